@@ -1,0 +1,42 @@
+package kernels
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+var table = map[string]*Op{}
+var byGorgonia = map[string]*Op{}
+
+// Register adds op to the table and returns it. It panics when the name or a Gorgonia type is taken: that is a bug
+// which the first test of any package finds.
+func Register(op *Op) *Op {
+	if op.Name == "" || table[op.Name] != nil {
+		panic(fmt.Sprintf("kernels: operation %q is registered twice or has no name", op.Name))
+	}
+	table[op.Name] = op
+	for _, g := range op.Gorgonia {
+		if byGorgonia[g] != nil {
+			panic(fmt.Sprintf("kernels: %s is read by %q and %q", g, byGorgonia[g].Name, op.Name))
+		}
+		byGorgonia[g] = op
+	}
+	return op
+}
+
+// All returns the registered operations, by name.
+func All() []*Op {
+	ops := make([]*Op, 0, len(table))
+	for _, op := range table {
+		ops = append(ops, op)
+	}
+	slices.SortFunc(ops, func(a, b *Op) int { return cmp.Compare(a.Name, b.Name) })
+	return ops
+}
+
+// ByName returns the operation of that name, or nil.
+func ByName(name string) *Op { return table[name] }
+
+// ByGorgonia returns the operation that is read from a Gorgonia op, or nil. See [Op.Gorgonia] for keys.
+func ByGorgonia(key string) *Op { return byGorgonia[key] }
