@@ -1,0 +1,218 @@
+package cpu
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A task is work that splits into parts which do not depend on each other.
+type task interface {
+	// do computes part i. Parts that run at the same time have different values of worker,
+	// from 0 up to the pool's threads; it selects a private piece of the call's workspace.
+	do(i, worker int)
+}
+
+// How long a worker, or the caller at the end, spins before it gives up its processor. Waking a parked
+// goroutine costs some microseconds, the gap between two kernels of a step less than one.
+const (
+	spinTime  = 30 * time.Microsecond
+	spinBatch = 64 // looks at the state between two looks at the clock
+)
+
+// The state of a pool: the run's number above, then a bit that is set while workers may still join, then
+// how many workers are in it.
+const (
+	openBit    = uint64(1) << 31
+	activeMask = openBit - 1
+	runShift   = 32
+)
+
+// A pool runs tasks on its caller and on workers that live until close.
+//
+//	caller  open ──────── claims parts ──────── close gate ── waits for those inside ── return
+//	worker       └ joins ─ claims parts ─ leaves ┘
+//	late                                             └ finds the gate closed, goes back to sleep
+//
+// Invariant: job and n change only while no worker is inside.
+type pool struct {
+	mu      sync.Mutex // held by the run in progress, and by close
+	_       [56]byte
+	state   atomic.Uint64
+	_       [56]byte
+	next    atomic.Int64 // first part that nobody has claimed
+	_       [56]byte
+	n       int64
+	job     task
+	runs    uint64
+	workers []*worker
+	stop    atomic.Bool
+	exits   sync.WaitGroup
+	failure atomic.Pointer[failure]
+}
+
+// A worker is one goroutine of a pool.
+type worker struct {
+	parked atomic.Uint32 // 1 while asleep or about to be: who sets it back to 0 decides how it wakes
+	wake   chan struct{}
+	_      [48]byte
+}
+
+// A failure is what a part panicked with.
+type failure struct{ value any }
+
+// newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no workers.
+func newPool(threads int) *pool {
+	p := &pool{}
+	for i := 1; i < threads; i++ {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers = append(p.workers, w)
+		p.exits.Add(1)
+		go p.loop(w, i)
+	}
+	return p
+}
+
+// threads returns how many parts can run at once.
+func (p *pool) threads() int { return len(p.workers) + 1 }
+
+// run calls t.do for 0..n-1, in any order and several at a time, and returns when all have. It allocates nothing.
+// A run inside a run, beside another one or after close computes its parts one by one in the caller, as worker 0.
+// A panic of a part comes out of run.
+func (p *pool) run(t task, n int) {
+	if n <= 1 || len(p.workers) == 0 || !p.mu.TryLock() {
+		serial(t, n)
+		return
+	}
+	if p.stop.Load() {
+		p.mu.Unlock()
+		serial(t, n)
+		return
+	}
+	p.job, p.n = t, int64(n)
+	p.next.Store(0)
+	p.runs++
+	p.state.Store(p.runs<<runShift | openBit)
+	for _, w := range p.workers[:min(len(p.workers), n-1)] {
+		if w.parked.Load() == 1 && w.parked.CompareAndSwap(1, 0) {
+			w.wake <- struct{}{}
+		}
+	}
+	p.drain(0)
+	p.join()
+	p.job = nil
+	f := p.failure.Swap(nil)
+	p.mu.Unlock()
+	if f != nil {
+		panic(f.value)
+	}
+}
+
+func serial(t task, n int) {
+	for i := range n {
+		t.do(i, 0)
+	}
+}
+
+// drain claims parts until none is left.
+func (p *pool) drain(worker int) {
+	defer p.caught()
+	for job, n := p.job, p.n; ; {
+		i := p.next.Add(1) - 1
+		if i >= n {
+			return
+		}
+		job.do(int(i), worker)
+	}
+}
+
+// caught keeps a panic for run to raise in its caller, and leaves no more parts to claim.
+func (p *pool) caught() {
+	if v := recover(); v != nil {
+		p.failure.CompareAndSwap(nil, &failure{v})
+		p.next.Store(p.n)
+	}
+}
+
+// join closes the gate, so that a late worker is not waited for, and waits for the workers inside.
+func (p *pool) join() {
+	p.state.And(^openBit)
+	for start := time.Now(); p.state.Load()&activeMask != 0; {
+		for i := 0; i < spinBatch && p.state.Load()&activeMask != 0; i++ {
+			pause()
+		}
+		if time.Since(start) > spinTime {
+			runtime.Gosched()
+		}
+	}
+}
+
+// loop is a worker's life.
+func (p *pool) loop(w *worker, id int) {
+	defer p.exits.Done()
+	var last uint64
+	for !p.stop.Load() {
+		if !p.spin(last) {
+			p.park(w, last)
+		}
+		last = p.enter(id, last)
+	}
+}
+
+// opened reports whether a run after the last one takes workers.
+func (p *pool) opened(last uint64) bool {
+	s := p.state.Load()
+	return s&openBit != 0 && s>>runShift != last
+}
+
+// spin waits briefly for a run to open.
+func (p *pool) spin(last uint64) bool {
+	for start := time.Now(); time.Since(start) < spinTime; {
+		for range spinBatch {
+			if p.opened(last) {
+				return true
+			}
+			pause()
+		}
+	}
+	return false
+}
+
+// park sleeps until a run opens or the pool closes.
+func (p *pool) park(w *worker, last uint64) {
+	w.parked.Store(1)
+	if (p.opened(last) || p.stop.Load()) && w.parked.CompareAndSwap(1, 0) {
+		return
+	}
+	<-w.wake
+}
+
+// enter takes part in the run that is open, if it is another than the last, and returns the run that it saw.
+func (p *pool) enter(id int, last uint64) uint64 {
+	for {
+		s := p.state.Load()
+		if s&openBit == 0 || s>>runShift == last {
+			return s >> runShift
+		}
+		if p.state.CompareAndSwap(s, s+1) {
+			p.drain(id)
+			p.state.Add(^uint64(0))
+			return s >> runShift
+		}
+	}
+}
+
+// close waits for the run in progress and ends the workers. No goroutine of the pool is left when it returns.
+// Safe to call twice.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.stop.Store(true)
+	for _, w := range p.workers {
+		if w.parked.CompareAndSwap(1, 0) {
+			w.wake <- struct{}{}
+		}
+	}
+	p.mu.Unlock()
+	p.exits.Wait()
+}
