@@ -1,0 +1,112 @@
+package layers
+
+import (
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+)
+
+// Activation adds a function of each element of x to a net. The node that it returns is called name.
+type Activation func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node
+
+// Dense adds act(x·w + b).  x [B, In] → [B, out]. It makes parameters name/w [In, out] and name/b [out];
+// b starts at 0 and w as Net.Weights says. act may be nil.
+func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gorgonia.Node {
+	layer := fmt.Sprintf("dense %q", name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	switch {
+	case name == "":
+		n.fail(fmt.Errorf("dense layer over %q has no name: %w", x.Name(), ErrName))
+	case x.Dims() != 2:
+		hint := ""
+		if x.Dims() > 2 {
+			hint = ": use Flatten"
+		}
+		n.fail(fmt.Errorf("%s: input %s needs 2 dimensions%s: %w", layer, shapeString(x.Shape()), hint, ErrShape))
+	case out < 1:
+		n.fail(fmt.Errorf("%s: %d outputs: must be 1 or more: %w", layer, out, ErrShape))
+	case x.Dtype() != n.Type:
+		n.fail(fmt.Errorf("%s: input is %v but Net.Type is %v: %w", layer, x.Dtype(), n.Type, ErrShape))
+	}
+	init := n.Weights
+	if init == nil {
+		init = GlorotUniform{}
+		if act != nil {
+			init = HeUniform{}
+		}
+	}
+	if n.err != nil {
+		return nil
+	}
+	w := n.Param(name+"/w", init, x.Shape()[1], out)
+	b := n.Param(name+"/b", Zeros{}, out)
+	if n.err != nil {
+		return nil
+	}
+	xw, err := gorgonia.Mul(x, w)
+	if xw = n.keep(layer, name+"/xw", xw, err); xw == nil {
+		return nil
+	}
+	y, err := gorgonia.BroadcastAdd(xw, b, nil, []byte{0})
+	if y = n.keep(layer, name+"/out", y, err); y == nil || act == nil {
+		return y
+	}
+	return act(n, y, name+"/act")
+}
+
+// Flatten adds a view of x with one row a sample.  x [B, ...] → [B, rest].
+func (n *Net) Flatten(x *gorgonia.Node, name string) *gorgonia.Node {
+	layer := fmt.Sprintf("flatten %q", name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	if x.Dims() == 0 {
+		n.fail(fmt.Errorf("%s: the input is a scalar: %w", layer, ErrShape))
+		return nil
+	}
+	batch := x.Shape()[0]
+	y, err := gorgonia.Reshape(x, []int{batch, x.Shape().TotalSize() / batch})
+	return n.keep(layer, name, y, err)
+}
+
+// ReLU is max(x, 0).
+func ReLU(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
+	return n.activate("relu", x, name, gorgonia.Rectify)
+}
+
+// Sigmoid is 1/(1+exp(-x)).
+func Sigmoid(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
+	return n.activate("sigmoid", x, name, gorgonia.Sigmoid)
+}
+
+// Tanh is the hyperbolic tangent.
+func Tanh(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
+	return n.activate("tanh", x, name, gorgonia.Tanh)
+}
+
+// LeakyReLU is x where x > 0, else slope·x.
+func LeakyReLU(slope float64) Activation {
+	return func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
+		return n.activate("leaky relu", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
+			return gorgonia.ApplyOp(&leakyRelu{base: base{id: n.id()}, slope: slope}, x)
+		})
+	}
+}
+
+// Softmax adds exp(x)/Σexp(x) over the last axis.
+func (n *Net) Softmax(x *gorgonia.Node, name string) *gorgonia.Node {
+	return n.activate("softmax", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
+		return gorgonia.SoftMax(x, x.Dims()-1)
+	})
+}
+
+func (n *Net) activate(what string, x *gorgonia.Node, name string, f func(*gorgonia.Node) (*gorgonia.Node, error)) *gorgonia.Node {
+	layer := fmt.Sprintf("%s %q", what, name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	y, err := f(x)
+	return n.keep(layer, name, y, err)
+}

@@ -1,0 +1,136 @@
+package layers
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+)
+
+// Init says how a parameter starts. It is a plain value; implement it for rules of your own.
+type Init interface {
+	// Fill writes elements at, at+1, … of a parameter of that shape, row-major. A parameter is filled in
+	// consecutive pieces with one r, so that what an element is depends on the order of draws alone.
+	Fill(r *rand.Rand, shape []int, at int, dst []float64)
+}
+
+// Zeros starts a parameter at 0.
+type Zeros struct{}
+
+// Ones starts a parameter at 1.
+type Ones struct{}
+
+// Constant starts a parameter at Value.
+type Constant struct{ Value float64 }
+
+// Uniform draws from -Limit to Limit.
+type Uniform struct{ Limit float64 }
+
+// Normal draws from a normal distribution of mean 0 and standard deviation Std.
+type Normal struct{ Std float64 }
+
+// GlorotUniform draws from ±√(6/(in+out)): Glorot and Bengio, 2010, equation 16.
+type GlorotUniform struct{}
+
+// GlorotNormal draws with standard deviation √(2/(in+out)): Glorot and Bengio, 2010, equation 12.
+type GlorotNormal struct{}
+
+// HeUniform draws from ±√(6/in), which has the variance of He et al., 2015, equation 10.
+type HeUniform struct{}
+
+// HeNormal draws with standard deviation √(2/in): He et al., 2015, equation 10.
+type HeNormal struct{}
+
+// Fill implements Init.
+func (Zeros) Fill(_ *rand.Rand, _ []int, _ int, dst []float64) { clear(dst) }
+
+// Fill implements Init.
+func (Ones) Fill(_ *rand.Rand, _ []int, _ int, dst []float64) { constant(dst, 1) }
+
+// Fill implements Init.
+func (c Constant) Fill(_ *rand.Rand, _ []int, _ int, dst []float64) { constant(dst, c.Value) }
+
+// Fill implements Init.
+func (u Uniform) Fill(r *rand.Rand, _ []int, _ int, dst []float64) { uniform(r, dst, u.Limit) }
+
+// Fill implements Init.
+func (n Normal) Fill(r *rand.Rand, _ []int, _ int, dst []float64) { normal(r, dst, n.Std) }
+
+// Fill implements Init.
+func (GlorotUniform) Fill(r *rand.Rand, shape []int, _ int, dst []float64) {
+	in, out := Fans(shape)
+	uniform(r, dst, math.Sqrt(6/(in+out)))
+}
+
+// Fill implements Init.
+func (GlorotNormal) Fill(r *rand.Rand, shape []int, _ int, dst []float64) {
+	in, out := Fans(shape)
+	normal(r, dst, math.Sqrt(2/(in+out)))
+}
+
+// Fill implements Init.
+func (HeUniform) Fill(r *rand.Rand, shape []int, _ int, dst []float64) {
+	in, _ := Fans(shape)
+	uniform(r, dst, math.Sqrt(6/in))
+}
+
+// Fill implements Init.
+func (HeNormal) Fill(r *rand.Rand, shape []int, _ int, dst []float64) {
+	in, _ := Fans(shape)
+	normal(r, dst, math.Sqrt(2/in))
+}
+
+func constant(dst []float64, v float64) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+func uniform(r *rand.Rand, dst []float64, limit float64) {
+	for i := range dst {
+		dst[i] = limit * (2*r.Float64() - 1)
+	}
+}
+
+func normal(r *rand.Rand, dst []float64, std float64) {
+	for i := range dst {
+		dst[i] = std * r.NormFloat64()
+	}
+}
+
+// Fans returns how many inputs feed an output of a parameter, and how many outputs an input feeds:
+// of a matrix [In, Out] its dimensions, of a filter [Out, In, H, W] In·H·W and Out·H·W, of a vector its length twice.
+func Fans(shape []int) (in, out float64) {
+	switch len(shape) {
+	case 0:
+		return 1, 1
+	case 1:
+		return float64(shape[0]), float64(shape[0])
+	case 2:
+		return float64(shape[0]), float64(shape[1])
+	}
+	field := 1.0
+	for _, d := range shape[2:] {
+		field *= float64(d)
+	}
+	return float64(shape[1]) * field, float64(shape[0]) * field
+}
+
+// chunk is how many elements Fill draws at a time: 8 KiB of float64.
+const chunk = 1024
+
+// Fill writes a whole parameter, row-major: a function of init, seed, name and shape. It needs 8 KiB beside dst,
+// whatever the size of the parameter.
+func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, shape ...int) {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	r := rand.New(rand.NewPCG(seed, h.Sum64()))
+	buf := make([]float64, min(chunk, len(dst)))
+	for at := 0; at < len(dst); {
+		part := buf[:min(len(buf), len(dst)-at)]
+		init.Fill(r, shape, at, part)
+		for i, v := range part {
+			dst[at+i] = T(v)
+		}
+		at += len(part)
+	}
+}

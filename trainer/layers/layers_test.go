@@ -1,0 +1,594 @@
+package layers_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+var seed = flag.Uint64("seed", 1, "seed of random tests")
+
+// reals returns n standard normal numbers.
+func reals(r *rand.Rand, n int) []float64 {
+	d := make([]float64, n)
+	for i := range d {
+		d[i] = r.NormFloat64()
+	}
+	return d
+}
+
+// bind gives a float node values.
+func bind(t *testing.T, x *gorgonia.Node, d []float64) {
+	t.Helper()
+	var backing any = d
+	if x.Dtype() == tensor.Float32 {
+		narrow := make([]float32, len(d))
+		for i, v := range d {
+			narrow[i] = float32(v)
+		}
+		backing = narrow
+	}
+	let(t, x, tensor.New(tensor.WithShape(x.Shape()...), tensor.WithBacking(backing)))
+}
+
+func let(t *testing.T, x *gorgonia.Node, v any) {
+	t.Helper()
+	if err := gorgonia.Let(x, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// numbers returns a value's elements in float64.
+func numbers(t *testing.T, v gorgonia.Value) []float64 {
+	t.Helper()
+	switch d := v.Data().(type) {
+	case float32:
+		return []float64{float64(d)}
+	case float64:
+		return []float64{d}
+	case []float32:
+		out := make([]float64, len(d))
+		for i, x := range d {
+			out[i] = float64(x)
+		}
+		return out
+	case []float64:
+		return slices.Clone(d)
+	}
+	t.Fatalf("value of type %T", v.Data())
+	return nil
+}
+
+// near compares with a tolerance of the type: rounding of a few dozen operations.
+func near(t *testing.T, what string, dt tensor.Dtype, got, want []float64) {
+	t.Helper()
+	tolerance := 1e-12
+	if dt == tensor.Float32 {
+		tolerance = 2e-5
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d elements, want %d (seed %d)", what, len(got), len(want), *seed)
+	}
+	for i := range got {
+		if math.IsNaN(got[i]) != math.IsNaN(want[i]) || math.Abs(got[i]-want[i]) > tolerance*(1+math.Abs(want[i])) {
+			t.Fatalf("%s: element %d is %v, want %v (seed %d)", what, i, got[i], want[i], *seed)
+		}
+	}
+}
+
+// run executes the graph on Gorgonia's tape machine.
+func run(t *testing.T, g *gorgonia.ExprGraph) {
+	t.Helper()
+	m := gorgonia.NewTapeMachine(g)
+	defer m.Close()
+	if err := m.RunAll(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// softmax is the reference: probabilities of one row.
+func softmax(x []float64) []float64 {
+	top, sum := slices.Max(x), 0.0
+	p := make([]float64, len(x))
+	for i, v := range x {
+		p[i] = math.Exp(v - top)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+var types = []tensor.Dtype{tensor.Float32, tensor.Float64}
+
+func TestCrossEntropyAndItsGradientOnATapeMachine(t *testing.T) {
+	for _, dt := range types {
+		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
+			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(*seed, 1))
+				b, c := size[0], size[1]
+				g := gorgonia.NewGraph()
+				net := layers.On(g)
+				net.Type = dt
+				x := net.Input("x", b, c)
+				y := net.Labels("y", b)
+				rows := net.CrossEntropy(x, y, "rows")
+				right := net.Correct(x, y, "right")
+				if net.Err() != nil {
+					t.Fatal(net.Err())
+				}
+				loss := gorgonia.Must(gorgonia.Mean(rows))
+				dx, err := gorgonia.Grad(loss, x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := reals(r, b*c)
+				if c > 1 {
+					in[0] = 700 // exp overflows in float32 and nearly in float64
+				}
+				label := make([]int, b)
+				wantRows, wantRight, wantDx := make([]float64, b), make([]float64, b), make([]float64, 0, b*c)
+				for i := range label {
+					label[i] = r.IntN(c)
+					row := in[i*c : (i+1)*c]
+					if dt == tensor.Float32 {
+						for j := range row {
+							row[j] = float64(float32(row[j]))
+						}
+					}
+					p := softmax(row)
+					top := slices.Max(row)
+					sum := 0.0
+					for _, v := range row {
+						sum += math.Exp(v - top)
+					}
+					wantRows[i] = math.Log(sum) + top - row[label[i]]
+					if row[label[i]] == top {
+						wantRight[i] = 1
+					}
+					p[label[i]]--
+					for _, v := range p {
+						wantDx = append(wantDx, v/float64(b))
+					}
+				}
+				bind(t, x, in)
+				let(t, y, tensor.New(tensor.WithShape(b), tensor.WithBacking(label)))
+				run(t, g)
+				near(t, "rows", dt, numbers(t, rows.Value()), wantRows)
+				near(t, "correct", dt, numbers(t, right.Value()), wantRight)
+				near(t, "dx", dt, numbers(t, dx[0].Value()), wantDx)
+			})
+		}
+	}
+}
+
+func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
+	for _, dt := range types {
+		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
+			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(*seed, 2))
+				b, c := size[0], size[1]
+				g := gorgonia.NewGraph()
+				net := layers.On(g)
+				net.Type = dt
+				x, y := net.Input("x", b, c), net.Input("y", b, c)
+				rows := net.CrossEntropyOneHot(x, y, "rows")
+				right := net.CorrectOneHot(x, y, "right")
+				if net.Err() != nil {
+					t.Fatal(net.Err())
+				}
+				loss := gorgonia.Must(gorgonia.Mean(rows))
+				dx, err := gorgonia.Grad(loss, x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, target := reals(r, b*c), reals(r, b*c) // a target need not sum to 1
+				if dt == tensor.Float32 {
+					for i := range in {
+						in[i], target[i] = float64(float32(in[i])), float64(float32(target[i]))
+					}
+				}
+				wantRows, wantRight, wantDx := make([]float64, b), make([]float64, b), make([]float64, b*c)
+				for i := range b {
+					row, want := in[i*c:(i+1)*c], target[i*c:(i+1)*c]
+					p, mass := softmax(row), 0.0
+					for j := range p {
+						mass += want[j]
+						wantRows[i] -= want[j] * math.Log(p[j])
+					}
+					for j := range p {
+						wantDx[i*c+j] = (p[j]*mass - want[j]) / float64(b)
+					}
+					if slices.Index(row, slices.Max(row)) == slices.Index(want, slices.Max(want)) {
+						wantRight[i] = 1
+					}
+				}
+				bind(t, x, in)
+				bind(t, y, target)
+				run(t, g)
+				near(t, "rows", dt, numbers(t, rows.Value()), wantRows)
+				near(t, "correct", dt, numbers(t, right.Value()), wantRight)
+				near(t, "dx", dt, numbers(t, dx[0].Value()), wantDx)
+			})
+		}
+	}
+}
+
+func TestALabelOutsideTheClassesIsNaNAndReadsNothing(t *testing.T) {
+	for _, label := range []int{-1, 3, math.MaxInt} {
+		g := gorgonia.NewGraph()
+		net := layers.On(g)
+		x, y := net.Input("x", 2, 3), net.Labels("y", 2)
+		rows := net.CrossEntropy(x, y, "rows")
+		dx, err := gorgonia.Grad(gorgonia.Must(gorgonia.Mean(rows)), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bind(t, x, []float64{1, 2, 3, 4, 5, 6})
+		let(t, y, tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{label, 0})))
+		run(t, g)
+		got, grad := numbers(t, rows.Value()), numbers(t, dx[0].Value())
+		if !math.IsNaN(got[0]) || math.IsNaN(got[1]) {
+			t.Errorf("label %d: rows %v, want NaN for the first alone", label, got)
+		}
+		if !math.IsNaN(grad[0]) || math.IsNaN(grad[3]) {
+			t.Errorf("label %d: gradient %v, want NaN in the first row alone", label, grad)
+		}
+	}
+}
+
+func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
+	for _, dt := range types {
+		for _, shape := range [][]int{{1}, {7}, {3, 4}, {2, 3, 4}} {
+			r := rand.New(rand.NewPCG(*seed, 3))
+			g := gorgonia.NewGraph()
+			net := layers.On(g)
+			net.Type = dt
+			x := net.Input("x", shape...)
+			y := layers.LeakyReLU(0.25)(net, x, "y")
+			z := layers.LeakyReLU(0.5)(net, x, "z") // another slope is another node
+			if net.Err() != nil {
+				t.Fatal(net.Err())
+			}
+			dx, err := gorgonia.Grad(gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Add(y, z)))), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := reals(r, tensor.Shape(shape).TotalSize())
+			in[0] = 0
+			want, wantDx := make([]float64, len(in)), make([]float64, len(in))
+			for i, v := range in {
+				want[i], wantDx[i] = v, 2
+				if v <= 0 {
+					want[i], wantDx[i] = 0.25*v, 0.75
+				}
+			}
+			bind(t, x, in)
+			var read gorgonia.Value
+			gorgonia.Read(y, &read)
+			run(t, g)
+			near(t, fmt.Sprintf("%v %v y", dt, shape), dt, numbers(t, read), want)
+			near(t, fmt.Sprintf("%v %v dx", dt, shape), dt, numbers(t, dx[0].Value()), wantDx)
+		}
+	}
+}
+
+// TestDenseTrainsOnATapeMachine compares value and gradients of one layer and a squared error with the
+// formulas, for batches and outputs of 1 too: there Gorgonia's broadcasting has most special cases.
+func TestDenseTrainsOnATapeMachine(t *testing.T) {
+	for _, dt := range types {
+		for _, size := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 3, 4}, {4, 3, 1}, {4, 1, 1}, {1, 1, 4}, {4, 1, 3}, {5, 6, 7}} {
+			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(*seed, 4))
+				b, in, out := size[0], size[1], size[2]
+				g := gorgonia.NewGraph()
+				net := layers.On(g)
+				net.Type = dt
+				x := net.Input("x", b, in)
+				y := net.Dense(x, "layer", out, nil)
+				m, err := net.Regressor(x, y)
+				if err != nil {
+					t.Fatal(err)
+				}
+				grads, err := gorgonia.Grad(m.Loss, m.Params[0].Node, m.Params[1].Node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				xs, ws, bs, ts := reals(r, b*in), reals(r, in*out), reals(r, out), reals(r, b*out)
+				bind(t, x, xs)
+				bind(t, m.Params[0].Node, ws)
+				bind(t, m.Params[1].Node, bs)
+				bind(t, m.Inputs[1], ts)
+				var read gorgonia.Value
+				gorgonia.Read(y, &read)
+				run(t, g)
+				ys, dw, db, loss := make([]float64, b*out), make([]float64, in*out), make([]float64, out), 0.0
+				for i := range b {
+					for j := range out {
+						v := bs[j]
+						for k := range in {
+							v += xs[i*in+k] * ws[k*out+j]
+						}
+						ys[i*out+j] = v
+						d := v - ts[i*out+j]
+						loss += d * d / float64(b*out)
+						db[j] += 2 * d / float64(b*out)
+						for k := range in {
+							dw[k*out+j] += 2 * d / float64(b*out) * xs[i*in+k]
+						}
+					}
+				}
+				near(t, "y", dt, numbers(t, read), ys)
+				near(t, "loss", dt, numbers(t, m.Loss.Value()), []float64{loss})
+				near(t, "dw", dt, numbers(t, grads[0].Value()), dw)
+				near(t, "db", dt, numbers(t, grads[1].Value()), db)
+			})
+		}
+	}
+}
+
+func TestEveryActivationIsItsFormula(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		act  layers.Activation
+		want func(float64) float64
+	}{
+		{"relu", layers.ReLU, func(x float64) float64 { return max(x, 0) }},
+		{"sigmoid", layers.Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }},
+		{"tanh", layers.Tanh, math.Tanh},
+		{"leaky", layers.LeakyReLU(0.1), func(x float64) float64 { return max(x, 0.1*x) }},
+	} {
+		for _, dt := range types {
+			g := gorgonia.NewGraph()
+			net := layers.On(g)
+			net.Type = dt
+			x := net.Input("x", 3, 5)
+			y := c.act(net, x, "y")
+			if net.Err() != nil {
+				t.Fatal(net.Err())
+			}
+			in := reals(rand.New(rand.NewPCG(*seed, 5)), 15)
+			want := make([]float64, len(in))
+			for i, v := range in {
+				want[i] = c.want(v)
+			}
+			bind(t, x, in)
+			run(t, g)
+			near(t, c.name, dt, numbers(t, y.Value()), want)
+		}
+	}
+}
+
+// mlp is the classifier that most tests use.
+func mlp(g *gorgonia.ExprGraph, batch int) (*layers.Net, layers.Model, error) {
+	net := layers.On(g)
+	x := net.Input("x", batch, 8)
+	h := net.Dense(x, "hidden", 16, layers.ReLU)
+	h = net.Dense(h, "second", 16, layers.LeakyReLU(0.1))
+	out := net.Dense(h, "out", 3, nil)
+	m, err := net.Classifier(x, out)
+	return net, m, err
+}
+
+func TestAClassifierLearnsWithGorgoniasOwnMachineAndSolver(t *testing.T) {
+	for _, batch := range []int{1, 6} {
+		g := gorgonia.NewGraph()
+		net, m, err := mlp(g, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := net.Values(3); err != nil {
+			t.Fatal(err)
+		}
+		var params gorgonia.Nodes
+		for _, p := range m.Params {
+			params = append(params, p.Node)
+		}
+		if _, err := gorgonia.Grad(m.Loss, params...); err != nil {
+			t.Fatal(err)
+		}
+		vm := gorgonia.NewTapeMachine(g, gorgonia.BindDualValues(params...))
+		defer vm.Close()
+		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.2))
+		r := rand.New(rand.NewPCG(*seed, 6))
+		label := make([]int, batch)
+		for i := range label {
+			label[i] = i % 3
+		}
+		bind(t, m.Inputs[0], reals(r, batch*8))
+		let(t, m.Inputs[1], tensor.New(tensor.WithShape(batch), tensor.WithBacking(label)))
+		var first, last float64
+		for step := range 60 {
+			if err := vm.RunAll(); err != nil {
+				t.Fatal(err)
+			}
+			last = numbers(t, m.Loss.Value())[0]
+			if step == 0 {
+				first = last
+			}
+			if err := solver.Step(gorgonia.NodesToValueGrads(params)); err != nil {
+				t.Fatal(err)
+			}
+			vm.Reset()
+		}
+		if !(last < first/4) {
+			t.Errorf("batch %d: loss went from %v to %v, want less than a quarter", batch, first, last)
+		}
+	}
+}
+
+func TestTheGraphHasNoValuesAndTheSameNamesForEveryBatchSize(t *testing.T) {
+	var names [2][]string
+	for i, batch := range []int{1, 64} {
+		_, m, err := mlp(gorgonia.NewGraph(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range m.Params {
+			if p.Node.Value() != nil {
+				t.Errorf("%s has a value before anybody asked", p.Node.Name())
+			}
+			names[i] = append(names[i], fmt.Sprint(p.Node.Name(), p.Node.Shape()))
+		}
+		for _, x := range m.Inputs {
+			if x.Shape()[0] != batch {
+				t.Errorf("input %s has %d rows, want %d", x.Name(), x.Shape()[0], batch)
+			}
+		}
+	}
+	want := []string{"hidden/w(8, 16)", "hidden/b(16)", "second/w(16, 16)", "second/b(16)", "out/w(16, 3)", "out/b(3)"}
+	for i, got := range names {
+		if !slices.Equal(got, want) {
+			t.Errorf("batch %d of 2: parameters %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestInitialValuesAreAFunctionOfSeedAndName(t *testing.T) {
+	draw := func(seed uint64, name string) []float64 {
+		d := make([]float64, 3000) // more than one chunk
+		layers.Fill(d, layers.HeNormal{}, seed, name, 60, 50)
+		return d
+	}
+	a := draw(1, "hidden/w")
+	if !slices.Equal(a, draw(1, "hidden/w")) {
+		t.Error("the same seed and name gave other values")
+	}
+	if slices.Equal(a, draw(2, "hidden/w")) || slices.Equal(a, draw(1, "out/w")) {
+		t.Error("another seed or name gave the same values")
+	}
+	narrow := make([]float32, len(a))
+	layers.Fill(narrow, layers.HeNormal{}, 1, "hidden/w", 60, 50)
+	for i := range a {
+		if narrow[i] != float32(a[i]) {
+			t.Fatalf("float32 element %d is %v, want %v rounded", i, narrow[i], a[i])
+		}
+	}
+}
+
+func TestInitialValuesHaveTheStatedSpread(t *testing.T) {
+	const in, out, n = 300, 200, 60000
+	for _, c := range []struct {
+		name  string
+		init  layers.Init
+		mean  float64
+		std   float64
+		limit float64 // 0: none
+	}{
+		{"zeros", layers.Zeros{}, 0, 0, 0},
+		{"ones", layers.Ones{}, 1, 0, 0},
+		{"constant", layers.Constant{Value: -2}, -2, 0, 0},
+		{"uniform", layers.Uniform{Limit: 0.3}, 0, 0.3 / math.Sqrt(3), 0.3},
+		{"normal", layers.Normal{Std: 0.02}, 0, 0.02, 0},
+		{"glorot uniform", layers.GlorotUniform{}, 0, math.Sqrt(2.0 / (in + out)), math.Sqrt(6.0 / (in + out))},
+		{"glorot normal", layers.GlorotNormal{}, 0, math.Sqrt(2.0 / (in + out)), 0},
+		{"he uniform", layers.HeUniform{}, 0, math.Sqrt(2.0 / in), math.Sqrt(6.0 / in)},
+		{"he normal", layers.HeNormal{}, 0, math.Sqrt(2.0 / in), 0},
+	} {
+		d := make([]float64, n)
+		layers.Fill(d, c.init, *seed, "w", in, out)
+		mean, square := 0.0, 0.0
+		for _, v := range d {
+			mean += v / n
+			if c.limit > 0 && math.Abs(v) > c.limit {
+				t.Fatalf("%s: %v is beyond %v", c.name, v, c.limit)
+			}
+		}
+		for _, v := range d {
+			square += (v - mean) * (v - mean) / n
+		}
+		// 5 standard errors of a mean, and 2 % of a deviation, over 60,000 draws.
+		if math.Abs(mean-c.mean) > 5*c.std/math.Sqrt(n)+1e-12 || math.Abs(math.Sqrt(square)-c.std) > 0.02*c.std+1e-12 {
+			t.Errorf("%s: mean %v, deviation %v, want %v and %v (seed %d)", c.name, mean, math.Sqrt(square), c.mean, c.std, *seed)
+		}
+	}
+}
+
+func TestFillingNeedsAFixedAmountOfMemory(t *testing.T) {
+	big, small := make([]float32, 1<<18), make([]float32, 1<<10)
+	count := func(d []float32) float64 {
+		return testing.AllocsPerRun(5, func() { layers.Fill(d, layers.HeUniform{}, 1, "w", len(d), 1) })
+	}
+	if a, b := count(big), count(small); a != b || a > 8 {
+		t.Errorf("%v objects for 2^18 elements and %v for 2^10, want the same few", a, b)
+	}
+}
+
+func TestFlattenKeepsTheBatch(t *testing.T) {
+	net := layers.On(gorgonia.NewGraph())
+	x := net.Flatten(net.Input("x", 5, 2, 3, 4), "flat")
+	if net.Err() != nil || !slices.Equal(x.Shape(), []int{5, 24}) {
+		t.Errorf("got %v, %v, want (5, 24)", x, net.Err())
+	}
+}
+
+func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		build func(n *layers.Net)
+		is    error
+		want  string
+	}{
+		{"vector input", func(n *layers.Net) { n.Dense(n.Input("x", 32), "hidden", 4, nil) }, layers.ErrShape, `dense "hidden": input (32) needs 2 dimensions`},
+		{"image input", func(n *layers.Net) { n.Dense(n.Input("x", 32, 28, 28), "hidden", 4, nil) }, layers.ErrShape, `use Flatten`},
+		{"no outputs", func(n *layers.Net) { n.Dense(n.Input("x", 2, 3), "hidden", 0, nil) }, layers.ErrShape, `dense "hidden": 0 outputs`},
+		{"same layer twice", func(n *layers.Net) {
+			x := n.Input("x", 2, 3)
+			n.Dense(n.Dense(x, "hidden", 3, nil), "hidden", 3, nil)
+		}, layers.ErrName, `parameter "hidden/w"`},
+		{"same input twice", func(n *layers.Net) { n.Input("x", 2, 3); n.Input("x", 2, 3) }, layers.ErrName, `input "x"`},
+		{"no name", func(n *layers.Net) { n.Input("", 2, 3) }, layers.ErrName, "has no name"},
+		{"layer without a name", func(n *layers.Net) { n.Dense(n.Input("x", 2, 3), "", 3, nil) }, layers.ErrName, `over "x" has no name`},
+		{"batch of 0", func(n *layers.Net) { n.Input("x", 0, 3) }, layers.ErrShape, `input "x": dimensions (0, 3)`},
+		{"no dimensions", func(n *layers.Net) { n.Input("x") }, layers.ErrShape, `input "x" needs at least 1 dimension`},
+		{"negative labels", func(n *layers.Net) { n.Labels("y", -1) }, layers.ErrShape, `labels "y"`},
+		{"bad type", func(n *layers.Net) { n.Type = tensor.Bool; n.Input("x", 2) }, layers.ErrShape, "use tensor.Float32"},
+		{"types mixed", func(n *layers.Net) {
+			x := n.Input("x", 2, 3)
+			n.Type = tensor.Float64
+			n.Dense(x, "hidden", 3, nil)
+		}, layers.ErrShape, `dense "hidden": input is float32 but Net.Type is float64`},
+		{"integer input", func(n *layers.Net) { n.Dense(n.Labels("y", 3), "hidden", 3, nil) }, layers.ErrShape, `"y" is of type int`},
+		{"labels of another batch", func(n *layers.Net) {
+			n.CrossEntropy(n.Input("x", 4, 3), n.Labels("y", 5), "loss")
+		}, layers.ErrShape, `cross entropy "loss": target "y" is (5), must be (4)`},
+		{"float labels", func(n *layers.Net) {
+			n.CrossEntropy(n.Input("x", 4, 3), n.Input("y", 4), "loss")
+		}, layers.ErrShape, "must be an integer type"},
+		{"logits of rank 3", func(n *layers.Net) { x := n.Input("x", 4, 3, 2); n.Classifier(x, x) }, layers.ErrShape, "need 2 dimensions"},
+		{"target name taken", func(n *layers.Net) { y := n.Input("y", 4, 3); n.Classifier(y, y) }, layers.ErrName, `labels "y"`},
+		{"nil input", func(n *layers.Net) { n.Dense(nil, "hidden", 3, nil) }, nil, `dense "hidden": the input is nil`},
+		{"another graph", func(n *layers.Net) {
+			n.Dense(layers.On(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
+		}, nil, `"x" belongs to another graph`},
+		{"no init", func(n *layers.Net) { n.Param("w", nil, 3) }, nil, `parameter "w" has no init`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			net := layers.On(gorgonia.NewGraph())
+			c.build(net)
+			err := net.Err()
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
+				t.Fatalf("got %v, want %q that is %v", err, c.want, c.is)
+			}
+			if net.Input("later", 2, 3) != nil || !errors.Is(net.Err(), err) {
+				t.Error("the net went on after its first error")
+			}
+			if _, got := net.Classifier(nil, nil); got != err {
+				t.Errorf("Classifier returned %v, want the first error", got)
+			}
+		})
+	}
+	if layers.On(nil).Err() == nil {
+		t.Error("a nil graph is no error")
+	}
+}

@@ -1,0 +1,184 @@
+package layers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// ErrShape is wrapped by errors about nodes whose shape or type does not fit their layer.
+var ErrShape = errors.New("shapes do not fit")
+
+// ErrName is wrapped by errors about names that are empty or taken.
+var ErrName = errors.New("bad name")
+
+// Net adds layers to one graph. It keeps the first error and does nothing after it: methods then
+// return nil, and Model-making methods and Err return the error. It is not safe for concurrent use.
+type Net struct {
+	// Type is the type of inputs and parameters made from now on: tensor.Float32 (default) or tensor.Float64.
+	Type tensor.Dtype
+	// Weights is how weight matrices start. Nil: HeUniform where an activation follows, else GlorotUniform.
+	Weights Init
+
+	g      *gorgonia.ExprGraph
+	inputs gorgonia.Nodes
+	params []Param
+	nextID uint64 // of the next operation of ours
+	err    error
+}
+
+// On returns a Net that adds to g.
+func On(g *gorgonia.ExprGraph) *Net {
+	n := &Net{Type: tensor.Float32, g: g}
+	if g == nil {
+		n.err = errors.New("layers: the graph is nil: make one with gorgonia.NewGraph")
+	}
+	return n
+}
+
+// Err returns the first error.
+func (n *Net) Err() error { return n.err }
+
+// Inputs returns the nodes made by Input and Labels, targets included, in order.
+func (n *Net) Inputs() gorgonia.Nodes { return slices.Clone(n.inputs) }
+
+// Params returns the parameters in the order in which they were made.
+func (n *Net) Params() []Param { return slices.Clone(n.params) }
+
+// Input adds a field of the batch, of the net's type. dims[0] is the batch size: x // [B, ...].
+func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
+	x := n.leaf("input", name, n.Type, dims)
+	if x != nil {
+		n.inputs = append(n.inputs, x)
+	}
+	return x
+}
+
+// Labels adds a field of class indices, one a row: y // [B], of type int.
+func (n *Net) Labels(name string, batch int) *gorgonia.Node {
+	y := n.leaf("labels", name, tensor.Int, []int{batch})
+	if y != nil {
+		n.inputs = append(n.inputs, y)
+	}
+	return y
+}
+
+// Param adds a parameter that starts as init says. Its layer is the part of the name before the last "/".
+func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
+	if n.err == nil && init == nil {
+		n.fail(fmt.Errorf("parameter %q has no init: use layers.Zeros{}, layers.HeUniform{} or another", name))
+	}
+	p := n.leaf("parameter", name, n.Type, dims)
+	if p != nil {
+		n.params = append(n.params, Param{Node: p, Init: init})
+	}
+	return p
+}
+
+// Values binds a tensor to every parameter that has no value, filled as its Init says from seed and its name.
+// It is for Gorgonia's own machines; the trainer fills its own memory with the same numbers.
+func (n *Net) Values(seed uint64) error {
+	if n.err != nil {
+		return n.err
+	}
+	for _, p := range n.params {
+		if p.Node.Value() != nil {
+			continue
+		}
+		shape := p.Node.Shape()
+		t := tensor.New(tensor.Of(p.Node.Dtype()), tensor.WithShape(shape...))
+		switch data := t.Data().(type) {
+		case []float32:
+			Fill(data, p.Init, seed, p.Node.Name(), shape...)
+		case []float64:
+			Fill(data, p.Init, seed, p.Node.Name(), shape...)
+		default:
+			return fmt.Errorf("parameter %q is of type %v: only float32 and float64 can be learned", p.Node.Name(), p.Node.Dtype())
+		}
+		if err := gorgonia.Let(p.Node, t); err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Node.Name(), err)
+		}
+	}
+	return nil
+}
+
+// leaf adds a node without operation, after checking everything that Gorgonia panics at.
+func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node {
+	if n.err != nil {
+		return nil
+	}
+	switch {
+	case name == "":
+		n.fail(fmt.Errorf("%s %v has no name: %w", what, dims, ErrName))
+	case len(n.g.ByName(name)) > 0:
+		// Gorgonia takes inputs of one name for one node.
+		n.fail(fmt.Errorf("%s %q: the graph has a node of that name: %w", what, name, ErrName))
+	case t != tensor.Float32 && t != tensor.Float64 && t != tensor.Int:
+		n.fail(fmt.Errorf("%s %q: Net.Type is %v: use tensor.Float32 or tensor.Float64: %w", what, name, t, ErrShape))
+	case len(dims) == 0:
+		n.fail(fmt.Errorf("%s %q needs at least 1 dimension: %w", what, name, ErrShape))
+	case slices.Min(dims) < 1:
+		n.fail(fmt.Errorf("%s %q: dimensions %s must all be 1 or more: %w", what, name, shapeString(dims), ErrShape))
+	}
+	if n.err != nil {
+		return nil
+	}
+	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
+}
+
+// id returns a number that no other operation of this net has. It goes into hashes: Gorgonia merges
+// nodes whose operations hash alike.
+func (n *Net) id() uint64 {
+	n.nextID++
+	return n.nextID
+}
+
+// keep names the node of a Gorgonia call, or keeps its error with the name of the layer.
+func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.Node {
+	if n.err != nil {
+		return nil
+	}
+	if err != nil {
+		n.fail(fmt.Errorf("%s: %w", layer, err))
+		return nil
+	}
+	if name != "" {
+		gorgonia.WithName(name)(x)
+	}
+	return x
+}
+
+// ready reports whether x can be built on, and keeps an error when it is nil, from another graph, or not a float.
+func (n *Net) ready(layer string, x *gorgonia.Node) bool {
+	switch {
+	case n.err != nil:
+	case x == nil:
+		n.fail(fmt.Errorf("%s: the input is nil", layer))
+	case x.Graph() != n.g:
+		n.fail(fmt.Errorf("%s: %q belongs to another graph", layer, x.Name()))
+	case x.Dtype() != tensor.Float32 && x.Dtype() != tensor.Float64:
+		n.fail(fmt.Errorf("%s: %q is of type %v: only float32 and float64 are supported: %w", layer, x.Name(), x.Dtype(), ErrShape))
+	}
+	return n.err == nil
+}
+
+func (n *Net) fail(err error) {
+	if n.err == nil {
+		n.err = err
+	}
+}
+
+// shapeString writes dimensions as (2, 3).
+func shapeString(dims []int) string {
+	b := []byte{'('}
+	for i, d := range dims {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = fmt.Append(b, d)
+	}
+	return string(append(b, ')'))
+}
