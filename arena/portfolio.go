@@ -1,0 +1,203 @@
+package arena
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// solver places buffers whose lifetimes are connected; those of other times do not concern them.
+type solver struct {
+	ctx    context.Context
+	effort int64 // steps of search left
+	target int64 // bytes below which nothing is gained
+
+	items   []item
+	keys    [][]float64 // by order, by item: see orders
+	order   []int32
+	spots   []spot
+	offsets []int64
+}
+
+// found is what a solver returns for a component.
+type found struct {
+	offsets []int64
+	height  int64 // bytes
+	method  string
+	optimal bool // height is proved to be the least, or at most the target
+}
+
+// spot is a placed item.
+type spot struct {
+	off, top   int64 // bytes
+	start, end int32
+}
+
+// orders are sequences of keys, largest first, ties in the order of the items. The last three are MiniMalloc's
+// (Moffitt, ASPLOS 2023, §5): lifetime, area and the peak over the lifetime.
+var orders = [...]struct {
+	name string
+	keys []int
+}{
+	{"size", []int{keySize}},
+	{"area", []int{keyArea}},
+	{"lifetime", []int{keyLife}},
+	{"start", []int{keyStart}},
+	{"end", []int{keyEnd}},
+	{"lifetime, area, peak", []int{keyLife, keyArea, keyPeak}},
+	{"peak, area, lifetime", []int{keyPeak, keyArea, keyLife}},
+	{"peak, lifetime, area", []int{keyPeak, keyLife, keyArea}},
+}
+
+const (
+	keySize = iota
+	keyArea
+	keyLife
+	keyStart
+	keyEnd
+	keyPeak
+	numKeys
+)
+
+// maxScan bounds the portfolio's work on huge problems: pairs of buffers looked at.
+const maxScan = 2_000_000_000
+
+// solve tries the portfolio, then the search.
+func (s *solver) solve(items []item) (found, error) {
+	s.items = items
+	s.keys = itemKeys(items)
+	s.offsets = make([]int64, len(items))
+	best := found{offsets: make([]int64, len(items)), height: math.MaxInt64}
+	scanned := 0
+	for _, o := range orders {
+		s.sort(o.keys)
+		for _, first := range []bool{false, true} {
+			if scanned += len(items) * len(items) / 2; scanned > maxScan && best.method != "" {
+				break
+			}
+			if err := s.ctx.Err(); err != nil {
+				return found{}, fmt.Errorf("solve: %w", err)
+			}
+			height := s.place(first, best.height)
+			if height >= best.height {
+				continue
+			}
+			rule := "best"
+			if first {
+				rule = "first"
+			}
+			copy(best.offsets, s.offsets)
+			best.height, best.method = height, rule+" fit by "+o.name
+			if height <= s.target {
+				best.optimal = true
+				return best, nil
+			}
+		}
+	}
+	if len(items) <= maxSearch && s.effort > 0 {
+		return s.improve(best)
+	}
+	return best, nil
+}
+
+// itemKeys returns what orders sort by. Products are rounded once: the same everywhere.
+func itemKeys(items []item) [][]float64 {
+	keys := make([][]float64, numKeys)
+	all := make([]float64, numKeys*len(items))
+	for k := range keys {
+		keys[k] = all[k*len(items) : (k+1)*len(items)]
+	}
+	starts, totals := sectionTotals(items)
+	for i, it := range items {
+		life := float64(it.end - it.start)
+		keys[keySize][i] = float64(it.size)
+		keys[keyArea][i] = float64(it.size) * life
+		keys[keyLife][i] = life
+		keys[keyStart][i] = -float64(it.start)
+		keys[keyEnd][i] = float64(it.end)
+		var peak int64
+		from, _ := slices.BinarySearch(starts, it.start)
+		for t := from; t < len(starts) && starts[t] < it.end; t++ {
+			peak = max(peak, totals[t])
+		}
+		keys[keyPeak][i] = float64(peak)
+	}
+	return keys
+}
+
+// sectionTotals returns the distinct starts of sorted items and the bytes that live there.
+func sectionTotals(items []item) (starts []int32, totals []int64) {
+	for _, it := range items {
+		if n := len(starts); n == 0 || starts[n-1] != it.start {
+			starts = append(starts, it.start)
+		}
+	}
+	totals = make([]int64, len(starts)+1)
+	for _, it := range items {
+		from, _ := slices.BinarySearch(starts, it.start)
+		to, _ := slices.BinarySearch(starts, it.end)
+		totals[from] += it.size
+		totals[to] -= it.size
+	}
+	for t := 1; t < len(totals); t++ {
+		totals[t] += totals[t-1]
+	}
+	return starts, totals[:len(starts)]
+}
+
+// sort sets s.order by the given keys.
+func (s *solver) sort(keys []int) {
+	s.order = s.order[:0]
+	for i := range s.items {
+		s.order = append(s.order, int32(i))
+	}
+	slices.SortFunc(s.order, func(a, b int32) int {
+		for _, k := range keys {
+			if c := cmp.Compare(s.keys[k][b], s.keys[k][a]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(a, b)
+	})
+}
+
+// place puts items, in s.order, into the first or the tightest gap between those already placed that live at
+// the same time, and returns the height. It gives up once that is not below limit.
+// Invariant: s.spots is sorted by off.
+func (s *solver) place(first bool, limit int64) int64 {
+	spots := s.spots[:0]
+	var height int64
+	for _, i := range s.order {
+		it := &s.items[i]
+		pick, waste, cur := int64(-1), int64(math.MaxInt64), int64(0)
+		for k := range spots {
+			p := &spots[k]
+			if p.start >= it.end || it.start >= p.end {
+				continue
+			}
+			if gap := p.off - cur; gap >= it.size && gap-it.size < waste {
+				pick, waste = cur, gap-it.size
+				if first {
+					break
+				}
+			}
+			if p.top > cur {
+				cur = alignUp(p.top, it.align)
+			}
+		}
+		if pick < 0 {
+			pick = cur
+		}
+		s.offsets[i] = pick
+		height = max(height, pick+it.size)
+		if height >= limit {
+			return height
+		}
+		at, _ := slices.BinarySearchFunc(spots, pick, func(p spot, off int64) int { return cmp.Compare(p.off, off) })
+		spots = slices.Insert(spots, at, spot{off: pick, top: pick + it.size, start: it.start, end: it.end})
+	}
+	s.spots = spots
+	return height
+}
