@@ -1,0 +1,71 @@
+package emu
+
+import "fmt"
+
+// Ledger is what a device has handed out.
+type Ledger struct {
+	DeviceBytes int64 // live
+	PinnedBytes int64 // live
+	Allocs      Count // blocks of device memory
+	Pins        Count // blocks of pinned memory
+	Streams     Count
+	Events      Count
+	Programs    Count
+}
+
+// Count is how many of a kind there are.
+type Count struct {
+	Live int // open now
+	Ever int // made since Open
+}
+
+func (c *Count) open() {
+	c.Live++
+	c.Ever++
+}
+
+// Empty reports whether everything was given back.
+func (l Ledger) Empty() bool {
+	return l.DeviceBytes == 0 && l.PinnedBytes == 0 &&
+		l.Allocs.Live+l.Pins.Live+l.Streams.Live+l.Events.Live+l.Programs.Live == 0
+}
+
+// String lists what is live.
+func (l Ledger) String() string {
+	return fmt.Sprintf("%d device bytes in %d blocks, %d pinned bytes in %d blocks, %d streams, %d events, %d programs",
+		l.DeviceBytes, l.Allocs.Live, l.PinnedBytes, l.Pins.Live, l.Streams.Live, l.Events.Live, l.Programs.Live)
+}
+
+// Traffic is the work that streams have done. It is complete for work that was waited for.
+type Traffic struct {
+	Uploaded   int64 // bytes copied from pinned to device memory
+	Downloaded int64 // bytes copied from device to pinned memory
+	Moved      int64 // bytes copied within device memory, or within pinned memory
+	Filled     int64 // bytes set by Fill
+	Copies     int64
+	Fills      int64
+	Launches   int64 // of programs
+	Calls      int64 // of operations within them
+	Deepest    int   // the most pieces of work that ever waited in one stream
+}
+
+// Ledger returns what is open now and how much was ever made.
+func (d *Device) Ledger() Ledger {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ledger
+}
+
+// Left returns what was still open when Close was called, and had to be released by it.
+func (d *Device) Left() Ledger {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}
+
+// Traffic returns the work done so far.
+func (d *Device) Traffic() Traffic {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.traffic
+}

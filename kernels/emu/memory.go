@@ -1,0 +1,166 @@
+package emu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+const (
+	zone       = 256  // bytes of red zone on either side of an allocation
+	zoneByte   = 0xC5 // what red zones hold
+	poisonByte = 0xFF // what new memory holds: NaN as float32 and float64, -1 as an integer
+	freedByte  = 0xFE // what freed memory holds: NaN as well
+)
+
+// memory is one block: zone, payload, zone.
+type memory struct {
+	d      *Device
+	id     int
+	pinned bool
+	block  []byte
+	data   []byte // the payload, aligned to arena.Align
+	freed  bool
+	queued int // pieces of queued work that refer to it
+	shadow shadow
+}
+
+// Alloc makes a block of device memory full of poison. It wraps arena.ErrCapacity when too little is left.
+func (d *Device) Alloc(bytes int64) (arena.Memory, error) {
+	if err := d.enter("alloc"); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	if free := d.opts.Memory - d.ledger.DeviceBytes; bytes > free {
+		return nil, &arena.CapacityError{Name: "emu", Need: bytes, Have: free, At: -1}
+	}
+	m, err := d.newMemory(bytes, false)
+	if err != nil {
+		return nil, err
+	}
+	d.ledger.Allocs.open()
+	d.ledger.DeviceBytes += bytes
+	return m, nil
+}
+
+// Pin makes a block of pinned host memory full of poison.
+func (d *Device) Pin(bytes int64) (arena.Memory, error) {
+	if err := d.enter("pin"); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	m, err := d.newMemory(bytes, true)
+	if err != nil {
+		return nil, err
+	}
+	d.ledger.Pins.open()
+	d.ledger.PinnedBytes += bytes
+	return m, nil
+}
+
+func (d *Device) newMemory(bytes int64, pinned bool) (*memory, error) {
+	if bytes <= 0 || bytes > 1<<46 {
+		return nil, fmt.Errorf("emu: a block of %d bytes: %w", bytes, arena.ErrInvalid)
+	}
+	block := make([]byte, bytes+2*zone+arena.Align)
+	from := zone + misalignment(block[zone:])
+	block = block[from-zone : from+bytes+zone]
+	m := &memory{d: d, id: d.ledger.Allocs.Ever + d.ledger.Pins.Ever + 1, pinned: pinned,
+		block: block, data: block[zone : zone+bytes : zone+bytes], shadow: newShadow(bytes)}
+	set(m.block, zoneByte)
+	set(m.data, poisonByte)
+	d.live.memories[m] = true
+	return m, nil
+}
+
+// Size returns the length in bytes.
+func (m *memory) Size() int64 { return int64(len(m.data)) }
+
+// Bytes returns the contents of pinned memory that was not freed, nil otherwise.
+func (m *memory) Bytes() []byte {
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	if !m.pinned || m.freed {
+		return nil
+	}
+	return m.data
+}
+
+// Free gives the memory back, and overwrites it so that whoever still reads it notices. An overwritten red zone is an error
+// that wraps arena.ErrOverrun. Memory that queued work refers to stays, and the error wraps ErrInUse.
+func (m *memory) Free() error {
+	m.d.mu.Lock()
+	defer m.d.mu.Unlock()
+	switch {
+	case m.freed:
+		return fmt.Errorf("emu: %v: %w", m, arena.ErrFreed)
+	case m.queued > 0:
+		return fmt.Errorf("emu: free %v: %w: sync its streams first", m, ErrInUse)
+	}
+	return m.release()
+}
+
+func (m *memory) release() error {
+	d := m.d
+	m.freed = true
+	delete(d.live.memories, m)
+	if m.pinned {
+		d.ledger.Pins.Live--
+		d.ledger.PinnedBytes -= m.Size()
+	} else {
+		d.ledger.Allocs.Live--
+		d.ledger.DeviceBytes -= m.Size()
+	}
+	var err error
+	for i, b := range m.block {
+		if b != zoneByte && (i < zone || i >= len(m.block)-zone) {
+			err = fmt.Errorf("emu: byte %d of %v, outside of its %d bytes, was overwritten: %w", i-zone, m, m.Size(), arena.ErrOverrun)
+			break
+		}
+	}
+	set(m.data, freedByte)
+	return err
+}
+
+// String names the memory in errors.
+func (m *memory) String() string {
+	if m.pinned {
+		return fmt.Sprintf("pinned memory %d", m.id)
+	}
+	return fmt.Sprintf("device memory %d", m.id)
+}
+
+// span is a checked arena.Span.
+type span struct {
+	m      *memory
+	lo, hi int64
+}
+
+func (s span) bytes() []byte { return s.m.data[s.lo:s.hi] }
+
+// String writes the span as "device memory 1 [0:256]".
+func (s span) String() string { return fmt.Sprintf("%v [%d:%d]", s.m, s.lo, s.hi) }
+
+// span checks that s lies within live memory of this device.
+func (d *Device) span(s arena.Span) (span, error) {
+	m, ok := s.Memory.(*memory)
+	switch {
+	case !ok || m.d != d:
+		return span{}, fmt.Errorf("memory of type %T: %w: only device and pinned memory takes part in copies", s.Memory, ErrForeign)
+	case m.freed:
+		return span{}, fmt.Errorf("%v: %w", m, arena.ErrFreed)
+	case s.Offset < 0 || s.Size < 0 || s.Offset > m.Size() || s.Size > m.Size()-s.Offset:
+		return span{}, fmt.Errorf("%d bytes from %d on, of %v with %d bytes: %w", s.Size, s.Offset, m, m.Size(), arena.ErrInvalid)
+	}
+	return span{m, s.Offset, s.Offset + s.Size}, nil
+}
+
+func set(b []byte, v byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
+}

@@ -1,0 +1,340 @@
+package emu
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// program is a list of calls with checked places.
+type program struct {
+	d      *Device
+	memory *memory
+	calls  []bound
+	queued int // launches that are not done
+	closed bool
+}
+
+// bound is a call whose operands were found.
+type bound struct {
+	kernels.Call
+	name    string  // for errors and races
+	places  []place // the different places of its operands
+	in, out []span
+	work    span
+}
+
+// place is where one or more operands of a call lie.
+type place struct {
+	span
+	key     kernels.Operand
+	in, out bool
+}
+
+// Supports returns nil for what has a reference and fits its shapes.
+func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if op == nil || op.Infer == nil {
+		return fmt.Errorf("emu: %w: no such operation", kernels.ErrUnsupported)
+	}
+	want, err := op.Infer(attrs, in)
+	if err != nil {
+		return fmt.Errorf("emu: %s: %w", op.Name, err)
+	}
+	if len(want) != len(out) {
+		return fmt.Errorf("emu: %s: %d outputs instead of %d: %w", op.Name, len(out), len(want), kernels.ErrShape)
+	}
+	for i := range want {
+		if !want[i].Equal(out[i]) {
+			return fmt.Errorf("emu: %s: output %d is %v instead of %v: %w", op.Name, i, out[i], want[i], kernels.ErrShape)
+		}
+	}
+	return nil
+}
+
+// Workspace returns 0: references need none.
+func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 { return 0 }
+
+// Bind checks all calls, and returns every mistake: operands that do not fit their operation, places outside of the memory,
+// outputs that overlap what they must not.
+func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
+	if err := d.enter("bind"); err != nil {
+		return nil, err
+	}
+	defer d.mu.Unlock()
+	m, ok := at.Memory.(*memory)
+	switch {
+	case !ok || m.d != d:
+		return nil, fmt.Errorf("emu: bind: memory of type %T: %w", at.Memory, ErrForeign)
+	case m.freed:
+		return nil, fmt.Errorf("emu: bind: %v: %w", m, arena.ErrFreed)
+	case m.pinned:
+		return nil, fmt.Errorf("emu: bind: %v: %w: calls work on device memory", m, arena.ErrInvalid)
+	}
+	p := &program{d: d, memory: m, calls: make([]bound, len(calls))}
+	var errs []error
+	for i, c := range calls {
+		b := &p.calls[i]
+		b.Call = c
+		if c.Op == nil {
+			errs = append(errs, fmt.Errorf("emu: bind: call %d %q: %w: no operation", i, c.Label, kernels.ErrUnsupported))
+			continue
+		}
+		b.name = fmt.Sprintf("call %d %q (%s)", i, c.Label, c.Op.Name)
+		if err := b.bind(d, at); err != nil {
+			errs = append(errs, fmt.Errorf("emu: bind: %s: %w", b.name, err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	d.live.programs[p] = true
+	d.ledger.Programs.open()
+	return p, nil
+}
+
+// bind finds the operands of b.
+func (b *bound) bind(d *Device, at kernels.Binding) error {
+	if err := d.Supports(b.Op, b.Attrs, specs(b.In), specs(b.Out)); err != nil {
+		return err
+	}
+	var err error
+	find := func(what string, i int, o kernels.Operand) span {
+		s, e := locate(d, at, o.Ref, o.Bytes())
+		if e != nil && err == nil {
+			err = fmt.Errorf("%s %d, %v: %w", what, i, o.Spec, e)
+		}
+		return s
+	}
+	for i, o := range b.In {
+		s := find("input", i, o)
+		b.in = append(b.in, s)
+		b.place(o, s).in = true
+	}
+	for i, o := range b.Out {
+		s := find("output", i, o)
+		b.out = append(b.out, s)
+		b.place(o, s).out = true
+	}
+	if err == nil && b.Work.Size > 0 {
+		b.work, err = locate(d, at, b.Work, b.Work.Size)
+	}
+	if err != nil {
+		return err
+	}
+	return b.overlaps()
+}
+
+// locate turns a reference into a part of the bound memory of the given length.
+func locate(d *Device, at kernels.Binding, r arena.Ref, bytes int64) (span, error) {
+	switch {
+	case r.Region < 0 || int(r.Region) >= len(at.Base):
+		return span{}, fmt.Errorf("region %d of %d: %w", r.Region, len(at.Base), arena.ErrInvalid)
+	case r.Offset < 0 || r.Size < bytes:
+		return span{}, fmt.Errorf("%d bytes at offset %d for an operand of %d bytes: %w", r.Size, r.Offset, bytes, arena.ErrInvalid)
+	case r.Offset > at.Memory.Size() || at.Base[r.Region] < 0:
+		return span{}, fmt.Errorf("offset %d of region %d at %d: %w", r.Offset, r.Region, at.Base[r.Region], arena.ErrInvalid)
+	}
+	return d.span(arena.Span{Memory: at.Memory, Offset: at.Base[r.Region] + r.Offset, Size: bytes})
+}
+
+// place returns the place of o, a new one if no other operand has it.
+func (b *bound) place(o kernels.Operand, s span) *place {
+	i := b.find(o)
+	if i < 0 {
+		i = len(b.places)
+		b.places = append(b.places, place{span: s, key: o})
+	}
+	return &b.places[i]
+}
+
+// find returns the index of the place of o, -1 if it has none.
+func (b *bound) find(o kernels.Operand) int {
+	return slices.IndexFunc(b.places, func(p place) bool {
+		return p.key.Ref.Region == o.Ref.Region && p.key.Ref.Offset == o.Ref.Offset && p.key.Bytes() == o.Bytes()
+	})
+}
+
+// overlaps returns an error for outputs that share bytes with each other, with the workspace, or with inputs whose place
+// the op does not let them take.
+func (b *bound) overlaps() error {
+	var errs []error
+	for i, o := range b.out {
+		for k, p := range b.out[:i] {
+			if o.meets(p) {
+				errs = append(errs, fmt.Errorf("output %d %v overlaps output %d %v: %w", i, o, k, p, arena.ErrInvalid))
+			}
+		}
+		for k, p := range b.in {
+			if o.meets(p) && !b.takes(i, p) {
+				errs = append(errs, fmt.Errorf("output %d %v overlaps input %d %v: %w", i, o, k, p, arena.ErrInvalid))
+			}
+		}
+		if o.meets(b.work) {
+			errs = append(errs, fmt.Errorf("output %d %v overlaps the workspace %v: %w", i, o, b.work, arena.ErrInvalid))
+		}
+	}
+	for k, p := range b.in {
+		if p.meets(b.work) {
+			errs = append(errs, fmt.Errorf("input %d %v overlaps the workspace %v: %w", k, p, b.work, arena.ErrInvalid))
+		}
+	}
+	for i, k := range b.Op.Updates {
+		if i < len(b.out) && b.out[i] != b.in[k] {
+			errs = append(errs, fmt.Errorf("output %d lies at %v instead of on input %d at %v: %w", i, b.out[i], k, b.in[k], arena.ErrInvalid))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takes reports whether output i may lie exactly where an input lies that has the place p.
+func (b *bound) takes(i int, p span) bool {
+	if i < len(b.Op.Updates) {
+		return b.in[b.Op.Updates[i]] == p && b.out[i] == p
+	}
+	if i > 0 {
+		return false
+	}
+	if b.Op.View != nil && p == b.in[0] {
+		if delta, ok := b.Op.View(b.Attrs, specs(b.In)); ok && b.out[0].lo == p.lo+delta {
+			return true
+		}
+	}
+	if b.out[0] != p {
+		return false
+	}
+	for _, k := range b.Op.InPlace {
+		if int(k) < len(b.in) && b.in[k] == p {
+			return true
+		}
+	}
+	return false
+}
+
+func (s span) meets(o span) bool {
+	return s.m == o.m && s.lo < s.hi && o.lo < o.hi && s.lo < o.hi && o.lo < s.hi
+}
+
+func specs(ops []kernels.Operand) []kernels.Spec {
+	s := make([]kernels.Spec, len(ops))
+	for i, o := range ops {
+		s[i] = o.Spec
+	}
+	return s
+}
+
+// Launch enqueues all calls.
+func (p *program) Launch(to arena.Stream) error {
+	s, ok := to.(*stream)
+	if !ok || s.d != p.d {
+		return fmt.Errorf("emu: launch: stream of type %T: %w", to, ErrForeign)
+	}
+	if err := s.enter("launch"); err != nil {
+		return err
+	}
+	if p.closed || p.memory.freed {
+		err := fmt.Errorf("emu: stream %q: launch: program: %w", s.name, arena.ErrClosed)
+		if !p.closed {
+			err = fmt.Errorf("emu: stream %q: launch: %v: %w", s.name, p.memory, arena.ErrFreed)
+		}
+		p.d.mu.Unlock()
+		return err
+	}
+	a := s.push(work{kind: doLaunch, program: p})
+	for i := range p.calls {
+		b := &p.calls[i]
+		for _, in := range b.in {
+			a.read(in, b.name)
+		}
+		for _, out := range b.out {
+			a.write(out, b.name)
+		}
+		if b.work.m != nil {
+			a.write(b.work, b.name)
+		}
+	}
+	return s.leave(a)
+}
+
+// Close releases the program. One that is queued stays, and the error wraps ErrInUse.
+func (p *program) Close() error {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	if p.queued > 0 && !p.closed {
+		return fmt.Errorf("emu: close program: %w: sync its streams first", ErrInUse)
+	}
+	p.release()
+	return nil
+}
+
+func (p *program) release() {
+	if !p.closed {
+		p.closed = true
+		delete(p.d.live.programs, p)
+		p.d.ledger.Programs.Live--
+	}
+}
+
+// execute runs the calls. No lock is held.
+func (p *program) execute(s *stream, index int64) error {
+	for i := range p.calls {
+		b := &p.calls[i]
+		s.pause()
+		err := p.d.fault("run call")
+		if err == nil {
+			err = b.run(s)
+		}
+		if err != nil {
+			return &CallError{Stream: s.name, Index: index, Call: b.name, Err: err}
+		}
+	}
+	p.d.mu.Lock()
+	p.d.traffic.Launches++
+	p.d.traffic.Calls += int64(len(p.calls))
+	p.d.mu.Unlock()
+	return nil
+}
+
+// run executes one call on private copies of its operands, so that it can touch nothing else.
+func (b *bound) run(s *stream) error {
+	sums := make([]uint32, len(b.places))
+	for i, p := range b.places {
+		data := s.private(i, p.hi-p.lo)
+		if p.in {
+			s.d.transfer(data, p.bytes())
+			sums[i] = crc32.ChecksumIEEE(data)
+		} else {
+			set(data, poisonByte)
+		}
+	}
+	err := kernels.Run(b.Call, func(o kernels.Operand) []byte {
+		i := b.find(o)
+		return s.private(i, b.places[i].hi-b.places[i].lo)
+	})
+	if err != nil {
+		return err
+	}
+	for i, p := range b.places {
+		data := s.private(i, p.hi-p.lo)
+		if p.out {
+			s.d.transfer(p.bytes(), data)
+		} else if crc32.ChecksumIEEE(data) != sums[i] {
+			return fmt.Errorf("wrote into its input %v: %w", p.span, arena.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// private returns the stream's buffer number i with the given length.
+func (s *stream) private(i int, bytes int64) []byte {
+	for len(s.copies) <= i {
+		s.copies = append(s.copies, nil)
+	}
+	if int64(cap(s.copies[i])) < bytes {
+		s.copies[i] = make([]byte, bytes)
+	}
+	return s.copies[i][:bytes:bytes]
+}

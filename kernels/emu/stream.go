@@ -1,0 +1,357 @@
+package emu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// CallError is what went wrong in queued work. Sync returns the first one of its stream.
+type CallError struct {
+	Stream string
+	Index  int64  // of the work in its stream, from 1
+	Call   string // "copy", "fill", or the label of a program's call
+	Err    error
+}
+
+func (e *CallError) Error() string {
+	return fmt.Sprintf("emu: stream %q, work %d, %s: %v", e.Stream, e.Index, e.Call, e.Err)
+}
+
+// Unwrap returns the error itself.
+func (e *CallError) Unwrap() error { return e.Err }
+
+type kind uint8
+
+const (
+	doCopy kind = iota
+	doFill
+	doRecord
+	doWait
+	doLaunch
+)
+
+// work is one piece in the queue of a stream.
+type work struct {
+	kind     kind
+	index    int64 // in its stream, from 1
+	value    byte  // doFill
+	dst, src span  // doCopy, doFill
+	token    *token
+	program  *program
+}
+
+// stream runs its queue in a goroutine. After an error it drops its work until Sync has returned that error.
+type stream struct {
+	d      *Device
+	id     int32 // from 1; the host is 0
+	name   string
+	rand   *rand.Rand // of the goroutine
+	copies [][]byte   // of the goroutine: private copies of operands
+
+	queue    []work
+	pushed   int64 // pieces enqueued ever
+	done     int64 // pieces finished ever
+	demanded int64 // where lazy: pieces that may run
+	err      error // the first that no Sync has returned
+	clock    clock // what is ordered before the next piece
+	closed   bool
+	exited   bool
+}
+
+// Copy enqueues a copy.
+func (s *stream) Copy(dst, src arena.Span) error {
+	if err := s.enter("copy"); err != nil {
+		return err
+	}
+	to, err := s.d.span(dst)
+	if err == nil {
+		var from span
+		if from, err = s.d.span(src); err == nil && dst.Size != src.Size {
+			err = fmt.Errorf("%d bytes to a place for %d: %w", src.Size, dst.Size, arena.ErrInvalid)
+		}
+		if err == nil && to.m == from.m && to.lo < from.hi && from.lo < to.hi {
+			err = fmt.Errorf("%v to %v, which overlaps it: %w", from, to, arena.ErrInvalid)
+		}
+		if err == nil {
+			a := s.push(work{kind: doCopy, dst: to, src: from})
+			a.read(from, "copy")
+			a.write(to, "copy")
+			return s.leave(a)
+		}
+	}
+	s.d.mu.Unlock()
+	return fmt.Errorf("emu: stream %q: copy: %w", s.name, err)
+}
+
+// Fill enqueues setting all bytes of dst to b.
+func (s *stream) Fill(dst arena.Span, b byte) error {
+	if err := s.enter("fill"); err != nil {
+		return err
+	}
+	to, err := s.d.span(dst)
+	if err != nil {
+		s.d.mu.Unlock()
+		return fmt.Errorf("emu: stream %q: fill: %w", s.name, err)
+	}
+	a := s.push(work{kind: doFill, dst: to, value: b})
+	a.write(to, "fill")
+	return s.leave(a)
+}
+
+// Record marks the work so far.
+func (s *stream) Record(e arena.Event) error {
+	if err := s.enter("record"); err != nil {
+		return err
+	}
+	defer s.d.mu.Unlock()
+	v, err := s.d.event(e)
+	if err != nil {
+		return fmt.Errorf("emu: stream %q: record: %w", s.name, err)
+	}
+	t := &token{s: s}
+	s.push(work{kind: doRecord, token: t})
+	t.upto, t.clock = s.pushed, s.clock.copy()
+	v.last = t
+	return nil
+}
+
+// Wait holds back later work until what is now the last record of e is done.
+func (s *stream) Wait(e arena.Event) error {
+	if err := s.enter("wait"); err != nil {
+		return err
+	}
+	defer s.d.mu.Unlock()
+	v, err := s.d.event(e)
+	if err != nil {
+		return fmt.Errorf("emu: stream %q: wait: %w", s.name, err)
+	}
+	if v.last != nil {
+		s.push(work{kind: doWait, token: v.last})
+		s.clock.join(v.last.clock)
+	}
+	return nil
+}
+
+// Sync waits for the work so far and returns its first error.
+func (s *stream) Sync() error {
+	if err := s.enter("sync"); err != nil {
+		return err
+	}
+	defer s.d.mu.Unlock()
+	return s.drain()
+}
+
+func (s *stream) drain() error {
+	upto, known := s.pushed, s.clock.copy()
+	s.demand(upto)
+	for s.done < upto {
+		s.d.cond.Wait()
+	}
+	s.d.check.host.clock.join(known)
+	err := s.err
+	s.err = nil
+	return err
+}
+
+// Close runs the work to its end and stops the goroutine. It returns an error that no Sync has returned.
+func (s *stream) Close() error {
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	err := s.drain()
+	d.cond.Broadcast()
+	for !s.exited {
+		d.cond.Wait()
+	}
+	delete(d.live.streams, s)
+	d.ledger.Streams.Live--
+	return err
+}
+
+// enter begins a call on the stream; it holds the device's lock only when it returns nil.
+func (s *stream) enter(call string) error {
+	if err := s.d.enter(call); err != nil {
+		return err
+	}
+	if s.closed {
+		s.d.mu.Unlock()
+		return fmt.Errorf("emu: %s: stream %q: %w", call, s.name, arena.ErrClosed)
+	}
+	return nil
+}
+
+// push enqueues w after everything that the host knows to be done, and returns what notes its accesses.
+func (s *stream) push(w work) access {
+	s.pushed++
+	w.index = s.pushed
+	s.queue = append(s.queue, w)
+	w.hold(1)
+	s.d.traffic.Deepest = max(s.d.traffic.Deepest, len(s.queue))
+	s.clock.join(s.d.check.host.clock)
+	s.clock = s.clock.tick(s.id)
+	s.d.cond.Broadcast()
+	return access{d: s.d, clock: s.clock, at: at{who: s.id, stream: s.name, index: w.index, time: s.clock[s.id]}}
+}
+
+// leave ends a call that pushed: it unlocks, then tells of the races found.
+func (s *stream) leave(a access) error {
+	s.d.mu.Unlock()
+	a.tell()
+	return nil
+}
+
+// hold counts w among the users of its memories and program.
+func (w *work) hold(n int) {
+	if w.dst.m != nil {
+		w.dst.m.queued += n
+	}
+	if w.src.m != nil {
+		w.src.m.queued += n
+	}
+	if w.program != nil {
+		w.program.queued += n
+		w.program.memory.queued += n
+	}
+}
+
+func (s *stream) demand(upto int64) {
+	if s.demanded < upto {
+		s.demanded = upto
+		s.d.cond.Broadcast()
+	}
+}
+
+// run serves the queue until the stream is closed and empty.
+func (s *stream) run() {
+	d := s.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		for len(s.queue) == 0 || d.opts.Lazy && s.done >= s.demanded && d.fatal == nil {
+			if s.closed && len(s.queue) == 0 {
+				s.exited = true
+				d.cond.Broadcast()
+				return
+			}
+			d.cond.Wait()
+		}
+		w := s.queue[0]
+		s.step(&w)
+		s.queue = append(s.queue[:0], s.queue[1:]...)
+		w.hold(-1)
+		s.done++
+		d.cond.Broadcast()
+	}
+}
+
+// step runs one piece of work. The lock is held, but for the time of the work itself.
+func (s *stream) step(w *work) {
+	d := s.d
+	if w.kind == doWait {
+		w.token.demand()
+		for !w.token.done {
+			d.cond.Wait()
+		}
+		s.keep(w.token.err)
+		return
+	}
+	if d.fatal != nil {
+		s.keep(d.fatal)
+	}
+	if w.kind == doRecord {
+		if s.err == nil {
+			s.unlocked(s.pause)
+		}
+		w.token.err, w.token.done = s.err, true
+		return
+	}
+	if s.err != nil {
+		return
+	}
+	var err error
+	s.unlocked(func() { err = s.perform(w) })
+	s.keep(err)
+	d.poison(err)
+}
+
+// keep remembers the first error.
+func (s *stream) keep(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+func (s *stream) unlocked(f func()) {
+	s.d.mu.Unlock()
+	defer s.d.mu.Lock()
+	f()
+}
+
+// pause is the random delay: none for every other piece, else evenly up to Options.Delay.
+func (s *stream) pause() {
+	if most := int64(s.d.opts.Delay); most > 0 && s.rand.Uint64()&1 == 0 {
+		time.Sleep(time.Duration(s.rand.Int64N(most)))
+	}
+}
+
+// perform does the work of a copy, fill or launch. No lock is held.
+func (s *stream) perform(w *work) error {
+	if w.kind == doLaunch {
+		return w.program.execute(s, w.index)
+	}
+	s.pause()
+	name := "copy"
+	if w.kind == doFill {
+		name = "fill"
+	}
+	if err := s.d.fault("run " + name); err != nil {
+		return &CallError{Stream: s.name, Index: w.index, Call: name, Err: err}
+	}
+	if w.kind == doFill {
+		s.d.data.Lock()
+		set(w.dst.bytes(), w.value)
+		s.d.data.Unlock()
+	} else {
+		s.d.transfer(w.dst.bytes(), w.src.bytes())
+	}
+	s.d.mu.Lock()
+	s.d.traffic.add(w)
+	s.d.mu.Unlock()
+	return nil
+}
+
+// transfer copies piece by piece, so that others can come in between.
+func (d *Device) transfer(dst, src []byte) {
+	const piece = 64 << 10
+	for len(src) > 0 {
+		n := min(piece, len(src))
+		d.data.Lock()
+		copy(dst[:n], src[:n])
+		d.data.Unlock()
+		dst, src = dst[n:], src[n:]
+	}
+}
+
+func (t *Traffic) add(w *work) {
+	n := w.dst.hi - w.dst.lo
+	switch {
+	case w.kind == doFill:
+		t.Fills++
+		t.Filled += n
+		return
+	case w.src.m.pinned == w.dst.m.pinned:
+		t.Moved += n
+	case w.src.m.pinned:
+		t.Uploaded += n
+	default:
+		t.Downloaded += n
+	}
+	t.Copies++
+}
