@@ -1,0 +1,79 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Adam follows running means of the gradient and of its square, both corrected for their start at 0.
+//
+//	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
+//	p -= rate · m/(1-Beta1ᵗ) / (√(v/(1-Beta2ᵗ)) + Epsilon)
+//
+// Source: Kingma and Ba, 2015, algorithm 1 (not the reordered form at the end of its section 2).
+type Adam struct {
+	Rate    float64 // 0: 0.001
+	Beta1   float64 // 0: 0.9
+	Beta2   float64 // 0: 0.999
+	Epsilon float64 // 0: 1e-8
+	Decay   float64 // L2: Decay·p is added to the gradient; AdamW has the decoupled form
+}
+
+// Op implements Optimizer.
+func (Adam) Op() *kernels.Op { return kernels.Adam }
+
+// Attrs implements Optimizer.
+func (o Adam) Attrs(clip Clip) any {
+	return kernels.AdamAttrs{
+		UpdateAttrs: update(clip, o.Decay),
+		Beta1:       or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Epsilon: or(o.Epsilon, 1e-8),
+	}
+}
+
+// States implements Optimizer.
+func (Adam) States() []string { return []string{"m", "v"} }
+
+// Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
+func (o Adam) Controls(t int64, dst []float64) {
+	dst[0], dst[1] = or(o.Rate, 1e-3), float64(t)
+	dst[2], dst[3] = correction(or(o.Beta1, 0.9), t), correction(or(o.Beta2, 0.999), t)
+}
+
+// Validate implements Optimizer.
+func (o Adam) Validate() error { return o.check("adam") }
+
+func (o Adam) check(what string) error {
+	return check(what, least("Rate", o.Rate, 0), share("Beta1", o.Beta1), share("Beta2", o.Beta2), least("Epsilon", o.Epsilon, 0), least("Decay", o.Decay, 0))
+}
+
+// correction is 1 - βᵗ, without the cancellation that the difference has while βᵗ is near 1.
+func correction(beta float64, t int64) float64 { return -math.Expm1(float64(t) * math.Log(beta)) }
+
+// AdamW is Adam with decoupled decay: p -= rate·Decay·p beside Adam's own step, untouched by its scaling.
+// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in PyTorch's torch.optim.AdamW.
+type AdamW struct {
+	Rate    float64 // 0: 0.001
+	Beta1   float64 // 0: 0.9
+	Beta2   float64 // 0: 0.999
+	Epsilon float64 // 0: 1e-8
+	Decay   float64 // 0: 0.01; for none use Adam
+}
+
+// Op implements Optimizer.
+func (AdamW) Op() *kernels.Op { return kernels.AdamW }
+
+// Attrs implements Optimizer.
+func (o AdamW) Attrs(clip Clip) any {
+	o.Decay = or(o.Decay, 0.01)
+	return Adam(o).Attrs(clip)
+}
+
+// States implements Optimizer.
+func (o AdamW) States() []string { return Adam(o).States() }
+
+// Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
+func (o AdamW) Controls(t int64, dst []float64) { Adam(o).Controls(t, dst) }
+
+// Validate implements Optimizer.
+func (o AdamW) Validate() error { return Adam(o).check("adamw") }

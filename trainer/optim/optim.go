@@ -1,0 +1,148 @@
+// Package optim decides how parameters change: optimizers, learning-rate schedules and gradient clipping.
+//
+// An [Optimizer] is a plain struct whose zero value is the textbook's default. It chooses the operation that
+// updates a parameter where it lies and what that operation keeps beside it. A [Schedule] makes the
+// rate of each update from the optimizer's own. [Clip] bounds gradients before they are used.
+package optim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// ErrOption is wrapped by errors about options outside their range.
+var ErrOption = errors.New("bad option")
+
+// Optimizer is a rule of update. Those of this package are plain values, safe for concurrent use.
+//
+// The operation takes (parameter, gradient, guard, controls [, scale], states...), as those of package kernels do,
+// and changes parameter and states in place.
+type Optimizer interface {
+	// Op is the operation that updates one parameter.
+	Op() *kernels.Op
+	// Attrs are its attributes. Where clip bounds a norm, the operation has the input scale.
+	Attrs(clip Clip) any
+	// States names what is kept for each parameter: tensors of its type and shape, 0 before the first update.
+	States() []string
+	// Controls writes what changes from update to update, for update t, counted from 1: dst[0] = the rate before any
+	// schedule, dst[1] = t, from dst[2] on what the rule needs. len(dst) is Controls or more. It allocates nothing.
+	Controls(t int64, dst []float64)
+	// Validate returns an error that names every bad field and wraps ErrOption.
+	Validate() error
+}
+
+// Controls is the length of a controls vector.
+const Controls = 8
+
+// Clip bounds gradients. The zero value does not.
+type Clip struct {
+	// Value limits each element to ±Value. 0: no limit.
+	Value float64
+	// Norm limits the norm of all gradients together: where it is larger, all are scaled by Norm/norm, before
+	// Value is applied. 0: no limit.
+	Norm float64
+}
+
+// Validate returns an error that names every bad field and wraps ErrOption.
+func (c Clip) Validate() error {
+	return check("clip", least("Value", c.Value, 0), least("Norm", c.Norm, 0))
+}
+
+// Write fills the controls of update t: those of o, and the rate that s makes of the rate of o. s may be nil.
+func Write(o Optimizer, s Schedule, t int64, dst []float64) {
+	o.Controls(t, dst)
+	if s != nil {
+		dst[0] = s.Rate(dst[0], t)
+	}
+}
+
+// Named is an optimizer with the name that Parse knows it by.
+type Named struct {
+	Name      string
+	Optimizer Optimizer
+}
+
+// All returns the optimizers of this package with their defaults, by name.
+func All() []Named {
+	return []Named{
+		{"adam", Adam{}},
+		{"adamw", AdamW{}},
+		{"lion", Lion{}},
+		{"momentum", SGD{Momentum: 0.9}},
+		{"nesterov", SGD{Momentum: 0.9, Nesterov: true}},
+		{"rmsprop", RMSProp{}},
+		{"sgd", SGD{}},
+	}
+}
+
+// Parse returns the optimizer of that name with its defaults.
+func Parse(name string) (Optimizer, error) {
+	var names []string
+	for _, n := range All() {
+		if n.Name == name {
+			return n.Optimizer, nil
+		}
+		names = append(names, n.Name)
+	}
+	return nil, fmt.Errorf("no optimizer %q: there are %s: %w", name, strings.Join(names, ", "), ErrOption)
+}
+
+// AtRate returns o, one of this package's optimizers, with another rate; 0 is its default.
+func AtRate(o Optimizer, rate float64) (Optimizer, error) {
+	switch o := o.(type) {
+	case SGD:
+		o.Rate = rate
+		return o, nil
+	case RMSProp:
+		o.Rate = rate
+		return o, nil
+	case Adam:
+		o.Rate = rate
+		return o, nil
+	case AdamW:
+		o.Rate = rate
+		return o, nil
+	case Lion:
+		o.Rate = rate
+		return o, nil
+	}
+	return nil, fmt.Errorf("%T has no rate that can be set: %w", o, ErrOption)
+}
+
+// or returns v, or a default where v is 0.
+func or(v, def float64) float64 {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+// least returns an error unless v is finite and low or more.
+func least(name string, v, low float64) error {
+	if v >= low && !math.IsInf(v, 0) {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be finite and %v or more", name, v, low)
+}
+
+// share returns an error unless v is from 0 to below 1.
+func share(name string, v float64) error {
+	if v >= 0 && v < 1 {
+		return nil
+	}
+	return fmt.Errorf("%s is %v, must be 0 or more and below 1", name, v)
+}
+
+// check joins errors about the fields of one thing.
+func check(what string, errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrOption, errors.Join(errs...))
+}

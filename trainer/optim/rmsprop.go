@@ -1,0 +1,34 @@
+package optim
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// RMSProp divides the gradient by a running root of its mean square.
+//
+//	s = Rho·s + (1-Rho)·g²;  p -= rate·g / (√s + Epsilon)
+//
+// Source: Hinton, Neural Networks for Machine Learning, lecture 6e. Epsilon outside the root is PyTorch's form.
+type RMSProp struct {
+	Rate    float64 // 0: 0.001
+	Rho     float64 // 0: 0.9
+	Epsilon float64 // 0: 1e-8
+	Decay   float64 // L2: Decay·p is added to the gradient
+}
+
+// Op implements Optimizer.
+func (RMSProp) Op() *kernels.Op { return kernels.RmsProp }
+
+// Attrs implements Optimizer.
+func (o RMSProp) Attrs(clip Clip) any {
+	return kernels.RmsPropAttrs{UpdateAttrs: update(clip, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
+}
+
+// States implements Optimizer.
+func (RMSProp) States() []string { return []string{"square"} }
+
+// Controls implements Optimizer.
+func (o RMSProp) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 1e-3), float64(t) }
+
+// Validate implements Optimizer.
+func (o RMSProp) Validate() error {
+	return check("rmsprop", least("Rate", o.Rate, 0), share("Rho", o.Rho), least("Epsilon", o.Epsilon, 0), least("Decay", o.Decay, 0))
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+)
+
+type jsonPlan struct {
+	Device   string        `json:"device"`
+	Mode     string        `json:"mode"`
+	Total    int64         `json:"total_bytes"`
+	Pinned   int64         `json:"pinned_bytes"`
+	Regions  []jsonRegion  `json:"regions"`
+	Programs []jsonProgram `json:"programs"`
+}
+
+type jsonRegion struct {
+	Name    string     `json:"name"`
+	Offset  int64      `json:"offset"`
+	Size    int64      `json:"bytes"`
+	Payload int64      `json:"payload_bytes"`
+	Parts   []jsonPart `json:"parts"`
+}
+
+type jsonPart struct {
+	Owner  string `json:"owner"`
+	Name   string `json:"name"`
+	Offset int64  `json:"offset"`
+	Size   int64  `json:"bytes"`
+}
+
+type jsonProgram struct {
+	Name         string       `json:"name"`
+	Batch        int          `json:"batch"`
+	Instructions int          `json:"instructions"`
+	Scratch      int64        `json:"scratch_bytes"`
+	Live         int64        `json:"live_bytes"`
+	LiveAt       string       `json:"live_at"`
+	Buffers      []jsonBuffer `json:"buffers"`
+	Labels       []string     `json:"labels"`
+	Fallbacks    []string     `json:"fallbacks"`
+	Notes        []string     `json:"notes"`
+}
+
+type jsonBuffer struct {
+	Owner  string `json:"owner"`
+	Name   string `json:"name"`
+	Offset int64  `json:"offset"`
+	Size   int64  `json:"bytes"`
+	Start  int32  `json:"start"`
+	End    int32  `json:"end"`
+}
+
+// JSON writes the whole plan. Sizes and offsets are bytes; a buffer lives in instructions start to end-1.
+func (p Plan) JSON(w io.Writer) error {
+	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned}
+	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
+	for _, r := range p.Regions {
+		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}
+		for _, part := range r.Parts {
+			j.Parts = append(j.Parts, jsonPart{part.Owner, part.Name, part.Offset, part.Size})
+		}
+		out.Regions = append(out.Regions, j)
+	}
+	for _, q := range p.Programs {
+		j := jsonProgram{
+			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
+			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Notes: list(q.Notes),
+		}
+		for i, b := range q.Buffers {
+			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, q.offset(i), b.Size, b.Start, b.End})
+		}
+		out.Programs = append(out.Programs, j)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+// offset returns where buffer i lies, 0 where the plan does not say.
+func (q Program) offset(i int) int64 {
+	if i < len(q.Offsets) {
+		return q.Offsets[i]
+	}
+	return 0
+}
+
+// list makes a nil slice an empty one, so that JSON has [] and not null.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

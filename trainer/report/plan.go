@@ -1,0 +1,162 @@
+// Package report shows memory plans as text, data and pictures.
+//
+// A [Plan] is plain data that the trainer fills: regions of the arena and the programs that share its scratch.
+// [Plan.String] is a table for people, [Plan.JSON] the same for programs, [Plan.SVG] a map of the memory.
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// Plan says what every byte of an arena is for.
+type Plan struct {
+	Device   string // "cpu"
+	Mode     string // how data reach the device: "streaming" or "resident"
+	Regions  []arena.RegionInfo
+	Programs []Program // training first; they share the region "scratch"
+	Pinned   int64     // bytes of pinned host memory, outside the arena
+	Total    int64     // bytes of the arena: the sizes of all regions
+}
+
+// Program is one compiled graph: what it does to scratch, instruction by instruction.
+type Program struct {
+	Name         string // "train 128", "evaluate 128"
+	Batch        int    // samples
+	Instructions int
+	Scratch      int64          // bytes that its buffers need, placed
+	Live         int64          // most bytes that live at once: no placement needs fewer
+	LiveAt       string         // label of the instruction at which they do
+	Buffers      []arena.Buffer // what lives in scratch, with lifetimes in instructions
+	Offsets      []int64        // by buffer, bytes from the start of scratch
+	Labels       []string       // by instruction
+	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
+	Notes        []string       // anything else worth saying
+}
+
+// Share is a tensor and what it takes.
+type Share struct {
+	Region string
+	Owner  string // layer, "" for none
+	Name   string
+	Bytes  int64
+}
+
+// Label returns owner/name, without saying the owner twice.
+func (s Share) Label() string { return label(s.Owner, s.Name) }
+
+// Category returns the bytes of the regions of that name: "parameters", "scratch". A numbered region counts under its
+// name without the number too: Category("slot") is "slot 0" and "slot 1" together.
+func (p Plan) Category(name string) int64 {
+	var n int64
+	for _, r := range p.Regions {
+		if r.Name == name || category(r.Name) == name {
+			n += r.Size
+		}
+	}
+	return n
+}
+
+// Top returns the n largest tensors, largest first: of the regions, and of scratch those that live at the peak of the
+// program that needs most.
+func (p Plan) Top(n int) []Share {
+	var all []Share
+	for _, r := range p.Regions {
+		for _, part := range r.Parts {
+			all = append(all, Share{Region: r.Name, Owner: part.Owner, Name: part.Name, Bytes: part.Size})
+		}
+	}
+	if i := p.largest(); i >= 0 {
+		q := p.Programs[i]
+		at := q.peak()
+		for _, b := range q.Buffers {
+			if b.Start <= at && at < b.End {
+				all = append(all, Share{Region: "scratch", Owner: b.Owner, Name: b.Name, Bytes: b.Size})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(max(n, 0), len(all))]
+}
+
+// Layer is what one layer takes. The sum of all layers is the arena.
+type Layer struct {
+	Name  string  // "" for what belongs to no layer
+	Bytes []int64 // by region of the plan, rounded up to arena.Align
+	Total int64
+}
+
+// Layers returns the bytes of each layer, in the order of first appearance. What no part of a region claims, such as
+// scratch, belongs to the layer "", which comes last.
+func (p Plan) Layers() []Layer {
+	rest := Layer{Bytes: make([]int64, len(p.Regions))}
+	var out []Layer
+	index := map[string]int{}
+	for k, r := range p.Regions {
+		left := r.Size
+		for _, part := range r.Parts {
+			if part.Owner == "" {
+				continue
+			}
+			i, ok := index[part.Owner]
+			if !ok {
+				i = len(out)
+				index[part.Owner] = i
+				out = append(out, Layer{Name: part.Owner, Bytes: make([]int64, len(p.Regions))})
+			}
+			n := min(arena.Round(part.Size), left)
+			out[i].Bytes[k] += n
+			out[i].Total += n
+			left -= n
+		}
+		rest.Bytes[k] += left
+		rest.Total += left
+	}
+	return append(out, rest)
+}
+
+// largest returns the index of the program that needs most scratch, the first on ties, -1 without programs.
+func (p Plan) largest() int {
+	best := -1
+	for i, q := range p.Programs {
+		if best < 0 || q.Scratch > p.Programs[best].Scratch {
+			best = i
+		}
+	}
+	return best
+}
+
+// peak returns the first instruction at which most bytes live, alignment included.
+func (q Program) peak() int32 {
+	_, at := arena.Bound(arena.Problem{Buffers: q.Buffers})
+	return at
+}
+
+// instructions returns how many instructions the program has, going by its buffers too.
+func (q Program) instructions() int {
+	n := max(q.Instructions, len(q.Labels))
+	for _, b := range q.Buffers {
+		n = max(n, int(b.End))
+	}
+	return n
+}
+
+// category is the name of a region without a number at its end.
+func category(region string) string {
+	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
+}
+
+func label(owner, name string) string {
+	switch {
+	case owner == "" || owner == name || strings.HasPrefix(name, owner+"/"):
+		return name
+	case name == "":
+		return owner
+	}
+	return owner + "/" + name
+}

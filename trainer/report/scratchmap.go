@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// scratch draws the buffers of the first program: offset upwards, instructions to the right.
+func (d *drawing) scratch() {
+	if len(d.plan.Programs) == 0 {
+		d.text(mapLeft, 44, 20, ink, "start", true, "No program")
+		return
+	}
+	q := d.plan.Programs[0]
+	m := scratchMap{drawing: d, q: q, instructions: max(q.instructions(), 1), bytes: max(q.Scratch, 1)}
+	d.text(mapLeft, 44, 20, ink, "start", true, fmt.Sprintf("Scratch during %q: %s", clip(q.Name, 40), human(q.Scratch)))
+	d.text(mapLeft, 68, 13, faint, "start", false, fmt.Sprintf("%d buffers; offsets upwards, instructions to the right; all programs share these bytes", len(q.Buffers)))
+	d.rect(mapLeft, panelTop, mapWidth, panelHeight, "#f6f8fa", "none", "")
+	m.grid()
+	m.buffers()
+	m.live()
+	m.peak()
+	d.add(`<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="%s" rx="2"/>`, mapLeft, panelTop, mapWidth, panelHeight, ink)
+}
+
+type scratchMap struct {
+	*drawing
+	q            Program
+	instructions int
+	bytes        int64 // at the top of the map
+}
+
+func (m *scratchMap) x(instruction int) float64 {
+	return mapLeft + mapWidth*float64(instruction)/float64(m.instructions)
+}
+
+func (m *scratchMap) y(offset int64) float64 {
+	return panelBottom - panelHeight*float64(offset)/float64(m.bytes)
+}
+
+func (m *scratchMap) grid() {
+	step := int64(1)
+	for m.bytes/step > 6 {
+		step *= 2
+	}
+	for at := int64(0); at <= m.bytes; at += step {
+		m.line(mapLeft, m.y(at), mapRight, m.y(at), "#d8dee4", 0.6, "")
+		m.text(mapLeft-8, m.y(at)+4, 11, faint, "end", false, human(at))
+	}
+	for at, step := 0, niceStep(m.instructions); at <= m.instructions; at += step {
+		m.line(m.x(at), panelBottom, m.x(at), panelBottom+5, ink, 0.8, "")
+		m.text(m.x(at), panelBottom+18, 11, faint, "middle", false, fmt.Sprint(at))
+	}
+	m.text((mapLeft+mapRight)/2, panelBottom+38, 12, faint, "middle", false, "instruction")
+}
+
+func (m *scratchMap) buffers() {
+	for i, b := range m.q.Buffers {
+		at := m.q.offset(i)
+		x, w := m.x(int(b.Start)), m.x(int(b.End))-m.x(int(b.Start))
+		y, h := m.y(at+b.Size), m.y(at)-m.y(at+b.Size)
+		name := label(b.Owner, b.Name)
+		tip := fmt.Sprintf("%s: %s bytes at %s, instructions %d to %d", name, comma(b.Size), comma(at), b.Start, b.End-1)
+		m.rect(x, y, w, h, m.colours[b.Owner], "#ffffff", tip)
+		// As many characters as fit at 11 pixels; none are better than two.
+		if n := int((w - 6) / textWidth("m", 11)); n >= 4 && h >= 14 {
+			m.text(x+4, y+h/2+4, 11, "#ffffff", "start", false, clip(name, n))
+		}
+	}
+}
+
+// live draws the bytes that live at each instruction: what is between it and the top of the buffers is lost to packing.
+func (m *scratchMap) live() {
+	change := make([]int64, m.instructions+1)
+	for _, b := range m.q.Buffers {
+		if b.Start >= 0 && b.Start < b.End {
+			change[b.Start] += b.Size
+			change[b.End] -= b.Size
+		}
+	}
+	var path strings.Builder
+	var live int64
+	for i := range m.instructions {
+		live += change[i]
+		command := byte('L')
+		if i == 0 {
+			command = 'M'
+		}
+		fmt.Fprintf(&path, "%c%.1f %.1fH%.1f", command, m.x(i), m.y(min(live, m.bytes)), m.x(i+1))
+	}
+	m.add(`<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`, path.String(), ink)
+}
+
+// peak marks the instruction at which most bytes live.
+func (m *scratchMap) peak() {
+	if len(m.q.Buffers) == 0 {
+		return
+	}
+	at := int(m.q.peak())
+	middle := (m.x(at) + m.x(at+1)) / 2
+	m.line(middle, panelTop, middle, panelBottom, alarm, 1.4, "5 3")
+	m.line(mapLeft, m.y(m.q.Live), mapRight, m.y(m.q.Live), alarm, 1.4, "5 3")
+	where := m.q.LiveAt
+	if where == "" {
+		where = fmt.Sprintf("instruction %d", at)
+	} else {
+		where = fmt.Sprintf("instruction %d, %s", at, where)
+	}
+	note := clip(fmt.Sprintf("most live: %s at %s", human(m.q.Live), where), 90)
+	// On the side with more room.
+	x, anchor := middle+8, "start"
+	if at > m.instructions/2 {
+		x, anchor = middle-8, "end"
+	}
+	m.text(x, panelTop-8, 13, alarm, anchor, true, note)
+}
+
+// niceStep returns 1, 2 or 5 times a power of ten, with at most 12 steps in n.
+func niceStep(n int) int {
+	for step := 1; ; step *= 10 {
+		for _, k := range []int{1, 2, 5} {
+			if n/(k*step) <= 12 {
+				return k * step
+			}
+		}
+	}
+}
