@@ -1,0 +1,65 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Functions of two elements.  a [...], b [...] → y, their shapes broadcast as in NumPy, of one float type.
+// Gradients are summed back to the operands' shapes. The gradient of Pow by its exponent takes the logarithm of the
+// base, so that it is NaN for negative bases, where the power is not differentiable.
+var (
+	Add = Register(binary("add", func(x, y float64) float64 { return x + y }, binaryCases(), binaryKey("+")))
+	Sub = Register(binary("sub", func(x, y float64) float64 { return x - y }, binaryCases(), binaryKey("-")))
+	Mul = Register(binary("mul", func(x, y float64) float64 { return x * y }, binaryCases(), binaryKey("⊙")))
+	Div = Register(binary("div", func(x, y float64) float64 { return x / y }, binaryCases(nil, offZero), binaryKey("÷")))
+	Pow = Register(binary("pow", math.Pow, binaryCases(base, nil), binaryKey("^")))
+)
+
+// Comparisons.  a [...], b [...] → y, 1 where the comparison holds and 0 elsewhere, in the operands' type.
+// With NaN all are 0 but NotEqual.
+var (
+	Less         = Register(binary("less", func(x, y float64) float64 { return truth(x < y) }, binaryCases(whole, whole), binaryKey("<")))
+	LessEqual    = Register(binary("less_equal", func(x, y float64) float64 { return truth(x <= y) }, binaryCases(whole, whole), binaryKey("<=")))
+	Greater      = Register(binary("greater", func(x, y float64) float64 { return truth(x > y) }, binaryCases(whole, whole), binaryKey(">")))
+	GreaterEqual = Register(binary("greater_equal", func(x, y float64) float64 { return truth(x >= y) }, binaryCases(whole, whole), binaryKey(">=")))
+	Equal        = Register(binary("equal", func(x, y float64) float64 { return truth(x == y) }, binaryCases(whole, whole), binaryKey("==")))
+	NotEqual     = Register(binary("not_equal", func(x, y float64) float64 { return truth(x != y) }, binaryCases(whole, whole), binaryKey("!=")))
+)
+
+func init() {
+	Add.Grad = binaryGrad(func(_ Graph, _, _, _, dy Value) (da, db Value) { return dy, dy })
+	Sub.Grad = binaryGrad(func(g Graph, _, _, _, dy Value) (da, db Value) { return dy, neg(g, dy) })
+	Mul.Grad = binaryGrad(func(g Graph, a, b, _, dy Value) (da, db Value) { return mul(g, dy, b), mul(g, dy, a) })
+	Div.Grad = binaryGrad(func(g Graph, _, b, y, dy Value) (da, db Value) {
+		da = div(g, dy, b)
+		return da, neg(g, mul(g, da, y))
+	})
+	Pow.Grad = binaryGrad(func(g Graph, a, b, y, dy Value) (da, db Value) {
+		slope := mul(g, b, g.Apply(Pow, nil, a, affine(g, b, 1, -1)))
+		return mul(g, dy, slope), mul(g, dy, mul(g, y, g.Apply(Log, nil, a)))
+	})
+	for _, op := range []*Op{Less, LessEqual, Greater, GreaterEqual, Equal, NotEqual} {
+		op.Grad = noGrad
+	}
+}
+
+// binaryKey is the Gorgonia key of an operator of two operands.
+func binaryKey(operator string) string { return "gorgonia.elemBinOp:" + operator }
+
+// truth is 1 for true and 0 for false.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func base(r *rand.Rand, data []float64) { between(r, data, 0.3, 2) }
+
+// whole makes ties likely.
+func whole(r *rand.Rand, data []float64) {
+	for i := range data {
+		data[i] = float64(r.IntN(5) - 2)
+	}
+}

@@ -1,0 +1,166 @@
+package kernels
+
+import (
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// ChainAttrs are the attributes of Chain: elementwise steps, of which the last is the result.
+type ChainAttrs struct{ Steps []Step }
+
+// Step is one operation of a chain, with Elem set, or Fill. Of a chain with n inputs, operands 0 to n-1 are the inputs
+// and operand n+i is the result of step i. B is -1 where Op takes one operand, A and B are where it is Fill.
+type Step struct {
+	Op    *Op
+	Attrs any
+	A, B  int
+}
+
+// Chain is elementwise operations in one pass over memory.  n tensors of one float type that broadcast → y.
+// Every step computes as its op alone would, rounded to the type: the same bits fused or not.
+// It has no gradient of its own: chains are made after gradients.
+var Chain = Register(&Op{
+	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	Infer: inferChain,
+	Ref:   refChain,
+	Cost: func(attrs any, _, out []Spec) int64 {
+		return int64(len(attrs.(*ChainAttrs).Steps)) * int64(out[0].Shape.Elems())
+	},
+	Cases: chainCases,
+})
+
+func inferChain(attrs any, in []Spec) ([]Spec, error) {
+	a, err := attrsOf[*ChainAttrs]("chain", attrs)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Steps) == 0 {
+		return nil, attrError("chain", "has no steps")
+	}
+	if err := floats("chain", in, len(in)); err != nil {
+		return nil, err
+	}
+	known := append([]Spec(nil), in...)
+	for i, s := range a.Steps {
+		operands, err := stepOperands(i, s, len(known))
+		if err != nil {
+			return nil, err
+		}
+		args := make([]Spec, len(operands))
+		for k, o := range operands {
+			args[k] = known[o]
+		}
+		out, err := s.Op.Infer(s.Attrs, args)
+		if err != nil {
+			return nil, shapeError("chain", "step %d: %v", i, err)
+		}
+		known = append(known, out[0])
+		if out[0].Type != known[0].Type {
+			return nil, shapeError("chain", "step %d is %v, not %v", i, out[0].Type, known[0].Type)
+		}
+	}
+	out := known[len(known)-1]
+	for _, s := range in {
+		if shape, err := BroadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
+			return nil, shapeError("chain", "operand %v does not broadcast to the result %v", s, out)
+		}
+	}
+	return []Spec{out}, nil
+}
+
+// stepOperands returns the operands of step i, of those known before it.
+func stepOperands(i int, s Step, known int) ([]int, error) {
+	var operands []int
+	switch {
+	case s.Op == Fill:
+	case s.Op == nil || s.Op.Elem == nil:
+		return nil, attrError("chain", "step %d is not elementwise", i)
+	case s.B < 0:
+		operands = []int{s.A}
+	default:
+		operands = []int{s.A, s.B}
+	}
+	for _, o := range operands {
+		if o < 0 || o >= known {
+			return nil, attrError("chain", "step %d (%s) takes operand %d of %d", i, s.Op.Name, o, known)
+		}
+	}
+	return operands, nil
+}
+
+func refChain(attrs any, in, out []Tensor) {
+	steps, y := attrs.(*ChainAttrs).Steps, out[0]
+	st := make([][]int, len(in))
+	for k, x := range in {
+		st[k] = broadcastStrides(x.Shape, y.Shape)
+	}
+	v := make([]float64, len(in)+len(steps))
+	walk(y.Shape, st, func(i int, at []int) {
+		for k, x := range in {
+			v[k] = x.Data[at[k]]
+		}
+		for k, s := range steps {
+			v[len(in)+k] = Round(y.Type, s.eval(v))
+		}
+		y.Data[i] = v[len(v)-1]
+	})
+}
+
+// eval computes the step for one element from the operands before it.
+func (s Step) eval(v []float64) float64 {
+	switch {
+	case s.Op == Fill:
+		return s.Attrs.(FillAttrs).Value
+	case s.B < 0:
+		return s.Op.Elem(s.Attrs, v[s.A], 0)
+	}
+	return s.Op.Elem(s.Attrs, v[s.A], v[s.B])
+}
+
+// chainCases are random trees of steps that keep values near 1: each step's result passes a squashing op before it is
+// used again in a product. Comparisons are left out, as rounding may decide them; tests of devices compare those with
+// the ops one by one.
+func chainCases(r *rand.Rand, float arena.DType) Case {
+	shape := randomShape(r, randomRank(r))
+	c := Case{In: []Spec{{float, shape}}}
+	for range r.IntN(4) {
+		c.In = append(c.In, Spec{float, narrow(r, shape)})
+	}
+	a := &ChainAttrs{}
+	add := func(s Step) int {
+		a.Steps = append(a.Steps, s)
+		return len(c.In) + len(a.Steps) - 1
+	}
+	last := 0
+	for k := 1; k < len(c.In); k++ {
+		last = add(Step{Op: []*Op{Add, Sub, Mul}[r.IntN(3)], A: last, B: k})
+		last = add(randomStep(r, last))
+	}
+	for range 1 + r.IntN(4) {
+		last = add(randomStep(r, last))
+		if r.IntN(3) == 0 {
+			one := add(Step{Op: Fill, Attrs: FillAttrs{Type: float, Value: r.NormFloat64()}, A: -1, B: -1})
+			last = add(Step{Op: Add, A: one, B: last})
+		}
+		if r.IntN(3) == 0 {
+			last = add(Step{Op: Mul, A: last, B: 0})
+		}
+	}
+	c.Attrs = a
+	// A dozen steps, each of slope below about 3 near 1, multiply a rounding error of 6e-8.
+	c.Tolerance = 1e-4
+	return c
+}
+
+// randomStep is a step of one operand with moderate results.
+func randomStep(r *rand.Rand, operand int) Step {
+	s := Step{Op: []*Op{Tanh, Sigmoid, Relu, LeakyRelu, Affine, Neg, Abs, Sin, Cos, Softplus}[r.IntN(10)], A: operand, B: -1}
+	switch s.Op {
+	case LeakyRelu:
+		s.Attrs = LeakyReluAttrs{0.1}
+	case Affine:
+		s.Attrs = AffineAttrs{0.5, 0.25}
+	}
+	return s
+}

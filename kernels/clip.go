@@ -1,0 +1,80 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// SumSquares is the sum of squares of a tensor.  x [...] of a float type → y float64 ().  y = Σ x².
+// It is summed in float64, in a fixed order.
+var SumSquares = Register(&Op{
+	Name: "sum_squares",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		if err := noAttrs("sum_squares", attrs); err != nil {
+			return nil, err
+		}
+		return []Spec{{arena.Float64, Shape{}}}, floats("sum_squares", in, 1)
+	},
+	Ref: func(_ any, in, out []Tensor) {
+		sum := 0.0
+		for _, v := range in[0].Data {
+			sum += v * v
+		}
+		out[0].Data[0] = sum
+	},
+	Cost:  func(_ any, in, _ []Spec) int64 { return 2 * int64(in[0].Shape.Elems()) },
+	Cases: unaryCases(nil),
+})
+
+// ClipNormAttrs are the attributes of ClipNorm.
+type ClipNormAttrs struct{ Max float64 }
+
+// ClipNorm is the factor that brings the norm of several tensors together down to Max, from their sums of squares.
+// n × float64 () → scale float64 ().  scale = min(1, Max / √Σ), 1 where all are 0.
+// Source: Pascanu et al., ICML 2013, section 3.2.
+var ClipNorm = Register(&Op{
+	Name: "clip_norm",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, err := attrsOf[ClipNormAttrs]("clip_norm", attrs)
+		if err != nil {
+			return nil, err
+		}
+		if !(a.Max > 0) {
+			return nil, attrError("clip_norm", "largest norm %v must be positive", a.Max)
+		}
+		if len(in) == 0 {
+			return nil, shapeError("clip_norm", "takes at least one sum of squares")
+		}
+		for _, s := range in {
+			if s.Type != arena.Float64 || len(s.Shape) != 0 {
+				return nil, shapeError("clip_norm", "takes float64 (), not %v", s)
+			}
+		}
+		return []Spec{{arena.Float64, Shape{}}}, nil
+	},
+	Ref: func(attrs any, in, out []Tensor) {
+		total := 0.0
+		for _, x := range in {
+			total += x.Data[0]
+		}
+		out[0].Data[0] = 1
+		if scale := attrs.(ClipNormAttrs).Max / math.Sqrt(total); !(scale >= 1) {
+			out[0].Data[0] = scale
+		}
+	},
+	Cases: func(r *rand.Rand, _ arena.DType) Case {
+		c := Case{Attrs: ClipNormAttrs{0.5 + r.Float64()}}
+		for range 1 + r.IntN(9) {
+			c.In = append(c.In, Spec{arena.Float64, Shape{}})
+		}
+		zero := r.IntN(8) == 0
+		c.Fill = func(r *rand.Rand, _ int, data []float64) {
+			if !zero {
+				between(r, data, 0, 1)
+			}
+		}
+		return c
+	},
+})

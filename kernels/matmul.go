@@ -1,0 +1,186 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
+// Sigmoid or Tanh, with its attributes.
+type MatMulAttrs struct {
+	TransA, TransB bool // a is [K, M], b is [N, K]
+	Bias           bool
+	Act            *Op
+	ActAttrs       any
+}
+
+// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N]) → y [M, N].  y = act(a·b + bias).
+// With rank 3 and more the leading dimensions are equal, and each pair of matrices is multiplied.
+// The result has the same bits as MatMul, Add and the activation one after the other.
+var MatMul = Register(&Op{
+	Name:     "matmul",
+	Gorgonia: []string{"gorgonia.linAlgBinOp:×", "gorgonia.linAlgBinOp:×××"},
+	Decode: func(f Fields) (any, error) {
+		a, err := f.Bool("transA")
+		if err != nil {
+			return nil, err
+		}
+		b, err := f.Bool("transB")
+		return MatMulAttrs{TransA: a, TransB: b}, err
+	},
+	Infer: inferMatMul,
+	Ref:   refMatMul,
+	Cost: func(attrs any, in, out []Spec) int64 {
+		s := in[0].Shape
+		k := s[len(s)-1]
+		if attrs.(MatMulAttrs).TransA {
+			k = s[len(s)-2]
+		}
+		return 2 * int64(k) * int64(out[0].Shape.Elems())
+	},
+	Cases: matMulCases,
+})
+
+func init() { MatMul.Grad = gradMatMul }
+
+func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
+	t, err := attrsOf[MatMulAttrs]("matmul", attrs)
+	if err != nil {
+		return nil, err
+	}
+	operands := 2
+	if t.Bias {
+		operands = 3
+	}
+	if err := floats("matmul", in, operands); err != nil {
+		return nil, err
+	}
+	a, b := in[0].Shape, in[1].Shape
+	r := len(a) - 2
+	if r < 0 || len(b) != len(a) || !a[:r].Equal(b[:r]) {
+		return nil, shapeError("matmul", "%v and %v are not matrices with equal leading dimensions", a, b)
+	}
+	m, k, k2, n := a[r], a[r+1], b[r], b[r+1]
+	if t.TransA {
+		m, k = k, m
+	}
+	if t.TransB {
+		k2, n = n, k2
+	}
+	if k != k2 {
+		return nil, shapeError("matmul", "%v and %v do not multiply (transposed: %v, %v): %d against %d", a, b, t.TransA, t.TransB, k, k2)
+	}
+	if t.Bias && !in[2].Shape.Equal(Shape{n}) {
+		return nil, shapeError("matmul", "bias %v must be (%d)", in[2].Shape, n)
+	}
+	out := Spec{in[0].Type, append(slices.Clone(a[:r]), m, n)}
+	return []Spec{out}, checkAct(t, out)
+}
+
+// checkAct refuses what is not an activation that a matmul ends with.
+func checkAct(t MatMulAttrs, out Spec) error {
+	switch t.Act {
+	case nil:
+		return noAttrs("matmul", t.ActAttrs)
+	case Relu, LeakyRelu, Sigmoid, Tanh:
+		_, err := t.Act.Infer(t.ActAttrs, []Spec{out})
+		return err
+	}
+	return attrError("matmul", "cannot end with %s", t.Act.Name)
+}
+
+func refMatMul(attrs any, in, out []Tensor) {
+	t := attrs.(MatMulAttrs)
+	y := out[0]
+	r := len(y.Shape) - 2
+	m, n := y.Shape[r], y.Shape[r+1]
+	k := in[0].Shape[r] * in[0].Shape[r+1] / max(m, 1)
+	am, ak, bk, bn := k, 1, n, 1 // strides
+	if t.TransA {
+		am, ak = 1, m
+	}
+	if t.TransB {
+		bk, bn = 1, k
+	}
+	for batch := range y.Shape[:r].Elems() {
+		a, b := in[0].Data[batch*m*k:], in[1].Data[batch*k*n:]
+		for i := range m {
+			for j := range n {
+				sum := 0.0
+				for l := range k {
+					sum += a[i*am+l*ak] * b[l*bk+j*bn]
+				}
+				y.Data[(batch*m+i)*n+j] = Round(y.Type, sum)
+			}
+		}
+	}
+	for i, v := range y.Data {
+		if t.Bias {
+			v = Round(y.Type, v+in[2].Data[i%n])
+		}
+		if t.Act != nil {
+			v = t.Act.Elem(t.ActAttrs, v, 0)
+		}
+		y.Data[i] = v
+	}
+}
+
+// gradMatMul: da = dz·bᵀ and db = aᵀ·dz for y = act(z), with both sides transposed where the operand was.
+func gradMatMul(g Graph, n Node, dy []Value) []Value {
+	t := n.Attrs.(MatMulAttrs)
+	a, b, dz := n.In[0], n.In[1], dy[0]
+	if t.Act != nil {
+		dz = t.Act.Grad(g, Node{Op: t.Act, Attrs: t.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
+	}
+	product := func(a, b Value, transA, transB bool) Value {
+		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB}, a, b)
+	}
+	var da, db Value
+	if t.TransA {
+		da = product(b, dz, t.TransB, true)
+	} else {
+		da = product(dz, b, false, !t.TransB)
+	}
+	if t.TransB {
+		db = product(dz, a, true, t.TransA)
+	} else {
+		db = product(a, dz, !t.TransA, false)
+	}
+	if !t.Bias {
+		return []Value{da, db}
+	}
+	return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+}
+
+func matMulCases(r *rand.Rand, float arena.DType) Case {
+	m, k, n := randomDim(r), randomDim(r), randomDim(r)
+	switch r.IntN(6) {
+	case 0:
+		m, k, n = 1+r.IntN(150), 1+r.IntN(300), 1+r.IntN(40)
+	case 1:
+		m, k, n = 1+r.IntN(20), 1+r.IntN(40), 1+r.IntN(300)
+	}
+	t := MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0, Bias: r.IntN(2) == 0}
+	t.Act = []*Op{nil, nil, LeakyRelu, Sigmoid, Tanh}[r.IntN(5)]
+	if t.Act == LeakyRelu {
+		t.ActAttrs = LeakyReluAttrs{0.1}
+	}
+	var lead Shape
+	if r.IntN(4) == 0 {
+		lead = Shape{1 + r.IntN(4), 1 + r.IntN(2)}[r.IntN(2):]
+	}
+	a, b := append(slices.Clone(lead), m, k), append(slices.Clone(lead), k, n)
+	if t.TransA {
+		a = append(slices.Clone(lead), k, m)
+	}
+	if t.TransB {
+		b = append(slices.Clone(lead), n, k)
+	}
+	c := Case{Attrs: t, In: []Spec{{float, a}, {float, b}}, Tolerance: sumTolerance(k)}
+	if t.Bias {
+		c.In = append(c.In, Spec{float, Shape{n}})
+	}
+	return c
+}

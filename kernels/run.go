@@ -1,0 +1,142 @@
+package kernels
+
+import (
+	encoding "encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// Load decodes the first len(dst) elements of type t from src, little-endian.
+func Load(dst []float64, t arena.DType, src []byte) {
+	le := encoding.LittleEndian
+	switch t {
+	case arena.Float32:
+		for i := range dst {
+			dst[i] = float64(math.Float32frombits(le.Uint32(src[4*i:])))
+		}
+	case arena.Float64:
+		for i := range dst {
+			dst[i] = math.Float64frombits(le.Uint64(src[8*i:]))
+		}
+	case arena.Uint8:
+		for i := range dst {
+			dst[i] = float64(src[i])
+		}
+	case arena.Int32:
+		for i := range dst {
+			dst[i] = float64(int32(le.Uint32(src[4*i:])))
+		}
+	case arena.Int64:
+		for i := range dst {
+			dst[i] = float64(int64(le.Uint64(src[8*i:])))
+		}
+	}
+}
+
+// Store encodes src as elements of type t at the start of dst, little-endian: floats rounded to nearest, integers
+// truncated. What does not fit an integer type is undefined.
+func Store(dst []byte, t arena.DType, src []float64) {
+	le := encoding.LittleEndian
+	switch t {
+	case arena.Float32:
+		for i, v := range src {
+			le.PutUint32(dst[4*i:], math.Float32bits(float32(v)))
+		}
+	case arena.Float64:
+		for i, v := range src {
+			le.PutUint64(dst[8*i:], math.Float64bits(v))
+		}
+	case arena.Uint8:
+		for i, v := range src {
+			dst[i] = uint8(int64(v))
+		}
+	case arena.Int32:
+		for i, v := range src {
+			le.PutUint32(dst[4*i:], uint32(int32(v)))
+		}
+	case arena.Int64:
+		for i, v := range src {
+			le.PutUint64(dst[8*i:], uint64(int64(v)))
+		}
+	}
+}
+
+// Round returns v as a value of floating-point type t holds it.
+func Round(t arena.DType, v float64) float64 {
+	if t == arena.Float32 {
+		return float64(float32(v))
+	}
+	return v
+}
+
+// Run executes a call by its op's reference, whatever the device: slow, and the meaning of the op.
+// operand returns the bytes of an operand. Outputs may lie where inputs lie: all inputs are read before any output is
+// written. It returns an error for operands of the wrong length and for an op that fails.
+func Run(c Call, operand func(Operand) []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s %q: %v", c.Op.Name, c.Label, r)
+		}
+	}()
+	in, err := places(c, c.In, operand)
+	if err != nil {
+		return err
+	}
+	out, err := places(c, c.Out, operand)
+	if err != nil {
+		return err
+	}
+	if h, ok := c.Attrs.(HostAttrs); ok && c.Op == Host {
+		if err := h.Run(in, out); err != nil {
+			return fmt.Errorf("host %q %v: %w", c.Label, h, err)
+		}
+		return nil
+	}
+	if c.Op.View != nil {
+		if offset, ok := c.Op.View(c.Attrs, specs(c.In)); ok {
+			copy(out[0], in[0][offset:])
+			return nil
+		}
+	}
+	runRef(c, in, out)
+	return nil
+}
+
+// runRef decodes inputs, runs the reference and encodes its outputs.
+func runRef(c Call, in, out [][]byte) {
+	x, y := make([]Tensor, len(in)), make([]Tensor, len(out))
+	for i, o := range c.In {
+		x[i] = Tensor{o.Spec, make([]float64, o.Shape.Elems())}
+		Load(x[i].Data, o.Type, in[i])
+	}
+	for i, o := range c.Out {
+		y[i] = Tensor{o.Spec, make([]float64, o.Shape.Elems())}
+	}
+	c.Op.Ref(c.Attrs, x, y)
+	for i, o := range c.Out {
+		Store(out[i], o.Type, y[i].Data)
+	}
+}
+
+// places returns the bytes of operands, checked for length.
+func places(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte, error) {
+	b := make([][]byte, len(operands))
+	for i, o := range operands {
+		b[i] = operand(o)
+		if n := o.Bytes(); int64(len(b[i])) != n {
+			return nil, fmt.Errorf("%s %q: operand %v needs %d bytes, has %d: %w", c.Op.Name, c.Label, o.Spec, n, len(b[i]), ErrShape)
+		}
+	}
+	return b, nil
+}
+
+// specs returns the specs of operands.
+func specs(operands []Operand) []Spec {
+	s := make([]Spec, len(operands))
+	for i, o := range operands {
+		s[i] = o.Spec
+	}
+	return s
+}

@@ -1,0 +1,32 @@
+package kernels
+
+import "math/rand/v2"
+
+// SgdAttrs are the attributes of Sgd.
+type SgdAttrs struct{ UpdateAttrs }
+
+// Sgd is plain gradient descent, without state.  param -= rate·g.  Operands: see update.go.
+var Sgd = Register(update("sgd", 0, false,
+	func(_ *rand.Rand, u UpdateAttrs) SgdAttrs { return SgdAttrs{u} },
+	func(_ any, c []float64, p, g float64, _ []float64) float64 { return p - c[0]*g }))
+
+// MomentumAttrs are the attributes of Momentum.
+type MomentumAttrs struct {
+	UpdateAttrs
+	Momentum float64
+	Nesterov bool
+}
+
+// Momentum keeps a velocity v.  v = Momentum·v + g; param -= rate·v, with Nesterov rate·(g + Momentum·v).
+// Source: Sutskever et al., ICML 2013, in the form in which the rate is outside the velocity (PyTorch's).
+// Operands: see update.go.
+var Momentum = Register(update("momentum", 1, false,
+	func(r *rand.Rand, u UpdateAttrs) MomentumAttrs { return MomentumAttrs{u, 0.9, r.IntN(2) == 0} },
+	func(attrs any, c []float64, p, g float64, s []float64) float64 {
+		a := attrs.(MomentumAttrs)
+		s[0] = a.Momentum*s[0] + g
+		if a.Nesterov {
+			return p - c[0]*(g+a.Momentum*s[0])
+		}
+		return p - c[0]*s[0]
+	}))

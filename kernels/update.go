@@ -1,0 +1,167 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// UpdateAttrs are what all optimizer rules share. The gradient is first scaled, then clipped, then decayed.
+type UpdateAttrs struct {
+	ClipValue float64 // each element of the gradient is clipped to ±ClipValue; 0: not clipped
+	Scaled    bool    // operand 4 is a scale, Float64 (), which the gradient is multiplied by
+	Decay     float64 // weight decay: added to the gradient as Decay·param, or apart from it where the rule says so
+}
+
+// Common returns the attributes that all rules share.
+func (u UpdateAttrs) Common() UpdateAttrs { return u }
+
+// Updater is implemented by the attributes of every optimizer rule.
+type Updater interface{ Common() UpdateAttrs }
+
+// UpdatesOf returns op.Updates as they are for these attributes: where an optimizer rule is Scaled, its states come one
+// operand later.
+func UpdatesOf(op *Op, attrs any) []int8 {
+	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
+		updates := append([]int8(nil), op.Updates...)
+		for i := 1; i < len(updates); i++ {
+			updates[i]++
+		}
+		return updates
+	}
+	return op.Updates
+}
+
+// Controls is the length of the vector that every rule reads: the learning rate, the number of the update (from 1),
+// and what the rule wants beside.
+const Controls = 8
+
+// rule computes the update of one element. s are its states, changed in place; it returns the parameter.
+type rule func(attrs any, controls []float64, param, grad float64, s []float64) float64
+
+// update is an optimizer rule with a number of states:
+//
+//	param [...], grad [...], guard int32 [4], controls float64 [8] (, scale float64 ()), states [...] → param, states
+//
+// Outputs lie on the inputs of the same name. Where guard[0] is not 0 nothing changes.
+// decoupled: the rule itself applies Decay.
+func update[A Updater](name string, states int, decoupled bool, attrs func(r *rand.Rand, u UpdateAttrs) A, f rule) *Op {
+	op := &Op{
+		Name: name, Updates: []int8{0, 4, 5}[:1+states],
+		Infer: func(attrs any, in []Spec) ([]Spec, error) { return inferUpdate[A](name, states, attrs, in) },
+		Ref: func(attrs any, in, out []Tensor) {
+			refUpdate(attrs, attrs.(A).Common(), decoupled, in, out, f)
+		},
+		Cost: func(_ any, in, _ []Spec) int64 { return int64(4+6*states) * int64(in[0].Shape.Elems()) },
+	}
+	op.Cases = func(r *rand.Rand, float arena.DType) Case { return updateCase(r, float, states, attrs) }
+	return op
+}
+
+func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Spec, error) {
+	a, err := attrsOf[A](name, attrs)
+	if err != nil {
+		return nil, err
+	}
+	u := a.Common()
+	if !(u.ClipValue >= 0) {
+		return nil, attrError(name, "clip value %v must not be negative", u.ClipValue)
+	}
+	first := 4
+	if u.Scaled {
+		first = 5
+	}
+	if err := count(name, in, first+states); err != nil {
+		return nil, err
+	}
+	param := in[0]
+	if !param.Type.Float() || !in[1].Equal(param) {
+		return nil, shapeError(name, "parameter and gradient must be floats of one shape, not %v", in[:2])
+	}
+	if !in[2].Equal(guardSpec) || !in[3].Equal(Spec{arena.Float64, Shape{Controls}}) {
+		return nil, shapeError(name, "guard and controls must be int32 (4) and float64 (8), not %v", in[2:4])
+	}
+	if u.Scaled && !in[4].Equal(Spec{arena.Float64, nil}) {
+		return nil, shapeError(name, "scale must be float64 (), not %v", in[4])
+	}
+	out := []Spec{param}
+	for _, s := range in[first:] {
+		if !s.Equal(param) {
+			return nil, shapeError(name, "state must be %v, not %v", param, s)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rule) {
+	first, scale := 4, 1.0
+	if u.Scaled {
+		first, scale = 5, in[4].Data[0]
+	}
+	copy(out[0].Data, in[0].Data)
+	for k, s := range in[first:] {
+		copy(out[1+k].Data, s.Data)
+	}
+	if in[2].Data[0] != 0 {
+		return
+	}
+	state := make([]float64, len(out)-1)
+	for i, p := range in[0].Data {
+		g := in[1].Data[i] * scale
+		if u.ClipValue > 0 {
+			g = min(max(g, -u.ClipValue), u.ClipValue)
+		}
+		if !decoupled {
+			g += u.Decay * p
+		}
+		for k := range state {
+			state[k] = out[1+k].Data[i]
+		}
+		out[0].Data[i] = f(attrs, in[3].Data, p, g, state)
+		for k, s := range state {
+			out[1+k].Data[i] = s
+		}
+	}
+}
+
+// updateCase has states such as the rules leave behind (the last one, a mean of squares, not below 0), and a guard that
+// is set in one case of eight. Results are sums of terms of size about 1, so that the usual tolerance holds.
+func updateCase[A Updater](r *rand.Rand, float arena.DType, states int, attrs func(*rand.Rand, UpdateAttrs) A) Case {
+	u := UpdateAttrs{Scaled: r.IntN(2) == 0}
+	if r.IntN(2) == 0 {
+		u.ClipValue = 0.5 + r.Float64()
+	}
+	if r.IntN(2) == 0 {
+		u.Decay = 0.1 * r.Float64()
+	}
+	p := Spec{float, randomShape(r, randomRank(r))}
+	c := Case{Attrs: attrs(r, u), In: []Spec{p, p, guardSpec, {arena.Float64, Shape{Controls}}}}
+	first := 4
+	if u.Scaled {
+		first = 5
+		c.In = append(c.In, Spec{arena.Float64, nil})
+	}
+	for range states {
+		c.In = append(c.In, p)
+	}
+	stopped := r.IntN(8) == 0
+	c.Fill = func(r *rand.Rand, k int, data []float64) {
+		switch {
+		case k < 2:
+			between(r, data, -1, 1)
+		case k == 2:
+			data[0] = truth(stopped)
+		case k == 3: // rate, update 3, bias corrections of Adam's usual means
+			copy(data, []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3)})
+		case k == 4 && u.Scaled:
+			data[0] = 0.25 + 0.75*r.Float64()
+		case k == first+1 || k == first && states == 1: // of squares, and too large for its sign to be in doubt
+			between(r, data, 0.5, 1)
+		default:
+			between(r, data, -1, 1)
+		}
+	}
+	return c
+}
