@@ -1,0 +1,181 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// reader turns the nodes of a Gorgonia graph into values of the program.
+type reader struct {
+	*compiler
+	values map[*gorgonia.Node]kernels.Value // what each node became; None: reading it went wrong
+	scalar map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
+	names  map[string]*gorgonia.Node        // constants by name: they share one place in all programs
+	leaf   func(n *gorgonia.Node) (kernels.Value, error)
+	errs   []error
+}
+
+// rule says how a node is computed: from which nodes, and how from their values.
+type rule struct {
+	in    gorgonia.Nodes
+	build func(in []kernels.Value) (kernels.Value, error)
+}
+
+// frame is a node that is being read: its operands up to next are done.
+type frame struct {
+	node *gorgonia.Node
+	rule *rule
+	next int
+}
+
+// read reads the forward graph from its roots into the program, lowered, operands first. What the roots do not need is
+// not read. It reports every node that has no operation of ours and cannot fall back, and every malformed one, at once.
+func (c *compiler) read(g *gorgonia.ExprGraph, roots gorgonia.Nodes) error {
+	r := &reader{compiler: c, values: c.values, leaf: c.input}
+	for _, n := range roots {
+		if n != nil && n.Graph() != g {
+			return fmt.Errorf("%q is not a node of the model's graph: %w", n.Name(), ErrInput)
+		}
+	}
+	r.read(roots)
+	c.label, c.owner, c.mark = "", "", ""
+	return errors.Join(r.errs...)
+}
+
+// read visits the roots depth first, without recursion: graphs are deep.
+func (r *reader) read(roots gorgonia.Nodes) {
+	r.scalar = make(map[*gorgonia.Node]constant)
+	r.names = make(map[string]*gorgonia.Node)
+	var stack []frame
+	for _, root := range roots {
+		if root == nil {
+			continue
+		}
+		stack = append(stack[:0], frame{node: root})
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if _, done := r.values[f.node]; done {
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			if f.rule == nil {
+				f.rule = r.ruleOf(f.node)
+			}
+			if f.next < len(f.rule.in) {
+				child := f.rule.in[f.next]
+				f.next++
+				stack = append(stack, frame{node: child})
+				continue
+			}
+			r.values[f.node] = r.build(f.node, f.rule)
+			stack = stack[:len(stack)-1]
+		}
+	}
+	for n, v := range r.values {
+		if v == kernels.None {
+			delete(r.values, n)
+		}
+	}
+}
+
+// ruleOf finds how n is computed. An error becomes a rule that fails.
+func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
+	defer func() {
+		if b, ok := recovered(recover()); ok {
+			found = &rule{build: func([]kernels.Value) (kernels.Value, error) { return kernels.None, b }}
+		}
+	}()
+	if n.Op() == nil {
+		return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.leaf(n) }}
+	}
+	found, err := r.lower(n)
+	if err != nil {
+		panic(bug{err})
+	}
+	return found
+}
+
+// build computes n by its rule. It returns None where that, or an operand, went wrong.
+func (r *reader) build(n *gorgonia.Node, how *rule) (v kernels.Value) {
+	in := make([]kernels.Value, len(how.in))
+	for i, child := range how.in {
+		if in[i] = r.values[child]; in[i] == kernels.None {
+			return kernels.None
+		}
+	}
+	defer func() {
+		if err, ok := recovered(recover()); ok {
+			r.errs = append(r.errs, r.blame(n, err))
+			v = kernels.None
+		}
+	}()
+	r.at(n)
+	v, err := how.build(in)
+	if err == nil && n.Op() != nil {
+		v, err = r.fit(n, v)
+	}
+	if err != nil {
+		panic(bug{err})
+	}
+	return v
+}
+
+// recovered returns the error that a rule or kernels.Graph panicked with. Panics of any other kind go on.
+func recovered(p any) (error, bool) {
+	if p == nil {
+		return nil, false
+	}
+	b, ok := p.(bug)
+	if !ok {
+		panic(p)
+	}
+	return b.err, true
+}
+
+// blame says which node an error is about.
+func (r *reader) blame(n *gorgonia.Node, err error) error {
+	if n.Op() == nil {
+		return err
+	}
+	return fmt.Errorf("node %q (%v, %s): %w", n.Name(), n.Op(), opKey(n.Op()), err)
+}
+
+// fit gives v the shape that Gorgonia says n has. Gorgonia does not tell a scalar from a tensor of one element, nor a
+// vector from a matrix of one row or column, and drops dimensions of size 1.
+func (r *reader) fit(n *gorgonia.Node, v kernels.Value) (kernels.Value, error) {
+	if n.Type() == nil { // a statement
+		return v, nil
+	}
+	have, want := r.Spec(v), shapeOf(n)
+	if want.Elems() != have.Shape.Elems() {
+		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, want, kernels.ErrShape)
+	}
+	if dt, err := dtypeOf(n.Dtype()); err == nil && dt != have.Type {
+		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, dt, kernels.ErrShape)
+	}
+	return r.reshape(v, want), nil
+}
+
+// reshape gives v another shape, if it has not that one.
+func (r *reader) reshape(v kernels.Value, to kernels.Shape) kernels.Value {
+	if r.Spec(v).Shape.Equal(to) {
+		return v
+	}
+	return r.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: to}, v)
+}
+
+// fill returns a constant.
+func (r *reader) fill(t arena.DType, shape kernels.Shape, x float64) kernels.Value {
+	return r.Apply(kernels.Fill, kernels.FillAttrs{Type: t, Shape: shape, Value: x})
+}
+
+// shapeOf returns the shape of n.
+func shapeOf(n *gorgonia.Node) kernels.Shape { return append(kernels.Shape{}, n.Shape()...) }
+
+// typeOf returns the storage type of n's elements. A bool has none.
+func typeOf(n *gorgonia.Node) (arena.DType, error) { return dtypeOf(n.Dtype()) }
