@@ -53,7 +53,7 @@ var Correct = Register(&Op{
 // CorrectDense tells which rows have their largest logit where the target is largest, the first one of equals.
 // logits [R, C], target [R, C] → y [R], 1 or 0.
 var CorrectDense = Register(&Op{
-	Name:  "correct_dense",
+	Name: "correct_dense", Gorgonia: []string{"*layers.correctDense"},
 	Infer: inferRows("correct_dense", 0), Cost: costRows, Cases: rowCases(0),
 	Ref: func(_ any, in, out []Tensor) {
 		c := in[0].Shape[1]
