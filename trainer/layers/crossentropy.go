@@ -136,11 +136,15 @@ func (op *crossEntropyDense) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return result(in[0], y, b), nil
 }
 
-func (*crossEntropyDense) DiffWRT(inputs int) []bool { return []bool{true, false} }
+func (*crossEntropyDense) DiffWRT(inputs int) []bool { return []bool{true, true} }
 
 func (op *crossEntropyDense) SymDiff(in gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Nodes, error) {
 	dx, err := gorgonia.ApplyOp(&crossEntropyDenseGrad{op.base}, in[0], in[1], dy)
-	return gorgonia.Nodes{dx, nil}, err
+	if err != nil {
+		return nil, err
+	}
+	dt, err := gorgonia.ApplyOp(&crossEntropyTargetGrad{op.base}, in[0], dy)
+	return gorgonia.Nodes{dx, dt}, err
 }
 
 // crossEntropyDenseGrad is dx = (softmax(x)·Σ target - target)·dy.  logits, target [B, C], dy [B] → [B, C].
@@ -180,4 +184,36 @@ func (op *crossEntropyDenseGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error
 		}
 	}
 	return result(in[0], dx, b, c), nil
+}
+
+// crossEntropyTargetGrad is dtarget = -log softmax(x)·dy.  logits [B, C], dy [B] → [B, C].
+type crossEntropyTargetGrad struct{ base }
+
+func (*crossEntropyTargetGrad) Arity() int    { return 2 }
+func (*crossEntropyTargetGrad) Type() hm.Type { return hm.NewFnType(matrix, vector, matrix) }
+func (*crossEntropyTargetGrad) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	return sameShape(in)
+}
+func (op *crossEntropyTargetGrad) WriteHash(h hash.Hash) { op.write(h, op.String()) }
+func (op *crossEntropyTargetGrad) Hashcode() uint32      { return hashcode(op) }
+func (*crossEntropyTargetGrad) String() string           { return "crossEntropyTargetGrad" }
+
+func (op *crossEntropyTargetGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	x, b, c, err := rows(op, in, 2)
+	if err != nil {
+		return nil, err
+	}
+	dy, err := floats(in[1])
+	if err != nil {
+		return nil, err
+	}
+	dt := make([]float64, b*c)
+	for r := range b {
+		row := x[r*c : (r+1)*c]
+		norm := logSumExp(row)
+		for j, v := range row {
+			dt[r*c+j] = (norm - v) * dy[r]
+		}
+	}
+	return result(in[0], dt, b, c), nil
 }

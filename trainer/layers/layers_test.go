@@ -188,7 +188,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 					t.Fatal(net.Err())
 				}
 				loss := gorgonia.Must(gorgonia.Mean(rows))
-				dx, err := gorgonia.Grad(loss, x)
+				dx, err := gorgonia.Grad(loss, x, y)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -198,7 +198,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 						in[i], target[i] = float64(float32(in[i])), float64(float32(target[i]))
 					}
 				}
-				wantRows, wantRight, wantDx := make([]float64, b), make([]float64, b), make([]float64, b*c)
+				wantRows, wantRight, wantDx, wantDt := make([]float64, b), make([]float64, b), make([]float64, b*c), make([]float64, b*c)
 				for i := range b {
 					row, want := in[i*c:(i+1)*c], target[i*c:(i+1)*c]
 					p, mass := softmax(row), 0.0
@@ -208,6 +208,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 					}
 					for j := range p {
 						wantDx[i*c+j] = (p[j]*mass - want[j]) / float64(b)
+						wantDt[i*c+j] = -math.Log(p[j]) / float64(b)
 					}
 					if slices.Index(row, slices.Max(row)) == slices.Index(want, slices.Max(want)) {
 						wantRight[i] = 1
@@ -219,6 +220,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 				near(t, "rows", dt, numbers(t, rows.Value()), wantRows)
 				near(t, "correct", dt, numbers(t, right.Value()), wantRight)
 				near(t, "dx", dt, numbers(t, dx[0].Value()), wantDx)
+				near(t, "dtarget", dt, numbers(t, dx[1].Value()), wantDt)
 			})
 		}
 	}

@@ -85,7 +85,7 @@ func (n *Net) CrossEntropy(logits, labels *gorgonia.Node, name string) *gorgonia
 }
 
 // CrossEntropyOneHot adds the loss of each row from a distribution.  logits, target [B, C] → [B].
-// row = -Σ target · log softmax(logits). The target gets no gradient.
+// row = -Σ target · log softmax(logits).
 func (n *Net) CrossEntropyOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("cross entropy", logits, target, name, false, &crossEntropyDense{base{id: n.id()}})
 }
