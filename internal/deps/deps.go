@@ -1,0 +1,95 @@
+// Package deps checks that the source keeps to the project's own rules: who imports whom, how long files and functions
+// are, how things are called and that exports are explained.
+//
+// [Read] gives the [File]s of a tree; [Imports], [Sizes], [Names] and [Comments] return what breaks a rule. The tests run them
+// on this module, and on small trees with planted mistakes.
+package deps
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Module is the import path of this module.
+const Module = "github.com/evenkeel/evenkeel"
+
+// File is one source file.
+type File struct {
+	Path      string // from the root, with slashes
+	Dir       string // its package, from the root
+	Lines     int
+	Test      bool // _test.go
+	Generated bool
+	AST       *ast.File // nil for other languages than Go
+	Set       *token.FileSet
+}
+
+// Read parses the sources (Go, assembly, CUDA, C++) below the root of fsys. It leaves out hidden directories, testdata and other modules.
+func Read(fsys fs.FS) ([]File, error) {
+	var files []File
+	set := token.NewFileSet()
+	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if p != "." && skip(fsys, p) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		switch path.Ext(p) {
+		case ".go", ".s", ".cu", ".cuh", ".cpp", ".hpp":
+		default:
+			return nil
+		}
+		src, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		f := File{Path: p, Dir: path.Dir(p), Lines: bytes.Count(src, []byte("\n")), Set: set,
+			Test:      strings.HasSuffix(p, "_test.go"),
+			Generated: strings.HasPrefix(path.Base(p), "zz_") || bytes.HasPrefix(src, []byte("// Code generated "))}
+		if path.Ext(p) == ".go" {
+			if f.AST, err = parser.ParseFile(set, p, src, parser.ParseComments); err != nil {
+				return err
+			}
+		}
+		files = append(files, f)
+		return nil
+	})
+	return files, err
+}
+
+// skip reports whether directory p holds no source of this module.
+func skip(fsys fs.FS, p string) bool {
+	base := path.Base(p)
+	if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" {
+		return true
+	}
+	_, err := fs.Stat(fsys, path.Join(p, "go.mod"))
+	return err == nil
+}
+
+// place formats a position as file:line.
+func (f File) place(n ast.Node) string {
+	p := f.Set.Position(n.Pos())
+	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
+}
+
+// production returns the Go files that are neither tests nor generated.
+func production(files []File) []File {
+	var out []File
+	for _, f := range files {
+		if f.AST != nil && !f.Test && !f.Generated {
+			out = append(out, f)
+		}
+	}
+	return out
+}

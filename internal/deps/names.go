@@ -1,0 +1,47 @@
+package deps
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+)
+
+var noun = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
+
+// suffixes of file names that say for what a file is built, or that it opens a package to its tests.
+var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darwin", "_windows", "_unix", "_go", "_purego", "_noasm", "_gpu", "_other", "_race"}
+
+// Names returns an error for each package that is not called like its directory and each file that is not called by one noun.
+func Names(files []File) []error {
+	var errs []error
+	for _, f := range files {
+		base := path.Base(f.Path)
+		name := strings.TrimSuffix(base, path.Ext(base))
+		for cut := true; cut; {
+			cut = false
+			for _, s := range suffixes {
+				if rest, ok := strings.CutSuffix(name, s); ok {
+					name, cut = rest, true
+				}
+			}
+		}
+		if !noun.MatchString(name) && !strings.HasPrefix(name, "zz_") {
+			errs = append(errs, fmt.Errorf("%s: a file is called by one lower-case noun, for what it holds", f.Path))
+		}
+		if f.AST == nil {
+			continue
+		}
+		dir, pkg := path.Base(f.Dir), f.AST.Name.Name
+		if f.Test {
+			pkg = strings.TrimSuffix(pkg, "_test")
+		}
+		if pkg != dir && !(pkg == "main" && strings.HasPrefix(f.Dir, "examples/")) {
+			errs = append(errs, fmt.Errorf("%s: package %s lies in directory %s: they have one name", f.Path, f.AST.Name.Name, dir))
+		}
+		if !noun.MatchString(dir) {
+			errs = append(errs, fmt.Errorf("%s: a package is called by one lower-case noun", f.Dir))
+		}
+	}
+	return errs
+}
