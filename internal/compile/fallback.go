@@ -22,6 +22,7 @@ type foreign struct {
 	out   declared
 	spec  kernels.Spec // of the output
 	reuse bool         // the op can compute into given memory
+	axis  int          // along which operand 1 holds indices into operand 0; -1: it does not
 }
 
 // declared is an operand as Gorgonia knows it.
@@ -57,9 +58,14 @@ func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &foreign{op: op, name: n.Name(), out: declare(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)}, reuse: reusable[key]}
+	f := &foreign{op: op, name: n.Name(), out: declare(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)}, reuse: reusable[key], axis: -1}
 	for _, x := range in {
 		f.in = append(f.in, declare(x))
+	}
+	if key == "*gorgonia.byIndicesOp" {
+		if f.axis, err = (fields{op}).Int("axis"); err != nil {
+			return nil, err
+		}
 	}
 	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.host(f, v...), nil }}, nil
 }
@@ -114,7 +120,7 @@ func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	spec := kernels.Spec{Type: t, Shape: shapeOf(x)}
-	draw := &foreign{op: n.Op(), name: n.Name(), in: []declared{declare(x)}, out: declare(n), spec: spec}
+	draw := &foreign{op: n.Op(), name: n.Name(), in: []declared{declare(x)}, out: declare(n), spec: spec, axis: -1}
 	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
 		mask := r.host(draw, r.fill(t, spec.Shape, 1))
 		return r.Apply(kernels.Mul, nil, v[0], mask), nil
@@ -151,6 +157,11 @@ func (f *foreign) Run(in, out [][]byte) (err error) {
 	for i, b := range in {
 		values[i] = f.in[i].wrap(b)
 	}
+	if f.axis >= 0 {
+		if err := inside(values[1], f.in[0].shape[f.axis]); err != nil {
+			return err
+		}
+	}
 	if f.reuse {
 		clear(out[0])
 		_, err = f.op.(gorgonia.UsePreallocDoer).UsePreallocDo(f.out.wrap(out[0]), values...)
@@ -164,6 +175,17 @@ func (f *foreign) Run(in, out [][]byte) (err error) {
 		return fmt.Errorf("no result: %w", ErrUnsupported)
 	}
 	return store(out[0], f.spec.Type, v)
+}
+
+// inside checks indices, which Gorgonia does not.
+func inside(indices gorgonia.Value, n int) error {
+	xs, _ := indices.Data().([]int)
+	for i, x := range xs {
+		if x < 0 || x >= n {
+			return fmt.Errorf("index %d at %d is not in 0..%d", x, i, n-1)
+		}
+	}
+	return nil
 }
 
 // differentiable reports whether a gradient of the fallback can be built.
@@ -187,7 +209,7 @@ func (c *compiler) fallbackGrad(n kernels.Node, dy []kernels.Value) (grads []ker
 			err = fmt.Errorf("gradient of node %q (%v): %w", f.name, f.op, err)
 		}
 	}()
-	r := &reader{compiler: c, values: make(map[*gorgonia.Node]kernels.Value), leaf: func(n *gorgonia.Node) (kernels.Value, error) {
+	r := &reader{compiler: c, of: f.name, values: make(map[*gorgonia.Node]kernels.Value), leaf: func(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("its gradient needs %q: %w", n.Name(), ErrUnsupported)
 	}}
 	g := gorgonia.NewGraph()

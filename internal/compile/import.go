@@ -17,6 +17,7 @@ type reader struct {
 	scalar map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
 	names  map[string]*gorgonia.Node        // constants by name: they share one place in all programs
 	leaf   func(n *gorgonia.Node) (kernels.Value, error)
+	of     string // label of all that is built, where nodes have no names that a person knows
 	errs   []error
 }
 
@@ -114,7 +115,9 @@ func (r *reader) build(n *gorgonia.Node, how *rule) (v kernels.Value) {
 			v = kernels.None
 		}
 	}()
-	r.at(n)
+	if r.at(n); r.of != "" {
+		r.label, r.owner = r.of, Owner(r.of)
+	}
 	v, err := how.build(in)
 	if err == nil && n.Op() != nil {
 		v, err = r.fit(n, v)

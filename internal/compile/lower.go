@@ -21,6 +21,7 @@ var lowerings map[string]lowering
 func init() { // refers to itself through the rules that recognise patterns
 	lowerings = map[string]lowering{
 		"gorgonia.readOp":               lowerSame,
+		"gorgonia.Iop":                  lowerSame,
 		"gorgonia.constantScalar":       lowerConstant,
 		"gorgonia.constantTensor":       lowerConstant,
 		"gorgonia.sizeOp":               lowerSize,

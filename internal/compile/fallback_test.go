@@ -1,0 +1,342 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// ints returns an input of integers below n.
+func (d *draft) ints(n int, dims ...int) *gorgonia.Node {
+	xs := make([]int, tensor.Shape(dims).TotalSize())
+	for i := range xs {
+		xs[i] = d.r.IntN(n)
+	}
+	name := fmt.Sprintf("in%d", len(d.inputs))
+	in := gorgonia.NewTensor(d.g, tensor.Int, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name),
+		gorgonia.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(xs))))
+	d.inputs = append(d.inputs, in)
+	return in
+}
+
+// fallbacks are Gorgonia's operations that have no kernel of ours. Those with a gradient in Gorgonia come first.
+func fallbacks() (differentiable, others []recipe) {
+	host := kernels.Host
+	differentiable = []recipe{
+		{"max pooling", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.MaxPool2D(d.in(d.dim(), d.dim(), 4, 5), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 1}))
+		}, host},
+		{"max pooling with padding", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.MaxPool2D(d.in(d.dim(), d.dim(), 4, 5), tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}))
+		}, host},
+		{"max pooling in one dimension", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.MaxPool1D(d.in(d.dim(), d.dim(), 1, 6), 2, 0, 2))
+		}, host},
+		{"im2col", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.Im2Col(d.in(d.dim(), d.dim(), 4, 5), tensor.Shape{3, 2}, tensor.Shape{1, 0}, tensor.Shape{1, 2}, tensor.Shape{1, 1}))
+		}, host},
+		{"convolution", func(d *draft) *gorgonia.Node {
+			c := d.dim()
+			return d.must(gorgonia.Conv2d(d.in(d.dim(), c, 5, 4), d.in(d.dim(), c, 3, 3), tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
+		}, host},
+		{"upsampling", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.Upsample2D(d.in(d.dim(), d.dim(), d.wide(), d.wide()), 2))
+		}, host},
+		{"sparsemax", func(d *draft) *gorgonia.Node { return d.must(gorgonia.Sparsemax(d.in(d.wide(), d.wide()))) }, host},
+		{"batch normalization", func(d *draft) *gorgonia.Node {
+			b, c := d.wide(), d.wide()
+			y, _, _, _, err := gorgonia.BatchNorm(d.in(b, c, 3, 2), d.of(d.positive, 1, c, 1, 1), d.in(1, c, 1, 1), 0.1, 1e-3)
+			return d.must(y, err)
+		}, host},
+		{"group normalization", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.GroupNorm(d.in(d.dim(), 4, 3, 2), d.of(d.positive, 1, 4, 1, 1), d.in(1, 4, 1, 1), 2, 4, 1e-3))
+		}, host},
+		{"rows by index", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.ByIndices(d.in(n, d.wide()), d.ints(n, d.wide()), 0))
+		}, host},
+		{"the smaller", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.MinBetween(d.in(n), d.in(n)))
+		}, host},
+		{"the larger", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.MaxBetween(d.in(n, 2), d.in(n, 2)))
+		}, host},
+	}
+	others = []recipe{
+		{"diagonal", func(d *draft) *gorgonia.Node { return d.must(gorgonia.DiagFlat(d.in(d.wide()))) }, host},
+		{"sum of integers", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.Add(d.ints(9, n), d.ints(9, n)))
+		}, host},
+		{"integers to floats", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.ConvType(d.ints(9, d.wide()), tensor.Int, d.dt))
+		}, kernels.Decode},
+		{"floats to integers", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.ConvType(d.in(d.wide()), d.dt, tensor.Int))
+		}, host},
+	}
+	return differentiable, others
+}
+
+func TestFallbacksComputeWhatGorgoniaComputes(t *testing.T) {
+	differentiable, others := fallbacks()
+	runRecipes(t, differentiable)
+	runRecipes(t, others)
+}
+
+func TestFallbacksComputeTheSameTwice(t *testing.T) {
+	differentiable, others := fallbacks()
+	for _, c := range append(differentiable, others...) {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDraft(rand.New(rand.NewPCG(*seed, 3)), tensor.Float32)
+			root := c.build(d)
+			r, err := readGraph(Train, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var runs [2]string
+			for i := range runs {
+				if err := r.run(); err != nil {
+					t.Fatal(err)
+				}
+				runs[i] = string(r.bytes[r.values[root]])
+			}
+			if runs[0] != runs[1] {
+				t.Errorf("seed %d: the second run gave %x, the first %x", *seed, runs[1], runs[0])
+			}
+		})
+	}
+}
+
+// fallbackGradients returns the gradients of Σ y ⊙ w for the inputs of the one fallback behind y, and those inputs,
+// built by fallbackGrad.
+func fallbackGradients(r *reading, w *gorgonia.Node) (in []kernels.Value, grads []kernels.Value, err error) {
+	for _, i := range r.Instrs {
+		f, ok := i.Attrs.(*foreign)
+		if !ok {
+			continue
+		}
+		if i.Mark != fallbackMark {
+			return nil, nil, fmt.Errorf("%s is marked %q", f.name, i.Mark)
+		}
+		grads, err = r.fallbackGrad(kernels.Node{Op: i.Op, Attrs: i.Attrs, In: i.In, Out: i.Out}, []kernels.Value{r.values[w]})
+		return i.In, grads, err
+	}
+	return nil, nil, errors.New("nothing fell back")
+}
+
+func TestGradientsOfFallbacksAreThoseOfGorgonia(t *testing.T) {
+	log.SetOutput(io.Discard) // Gorgonia's group normalization prints its gradient
+	defer log.SetOutput(os.Stderr)
+	differentiable, _ := fallbacks()
+	for _, c := range differentiable {
+		t.Run(c.name, func(t *testing.T) {
+			for s := range uint64(6) {
+				checkGradient(t, c, *seed*100+s)
+			}
+		})
+	}
+}
+
+// descend returns the node at or behind n that falls back, nil for none.
+func descend(n *gorgonia.Node) *gorgonia.Node {
+	if key := opKeyOf(n); key != "" && lowerings[strings.Split(key, ":")[0]] == nil {
+		return n
+	}
+	for _, x := range children(n) {
+		if found := descend(x); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func checkGradient(t *testing.T, c recipe, s uint64) {
+	t.Helper()
+	d := newDraft(rand.New(rand.NewPCG(s, 5)), tensor.Float64)
+	y := descend(c.build(d))
+	inputs := gorgonia.Nodes(children(y))
+	w := d.in(y.Shape()...)
+	r, err := readGraph(Train, y, w)
+	if err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	in, grads, err := fallbackGradients(r, w)
+	if err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	if err := r.run(); err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	cost := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(y, w))))
+	var wrt gorgonia.Nodes
+	for _, n := range inputs {
+		if n.Dtype() == tensor.Float64 {
+			wrt = append(wrt, n)
+		}
+	}
+	dx, err := gorgonia.Grad(cost, wrt...)
+	if err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	want, err := tape(dx...)
+	if err != nil {
+		t.Fatalf("seed %d: %v", s, err)
+	}
+	for i, n := range wrt {
+		if in[i] != r.values[n] {
+			t.Fatalf("seed %d: operand %d is not %q", s, i, n.Name())
+		}
+		if grads[i] == kernels.None {
+			t.Fatalf("seed %d: no gradient of %q", s, n.Name())
+		}
+		if got := r.floats(grads[i]); !near(got, want[i], 1e-9) {
+			t.Errorf("seed %d: gradient of %q: got %v, Gorgonia computes %v", s, n.Name(), got, want[i])
+		}
+	}
+	for i := len(wrt); i < len(in); i++ {
+		if grads[i] != kernels.None {
+			t.Errorf("seed %d: operand %d of integers has a gradient", s, i)
+		}
+	}
+}
+
+func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	y := d.must(gorgonia.DiagFlat(d.in(3)))
+	gorgonia.WithName("spread")(y)
+	r, err := readGraph(Train, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = fallbackGradients(r, d.inputs[0])
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "DiagFlat") {
+		t.Errorf("got %v, want ErrUnsupported that names DiagFlat", err)
+	}
+}
+
+func TestDropoutDropsInTrainingAndItsGradientFollowsTheMask(t *testing.T) {
+	const p = 0.25
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float32)
+	x := d.of(d.positive, 200, 50)
+	y := d.must(gorgonia.Dropout(x, p))
+	r, err := readGraph(Train, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.count(kernels.Host) != 1 || r.count(kernels.Mul) != 1 {
+		t.Fatalf("got\n%v, want a mask and a product", instructions(r))
+	}
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	xs, ys, kept := r.floats(r.values[x]), r.floats(r.values[y]), 0
+	for i := range ys {
+		if ys[i] == 0 {
+			continue
+		}
+		if kept++; !near(ys[i:i+1], []float64{xs[i] / (1 - p)}, 1e-6) {
+			t.Fatalf("element %d: got %v, want %v", i, ys[i], xs[i]/(1-p))
+		}
+	}
+	// 10,000 draws: five standard deviations are 0.022.
+	if share := float64(kept) / float64(len(ys)); share < 1-p-0.022 || share > 1-p+0.022 {
+		t.Errorf("kept %v of the elements, want %v", share, 1-p)
+	}
+	for _, m := range []Mode{Evaluate, Predict} {
+		if r, err = readGraph(m, y); err != nil {
+			t.Fatal(err)
+		}
+		if r.values[y] != r.values[x] {
+			t.Errorf("%v: dropout is not the identity:\n%v", m, instructions(r))
+		}
+	}
+}
+
+func TestRandomNodesAreDrawnAnew(t *testing.T) {
+	d := newDraft(nil, tensor.Float64)
+	n := gorgonia.GaussianRandomNode(d.g, tensor.Float64, 0, 1, 30, 40)
+	r, err := readGraph(Train, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs [2][]float64
+	for i := range runs {
+		if err := r.run(); err != nil {
+			t.Fatal(err)
+		}
+		runs[i] = r.floats(r.values[n])
+	}
+	if len(runs[0]) != 1200 || near(runs[0], runs[1], 0.01) {
+		t.Errorf("got %v twice", runs[0][:5])
+	}
+}
+
+func TestWhatGorgoniaComputesWronglyIsRefused(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	pool := d.must(gorgonia.AveragePool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+	norm, _, _, _, err := gorgonia.BatchNorm(d.in(2, 3, 2, 2), d.in(1, 3, 1, 1), d.in(1, 3, 1, 1), 0.1, 1e-3)
+	d.must(norm, err)
+	_, err = readGraph(Evaluate, pool, norm)
+	if !errors.Is(err, ErrUnsupported) {
+		t.Fatalf("got %v, want ErrUnsupported", err)
+	}
+	for _, want := range []string{"avgPoolOp", "BatchNormOp"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want both culprits, but %s is missing", err, want)
+		}
+	}
+	if _, err := readGraph(Train, norm); err != nil {
+		t.Errorf("batch normalization in training: %v", err)
+	}
+}
+
+func TestAnIndexOutsideIsAnErrorThatNamesNodeAndIndex(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	y := d.must(gorgonia.ByIndices(d.in(2, 3), d.ints(1, 2), 0))
+	gorgonia.WithName("embedding")(y)
+	d.inputs[1].Value().Data().([]int)[1] = 2
+	r, err := readGraph(Train, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.run()
+	for _, want := range []string{"embedding", "index 2 at 1"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// bomb is an operation that a user wrote, with a mistake.
+type bomb struct{ gorgonia.Iop }
+
+func (bomb) Do(...gorgonia.Value) (gorgonia.Value, error) { panic("no fuse") }
+func (bomb) String() string                               { return "bomb" }
+
+func TestWhatAnOperationPanicsWithIsAnErrorThatNamesItsNode(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	y := d.must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.in(2)))
+	r, err := readGraph(Train, y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.run()
+	for _, want := range []string{"cellar/box", "bomb", "no fuse"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
