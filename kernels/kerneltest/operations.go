@@ -1,0 +1,192 @@
+package kerneltest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+var floatTypes = []arena.DType{arena.Float32, arena.Float64}
+
+// open makes a bench on a new device, and closes it at the end of the test.
+func openBench(t *testing.T, open func() kernels.Device) *bench {
+	t.Helper()
+	dev := open()
+	stream, err := dev.NewStream("test")
+	if err != nil {
+		t.Fatalf("new stream: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(stream.Close(), dev.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return &bench{dev, stream}
+}
+
+// testOperations compares every operation with its reference on random cases.
+func testOperations(t *testing.T, open func() kernels.Device) {
+	b := openBench(t, open)
+	for _, op := range kernels.All() {
+		for _, float := range floatTypes {
+			t.Run(op.Name+"/"+float.String(), func(t *testing.T) {
+				r := random(t)
+				for i := range cases() {
+					c := op.Cases(r, float)
+					in := Fill(r, c)
+					if err := b.check(op, c, in, float, oddly(r)); err != nil {
+						if errors.Is(err, kernels.ErrUnsupported) {
+							t.Skipf("needs a kernel: %v", err)
+						}
+						t.Fatalf("case %d, attributes %s, operands %v: %v", i, attrString(c.Attrs), c.In, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// check runs one case in all the ways that its operation allows.
+func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float arena.DType, odd bool) error {
+	out, err := op.Infer(c.Attrs, c.In)
+	if err != nil {
+		return err
+	}
+	if err := b.dev.Supports(op, c.Attrs, c.In, out); err != nil {
+		return err
+	}
+	want, err := Eval(op, c.Attrs, in)
+	if err != nil {
+		return err
+	}
+	var onto []int
+	for _, u := range kernels.UpdatesOf(op, c.Attrs) {
+		onto = append(onto, int(u))
+	}
+	got, err := b.run(b.place(op, c.Attrs, in, out, onto, odd), 2)
+	if err != nil {
+		return err
+	}
+	exact := op.Cost != nil && op.Cost(c.Attrs, c.In, out) == 0 // it only moves data
+	for k := range out {
+		if err := compare(got[k], want[k], tolerance(c, float), exact); err != nil {
+			return fmt.Errorf("output %d: %w", k, err)
+		}
+	}
+	for _, k := range op.InPlace {
+		if int(k) >= len(in) || !out[0].Equal(in[k].Spec) {
+			continue
+		}
+		inPlace, err := b.run(b.place(op, c.Attrs, in, out, []int{int(k)}, odd), 2)
+		if err != nil {
+			return fmt.Errorf("in place of input %d: %w", k, err)
+		}
+		if !slices.EqualFunc(got, inPlace, bytes.Equal) {
+			return fmt.Errorf("in place of input %d the result has other bits", k)
+		}
+	}
+	return nil
+}
+
+// tolerance is the relative error allowed. float64 has 29 more bits than float32, and devices' own functions are good to
+// some thousand ulps of it.
+func tolerance(c kernels.Case, float arena.DType) float64 {
+	tol := c.Tolerance
+	if tol == 0 {
+		tol = 1e-5
+	}
+	if float == arena.Float64 {
+		return 1e-12 + tol*0x1p-29
+	}
+	return tol
+}
+
+// compare returns an error for the first element that is not as wanted: exactly for integers and where asked, else with
+// an error of at most tol times the wanted value, or times 1 where that is larger.
+func compare(got []byte, want kernels.Tensor, tol float64, exact bool) error {
+	x := make([]float64, len(want.Data))
+	kernels.Load(x, want.Type, got)
+	w := kernels.Tensor{Spec: want.Spec, Data: slices.Clone(want.Data)}
+	round(w)
+	for i, g := range x {
+		v := w.Data[i]
+		switch {
+		case g == v, math.IsNaN(g) && math.IsNaN(v):
+			continue
+		case !exact && want.Type.Float() && math.Abs(g-v) <= tol*max(1, math.Abs(v)) && !math.IsInf(v, 0):
+			continue
+		}
+		return fmt.Errorf("element %d of %v: got %v, want %v (error %.3g, allowed %.3g relative)", i, want.Spec, g, v, math.Abs(g-v), tol)
+	}
+	return nil
+}
+
+// attrString shows attributes, with the operations in them by name.
+func attrString(attrs any) string {
+	chain, ok := attrs.(*kernels.ChainAttrs)
+	if !ok {
+		return fmt.Sprintf("%+v", attrs)
+	}
+	var steps []string
+	for _, s := range chain.Steps {
+		steps = append(steps, fmt.Sprintf("%s%+v(%d, %d)", s.Op.Name, s.Attrs, s.A, s.B))
+	}
+	return strings.Join(steps, "; ")
+}
+
+// specials are values at the edges of floating point that every device must treat as the reference does.
+var specials = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1, 0.5, -2, 100, -100, 1e-30}
+
+// testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that what is not finite
+// is never hidden from the checks that look for it.
+func testSpecials(t *testing.T, open func() kernels.Device) {
+	b := openBench(t, open)
+	for _, op := range kernels.All() {
+		if op.Elem == nil || strings.HasSuffix(op.Name, "_grad") {
+			continue
+		}
+		for _, float := range floatTypes {
+			t.Run(op.Name+"/"+float.String(), func(t *testing.T) {
+				c := op.Cases(random(t), float)
+				if op == kernels.Decode {
+					c.In = []kernels.Spec{{Type: float}}
+				}
+				in := specialOperands(len(c.In), float)
+				c.In = nil
+				for _, x := range in {
+					c.In = append(c.In, x.Spec)
+				}
+				if err := b.check(op, c, in, float, false); err != nil {
+					if errors.Is(err, kernels.ErrUnsupported) {
+						t.Skipf("needs a kernel: %v", err)
+					}
+					t.Errorf("attributes %s: %v", attrString(c.Attrs), err)
+				}
+			})
+		}
+	}
+}
+
+// specialOperands returns all specials for one operand, and all pairs of them for two.
+func specialOperands(n int, float arena.DType) []kernels.Tensor {
+	m := len(specials)
+	in := make([]kernels.Tensor, n)
+	for k := range in {
+		data := make([]float64, 0, m*m)
+		for i := range m {
+			for j := range m {
+				data = append(data, specials[[]int{i, j}[k]])
+			}
+		}
+		in[k] = kernels.Tensor{Spec: kernels.Spec{Type: float, Shape: kernels.Shape{m, m}}, Data: data}
+		round(in[k])
+	}
+	return in
+}

@@ -1,0 +1,74 @@
+package kerneltest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// testPrograms checks that calls run in order, that a program is bound to places, and that bad calls are refused.
+func testPrograms(t *testing.T, open func() kernels.Device) {
+	b := openBench(t, open)
+	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
+	at := func(region arena.Region, slot int64) kernels.Operand {
+		return kernels.Operand{Spec: x, Ref: arena.Ref{Region: region, Offset: slot * arena.Align, Size: x.Bytes()}}
+	}
+	attrs := kernels.AffineAttrs{Scale: 2, Shift: 1}
+	var calls []kernels.Call
+	for i := range int64(8) { // a chain over ten places, whose first is in another region
+		from := at(1, i)
+		if i == 0 {
+			from = at(0, 0)
+		}
+		calls = append(calls, kernels.Call{
+			Op: kernels.Affine, Attrs: attrs, Label: "link",
+			In: []kernels.Operand{from}, Out: []kernels.Operand{at(1, i+1)},
+		})
+	}
+	mem, err := b.dev.Alloc(12 * arena.Align)
+	must(t, err)
+	defer func() { must(t, mem.Free()) }()
+	for slot := range int64(2) { // two bindings of the same calls: region 0 is slot 0 or 1
+		image := make([]byte, mem.Size())
+		kernels.Store(image[slot*arena.Align:], arena.Float32, []float64{1, float64(slot), -1})
+		must(t, b.write(mem, image))
+		prog, err := b.dev.Bind(calls, kernels.Binding{Memory: mem, Base: []int64{slot * arena.Align, 2 * arena.Align}})
+		must(t, err)
+		must(t, prog.Launch(b.stream), b.stream.Sync())
+		after, err := b.read(mem)
+		must(t, err)
+		must(t, prog.Close(), prog.Close())
+		got := make([]float64, 3)
+		kernels.Load(got, arena.Float32, after[10*arena.Align:])
+		for i, v := range []float64{1, float64(slot), -1} {
+			if want := 256*v + 255; got[i] != want {
+				t.Errorf("slot %d, element %d after eight calls: got %v, want %v", slot, i, got[i], want)
+			}
+		}
+	}
+	b.refuse(t, mem, calls[0])
+}
+
+// refuse checks that calls whose operands do not lie in memory are refused when bound.
+func (b *bench) refuse(t *testing.T, mem arena.Memory, good kernels.Call) {
+	t.Helper()
+	bad := map[string]func(r *arena.Ref){
+		"a place past the end":       func(r *arena.Ref) { r.Offset = mem.Size() - 4 },
+		"a place before the start":   func(r *arena.Ref) { r.Offset = -arena.Align },
+		"a place that overflows":     func(r *arena.Ref) { r.Offset = math.MaxInt64 - 4 },
+		"a region that is not bound": func(r *arena.Ref) { r.Region = 7 },
+		"a negative region":          func(r *arena.Ref) { r.Region = -1 },
+	}
+	for what, spoil := range bad {
+		c := good
+		c.Out = []kernels.Operand{good.Out[0]}
+		spoil(&c.Out[0].Ref)
+		prog, err := b.dev.Bind([]kernels.Call{c}, kernels.Binding{Memory: mem, Base: []int64{0, 2 * arena.Align}})
+		if err == nil {
+			t.Errorf("%s was not refused", what)
+			must(t, prog.Close())
+		}
+	}
+}
