@@ -10,7 +10,7 @@ import (
 // A task is work that splits into parts which do not depend on each other.
 type task interface {
 	// do computes part i. Parts that run at the same time have different values of worker,
-	// from 0 up to the pool's threads; it selects a private piece of the call's workspace.
+	// from 0 up to the pool's threads and below the number of parts; it selects a private piece of the call's workspace.
 	do(i, worker int)
 }
 
@@ -196,7 +196,9 @@ func (p *pool) enter(id int, last uint64) uint64 {
 			return s >> runShift
 		}
 		if p.state.CompareAndSwap(s, s+1) {
-			p.drain(id)
+			if int64(id) < p.n {
+				p.drain(id)
+			}
 			p.state.Add(^uint64(0))
 			return s >> runShift
 		}

@@ -20,8 +20,8 @@ func TestPoolDoesEveryPartOnce(t *testing.T) {
 			seen := make([]atomic.Int32, n)
 			for range 20 {
 				p.Run(func(i, worker int) {
-					if worker < 0 || worker >= max(threads, 1) {
-						t.Errorf("%d threads: worker %d", threads, worker)
+					if worker < 0 || worker >= max(threads, 1) || worker >= n {
+						t.Errorf("%d threads, %d parts: worker %d", threads, n, worker)
 					}
 					seen[i].Add(1)
 				}, n)

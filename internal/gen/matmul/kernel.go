@@ -1,0 +1,322 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// An elem is an element type and the instructions for vectors of it.
+type elem struct {
+	name      string
+	size      int // bytes
+	fma       func(b, a, sum Op)
+	fmaBcst   func(mem, b, sum Op)
+	broadcast func(src, dst Op)
+	add       func(ops ...Op)
+	max       func(ops ...Op)
+	load      func(ops ...Op)
+	loadZero  func(mem, mask, dst Op)
+	maskMove  func(ops ...Op)
+}
+
+var single = elem{
+	name: "32", size: 4,
+	fma:       func(b, a, sum Op) { VFMADD231PS(b, a, sum) },
+	fmaBcst:   func(m, b, sum Op) { VFMADD231PS_BCST(m, b, sum) },
+	broadcast: func(src, dst Op) { VBROADCASTSS(src, dst) },
+	add:       VADDPS, max: VMAXPS, load: VMOVUPS,
+	loadZero: func(m, k, dst Op) { VMOVUPS_Z(m, k, dst) },
+	maskMove: func(ops ...Op) { VMASKMOVPS(ops[0], ops[1], ops[2]) },
+}
+
+var double = elem{
+	name: "64", size: 8,
+	fma:       func(b, a, sum Op) { VFMADD231PD(b, a, sum) },
+	fmaBcst:   func(m, b, sum Op) { VFMADD231PD_BCST(m, b, sum) },
+	broadcast: func(src, dst Op) { VBROADCASTSD(src, dst) },
+	add:       VADDPD, max: VMAXPD, load: VMOVUPD,
+	loadZero: func(m, k, dst Op) { VMOVUPD_Z(m, k, dst) },
+	maskMove: func(ops ...Op) { VMASKMOVPD(ops[0], ops[1], ops[2]) },
+}
+
+// Registers of a tile kernel. The three bases address rows 0, 5 and 10 of A, and later of C.
+var (
+	bases               = []GPPhysical{RAX, RBX, RCX}
+	args                = RDI
+	row, row3           = R8, R9 // bytes from row to row, and three times that
+	stepA               = R10
+	ptrB, stepB, stepB3 = R11, R12, R13
+	count               = RSI
+	temp                = RDX
+)
+
+// A kernel is one tile kernel: rows x vectors of sums.
+type kernel struct {
+	elem
+	vector  int // bytes of a vector register: 32 or 64
+	rows    int
+	vectors int // 1 or 2
+	masks   Mem
+}
+
+func (k *kernel) wide() bool { return k.vector == 64 }
+func (k *kernel) cols() int  { return k.vectors * k.vector / k.size }
+
+func (k *kernel) reg(i int) VecPhysical {
+	if k.wide() {
+		return zmm[i]
+	}
+	return ymm[i]
+}
+
+// sum is the register of row i, vector v; spare are the four that are no sums.
+func (k *kernel) sum(i, v int) VecPhysical { return k.reg(i*k.vectors + v) }
+func (k *kernel) spare(i int) VecPhysical {
+	if k.wide() {
+		return zmm[28+i]
+	}
+	return ymm[12+i]
+}
+
+func (k *kernel) emit() {
+	name := fmt.Sprintf("tile%dx%dx%s", k.rows, k.cols(), k.name)
+	if k.wide() {
+		name = fmt.Sprintf("wideTile%dx%dx%s", k.rows, k.cols(), k.name)
+	}
+	TEXT(name, NOSPLIT, "func(t "+untyped+")")
+	Doc(fmt.Sprintf("%s computes a tile of up to %d columns of %s-bit floats.", name, k.cols(), k.name))
+	Pragma("noescape")
+	Load(Param("t"), args)
+	k.begin()
+	k.loop()
+	k.address(offC, offRowC)
+	MOVQ(Mem{Base: args, Disp: offFlags}, temp)
+	if k.wide() {
+		k.loadMasks()
+		k.finish(false)
+		return
+	}
+	MOVQ(Mem{Base: args, Disp: offN}, count)
+	CMPQ(count, Imm(uint64(k.cols())))
+	JNE(LabelRef("edge"))
+	k.finish(false)
+	Label("edge")
+	k.finish(true)
+}
+
+// begin clears the sums and brings the rows of C near.
+func (k *kernel) begin() {
+	k.address(offC, offRowC)
+	for i := range k.rows {
+		for v := range k.vectors {
+			if k.wide() {
+				VPXORD(k.sum(i, v), k.sum(i, v), k.sum(i, v))
+			} else {
+				VXORPS(k.sum(i, v), k.sum(i, v), k.sum(i, v))
+			}
+		}
+		PREFETCHT0(k.at(i, 0))
+		if k.vectors*k.vector > 64 {
+			PREFETCHT0(k.at(i, 64))
+		}
+	}
+	k.address(offA, offRowA)
+	MOVQ(Mem{Base: args, Disp: offStepA}, stepA)
+	MOVQ(Mem{Base: args, Disp: offB}, ptrB)
+	MOVQ(Mem{Base: args, Disp: offStepB}, stepB)
+	LEAQ(Mem{Base: stepB, Index: stepB, Scale: 2}, stepB3)
+	MOVQ(Mem{Base: args, Disp: offK}, count)
+}
+
+// address points the bases at rows 0, 5 and 10 of an operand.
+func (k *kernel) address(pointer, stride int) {
+	MOVQ(Mem{Base: args, Disp: pointer}, bases[0])
+	MOVQ(Mem{Base: args, Disp: stride}, row)
+	LEAQ(Mem{Base: row, Index: row, Scale: 2}, row3)
+	for i := 1; i < k.bases(); i++ {
+		LEAQ(Mem{Base: bases[i-1], Index: row, Scale: 4}, bases[i])
+		ADDQ(row, bases[i])
+	}
+}
+
+func (k *kernel) bases() int { return (k.rows + 4) / 5 }
+
+// at addresses row i of the operand that the bases point at.
+func (k *kernel) at(i, disp int) Mem {
+	m := Mem{Base: bases[i/5], Disp: disp}
+	switch i % 5 {
+	case 1, 2, 4:
+		m.Index, m.Scale = row, uint8(i%5)
+	case 3:
+		m.Index, m.Scale = row3, 1
+	}
+	return m
+}
+
+// loop walks over k, four steps at a time, then one.
+func (k *kernel) loop() {
+	SUBQ(Imm(4), count)
+	JL(LabelRef("rest"))
+	Label("four")
+	for u := range 4 {
+		k.step(u)
+	}
+	LEAQ(Mem{Base: ptrB, Index: stepB, Scale: 4}, ptrB)
+	SUBQ(Imm(4), count)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(Imm(4), count)
+	JLE(LabelRef("summed"))
+	Label("one")
+	k.step(0)
+	ADDQ(stepB, ptrB)
+	DECQ(count)
+	JNE(LabelRef("one"))
+	Label("summed")
+}
+
+// step adds the product of one column of A and row u of B.
+func (k *kernel) step(u int) {
+	for v := range k.vectors {
+		m := Mem{Base: ptrB, Disp: k.vector * v}
+		switch u {
+		case 1, 2:
+			m.Index, m.Scale = stepB, uint8(u)
+		case 3:
+			m.Index, m.Scale = stepB3, 1
+		}
+		k.load(m, k.spare(v))
+	}
+	for i := range k.rows {
+		if k.wide() && k.vectors == 1 {
+			k.fmaBcst(k.at(i, 0), k.spare(0), k.sum(i, 0))
+			continue
+		}
+		a := k.spare(2 + i%2)
+		k.broadcast(k.at(i, 0), a)
+		for v := range k.vectors {
+			k.fma(k.spare(v), a, k.sum(i, v))
+		}
+	}
+	for i := range k.bases() {
+		ADDQ(stepA, bases[i])
+	}
+}
+
+// loadMasks sets K1 and K2 to the columns that exist.
+func (k *kernel) loadMasks() {
+	MOVQ(Mem{Base: args, Disp: offN}, count)
+	MOVQ(I32(-1), stepA)
+	BZHIQ(count, stepA, stepA)
+	KMOVW(stepA.As32(), K1)
+	if k.vectors == 2 {
+		SHRQ(Imm(uint64(k.vector/k.size)), stepA)
+		KMOVW(stepA.As32(), K2)
+	}
+}
+
+// finish adds what C holds and the bias, applies the activation and stores. edge: only the columns that exist.
+func (k *kernel) finish(edge bool) {
+	label := func(s string) string {
+		if edge {
+			return "edge_" + s
+		}
+		return s
+	}
+	mask, value := k.spare(0), k.spare(1)
+	masked := func(v int) {
+		if edge {
+			k.load(Mem{Base: ptrB, Disp: 32 * v}, mask)
+		}
+	}
+	if edge { // ptrB = masks + 128 - n * size
+		LEAQ(k.masks.Offset(128), ptrB)
+		if k.size == 8 {
+			SHLQ(Imm(3), count)
+		} else {
+			SHLQ(Imm(2), count)
+		}
+		SUBQ(count, ptrB)
+	}
+	TESTQ(U32(flagAdd), temp)
+	JE(LabelRef(label("fresh")))
+	for v := range k.vectors {
+		masked(v)
+		for i := range k.rows {
+			k.addFrom(k.at(i, k.vector*v), v, edge, mask, value, k.sum(i, v))
+		}
+	}
+	Label(label("fresh"))
+	TESTQ(U32(flagBias), temp)
+	JE(LabelRef(label("unbiased")))
+	MOVQ(Mem{Base: args, Disp: offBias}, stepB)
+	for v := range k.vectors {
+		masked(v)
+		k.read(Mem{Base: stepB, Disp: k.vector * v}, v, edge, mask, value)
+		for i := range k.rows {
+			k.add(value, k.sum(i, v), k.sum(i, v))
+		}
+	}
+	Label(label("unbiased"))
+	TESTQ(U32(flagRelu), temp)
+	JE(LabelRef(label("store")))
+	if k.wide() {
+		VPXORD(value, value, value)
+	} else {
+		VXORPS(value, value, value)
+	}
+	for i := range k.rows {
+		for v := range k.vectors {
+			k.max(k.sum(i, v), value, k.sum(i, v)) // the sum where it is not a number
+		}
+	}
+	Label(label("store"))
+	for v := range k.vectors {
+		masked(v)
+		for i := range k.rows {
+			k.write(k.sum(i, v), v, edge, mask, k.at(i, k.vector*v))
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// opmask is the AVX-512 mask of vector v.
+func opmask(v int) Register { return []Register{K1, K2}[v] }
+
+// read loads vector v.
+func (k *kernel) read(m Mem, v int, edge bool, mask, dst VecPhysical) {
+	switch {
+	case k.wide():
+		k.loadZero(m, opmask(v), dst)
+	case edge:
+		k.maskMove(m, mask, dst)
+	default:
+		k.load(m, dst)
+	}
+}
+
+// addFrom adds vector v in memory to a sum.
+func (k *kernel) addFrom(m Mem, v int, edge bool, mask, value, sum VecPhysical) {
+	if !k.wide() && !edge {
+		k.add(m, sum, sum)
+		return
+	}
+	k.read(m, v, edge, mask, value)
+	k.add(value, sum, sum)
+}
+
+// write stores vector v.
+func (k *kernel) write(sum VecPhysical, v int, edge bool, mask VecPhysical, m Mem) {
+	switch {
+	case k.wide():
+		k.load(sum, opmask(v), m)
+	case edge:
+		k.maskMove(sum, mask, m)
+	default:
+		k.load(sum, m)
+	}
+}

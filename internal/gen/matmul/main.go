@@ -1,0 +1,245 @@
+// Command matmul writes the amd64 assembly of package cpu's matrix multiplication.
+//
+//	go -C kernels/cpu generate
+//
+// A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers and walks over k: it loads one row of B,
+// broadcasts one element of A a row, and multiplies and adds. Every sum is one chain of fused multiply-adds in the order of
+// k, so tiles of all sizes and both instruction sets give the same bits.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Offsets in cpu.tile; a test there compares them.
+const (
+	offA     = 0
+	offB     = 24
+	offC     = 48
+	offBias  = 72
+	offK     = 96
+	offRowA  = 104
+	offStepA = 112
+	offStepB = 120
+	offRowC  = 128
+	offN     = 136
+	offFlags = 144
+)
+
+// Flags in cpu.tile.
+const (
+	flagAdd  = 1
+	flagBias = 2
+	flagRelu = 4
+)
+
+var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
+	Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}
+var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
+var xmm = []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7}
+
+func main() {
+	dir := flag.String("dir", ".", "folder of package cpu")
+	flag.Parse()
+	stubs := filepath.Join(*dir, "zz_matmul_amd64.go")
+	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_matmul_amd64.s"), "stubs": stubs} {
+		if err := flag.Set(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ConstraintExpr("!purego")
+	masks := maskTable()
+	for _, e := range []elem{single, double} {
+		for _, t := range []struct{ vector, rows int }{{32, 6}, {64, 14}} {
+			for rows := 1; rows <= t.rows; rows++ {
+				for _, vectors := range []int{2, 1} {
+					k := kernel{elem: e, vector: t.vector, rows: rows, vectors: vectors, masks: masks}
+					k.emit()
+				}
+			}
+		}
+	}
+	packRows(masks, 64)
+	packRows(masks, 128)
+	packCols32()
+	packCols64()
+	pause()
+	Generate()
+	if err := typed(stubs); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// untyped stands for *tile, a type that avo does not know.
+const untyped = "*uintptr"
+
+// typed gives the stubs their type.
+func typed(stubs string) error {
+	b, err := os.ReadFile(stubs)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(stubs, []byte(strings.ReplaceAll(string(b), untyped, "*tile")), 0o644)
+}
+
+// maskTable is 128 bytes of ones, then 128 of zeros: at 128-n it starts a mask of n bytes.
+func maskTable() Mem {
+	t := GLOBL("masks", RODATA|NOPTR)
+	for i := 0; i < 256; i += 8 {
+		v := ^uint64(0)
+		if i >= 128 {
+			v = 0
+		}
+		DATA(i, U64(v))
+	}
+	return t
+}
+
+// packRows copies k rows of n bytes, stride apart, to rows of width bytes, and fills up with zeros.
+func packRows(masks Mem, width int) {
+	TEXT(fmt.Sprintf("packRows%d", width), NOSPLIT, "func(dst, src []byte, k, stride, n int)")
+	Doc(fmt.Sprintf("packRows%d copies k rows of n bytes, stride apart, to rows of %d bytes, filled up with zeros.", width, width))
+	Pragma("noescape")
+	dst, src, k, stride, mask := RDI, RSI, RCX, RDX, RAX
+	Load(Param("dst").Base(), dst)
+	Load(Param("src").Base(), src)
+	Load(Param("k"), k)
+	Load(Param("stride"), stride)
+	LEAQ(masks.Offset(128), mask)
+	Load(Param("n"), RBX)
+	SUBQ(RBX, mask)
+	vectors := width / 32
+	for v := range vectors {
+		VMOVUPS(Mem{Base: mask, Disp: 32 * v}, ymm[8+v])
+	}
+	TESTQ(k, k)
+	JLE(LabelRef("done"))
+	Label("loop")
+	for v := range vectors {
+		VMASKMOVPS(Mem{Base: src, Disp: 32 * v}, ymm[8+v], ymm[v])
+		VMOVUPS(ymm[v], Mem{Base: dst, Disp: 32 * v})
+	}
+	PREFETCHT0(Mem{Base: src, Index: stride, Scale: 8})
+	ADDQ(stride, src)
+	ADDQ(U32(uint32(width)), dst)
+	DECQ(k)
+	JNE(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// rowPointers leaves the addresses of rows 0.. in p: row n-1 stands in for those from n on.
+func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
+	XORQ(zero, zero)
+	for i := 1; i < len(p); i++ {
+		CMPQ(n, Imm(uint64(i)))
+		CMOVQLE(zero, stride)
+		MOVQ(p[i-1], p[i])
+		ADDQ(stride, p[i])
+	}
+}
+
+// packCols32 transposes 8 rows of 4-byte elements, 4 columns at a time.
+func packCols32() {
+	TEXT("packCols32", NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
+	Doc("packCols32 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.",
+		"k is a multiple of 4. Where n is below 8 the last row is repeated.")
+	Pragma("noescape")
+	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}
+	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
+	Load(Param("dst").Base(), dst)
+	Load(Param("src").Base(), p[0])
+	Load(Param("stride"), stride)
+	Load(Param("n"), n)
+	rowPointers(p, stride, n, k)
+	Load(Param("k"), k)
+	Load(Param("pitch"), pitch)
+	SHRQ(Imm(2), k)
+	JE(LabelRef("done"))
+	Label("loop")
+	for i := range 4 {
+		VMOVUPS(Mem{Base: p[i]}, xmm[i])
+	}
+	for i := range 4 {
+		VINSERTF128(Imm(1), Mem{Base: p[i+4]}, ymm[i], ymm[i])
+	}
+	VUNPCKLPS(Y1, Y0, Y4)
+	VUNPCKHPS(Y1, Y0, Y5)
+	VUNPCKLPS(Y3, Y2, Y6)
+	VUNPCKHPS(Y3, Y2, Y7)
+	VUNPCKLPD(Y6, Y4, Y0)
+	VUNPCKHPD(Y6, Y4, Y1)
+	VUNPCKLPD(Y7, Y5, Y2)
+	VUNPCKHPD(Y7, Y5, Y3)
+	for i := range 4 {
+		VMOVUPS(ymm[i], Mem{Base: dst})
+		ADDQ(pitch, dst)
+	}
+	for i := range p {
+		ADDQ(Imm(16), p[i])
+	}
+	DECQ(k)
+	JNE(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// packCols64 transposes 4 rows of 8-byte elements, 2 columns at a time.
+func packCols64() {
+	TEXT("packCols64", NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
+	Doc("packCols64 transposes n <= 4 rows of k 8-byte elements, stride bytes apart, to k rows of 4, pitch bytes apart.",
+		"k is a multiple of 2. Where n is below 4 the last row is repeated.")
+	Pragma("noescape")
+	p := []GPPhysical{RAX, RBX, RCX, RDX}
+	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
+	Load(Param("dst").Base(), dst)
+	Load(Param("src").Base(), p[0])
+	Load(Param("stride"), stride)
+	Load(Param("n"), n)
+	rowPointers(p, stride, n, k)
+	Load(Param("k"), k)
+	Load(Param("pitch"), pitch)
+	SHRQ(Imm(1), k)
+	JE(LabelRef("done"))
+	Label("loop")
+	for i := range 2 {
+		VMOVUPD(Mem{Base: p[i]}, xmm[i])
+	}
+	for i := range 2 {
+		VINSERTF128(Imm(1), Mem{Base: p[i+2]}, ymm[i], ymm[i])
+	}
+	VUNPCKLPD(Y1, Y0, Y2)
+	VUNPCKHPD(Y1, Y0, Y3)
+	for i := range 2 {
+		VMOVUPD(ymm[2+i], Mem{Base: dst})
+		ADDQ(pitch, dst)
+	}
+	for i := range p {
+		ADDQ(Imm(16), p[i])
+	}
+	DECQ(k)
+	JNE(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+func pause() {
+	TEXT("pause", NOSPLIT, "func()")
+	Doc("pause lets the sibling hardware thread run while a goroutine spins.")
+	for range 4 {
+		PAUSE()
+	}
+	RET()
+}

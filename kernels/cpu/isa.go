@@ -1,0 +1,55 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/arena"
+
+// An isa is a set of matmul kernels for one element type: one for each instruction set that was generated, and
+// the portable one in Go. All make the sums of an element in the same order of k.
+type isa struct {
+	name  string
+	typ   arena.DType
+	rows  int // most rows of a tile
+	cols  int // columns of a tile, and of a packed panel of B
+	lanes int // rows that packCols transposes at once: a divisor of cols
+
+	// tiles holds the kernels by rows: for up to cols columns, and for up to half of that (nil: none).
+	tiles, halves []func(t *tile)
+	// packRows copies k rows of n bytes, stride bytes apart, to rows of cols elements, filled up with zeros.
+	packRows func(dst, src []byte, k, stride, n int)
+	// packCols transposes n <= lanes rows of k elements, stride bytes apart, to k rows of lanes, pitch bytes apart.
+	// Elements of rows from n on can be anything.
+	packCols func(dst, src []byte, k, stride, n, pitch int)
+}
+
+// A tile is the arguments of a kernel: up to rows x cols elements of C. The assembly knows the fields' offsets.
+type tile struct {
+	a, b, c []byte // first element of each
+	bias    []byte // of the tile's first column
+	k       int    // steps
+	rowA    int    // bytes from row to row of A
+	stepA   int    // bytes from column to column of A
+	stepB   int    // bytes from row to row of B, whose full rows of cols elements can be read
+	rowC    int    // bytes from row to row of C
+	n       int    // columns that exist
+	flags   int
+	rows    int // rows that exist
+}
+
+// What a kernel does with its sums besides storing them, in this order.
+const (
+	flagAdd  = 1 << iota // add what C holds
+	flagBias             // add the bias
+	flagRelu             // clear what is below zero
+)
+
+// size is the bytes of an element.
+func (s *isa) size() int { return int(s.typ.Size()) }
+
+// bestISA returns the fastest kernels for t that this processor can run.
+func bestISA(t arena.DType) *isa {
+	for _, s := range isas() {
+		if s.typ == t {
+			return s
+		}
+	}
+	return nil
+}

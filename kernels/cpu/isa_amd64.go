@@ -1,0 +1,100 @@
+//go:build amd64 && !purego
+
+package cpu
+
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+//go:generate go -C ../../internal/gen run ./matmul -dir ../../kernels/cpu
+
+var avx512x32 = &isa{
+	name: "avx512", typ: arena.Float32, rows: 14, cols: 32, lanes: 8,
+	tiles: []func(*tile){nil,
+		wideTile1x32x32, wideTile2x32x32, wideTile3x32x32, wideTile4x32x32, wideTile5x32x32,
+		wideTile6x32x32, wideTile7x32x32, wideTile8x32x32, wideTile9x32x32, wideTile10x32x32,
+		wideTile11x32x32, wideTile12x32x32, wideTile13x32x32, wideTile14x32x32,
+	},
+	halves: []func(*tile){nil,
+		wideTile1x16x32, wideTile2x16x32, wideTile3x16x32, wideTile4x16x32, wideTile5x16x32,
+		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
+		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
+	},
+	packRows: packRows128, packCols: cols32,
+}
+
+var avx512x64 = &isa{
+	name: "avx512", typ: arena.Float64, rows: 14, cols: 16, lanes: 4,
+	tiles: []func(*tile){nil,
+		wideTile1x16x64, wideTile2x16x64, wideTile3x16x64, wideTile4x16x64, wideTile5x16x64,
+		wideTile6x16x64, wideTile7x16x64, wideTile8x16x64, wideTile9x16x64, wideTile10x16x64,
+		wideTile11x16x64, wideTile12x16x64, wideTile13x16x64, wideTile14x16x64,
+	},
+	halves: []func(*tile){nil,
+		wideTile1x8x64, wideTile2x8x64, wideTile3x8x64, wideTile4x8x64, wideTile5x8x64, wideTile6x8x64,
+		wideTile7x8x64, wideTile8x8x64, wideTile9x8x64, wideTile10x8x64, wideTile11x8x64, wideTile12x8x64,
+		wideTile13x8x64, wideTile14x8x64,
+	},
+	packRows: packRows128, packCols: cols64,
+}
+
+var avx2x32 = &isa{
+	name: "avx2", typ: arena.Float32, rows: 6, cols: 16, lanes: 8,
+	tiles: []func(*tile){nil,
+		tile1x16x32, tile2x16x32, tile3x16x32, tile4x16x32, tile5x16x32, tile6x16x32,
+	},
+	halves: []func(*tile){nil,
+		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
+	},
+	packRows: packRows64, packCols: cols32,
+}
+
+var avx2x64 = &isa{
+	name: "avx2", typ: arena.Float64, rows: 6, cols: 8, lanes: 4,
+	tiles: []func(*tile){nil,
+		tile1x8x64, tile2x8x64, tile3x8x64, tile4x8x64, tile5x8x64, tile6x8x64,
+	},
+	halves: []func(*tile){nil,
+		tile1x4x64, tile2x4x64, tile3x4x64, tile4x4x64, tile5x4x64, tile6x4x64,
+	},
+	packRows: packRows64, packCols: cols64,
+}
+
+// isas lists the kernels that this processor can run, fastest first.
+func isas() []*isa {
+	var list []*isa
+	avx2 := cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	if avx2 && cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
+		list = append(list, avx512x32, avx512x64)
+	}
+	if avx2 {
+		list = append(list, avx2x32, avx2x64)
+	}
+	return append(list, portable...)
+}
+
+// cols32 is packCols for 4-byte elements and any k.
+func cols32(dst, src []byte, k, stride, n, pitch int) {
+	if k < 4 {
+		goPackCols[float32](dst, src, k, stride, n, pitch)
+		return
+	}
+	packCols32(dst, src, k&^3, stride, n, pitch)
+	if last := k - 4; k&3 != 0 { // once more for the last four columns
+		packCols32(dst[last*pitch:], src[last*4:], 4, stride, n, pitch)
+	}
+}
+
+// cols64 is packCols for 8-byte elements and any k.
+func cols64(dst, src []byte, k, stride, n, pitch int) {
+	if k < 2 {
+		goPackCols[float64](dst, src, k, stride, n, pitch)
+		return
+	}
+	packCols64(dst, src, k&^1, stride, n, pitch)
+	if last := k - 2; k&1 != 0 {
+		packCols64(dst[last*pitch:], src[last*8:], 2, stride, n, pitch)
+	}
+}

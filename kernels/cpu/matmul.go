@@ -1,0 +1,266 @@
+package cpu
+
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Matrix multiplication after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
+// 2008), with one packed panel of B a thread instead of a shared block: it keeps the workspace small and costs a per cent.
+
+// matmulWorkspace returns the scratch bytes of a product.
+func matmulWorkspace(threads int, attrs any, in, out []kernels.Spec) int64 {
+	s := bestISA(out[0].Type)
+	t, ok := attrs.(kernels.MatMulAttrs)
+	if s == nil || !ok {
+		return 0
+	}
+	p := newMatmulPlan(s, threads, t, in, out)
+	return int64(p.workers(threads)) * int64(p.panel+p.block)
+}
+
+// bindMatmul prepares a product.
+func bindMatmul(b *binding) (func(), error) {
+	x, err := newMatmul(bestISA(b.Out[0].Type), b)
+	if x == nil || err != nil {
+		return nil, err
+	}
+	return x.launch(b.dev.pool), nil
+}
+
+// A matmul is a product, prepared. It runs in one goroutine and its pool at a time.
+type matmul struct {
+	matmulPlan
+	a, b, c, bias []byte
+	flags         int               // what the last stretch of k ends with
+	act           func(data []byte) // applied to finished elements, where the kernel does not
+	workers       []matmulWorker
+}
+
+// A matmulWorker is what one worker writes to besides C.
+type matmulWorker struct {
+	tile  tile
+	panel []byte // packed panel of B
+	block []byte // packed block of A
+	_     [cacheLine]byte
+}
+
+// newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
+func newMatmul(s *isa, b *binding) (*matmul, error) {
+	in, out := specs(b.In), specs(b.Out)
+	if _, err := kernels.MatMul.Infer(b.Attrs, in); err != nil {
+		return nil, err
+	}
+	t := b.Attrs.(kernels.MatMulAttrs)
+	threads := b.dev.pool.threads()
+	x := &matmul{matmulPlan: newMatmulPlan(s, threads, t, in, out)}
+	if x.m == 0 || x.n == 0 || x.batch == 0 {
+		return nil, nil
+	}
+	x.a, x.b, x.c = b.bytes(b.In[0]), b.bytes(b.In[1]), b.bytes(b.Out[0])
+	if x.flipped {
+		x.a, x.b = x.b, x.a
+	}
+	if t.Bias {
+		x.bias = b.bytes(b.In[2])
+	}
+	x.end(out[0].Type, t)
+	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
+	work := b.work()
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.panel, work = work[:x.panel], work[x.panel:]
+		w.block, work = work[:x.block], work[x.block:]
+	}
+	return x, nil
+}
+
+// launch returns what runs the product.
+func (x *matmul) launch(p *pool) func() {
+	tasks := x.batch * x.rowBlocks * x.colBlocks
+	switch {
+	case x.k == 0:
+		return x.empty
+	case tasks == 1:
+		return func() { x.do(0, 0) }
+	}
+	return func() { p.run(x, tasks) }
+}
+
+// empty computes products of no steps: what the end makes of zeros.
+func (x *matmul) empty() {
+	clear(x.c)
+	if x.flags&flagBias != 0 {
+		for c := x.c; len(c) > 0; c = c[len(x.bias):] {
+			copy(c, x.bias)
+		}
+	}
+	if x.act != nil {
+		x.act(x.c)
+	}
+}
+
+// end decides what the kernel does at the end, and what is done after it.
+func (x *matmul) end(typ arena.DType, t kernels.MatMulAttrs) {
+	if t.Bias && !x.flipped {
+		x.flags |= flagBias
+	}
+	switch {
+	case t.Act == nil:
+	case t.Act == kernels.Relu && x.k > 0 && (!t.Bias || !x.flipped):
+		x.flags |= flagRelu
+	case typ == arena.Float32:
+		x.act = inPlace(unaryTile[float32](t.Act, t.ActAttrs))
+	default:
+		x.act = inPlace(unaryTile[float64](t.Act, t.ActAttrs))
+	}
+	if !t.Bias || !x.flipped {
+		return
+	}
+	act := x.act
+	add := addScalar[float32](x.bias)
+	if typ == arena.Float64 {
+		add = addScalar[float64](x.bias)
+	}
+	x.act = func(data []byte) {
+		add(data)
+		if act != nil {
+			act(data)
+		}
+	}
+}
+
+// inPlace is f on the elements in data.
+func inPlace[T float](f unaryFunc[T]) func(data []byte) {
+	return func(data []byte) {
+		d := view[T](data)
+		f(d, d)
+	}
+}
+
+// addScalar adds the only element of bias to the elements in data.
+func addScalar[T float](bias []byte) func(data []byte) {
+	b := view[T](bias)
+	return func(data []byte) {
+		d, v := view[T](data), b[0]
+		for i := range d {
+			d[i] += v
+		}
+	}
+}
+
+// do computes task i: one block of one matrix of the batch.
+func (x *matmul) do(i, worker int) {
+	w := &x.workers[worker]
+	size := x.isa.size()
+	col, i := i%x.colBlocks, i/x.colBlocks
+	row, batch := i%x.rowBlocks, i/x.rowBlocks
+	r0, c0 := row*x.rowBlock, col*x.colBlock
+	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
+	a, b := x.a[batch*x.m*x.k*size:], x.b[batch*x.k*x.n*size:]
+	c := x.c[batch*x.m*x.n*size:]
+	for k := 0; k == 0 || k < x.k; k += x.kc {
+		w.tile.flags = 0
+		if k > 0 {
+			w.tile.flags = flagAdd
+		}
+		if k+x.kc >= x.k {
+			w.tile.flags |= x.flags
+		}
+		w.tile.k = min(x.kc, x.k-k)
+		x.stretch(w, a, b, c, k, r0, r1, c0, c1)
+	}
+	if x.act == nil {
+		return
+	}
+	if c1-c0 == x.n {
+		x.act(c[r0*x.n*size : r1*x.n*size])
+		return
+	}
+	for r := r0; r < r1; r++ {
+		x.act(c[(r*x.n+c0)*size : (r*x.n+c1)*size])
+	}
+}
+
+// stretch adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
+func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
+	s, t, size := x.isa, &w.tile, x.isa.size()
+	if x.transA {
+		a = a[k*x.lda+r0*size:]
+		t.rowA, t.stepA = size, x.lda
+	} else {
+		a = a[r0*x.lda+k*size:]
+		t.rowA, t.stepA = x.lda, size
+	}
+	if x.packA {
+		a = x.packRowsOfA(w, a, r1-r0)
+	}
+	t.rowC = x.n * size
+	tiles := over(r1-r0, s.rows)
+	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
+	for col := c0; col < c1; col += s.cols {
+		t.n = min(s.cols, c1-col)
+		run := s.tiles
+		if t.n <= s.cols/2 && s.halves != nil {
+			run = s.halves
+		}
+		x.panelOfB(w, b, k, col)
+		if t.flags&flagBias != 0 {
+			t.bias = x.bias[col*size:]
+		}
+		row := 0
+		for i := range tiles {
+			t.rows = least
+			if i < more {
+				t.rows++
+			}
+			t.a = a[row*t.rowA:]
+			t.c = c[((r0+row)*x.n+col)*size:]
+			run[t.rows](t)
+			row += t.rows
+		}
+	}
+}
+
+// packRowsOfA copies rows of a stretch of A to where they lie close together.
+func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
+	t, size := &w.tile, x.isa.size()
+	n, lines := t.k*size, rows
+	if x.transA {
+		n, lines = rows*size, t.k
+	}
+	pitch := x.pitchA(n / size)
+	for i := range lines {
+		copy(w.block[i*pitch:i*pitch+n], a[i*x.lda:i*x.lda+n])
+	}
+	if x.transA {
+		t.stepA = pitch
+	} else {
+		t.rowA = pitch
+	}
+	return w.block
+}
+
+// panelOfB points the tile at the panel of B that starts at column col, packed if need be.
+func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
+	s, t, size := x.isa, &w.tile, x.isa.size()
+	if !x.transB {
+		b = b[k*x.ldb+col*size:]
+		if !x.packB && t.n == s.cols {
+			t.b, t.stepB = b, x.ldb
+			return
+		}
+		s.packRows(w.panel, b, t.k, x.ldb, t.n*size)
+	} else {
+		b = b[col*x.ldb+k*size:]
+		width := s.cols
+		if t.n <= width/2 && s.halves != nil {
+			width /= 2
+		}
+		for j := 0; j < width; j += s.lanes {
+			first := min(j, t.n-1) // where no row is left, the last one again: no column is garbage that computes slowly
+			s.packCols(w.panel[j*size:], b[first*x.ldb:], t.k, x.ldb, min(s.lanes, t.n-first), s.cols*size)
+		}
+	}
+	t.b, t.stepB = w.panel, s.cols*size
+}

@@ -1,0 +1,62 @@
+package cpu
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// MatMulVariants lists the kernels for t that this processor can run, fastest first.
+func MatMulVariants(t arena.DType) []string {
+	var names []string
+	for _, s := range isas() {
+		if s.typ == t {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+func variant(name string, t arena.DType) *isa {
+	all := isas()
+	return all[slices.IndexFunc(all, func(s *isa) bool { return s.name == name && s.typ == t })]
+}
+
+// BindMatMul prepares a product for one variant, on operands in mem.
+func BindMatMul(name string, p *Pool, c kernels.Call, mem []byte, base []int64) (func(), error) {
+	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p}, mem: mem, base: base})
+	if x == nil || err != nil {
+		return func() {}, err
+	}
+	return x.launch(p), nil
+}
+
+// MatMulWorkspace is the workspace of a product for one variant.
+func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
+	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
+	return int64(p.workers(threads)) * int64(p.panel+p.block)
+}
+
+// Activate applies an activation in place, as the op alone does.
+func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
+	if t == arena.Float32 {
+		inPlace(unaryTile[float32](op, attrs))(data)
+	} else {
+		inPlace(unaryTile[float64](op, attrs))(data)
+	}
+}
+
+// TileOffsets returns the offsets of the fields that the assembly reads, in their order.
+func TileOffsets() []uintptr {
+	t := reflect.TypeFor[tile]()
+	var offsets []uintptr
+	for i := range t.NumField() {
+		offsets = append(offsets, t.Field(i).Offset)
+	}
+	return offsets
+}
+
+// Elements returns data as elements of T.
+func Elements[T float](data []byte) []T { return view[T](data) }

@@ -1,0 +1,151 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// Sizes that the plan of a matmul aims at.
+const (
+	stepsFloat32 = 320       // most steps of k at once: a panel of B then fills half of the first-level cache
+	stepsFloat64 = 256       //
+	blockBytes   = 192 << 10 // a block of A that is read in place stays in the second-level cache
+	packedBytes  = 96 << 10  // a block of A that is packed, which costs workspace
+	blockRows    = 1024      // most rows of a block of A
+	taskFlops    = 250_000   // a task below this is not worth handing to another thread
+	tasksThread  = 4         // tasks a thread, so that a thread that starts late does little harm
+	packedPitch  = cacheLine // added to the rows of a packed block, against rows that share cache sets
+	aliasPitch   = 2048      // rows of A that lie a multiple of this apart share cache sets
+	cacheLine    = 64        // bytes
+	packPanels   = 3         // panels of B from which on packing A pays
+	farApart     = 8 * cacheLine
+)
+
+// A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
+//
+//	          col block                 a task is one row block x one col block of one matrix of the batch;
+//	       ┌────┬────┬────┐             it walks over k in stretches of kc:
+//	 k  kc │ B  │    │    │               pack the rows of A if they lie badly
+//	       ├────┼────┼────┤               for every panel of cols columns: pack that panel of B,
+//	┌──┬──┐│    │    │    │                 for every tile of rows: run the kernel
+//	│A │  │├────┼────┼────┤ row block
+//
+// Invariant: kc depends on type and k only, so the bits of the result depend on neither threads nor instruction set.
+type matmulPlan struct {
+	isa            *isa
+	m, n, k, batch int
+	transA, transB bool
+	lda, ldb       int  // bytes from row to row as stored
+	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
+
+	kc                   int
+	rowBlock, colBlock   int // of a task
+	rowBlocks, colBlocks int
+	packA                bool
+	packB                bool // else full panels are read in place, and only an edge is packed
+	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
+}
+
+// newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
+func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
+	y, a := out[0].Shape, in[0].Shape
+	r := len(y) - 2
+	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	if t.TransA {
+		p.k = a[r]
+	}
+	if p.n == 1 && p.m > 1 {
+		p.flipped = true
+		p.m, p.n, p.transA, p.transB = p.n, p.m, false, !p.transA
+	}
+	p.lda, p.ldb = p.k*s.size(), p.n*s.size()
+	if p.transA {
+		p.lda = p.m * s.size()
+	}
+	if p.transB {
+		p.ldb = p.k * s.size()
+	}
+	if p.m > 0 && p.n > 0 && p.k > 0 {
+		p.cut(threads)
+	}
+	return p
+}
+
+// cut chooses the blocks.
+func (p *matmulPlan) cut(threads int) {
+	s, size := p.isa, p.isa.size()
+	steps := stepsFloat32
+	if size == 8 {
+		steps = stepsFloat64
+	}
+	p.kc = over(p.k, over(p.k, steps))
+	panels := over(p.n, s.cols)
+	p.packB = p.transB || p.m > 2*s.rows
+	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
+		(p.transA && p.lda > farApart || !p.transA && p.lda%aliasPitch == 0 && p.m > s.rows)
+	bytes := blockBytes
+	if p.packA {
+		bytes = packedBytes
+	}
+	rows := min(blockRows, max(s.rows, bytes/(p.kc*size)))
+	p.rowBlocks, p.colBlocks = max(1, over(p.m, rows)), 1
+
+	if want := p.tasks(threads); want > p.batch*p.rowBlocks {
+		rowsMost, colsMost := max(1, p.m/(4*s.rows)), panels
+		if p.packA { // every column block would pack the rows again
+			p.rowBlocks = grow(p.rowBlocks, rowsMost, over(want, p.batch), threads)
+			p.colBlocks = grow(1, colsMost, over(want, p.batch*p.rowBlocks), 1)
+		} else { // every row block packs the panels again
+			p.colBlocks = grow(1, colsMost, over(want, p.batch*p.rowBlocks), threads)
+			p.rowBlocks = grow(p.rowBlocks, rowsMost, over(want, p.batch*p.colBlocks), 1)
+		}
+	}
+	p.rowBlock = over(over(p.m, p.rowBlocks), s.rows) * s.rows
+	p.rowBlocks = over(p.m, p.rowBlock)
+	p.colBlock = over(panels, p.colBlocks) * s.cols
+	p.colBlocks = over(p.n, p.colBlock)
+	if p.packB || p.n%s.cols != 0 {
+		p.panel = line(p.kc * s.cols * size)
+	}
+	if p.packA {
+		p.block = line(p.kc * p.pitchA(min(p.rowBlock, p.m)))
+		if !p.transA {
+			p.block = line(min(p.rowBlock, p.m) * p.pitchA(p.kc))
+		}
+	}
+}
+
+// tasks returns how many tasks are worth having.
+func (p *matmulPlan) tasks(threads int) int {
+	if threads < 2 {
+		return 1
+	}
+	flops := 2 * float64(p.batch) * float64(p.m) * float64(p.n) * float64(p.k)
+	return int(min(flops/taskFlops, float64(tasksThread*threads)))
+}
+
+// pitchA is the bytes of a row of n elements in a packed block of A.
+func (p *matmulPlan) pitchA(n int) int {
+	pitch := line(n * p.isa.size())
+	if pitch%(4*packedPitch) == 0 {
+		pitch += packedPitch
+	}
+	return pitch
+}
+
+// grow raises n towards want, to a multiple of threads if that is possible, and to no more than most.
+func grow(n, most, want, threads int) int {
+	n = max(n, min(want, most))
+	if up := over(n, threads) * threads; n > 1 && up <= most {
+		return up
+	}
+	return n
+}
+
+// workers returns how many workers can take part.
+func (p *matmulPlan) workers(threads int) int {
+	return max(1, min(threads, p.batch*p.rowBlocks*p.colBlocks))
+}
+
+// over is a/b rounded up.
+func over(a, b int) int { return (a + b - 1) / b }
+
+// line rounds bytes up to whole cache lines.
+func line(bytes int) int { return (bytes + cacheLine - 1) &^ (cacheLine - 1) }
