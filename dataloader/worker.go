@@ -2,6 +2,8 @@ package dataloader
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"math"
 	"runtime/debug"
 	"sync/atomic"
@@ -109,7 +111,7 @@ func (w *worker) do(j job) {
 			return
 		}
 		index := int(r.l.order[first+row])
-		if err := w.fetch(j, row, index); err != nil {
+		if err := notEOF(w.fetch(j, row, index)); err != nil {
 			r.fail(r.position(j.f.step, row), &SampleError{Worker: w.id, Index: index, Step: j.f.step, Err: err})
 			return
 		}
@@ -190,7 +192,7 @@ func (w *worker) sync(j job) (err error) {
 			err = caught(recover())
 		}
 		if err != nil {
-			err = &SlotError{Slot: slot, Step: j.f.step, Err: err}
+			err = &SlotError{Slot: slot, Step: j.f.step, Err: notEOF(err)}
 		}
 		if errors.Is(err, errExit) {
 			j.r.fail(j.r.position(j.f.step, -1), err)
@@ -209,6 +211,14 @@ func (r *Run) slotOf(f *fill) int {
 		}
 	}
 	return -1
+}
+
+// notEOF makes sure that nobody takes a reader's end of file for the end of the epoch.
+func notEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w (%v)", io.ErrUnexpectedEOF, err)
+	}
+	return err
 }
 
 // caught turns what recover returned into an error; nil means that the goroutine is being ended.

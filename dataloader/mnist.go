@@ -1,0 +1,70 @@
+package dataloader
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// mnistClasses is the number of digits, and of kinds of clothes in Fashion-MNIST.
+const mnistClasses = 10
+
+// MNIST reads the four files of MNIST, or of a data set in its form, from a directory: train- and
+// t10k-images-idx3-ubyte, train- and t10k-labels-idx1-ubyte, each plain or with .gz. The fields are "image", uint8 with
+// scale 1/255, of shape [28, 28] or the one given (784; or 1, 28, 28), and "label", uint8 in [0, 10). Nothing is
+// converted: a sample is 785 bytes in memory.
+func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
+	train, trainErr := mnistPart(dir, "train", shape)
+	test, testErr := mnistPart(dir, "t10k", shape)
+	if err := errors.Join(trainErr, testErr); err != nil {
+		return nil, nil, fmt.Errorf("mnist: %w", err)
+	}
+	return train, test, nil
+}
+
+// mnistPart reads the images and labels of one part.
+func mnistPart(dir, part string, shape []int) (Dataset, error) {
+	images, imagesErr := openPart(dir, part+"-images-idx3-ubyte")
+	labels, labelsErr := openPart(dir, part+"-labels-idx1-ubyte")
+	if err := errors.Join(imagesErr, labelsErr); err != nil {
+		return nil, err
+	}
+	if images.Type != arena.Uint8 {
+		return nil, &FormatError{File: images.File, Offset: 2, What: "type", Want: "uint8", Got: images.Type.String()}
+	}
+	if d := images.Dims; len(d) != 3 || d[1] != 28 || d[2] != 28 {
+		return nil, &FormatError{File: images.File, Offset: 3, What: "dimensions", Want: "[N 28 28]", Got: fmt.Sprint(d)}
+	}
+	if labels.Type != arena.Uint8 {
+		return nil, &FormatError{File: labels.File, Offset: 2, What: "type", Want: "uint8", Got: labels.Type.String()}
+	}
+	if err := labels.CheckLabels(mnistClasses); err != nil {
+		return nil, err
+	}
+	if images.Len() != labels.Len() {
+		return nil, &FormatError{File: labels.File, Offset: 4, What: "number of labels",
+			Want: fmt.Sprintf("%d, as many as images in %s", images.Len(), images.File), Got: fmt.Sprint(labels.Len())}
+	}
+	if images.Len() == 0 {
+		return nil, fmt.Errorf("%s: %w", images.File, ErrEmpty)
+	}
+	return FromSlices(images.Len(), images.Array("image", shape...).Scaled(1.0/255, 0), labels.Array("label"))
+}
+
+// openPart reads the file called name under the names by which it is published.
+func openPart(dir, name string) (*IDX, error) {
+	dotted := strings.Replace(name, "-idx", ".idx", 1)
+	for _, n := range []string{name, name + ".gz", dotted, dotted + ".gz"} {
+		path := filepath.Join(dir, n)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return OpenIDX(path, 0)
+	}
+	return nil, fmt.Errorf("%s: no %s, plain or .gz: %w", dir, name, fs.ErrNotExist)
+}

@@ -1,0 +1,378 @@
+package dataloader_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+)
+
+// copier is a device that reads a slot only when somebody waits for the copy, as late as it may.
+type copier struct {
+	slot dataloader.Slot
+	rows int
+	want []int32
+	bad  *atomic.Int64 // rows that were overwritten before they were read
+	once sync.Once
+}
+
+func (c *copier) Sync() error {
+	c.once.Do(func() {
+		time.Sleep(20 * time.Microsecond)
+		for row := range c.rows {
+			if int32(binary.NativeEndian.Uint32(c.slot.Fields[0][4*row:])) != c.want[row] {
+				c.bad.Add(1)
+			}
+		}
+	})
+	return nil
+}
+
+// copies runs an epoch whose batches are read as late as the protocol allows; guarded says whether it is kept to.
+func copies(t *testing.T, workers, places int, guarded bool) (mismatches int64) {
+	ds := &fake{n: 400}
+	l := open(t, ds, dataloader.Options{Batch: 4, Shuffle: true, Workers: workers})
+	s := slots(ds, places, 4)
+	var bad atomic.Int64
+	last := make([]*copier, places)
+	for epoch := range 2 {
+		for i := range s {
+			if last[i] != nil && guarded {
+				s[i].Ready = last[i]
+			}
+		}
+		r := start(t, l, epoch, s)
+		for {
+			b, err := r.Next(t.Context())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &copier{slot: s[b.Slot], rows: b.Rows, want: slices.Clone(b.Indices), bad: &bad}
+			late := last[b.Slot]
+			last[b.Slot] = c
+			var ready dataloader.Waiter
+			if guarded {
+				ready = c
+			} else if late != nil {
+				late.Sync() // the former contents of the slot, which are gone
+			}
+			if err := r.Release(b.Slot, ready); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bad.Load()
+}
+
+func TestASlotIsRefilledOnlyAfterItsLastReader(t *testing.T) {
+	for _, workers := range []int{1, 2, 8} {
+		for _, places := range []int{1, 2, 3} {
+			if got := copies(t, workers, places, true); got != 0 {
+				t.Errorf("%d workers, %d slots: the device saw %d wrong rows, want 0", workers, places, got)
+			}
+		}
+	}
+	if got := copies(t, 2, 2, false); got == 0 {
+		t.Error("without waiting, the device saw no wrong row: this test shows nothing")
+	}
+}
+
+func TestAFailedReaderOfASlotReachesNextAndTheSlotIsNotTouched(t *testing.T) {
+	boom := errors.New("copy failed")
+	for _, c := range []struct {
+		name string
+		wait waiter
+		want error
+	}{
+		{"error", func() error { return boom }, boom},
+		{"panic", func() error { panic("bad event") }, dataloader.ErrPanic},
+		{"exit", func() error { runtime.Goexit(); return nil }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ds := &fake{n: 20}
+			l := open(t, ds, dataloader.Options{Batch: 2, Workers: 2})
+			s := slots(ds, 2, 2)
+			r := start(t, l, 0, s)
+			defer r.Close()
+			var slot int
+			for step := range 4 {
+				b, err := r.Next(t.Context())
+				if err != nil || b.Step != step {
+					t.Fatalf("step %d: got %+v, %v", step, b, err)
+				}
+				var ready dataloader.Waiter
+				if step == 2 {
+					ready, slot = c.wait, b.Slot
+				}
+				if err := r.Release(b.Slot, ready); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var e *dataloader.SlotError
+			for range 2 {
+				_, err := r.Next(t.Context())
+				if !errors.As(err, &e) || e.Slot != slot || e.Step != 4 || c.want != nil && !errors.Is(err, c.want) {
+					t.Fatalf("got %v, want a slot error for slot %d, step 4", err, slot)
+				}
+			}
+			if got := binary.NativeEndian.Uint32(s[slot].Fields[0]); got != 4 {
+				t.Errorf("slot holds sample %d, want 4: it was refilled though its copy had failed", got)
+			}
+		})
+	}
+}
+
+// waiter is a function as an event.
+type waiter func() error
+
+func (w waiter) Sync() error { return w() }
+
+func TestAStalledConsumerStopsTheReaders(t *testing.T) {
+	for _, places := range []int{1, 2, 3} {
+		ds := &fake{n: 1000}
+		const batch = 5
+		l := open(t, ds, dataloader.Options{Batch: batch, Workers: 8})
+		r := start(t, l, 0, slots(ds, places, batch))
+		if _, err := r.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		if got := ds.reads.Load(); got > int64(places*batch) {
+			t.Errorf("%d slots: got %d reads while the consumer holds a batch, want at most %d", places, got, places*batch)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		after := ds.reads.Load()
+		time.Sleep(10 * time.Millisecond)
+		if got := ds.reads.Load(); got != after {
+			t.Errorf("%d slots: %d reads after Close", places, got-after)
+		}
+	}
+}
+
+func TestBatchesAliveNeverExceedTheSlots(t *testing.T) {
+	const places, batch = 2, 3
+	var alive, most, claimed atomic.Int64
+	ds := &fake{n: 100}
+	ds.fetch = func(context.Context, dataloader.At, [][]byte) error {
+		if now := alive.Add(1); now > most.Load() {
+			most.Store(now)
+		}
+		claimed.Add(1)
+		return nil
+	}
+	l := open(t, ds, dataloader.Options{Batch: batch, Workers: 4})
+	s := slots(ds, places, batch)
+	for epoch := range 3 {
+		r := start(t, l, epoch, s)
+		for {
+			b, err := r.Next(t.Context())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			alive.Add(-int64(b.Rows)) // before Release, so that the count is never too low
+			if err := r.Release(b.Slot, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Close()
+	}
+	// Rows leave the count just before their slot does, so the slots' rows are a bound from above.
+	if most.Load() > places*batch || claimed.Load() != 300 {
+		t.Errorf("got up to %d rows alive of %d, want at most %d of 300", most.Load(), claimed.Load(), places*batch)
+	}
+}
+
+func TestCloseAtAnyPointLeavesNothingBehind(t *testing.T) {
+	rng := random(t)
+	before := runtime.NumGoroutine()
+	ds := &fake{n: 60}
+	ds.fetch = func(ctx context.Context, at dataloader.At, _ [][]byte) error {
+		if at.Index%7 == 0 {
+			time.Sleep(time.Duration(at.Index) * time.Microsecond)
+		}
+		return nil
+	}
+	var l *dataloader.Loader
+	for i := range 1000 {
+		if i%10 == 0 {
+			if l != nil {
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			if l, err = dataloader.New(ds, dataloader.Options{Batch: 1 + rng.IntN(8), Workers: 1 + rng.IntN(8), Shuffle: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := start(t, l, i, slots(ds, 1+rng.IntN(3), 8))
+		takes, aside, all := rng.IntN(6), rng.IntN(3) == 0, i%10 == 9 && rng.IntN(2) == 0
+		pause := time.Duration(rng.IntN(60)) * time.Microsecond
+		closed := make(chan error, 1)
+		if aside { // from another goroutine, in the middle of Next
+			go func() {
+				time.Sleep(pause)
+				closed <- r.Close()
+			}()
+		}
+		for range takes {
+			b, err := r.Next(t.Context())
+			if err != nil {
+				if !errors.Is(err, dataloader.ErrClosed) && !errors.Is(err, io.EOF) {
+					t.Fatalf("round %d: got %v", i, err)
+				}
+				break
+			}
+			r.Release(b.Slot, nil)
+		}
+		switch {
+		case aside:
+			if err := <-closed; err != nil {
+				t.Fatal(err)
+			}
+		case all: // the loader closes its run
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reads := ds.reads.Load()
+		if _, err := r.Next(t.Context()); !errors.Is(err, dataloader.ErrClosed) {
+			t.Fatalf("round %d: got %v, want %v", i, err, dataloader.ErrClosed)
+		}
+		if got := ds.reads.Load(); got != reads {
+			t.Fatalf("round %d: %d reads after Close", i, got-reads)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("got %d goroutines, want %d", runtime.NumGoroutine(), before)
+}
+
+func TestTheFirstBadSampleReachesNextAfterTheBatchesBefore(t *testing.T) {
+	boom := errors.New("disk on fire")
+	kinds := []struct {
+		name string
+		fail func(dst [][]byte) error
+		want error
+		says string
+	}{
+		{"error", func([][]byte) error { return boom }, boom, "disk on fire"},
+		{"panic", func([][]byte) error { var none []int; return fmt.Errorf("%d", none[len(none)+3]) }, dataloader.ErrPanic, "index out of range [3]"},
+		{"panic with an error", func([][]byte) error { panic(boom) }, boom, "disk on fire"},
+		{"panic with nil", func([][]byte) error { panic(error(nil)) }, dataloader.ErrPanic, "nil"},
+		{"goexit", func([][]byte) error { runtime.Goexit(); return nil }, nil, "Goexit"},
+		{"replaced slice", func(dst [][]byte) error { dst[1] = make([]byte, 8); return nil }, dataloader.ErrField, "draw"},
+		{"shortened slice", func(dst [][]byte) error { dst[1] = dst[1][:0]; return nil }, dataloader.ErrField, "draw"},
+		{"end of file", func([][]byte) error { return io.EOF }, io.ErrUnexpectedEOF, "EOF"},
+	}
+	rng := random(t)
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			for _, workers := range []int{1, 2, 8} {
+				n, batch := 30+rng.IntN(30), 1+rng.IntN(9)
+				first := rng.IntN(n) // position of the first bad sample; later ones fail too, and sooner
+				opt := dataloader.Options{Batch: batch, Shuffle: true, Seed: 7, Workers: workers}
+				ds := &fake{n: n}
+				l := open(t, ds, opt)
+				s := slots(ds, 2, batch)
+				good, err := drain(t, l, 1, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bad := make([]bool, n)
+				for _, index := range good.Indices[first:] {
+					bad[index] = true
+				}
+				culprit := int(good.Indices[first])
+				l2 := open(t, &broken{ds, bad, culprit, k.fail}, opt)
+				got, err := drain(t, l2, 1, s)
+				var e *dataloader.SampleError
+				if !errors.As(err, &e) || k.want != nil && !errors.Is(err, k.want) || errors.Is(err, io.EOF) {
+					t.Fatalf("got %v, want a sample error", err)
+				}
+				if e.Index != culprit || e.Step != first/batch || e.Worker < 0 || e.Worker >= workers ||
+					!strings.Contains(err.Error(), fmt.Sprintf("worker %d: sample %d", e.Worker, culprit)) || !strings.Contains(err.Error(), k.says) {
+					t.Errorf("got %q, want sample %d, step %d and %q", err, culprit, first/batch, k.says)
+				}
+				before := first / batch * batch
+				if !slices.Equal(got.Indices, good.Indices[:before]) || !slices.Equal(got.Draws, good.Draws[:before]) {
+					t.Errorf("got %v before the error, want %v", got.Indices, good.Indices[:before])
+				}
+				if _, err := drain(t, l2, 1, s); !errors.As(err, &e) || e.Index != culprit {
+					t.Errorf("next epoch: got %v, want the same failure: the loader must live on", err)
+				}
+			}
+		})
+	}
+}
+
+// broken fails for bad samples; the culprit takes its time, so that others fail before it.
+type broken struct {
+	*fake
+	bad     []bool
+	culprit int
+	fail    func([][]byte) error
+}
+
+func (b *broken) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
+	if at.Index == b.culprit {
+		time.Sleep(200 * time.Microsecond)
+	}
+	if err := b.fake.Fetch(ctx, at, dst); err != nil || !b.bad[at.Index] {
+		return err
+	}
+	return b.fail(dst)
+}
+
+func TestAnErrorOfTheRunIsReturnedAgain(t *testing.T) {
+	ds := &fake{n: 4, fetch: func(_ context.Context, at dataloader.At, _ [][]byte) error { return errors.New("no") }}
+	l := open(t, ds, dataloader.Options{Batch: 2})
+	r := start(t, l, 0, slots(ds, 2, 2))
+	defer r.Close()
+	_, first := r.Next(t.Context())
+	_, second := r.Next(t.Context())
+	if first == nil || first != second {
+		t.Errorf("got %v, then %v; want the same error", first, second)
+	}
+}
+
+func TestPanicsKeepTheirStack(t *testing.T) {
+	ds := &fake{n: 1, fetch: func(context.Context, dataloader.At, [][]byte) error { panic("here") }}
+	_, err := drain(t, open(t, ds, dataloader.Options{Batch: 1}), 0, slots(ds, 1, 1))
+	var p *dataloader.PanicError
+	if !errors.As(err, &p) || p.Value != "here" || !strings.Contains(string(p.Stack), "TestPanicsKeepTheirStack") {
+		t.Errorf("got %v, want a panic with the stack of its place", err)
+	}
+}
