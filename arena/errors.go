@@ -108,13 +108,17 @@ func (e *PlanError) Unwrap() error { return ErrPlan }
 type OverrunError struct {
 	Call        string // label of the call after which it was found
 	Instruction int32
-	Buffer      string // the buffer whose guard, or whose place after its death, was written
-	Offset      int64  // the first byte overwritten, counted from the buffer's first
+	Buffer      string // the buffer whose guard, or whose place after its death, was written; "" where nobody was
+	Offset      int64  // the first byte overwritten, counted from the buffer's first, or else from the memory's
 	Size        int64  // the buffer's payload in bytes
 	Dead        bool   // the buffer's life was over: someone wrote through a stale reference or far out of bounds
 }
 
 func (e *OverrunError) Error() string {
+	if e.Buffer == "" {
+		return fmt.Sprintf("call %q (instruction %d) wrote where nothing has lived yet: byte %d of the memory",
+			e.Call, e.Instruction, e.Offset)
+	}
 	if e.Dead {
 		return fmt.Sprintf("call %q (instruction %d) wrote into dead memory, at byte %d of where %q had its %d bytes",
 			e.Call, e.Instruction, e.Offset, e.Buffer, e.Size)

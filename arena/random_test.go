@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -48,6 +49,39 @@ func lifetimes(r *rand.Rand, n int) arena.Problem {
 		p.Buffers = append(p.Buffers, b)
 	}
 	return p
+}
+
+// saturated makes buffers that leave no byte of the bound free at any time: the hardest to place.
+func saturated(r *rand.Rand) arena.Problem {
+	var p arena.Problem
+	free, steps := 4+r.IntN(9), 3+r.IntN(5)
+	var live []int
+	for now := range steps {
+		live = slices.DeleteFunc(live, func(i int) bool {
+			if now == 0 || r.IntN(3) > 0 {
+				return false
+			}
+			p.Buffers[i].End = int32(now)
+			free += int(p.Buffers[i].Size / arena.Align)
+			return true
+		})
+		for free > 0 {
+			size := 1 + r.IntN(free)
+			free -= size
+			live = append(live, len(p.Buffers))
+			p.Buffers = append(p.Buffers, arena.Buffer{Size: int64(size) * arena.Align, Start: int32(now), End: int32(steps)})
+		}
+	}
+	return p
+}
+
+// occupied returns the bytes that b takes, rounded to its alignment.
+func occupied(b arena.Buffer) int64 {
+	align := b.Align
+	if align == 0 {
+		align = arena.Align
+	}
+	return (b.Size + align - 1) / align * align
 }
 
 // trainingStep makes the lifetimes of a random step: a chain of layers with skips and workspaces, then its gradients.

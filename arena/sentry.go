@@ -25,7 +25,9 @@ var (
 func Guarded(p Problem) Problem {
 	p.Buffers = slices.Clone(p.Buffers)
 	for i := range p.Buffers {
-		p.Buffers[i].Size += GuardBytes
+		if p.Buffers[i].Size >= 0 { // what is wrong stays so, for Solve to say
+			p.Buffers[i].Size += GuardBytes
+		}
 	}
 	return p
 }
@@ -38,11 +40,11 @@ func Guarded(p Problem) Problem {
 //
 // Begin a step, then run a call, ask After, run the next, ask After. It is not for several goroutines at once.
 type Sentry struct {
-	memory   []byte
-	buffers  []watched // that are live at some time, by offset, then start
-	next     int32     // the instruction that runs next
-	begun    bool
-	instruct []watched // scratch of After: those live, by offset
+	memory  []byte
+	buffers []watched // that are live at some time, by offset, then start
+	next    int32     // the instruction that runs next
+	begun   bool
+	live    []*watched // scratch of After: by offset
 }
 
 // watched is a buffer under watch.
@@ -82,7 +84,7 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	slices.SortFunc(s.buffers, func(a, b watched) int {
 		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.start, b.start))
 	})
-	s.instruct = make([]watched, 0, len(s.buffers))
+	s.live = make([]*watched, 0, len(s.buffers))
 	return s, nil
 }
 
@@ -101,14 +103,14 @@ func (s *Sentry) After(i int32, call string) error {
 		return fmt.Errorf("sentry: %w order: after instruction %d (%q), where %d is next: begin every step, leave out none",
 			ErrInvalid, i, call, s.next)
 	}
-	s.instruct = s.instruct[:0]
-	for _, b := range s.buffers {
-		if b.start <= i && i < b.end {
-			s.instruct = append(s.instruct, b)
+	s.live = s.live[:0]
+	for k := range s.buffers {
+		if b := &s.buffers[k]; b.start <= i && i < b.end {
+			s.live = append(s.live, b)
 		}
 	}
 	var free int64
-	for _, b := range s.instruct {
+	for _, b := range s.live {
 		if at := mismatch(s.memory[b.guard:b.top], guards); at >= 0 {
 			return &OverrunError{Call: call, Instruction: i, Buffer: b.name, Offset: b.guard + at - b.off, Size: b.guard - b.off}
 		}
@@ -120,7 +122,7 @@ func (s *Sentry) After(i int32, call string) error {
 	if at := mismatch(s.memory[free:], poison); at >= 0 {
 		return s.stray(i, call, free+at)
 	}
-	for _, b := range s.instruct {
+	for _, b := range s.live {
 		if b.end == i+1 {
 			fill(s.memory[b.off:b.top], poison)
 		}
@@ -141,25 +143,25 @@ func (s *Sentry) arm(i int32) {
 
 // stray describes a write at byte at, which is nobody's: it names who had it last, or else whose end is next below.
 func (s *Sentry) stray(i int32, call string, at int64) error {
-	var owner, below watched
-	for _, b := range s.buffers {
-		if b.off <= at && at < b.top && b.end <= i && (owner.name == "" || b.end > owner.end) {
+	e := &OverrunError{Call: call, Instruction: i, Offset: at, Dead: true}
+	var owner *watched
+	for k := range s.buffers {
+		b := &s.buffers[k]
+		if b.off <= at && at < b.top && b.end <= i && (owner == nil || b.end > owner.end) {
 			owner = b
 		}
 	}
-	for _, b := range s.instruct {
-		if b.top <= at {
-			below = b
+	if owner == nil {
+		for _, b := range s.live {
+			if b.top <= at {
+				owner, e.Dead = b, false
+			}
 		}
 	}
-	dead := owner.name != ""
-	if !dead {
-		owner = below
+	if owner != nil {
+		e.Buffer, e.Offset, e.Size = owner.name, at-owner.off, owner.guard-owner.off
 	}
-	if owner.name == "" {
-		return &OverrunError{Call: call, Instruction: i, Buffer: "nobody", Offset: at, Size: 0, Dead: true}
-	}
-	return &OverrunError{Call: call, Instruction: i, Buffer: owner.name, Offset: at - owner.off, Size: owner.guard - owner.off, Dead: dead}
+	return e
 }
 
 // fill writes a repeated pattern.

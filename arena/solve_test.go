@@ -2,8 +2,12 @@ package arena_test
 
 import (
 	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,5 +77,281 @@ func TestTracesOfRealStepsAreWithinHalfAPercentOfTheBound(t *testing.T) {
 				t.Errorf("ratio %.5f, want at most 1.005", ratio)
 			}
 		})
+	}
+}
+
+func TestSolveIsExactOnSmallProblems(t *testing.T) {
+	r := random(t)
+	compare := func(p arena.Problem) (ratio float64) {
+		plan, ratio := solved(t, p)
+		if want := leastBytes(p); plan.Bytes != want || !plan.Optimal {
+			t.Fatalf("got %d bytes (optimal %v) by %s, want %d\n%+v", plan.Bytes, plan.Optimal, plan.Method, want, p)
+		}
+		return ratio
+	}
+	for range 2_000 {
+		compare(lifetimes(r, 1+r.IntN(7)))
+	}
+	for n := 0; n < 2_000; {
+		if p := saturated(r); len(p.Buffers) <= 8 {
+			compare(p)
+			n++
+		}
+	}
+	// With fewer than eight buffers the bound has always been met. Here it cannot be.
+	var p arena.Problem
+	for _, b := range [][3]int64{{3, 0, 2}, {2, 0, 1}, {1, 1, 3}, {1, 1, 4}, {1, 2, 4}, {2, 2, 3}, {3, 3, 6}, {2, 4, 6}} {
+		p.Buffers = append(p.Buffers, arena.Buffer{Size: b[0] * arena.Align, Start: int32(b[1]), End: int32(b[2])})
+	}
+	if ratio := compare(p); ratio != 6.0/5.0 {
+		t.Errorf("got %v of the bound, want 6/5", ratio)
+	}
+}
+
+// TestSaturatedSetsAreProvedOptimal lets the search find or exclude plans where simple orders mostly fail.
+func TestSaturatedSetsAreProvedOptimal(t *testing.T) {
+	r := random(t)
+	searched := 0
+	for range 5_000 {
+		p := saturated(r)
+		plan, _ := solved(t, p)
+		if !plan.Optimal {
+			t.Fatalf("%d buffers: %d bytes, %d live, not proved optimal\n%+v", len(p.Buffers), plan.Bytes, plan.Live, p)
+		}
+		if plan.Method == "search" {
+			searched++
+		}
+	}
+	if t.Logf("%d of 5000 by search", searched); searched < 100 {
+		t.Error("the search was hardly used: the test is too easy")
+	}
+}
+
+// leastBytes tries all orders of dropping the buffers on each other. An order by offset of the best plan, pushed down, is
+// among them.
+func leastBytes(p arena.Problem) int64 {
+	least := int64(1) << 62
+	offsets := make([]int64, len(p.Buffers))
+	var dropped []int
+	var drop func(height int64)
+	drop = func(height int64) {
+		if height >= least {
+			return
+		}
+		if len(dropped) == len(p.Buffers) {
+			least = height
+			return
+		}
+		for i, b := range p.Buffers {
+			if slices.Contains(dropped, i) {
+				continue
+			}
+			top := height
+			if b.Size > 0 && b.Start < b.End {
+				offsets[i] = 0
+				for _, j := range dropped {
+					o := p.Buffers[j]
+					if o.Size > 0 && max(o.Start, b.Start) < min(o.End, b.End) {
+						offsets[i] = max(offsets[i], offsets[j]+occupied(o))
+					}
+				}
+				align := max(b.Align, 1)
+				if b.Align == 0 {
+					align = arena.Align
+				}
+				offsets[i] = (offsets[i] + align - 1) / align * align
+				top = max(height, offsets[i]+occupied(b))
+			}
+			dropped = append(dropped, i)
+			drop(top)
+			dropped = dropped[:len(dropped)-1]
+		}
+	}
+	drop(0)
+	return least
+}
+
+func TestPlansDependOnTheProblemAlone(t *testing.T) {
+	r := random(t)
+	for range 300 {
+		p := lifetimes(r, 1+r.IntN(80))
+		p.Effort = 1_000_000
+		first, _ := solved(t, p)
+		again, _ := solved(t, p)
+		if !slices.Equal(first.Offsets, again.Offsets) || first.Method != again.Method {
+			t.Fatalf("the same problem has two plans:\n%+v\n%+v", first, again)
+		}
+		q := p
+		q.Buffers = slices.Clone(p.Buffers)
+		r.Shuffle(len(q.Buffers), func(i, j int) { q.Buffers[i], q.Buffers[j] = q.Buffers[j], q.Buffers[i] })
+		if other, _ := solved(t, q); other.Bytes != first.Bytes {
+			t.Fatalf("shuffled, the buffers need %d bytes, not %d", other.Bytes, first.Bytes)
+		}
+	}
+}
+
+func TestBoundCountsWhatLivesAtEachInstruction(t *testing.T) {
+	r := random(t)
+	for range 2_000 {
+		p := lifetimes(r, r.IntN(30))
+		var want int64
+		var wantAt int32
+		for at := range int32(200) {
+			var live int64
+			for _, b := range p.Buffers {
+				if b.Start <= at && at < b.End {
+					live += occupied(b)
+				}
+			}
+			if live > want {
+				want, wantAt = live, at
+			}
+		}
+		if got, at := arena.Bound(p); got != want || at != wantAt {
+			t.Fatalf("got %d at %d, want %d at %d\n%+v", got, at, want, wantAt, p)
+		}
+	}
+}
+
+func TestProblemsThatOccupyNothingNeedNothing(t *testing.T) {
+	for name, p := range map[string]arena.Problem{
+		"empty":        {},
+		"zero sizes":   {Buffers: []arena.Buffer{{Name: "a", End: 3}, {Name: "b", Start: 1, End: 2}}},
+		"never live":   {Buffers: []arena.Buffer{{Name: "a", Size: 100, Start: 4, End: 4}}},
+		"one capacity": {Capacity: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if plan, _ := solved(t, p); plan.Bytes != 0 || plan.Live != 0 || len(plan.Offsets) != len(p.Buffers) {
+				t.Errorf("got %+v, want nothing", plan)
+			}
+		})
+	}
+}
+
+func TestCapacityOfThePlanSufficesAndOneByteLessIsRefused(t *testing.T) {
+	r := random(t)
+	for range 500 {
+		p := lifetimes(r, 1+r.IntN(30))
+		p.Effort = 1_000_000
+		plan, _ := solved(t, p)
+		if plan.Bytes <= 1 {
+			continue
+		}
+		p.Capacity = plan.Bytes
+		solved(t, p)
+		p.Capacity--
+		_, err := arena.Solve(context.Background(), p)
+		var e *arena.CapacityError
+		if !errors.As(err, &e) || !errors.Is(err, arena.ErrCapacity) {
+			t.Fatalf("got %v, want a CapacityError", err)
+		}
+		if e.Need != plan.Bytes || e.Have != p.Capacity || e.At != plan.LiveAt || len(e.Largest) == 0 || e.Name != "random/"+e.Largest[0].Name {
+			t.Fatalf("got %+v, want need %d at %d", e, plan.Bytes, plan.LiveAt)
+		}
+	}
+}
+
+func TestProblemsThatMakeNoSenseAreNamed(t *testing.T) {
+	one := func(b arena.Buffer) arena.Problem {
+		b.Name = "culprit"
+		return arena.Problem{Buffers: []arena.Buffer{b}}
+	}
+	for name, p := range map[string]arena.Problem{
+		"negative size":                   one(arena.Buffer{Size: -1, End: 1}),
+		"size too large to round":         one(arena.Buffer{Size: math.MaxInt64, End: 1}),
+		"alignment of three":              one(arena.Buffer{Size: 1, Align: 3, End: 1}),
+		"negative alignment":              one(arena.Buffer{Size: 1, Align: math.MinInt64, End: 1}),
+		"life before the first":           one(arena.Buffer{Size: 1, Start: -1, End: 1}),
+		"life that ends before it starts": one(arena.Buffer{Size: 1, Start: 2, End: 1}),
+		"sizes that overflow together": {Buffers: []arena.Buffer{
+			{Size: 1 << 62, End: 1}, {Size: 1 << 61, End: 1}, {Name: "culprit", Size: 1 << 62, End: 1}}},
+		"negative capacity (culprit)": {Capacity: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := arena.Solve(context.Background(), p)
+			if !errors.Is(err, arena.ErrInvalid) || len(p.Buffers) > 0 && !strings.Contains(err.Error(), `"culprit"`) {
+				t.Errorf("got %v, want an error that wraps ErrInvalid and names the culprit", err)
+			}
+		})
+	}
+}
+
+func TestSolveStopsWhenItsContextDoes(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := arena.Solve(ctx, arena.Problem{Buffers: []arena.Buffer{{Size: 1, End: 1}}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	// A problem whose search does not end: stopped in the midst of it.
+	r := random(t)
+	p := lifetimes(r, 300)
+	for i := range p.Buffers {
+		b := &p.Buffers[i]
+		b.Size, b.Start = int64(1+r.IntN(50))*256, int32(r.IntN(400))
+		b.End = b.Start + 1 + int32(r.IntN(60))
+	}
+	p.Effort = math.MaxInt64
+	ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := arena.Solve(ctx, p)
+	if took := time.Since(start); err != nil && !errors.Is(err, context.DeadlineExceeded) || took > 10*time.Second {
+		t.Errorf("got %v after %v, want context.DeadlineExceeded at once", err, took)
+	}
+	t.Log(err)
+}
+
+func FuzzSolve(f *testing.F) {
+	f.Add([]byte{1, 0, 1, 0, 2, 0, 3, 9, 3, 1, 2, 8}, int64(0))
+	f.Add([]byte{255, 255, 0, 9, 0, 0, 0, 0, 7, 3, 200, 1}, int64(4096))
+	f.Fuzz(func(t *testing.T, data []byte, capacity int64) {
+		p := arena.Problem{Capacity: capacity, Effort: 200_000}
+		for len(data) >= 4 && len(p.Buffers) < 64 {
+			p.Buffers = append(p.Buffers, arena.Buffer{
+				Size: int64(int8(data[0])) << (data[1] % 64), Align: int64(data[1]>>6) * 128,
+				Start: int32(int8(data[2])), End: int32(int8(data[2])) + int32(int8(data[3])),
+			})
+			data = data[4:]
+		}
+		plan, err := arena.Solve(context.Background(), p)
+		if errors.Is(err, arena.ErrInvalid) || errors.Is(err, arena.ErrCapacity) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := arena.Check(p, plan); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkSolve(b *testing.B) {
+	for _, path := range traces(b) {
+		p := trace(b, path)
+		b.Run(strings.TrimSuffix(filepath.Base(path), ".csv"), func(b *testing.B) {
+			var plan arena.Plan
+			for b.Loop() {
+				plan, _ = arena.Solve(context.Background(), p)
+			}
+			b.ReportMetric(float64(plan.Bytes)/float64(plan.Live), "bytes/live")
+		})
+	}
+	b.Run("60 random buffers", func(b *testing.B) {
+		r := rand.New(rand.NewPCG(3, 0))
+		p := lifetimes(r, 60)
+		for b.Loop() {
+			_, _ = arena.Solve(context.Background(), p)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	p := trace(b, "testdata/resnet50_b32.csv")
+	plan, _ := solved(b, p)
+	for b.Loop() {
+		if err := arena.Check(p, plan); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
