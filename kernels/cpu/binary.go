@@ -1,0 +1,181 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// A binaryFunc computes dst[i] = f(a[i], b[i]) over a tile. dst may be a or b. It is what assembly replaces.
+type binaryFunc[T float] func(dst, a, b []T)
+
+// binaryTile returns the tile function of an elementwise op of two operands, or nil.
+func binaryTile[T float](op *kernels.Op, attrs any) binaryFunc[T] {
+	switch op {
+	case kernels.Add:
+		return addTile[T]
+	case kernels.Sub:
+		return subTile[T]
+	case kernels.Mul:
+		return mulTile[T]
+	case kernels.Div:
+		return divTile[T]
+	case kernels.Pow:
+		return powTile[T]
+	case kernels.Less:
+		return lessTile[T]
+	case kernels.LessEqual:
+		return lessEqualTile[T]
+	case kernels.Greater:
+		return func(dst, a, b []T) { lessTile(dst, b, a) }
+	case kernels.GreaterEqual:
+		return func(dst, a, b []T) { lessEqualTile(dst, b, a) }
+	case kernels.Equal:
+		return equalTile[T]
+	case kernels.NotEqual:
+		return notEqualTile[T]
+	case kernels.ReluGrad:
+		return reluGradTile[T]
+	case kernels.LeakyReluGrad:
+		return leakyReluGradTile[T](attrs.(kernels.LeakyReluAttrs).Slope)
+	case kernels.SigmoidGrad:
+		return sigmoidGradTile[T]
+	case kernels.TanhGrad:
+		return tanhGradTile[T]
+	}
+	return nil
+}
+
+func addTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func subTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] - b[i]
+	}
+}
+
+func mulTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] * b[i]
+	}
+}
+
+func divTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] / b[i]
+	}
+}
+
+func powTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
+	}
+}
+
+// elemTile computes an op by its definition.
+func elemTile[T float](op *kernels.Op, attrs any) binaryFunc[T] {
+	return func(dst, a, b []T) {
+		a, b = a[:len(dst)], b[:len(dst)]
+		for i := range dst {
+			dst[i] = T(op.Elem(attrs, float64(a[i]), float64(b[i])))
+		}
+	}
+}
+
+// truth is 1 for true, computed without a branch.
+func truth(b bool) uint8 {
+	var n uint8
+	if b {
+		n = 1
+	}
+	return n
+}
+
+func lessTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(truth(a[i] < b[i]))
+	}
+}
+
+func lessEqualTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(truth(a[i] <= b[i]))
+	}
+}
+
+func equalTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(truth(a[i] == b[i]))
+	}
+}
+
+func notEqualTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = T(truth(a[i] != b[i]))
+	}
+}
+
+// reluGradTile passes dy where y is above zero, by bits: see relu32Tile.
+func reluGradTile[T float](dst, y, dy []T) {
+	switch d := any(dst).(type) {
+	case []float32:
+		a, b := any(y).([]float32)[:len(d)], any(dy).([]float32)[:len(d)]
+		for i := range d {
+			g := math.Float32bits(b[i])
+			if int32(math.Float32bits(a[i])) <= 0 {
+				g = 0
+			}
+			d[i] = math.Float32frombits(g)
+		}
+	case []float64:
+		a, b := any(y).([]float64)[:len(d)], any(dy).([]float64)[:len(d)]
+		for i := range d {
+			g := math.Float64bits(b[i])
+			if int64(math.Float64bits(a[i])) <= 0 {
+				g = 0
+			}
+			d[i] = math.Float64frombits(g)
+		}
+	}
+}
+
+func leakyReluGradTile[T float](slope float64) binaryFunc[T] {
+	s := T(slope)
+	return func(dst, y, dy []T) {
+		y, dy = y[:len(dst)], dy[:len(dst)]
+		for i := range dst {
+			g := dy[i]
+			if !(y[i] > 0) {
+				g *= s
+			}
+			dst[i] = g
+		}
+	}
+}
+
+func sigmoidGradTile[T float](dst, y, dy []T) {
+	y, dy = y[:len(dst)], dy[:len(dst)]
+	for i, v := range y {
+		dst[i] = dy[i] * T(v*(1-v))
+	}
+}
+
+func tanhGradTile[T float](dst, y, dy []T) {
+	y, dy = y[:len(dst)], dy[:len(dst)]
+	for i, v := range y {
+		dst[i] = dy[i] * (1 - T(v*v))
+	}
+}

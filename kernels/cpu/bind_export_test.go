@@ -1,0 +1,14 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// Slow returns the ops of a program that run by their reference or element by element.
+func Slow(p kernels.Program) []*kernels.Op { return p.(*program).slow }
+
+// Float32 functions, for tests of their accuracy.
+var (
+	Exp32     = exp32
+	Log32     = log32
+	Tanh32    = tanh32
+	Sigmoid32 = sigmoid32
+)

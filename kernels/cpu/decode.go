@@ -1,0 +1,59 @@
+package cpu
+
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// A decodeFunc computes dst[i] = scale*src[i] + shift over a tile of stored elements. The arithmetic is in float64, so
+// that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
+type decodeFunc[T float] func(dst []T, src []byte)
+
+func decodeTile[T float](t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
+	switch t {
+	case arena.Uint8:
+		return decodeBytes[T](a.Scale, a.Shift)
+	case arena.Int32:
+		return decodeAs[T, int32](a.Scale, a.Shift)
+	case arena.Int64:
+		return decodeAs[T, int64](a.Scale, a.Shift)
+	case arena.Float32:
+		return decodeAs[T, float32](a.Scale, a.Shift)
+	case arena.Float64:
+		return decodeAs[T, float64](a.Scale, a.Shift)
+	}
+	return nil
+}
+
+// decodeBytes looks the 256 possible results up.
+func decodeBytes[T float](scale, shift float64) decodeFunc[T] {
+	table := new([256]T)
+	for i := range table {
+		table[i] = T(float64(scale*float64(i)) + shift)
+	}
+	return func(dst []T, src []byte) {
+		src = src[:len(dst)]
+		for i, v := range src {
+			dst[i] = table[v]
+		}
+	}
+}
+
+func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64) decodeFunc[T] {
+	return func(dst []T, src []byte) {
+		s := view[S](src)[:len(dst)]
+		for i, v := range s {
+			dst[i] = T(float64(scale*float64(v)) + shift)
+		}
+	}
+}
+
+// affine64Tile decodes what an earlier step of a chain made.
+func affine64Tile[T float](scale, shift float64) unaryFunc[T] {
+	return func(dst, a []T) {
+		a = a[:len(dst)]
+		for i, v := range a {
+			dst[i] = T(float64(scale*float64(v)) + shift)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Options say what OpenWith opens. The zero value is a good default.
+type Options struct {
+	// Threads is how many goroutines compute at once, the caller's among them. 0: GOMAXPROCS.
+	Threads int
+	// Memory is the size in bytes that the device pretends to have. 0: what the system lets this process have.
+	Memory int64
+}
+
+// Device is the host. All methods may be called from any goroutine.
+type Device struct {
+	pool  *pool
+	limit int64 // bytes, 0: the system's
+
+	mu     sync.Mutex
+	closed bool
+	live   map[*memory]struct{} // every allocation that was not freed
+	used   int64                // bytes in live
+}
+
+var _ kernels.Device = (*Device)(nil)
+
+// Open opens the host as a device with as many threads as GOMAXPROCS.
+func Open() *Device { return OpenWith(Options{}) }
+
+// OpenWith opens the host as a device.
+func OpenWith(o Options) *Device {
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	return &Device{pool: newPool(o.Threads), limit: max(o.Memory, 0), live: map[*memory]struct{}{}}
+}
+
+// Name returns "cpu".
+func (d *Device) Name() string { return "cpu" }
+
+// Unified returns true: device memory is host memory.
+func (d *Device) Unified() bool { return true }
+
+// Info returns the memory of the system, or of the pretended size.
+func (d *Device) Info() (arena.Info, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return arena.Info{}, fmt.Errorf("cpu: info: %w", arena.ErrClosed)
+	}
+	if d.limit > 0 {
+		return arena.Info{Total: d.limit, Free: d.limit - d.used}, nil
+	}
+	total, free, err := systemMemory()
+	if err != nil {
+		return arena.Info{}, fmt.Errorf("cpu: info: %w", err)
+	}
+	return arena.Info{Total: total, Free: free}, nil
+}
+
+// Alloc makes one zeroed block, aligned to 4096 bytes.
+func (d *Device) Alloc(bytes int64) (arena.Memory, error) { return d.alloc("alloc", bytes) }
+
+// Pin makes the same kind of block as Alloc: on the host every block can be copied from and to.
+func (d *Device) Pin(bytes int64) (arena.Memory, error) { return d.alloc("pin", bytes) }
+
+func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, fmt.Errorf("cpu: %s: %w", what, arena.ErrClosed)
+	}
+	if bytes < 0 {
+		return nil, fmt.Errorf("cpu: %s: %d bytes", what, bytes)
+	}
+	total := d.limit
+	if total == 0 {
+		var err error
+		if total, _, err = systemMemory(); err != nil {
+			return nil, fmt.Errorf("cpu: %s: %w", what, err)
+		}
+	}
+	if bytes > total-d.used {
+		return nil, fmt.Errorf("cpu: %s: need %d bytes, have %d of %d: %w", what, bytes, total-d.used, total, arena.ErrCapacity)
+	}
+	m := &memory{dev: d, size: bytes, bytes: aligned(bytes, memoryAlign)}
+	d.live[m] = struct{}{}
+	d.used += bytes
+	return m, nil
+}
+
+// NewStream makes a queue that runs what is enqueued at once, in the caller.
+func (d *Device) NewStream(name string) (arena.Stream, error) {
+	if d.isClosed() {
+		return nil, fmt.Errorf("cpu: stream %q: %w", name, arena.ErrClosed)
+	}
+	return &stream{dev: d, name: name}, nil
+}
+
+// NewEvent makes a marker. Since streams run at once, it is done whenever someone looks.
+func (d *Device) NewEvent() (arena.Event, error) {
+	if d.isClosed() {
+		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	}
+	return &event{dev: d}, nil
+}
+
+// Allocated returns the bytes and the number of blocks that were not freed.
+func (d *Device) Allocated() (bytes int64, blocks int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used, len(d.live)
+}
+
+// Close frees all memory that is left and ends the workers. No goroutine of the device remains. Safe to call twice.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	left := make([]*memory, 0, len(d.live))
+	for m := range d.live {
+		left = append(left, m)
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, m := range left {
+		if err := m.Free(); err != nil && !errors.Is(err, arena.ErrFreed) {
+			errs = append(errs, err)
+		}
+	}
+	d.pool.close()
+	return errors.Join(errs...)
+}
+
+func (d *Device) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}

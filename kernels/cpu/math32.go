@@ -1,0 +1,169 @@
+package cpu
+
+import "math"
+
+// Functions in float32 arithmetic. Reductions and polynomials: Cephes (S. Moshier), single/expf.c, logf.c, tanhf.c;
+// exponents are cut out of and put into the bits instead of by frexp and ldexp, and results may be denormal.
+// Errors against float64 are below 2 ulp for exp and log, 3 for tanh and sigmoid: math32_test.go holds them to it.
+
+const (
+	log2e   = 1.44269504088896341
+	ln2Hi32 = 0.693359375 // exact in few bits, so that k*ln2Hi32 is exact
+	ln2Lo32 = -2.12194440e-4
+	// roundMagic32 added to a small number leaves its nearest integer in the low bits.
+	roundMagic32 = 3 << 22
+	roundBits32  = 0x4b400000 // the bits of roundMagic32
+)
+
+// expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first cut to where exp is neither 0 nor Inf.
+func expSplit(x float32) (r float32, k int32) {
+	if x > 89 {
+		x = 89
+	}
+	if x < -104 {
+		x = -104
+	}
+	t := x*log2e + roundMagic32
+	k = int32(math.Float32bits(t)) - roundBits32
+	f := t - roundMagic32
+	return x - f*ln2Hi32 - f*ln2Lo32, k
+}
+
+// expPoly returns exp(r) for |r| <= ln 2 / 2.
+func expPoly(r float32) float32 {
+	p := float32(1.9875691500e-4)
+	p = p*r + 1.3981999507e-3
+	p = p*r + 8.3334519073e-3
+	p = p*r + 4.1665795894e-2
+	p = p*r + 1.6666665459e-1
+	p = p*r + 5.0000001201e-1
+	return p*(r*r) + r + 1
+}
+
+// expScale returns p times 2 to the k, for k in -151..129: in two factors, so that neither leaves the range.
+func expScale(p float32, k int32) float32 {
+	h := k >> 1
+	return p * math.Float32frombits(uint32(h+127)<<23) * math.Float32frombits(uint32(k-h+127)<<23)
+}
+
+func exp32(x float32) float32 {
+	r, k := expSplit(x)
+	return expScale(expPoly(r), k)
+}
+
+// sigmoid32 uses exp of a negative number only, so that small results keep all their digits.
+func sigmoid32(x float32) float32 {
+	a := math.Float32frombits(math.Float32bits(x) | 1<<31)
+	r, k := expSplit(a)
+	e := expScale(expPoly(r), k)
+	if x >= 0 {
+		return 1 / (1 + e)
+	}
+	return e / (1 + e)
+}
+
+func tanh32(x float32) float32 {
+	sign := math.Float32bits(x) & (1 << 31)
+	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
+	if a < 0.625 {
+		z := x * x
+		p := float32(-5.70498872745e-3)
+		p = p*z + 2.06390887954e-2
+		p = p*z - 5.37397155531e-2
+		p = p*z + 1.33314422036e-1
+		p = p*z - 3.33332819422e-1
+		return p*z*x + x
+	}
+	if a > 10 {
+		a = 10
+	}
+	y := 1 - 2/(exp32(2*a)+1)
+	return math.Float32frombits(math.Float32bits(y) | sign)
+}
+
+func log32(x float32) float32 {
+	if !(x > 0) || x > math.MaxFloat32 {
+		return float32(math.Log(float64(x)))
+	}
+	e := int32(0)
+	if x < 0x1p-126 {
+		x *= 0x1p32
+		e = -32
+	}
+	b := math.Float32bits(x)
+	e += int32(b>>23) - 126
+	m := math.Float32frombits(b&0x007fffff | 0x3f000000) // [0.5, 1)
+	if m < math.Sqrt2/2 {
+		e--
+		m += m
+	}
+	m--
+	z := m * m
+	p := float32(7.0376836292e-2)
+	p = p*m - 1.1514610310e-1
+	p = p*m + 1.1676998740e-1
+	p = p*m - 1.2420140846e-1
+	p = p*m + 1.4249322787e-1
+	p = p*m - 1.6668057665e-1
+	p = p*m + 2.0000714765e-1
+	p = p*m - 2.4999993993e-1
+	p = p*m + 3.3333331174e-1
+	f := float32(e)
+	y := p*m*z + f*ln2Lo32 - 0.5*z
+	return m + y + f*ln2Hi32
+}
+
+// sigmoid64 is sigmoid32 in float64.
+func sigmoid64(x float64) float64 {
+	e := math.Exp(-math.Abs(x))
+	if x >= 0 {
+		return 1 / (1 + e)
+	}
+	return e / (1 + e)
+}
+
+// softplus is log(1+exp(x)) without overflow.
+func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// expOf is exp in the arithmetic of T.
+func expOf[T float](x T) T {
+	switch v := any(x).(type) {
+	case float32:
+		return T(exp32(v))
+	case float64:
+		return T(math.Exp(v))
+	}
+	return 0
+}
+
+// expInto sets dst to exp(a - shift).
+func expInto[T float](dst, a []T, shift T) {
+	switch d := any(dst).(type) {
+	case []float32:
+		exps32(d, any(a).([]float32), float32(shift))
+	case []float64:
+		s := float64(shift)
+		for i, x := range any(a).([]float64)[:len(d)] {
+			d[i] = math.Exp(x - s)
+		}
+	}
+}
+
+func exps32(dst, a []float32, shift float32) {
+	a = a[:len(dst)]
+	for i, x := range a {
+		r, k := expSplit(x - shift)
+		dst[i] = expScale(expPoly(r), k)
+	}
+}
+
+// logOf is log in the arithmetic of T.
+func logOf[T float](x T) T {
+	switch v := any(x).(type) {
+	case float32:
+		return T(log32(v))
+	case float64:
+		return T(math.Log(v))
+	}
+	return 0
+}

@@ -1,0 +1,207 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Ops that only move elements work on words of the element's size, whatever its type.
+
+const (
+	moveGrain = 32 * 1024 // elements of a piece
+	block     = 32        // side of the squares in which a transpose moves: 4 KB of float32 each way
+)
+
+// byWord calls the binder for the size of an element of output 0.
+func byWord(b *binding, f8 func(*binding) func(), f32 func(*binding) func(), f64 func(*binding) func()) (func(), error) {
+	if b.Out[0].Shape.Elems() == 0 {
+		return nil, nil
+	}
+	switch b.Out[0].Type.Size() {
+	case 1:
+		return f8(b), nil
+	case 4:
+		return f32(b), nil
+	case 8:
+		return f64(b), nil
+	}
+	return nil, fmt.Errorf("%s of %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+}
+
+// bindCopy moves the bytes of input 0, from the offset of a view on, where they are not in place already.
+func bindCopy(b *binding, offset int64) (func(), error) {
+	to := b.bytes(b.Out[0])
+	from := b.bytes(b.In[0])[offset:]
+	from = from[:len(to)]
+	if len(to) == 0 || same(to, from) {
+		return nil, nil
+	}
+	return b.over(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
+}
+
+func bindReshape(b *binding) (func(), error) { return bindCopy(b, 0) }
+
+func bindBroadcast(b *binding) (func(), error) {
+	return byWord(b, bindBroadcastOf[uint8], bindBroadcastOf[uint32], bindBroadcastOf[uint64])
+}
+
+func bindBroadcastOf[T word](b *binding) func() {
+	w := broadcastWalk(b.In[0].Shape, b.Out[0].Shape)
+	return bindGather(b, in[T](b, 0), w)
+}
+
+// bindGather fills output 0 from where w leads in x.
+func bindGather[T word](b *binding, x []T, w walk) func() {
+	y := out[T](b, 0)
+	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo) })
+}
+
+func bindSlice(b *binding) (func(), error) {
+	if offset, ok := kernels.Slice.View(b.Attrs, specs(b.In)); ok {
+		return bindCopy(b, offset)
+	}
+	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])
+}
+
+func bindSliceOf[T word](b *binding) func() {
+	a := b.Attrs.(kernels.SliceAttrs)
+	first, w := sliceWalk(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
+	return bindGather(b, in[T](b, 0)[first:], w)
+}
+
+// sliceWalk walks the elements of a slice of that shape where they lie in a whole.
+func sliceWalk(whole, slice kernels.Shape, start, step []int) (first int, w walk) {
+	strides := rowMajor(whole)
+	for k, d := range slice {
+		first += start[k] * strides[k]
+		w.add(d, step[k]*strides[k])
+	}
+	return first, w
+}
+
+func bindUnslice(b *binding) (func(), error) {
+	return byWord(b, bindUnsliceOf[uint8], bindUnsliceOf[uint32], bindUnsliceOf[uint64])
+}
+
+func bindUnsliceOf[T word](b *binding) func() {
+	a := b.Attrs.(kernels.UnsliceAttrs)
+	x, y := in[T](b, 0), out[T](b, 0)
+	zero := b.over(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
+	if len(x) == 0 {
+		return zero
+	}
+	first, w := sliceWalk(a.Shape, b.In[0].Shape, a.Start, a.Step)
+	place := b.over(len(x), moveGrain, func(lo, hi, _ int) { scatter(y[first:], x[lo:hi], &w, lo) })
+	return func() {
+		zero()
+		place()
+	}
+}
+
+// scatter puts src, the elements from lo on, where w leads in dst.
+func scatter[T word](dst, src []T, w *walk, lo int) {
+	if w.rank == 0 {
+		copy(dst, src)
+		return
+	}
+	last := w.rank - 1
+	inner, step := w.dims[last], w.stride[last]
+	for len(src) > 0 {
+		n := min(inner-lo%inner, len(src))
+		at := w.offset(lo)
+		if step == 1 {
+			copy(dst[at:at+n], src)
+		} else {
+			for i, v := range src[:n] {
+				dst[at+i*step] = v
+			}
+		}
+		src, lo = src[n:], lo+n
+	}
+}
+
+func bindConcat(b *binding) (func(), error) {
+	axis := b.Attrs.(kernels.ConcatAttrs).Axis
+	to := b.bytes(b.Out[0])
+	outer := b.Out[0].Shape[:axis].Elems()
+	if len(to) == 0 {
+		return nil, nil
+	}
+	row := len(to) / outer
+	var parts [][]byte
+	for _, o := range b.In {
+		parts = append(parts, b.bytes(o))
+	}
+	return b.over(outer, 4*moveGrain/row, func(lo, hi, _ int) {
+		for i := lo; i < hi; i++ {
+			at := to[i*row : (i+1)*row]
+			for _, p := range parts {
+				n := len(p) / outer
+				at = at[copy(at, p[i*n:(i+1)*n]):]
+			}
+		}
+	}), nil
+}
+
+func bindTranspose(b *binding) (func(), error) {
+	return byWord(b, bindTransposeOf[uint8], bindTransposeOf[uint32], bindTransposeOf[uint64])
+}
+
+func bindTransposeOf[T word](b *binding) func() {
+	strides := rowMajor(b.In[0].Shape)
+	var w walk
+	for k, p := range b.Attrs.(kernels.TransposeAttrs).Perm {
+		w.add(b.Out[0].Shape[k], strides[p])
+	}
+	x, y := in[T](b, 0), out[T](b, 0)
+	if w.rank < 2 || w.stride[w.rank-1] == 1 {
+		return bindGather(b, x, w)
+	}
+	return bindTurn(b, y, x, w)
+}
+
+// bindTurn transposes in squares: along the output's last dimension and the one that is contiguous in the input, both
+// of which a square keeps in the cache.
+func bindTurn[T word](b *binding, y, x []T, w walk) func() {
+	last := w.rank - 1
+	row := 0 // the output's dimension that is contiguous in x
+	var from, to walk
+	outStride := len(y)
+	var rowStride int
+	for k := range last {
+		outStride /= w.dims[k]
+		if w.stride[k] == 1 {
+			row, rowStride = k, outStride
+			continue
+		}
+		from.dims[from.rank], from.stride[from.rank] = w.dims[k], w.stride[k]
+		to.dims[to.rank], to.stride[to.rank] = w.dims[k], outStride
+		from.rank++
+		to.rank++
+	}
+	rows, cols, step := w.dims[row], w.dims[last], w.stride[last]
+	bands := (rows + block - 1) / block
+	return b.over(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
+		for i := lo; i < hi; i++ {
+			r := i % bands * block
+			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
+			turn(dst, src, min(block, rows-r), cols, rowStride, step)
+		}
+	})
+}
+
+// turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols.
+func turn[T word](dst, src []T, rows, cols, rowStride, step int) {
+	for c0 := 0; c0 < cols; c0 += block {
+		n := min(block, cols-c0)
+		for r := range rows {
+			line := dst[r*rowStride+c0:][:n]
+			at := r + c0*step
+			for c := range line {
+				line[c] = src[at]
+				at += step
+			}
+		}
+	}
+}

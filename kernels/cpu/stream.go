@@ -1,0 +1,203 @@
+package cpu
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// stream runs work at once, in the goroutine that enqueues it. After work that went wrong it runs nothing more until
+// Sync has returned the error: what follows would compute from values that were never made.
+type stream struct {
+	dev  *Device
+	name string
+
+	mu     sync.Mutex // held while work runs, so that work of several goroutines does not mix
+	closed bool
+	err    error
+}
+
+// begin locks the stream for work. With false there is nothing to do: it is closed (err), or has failed.
+func (s *stream) begin(what string) (ok bool, err error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false, fmt.Errorf("cpu: %s on stream %q: %w", what, s.name, arena.ErrClosed)
+	}
+	if s.err != nil {
+		s.mu.Unlock()
+		return false, nil
+	}
+	return true, nil
+}
+
+// launch runs the calls of p.
+func (s *stream) launch(p *program) error {
+	if ok, err := s.begin("launch"); !ok {
+		return err
+	}
+	s.err = p.run()
+	s.mu.Unlock()
+	return nil
+}
+
+// Copy copies equally long spans.
+func (s *stream) Copy(dst, src arena.Span) error {
+	to, err := s.span(dst)
+	if err != nil {
+		return fmt.Errorf("cpu: copy to: %w", err)
+	}
+	from, err := s.span(src)
+	if err != nil {
+		return fmt.Errorf("cpu: copy from: %w", err)
+	}
+	if len(to) != len(from) {
+		return fmt.Errorf("cpu: copy of %d bytes to %d", len(from), len(to))
+	}
+	if ok, err := s.begin("copy"); !ok {
+		return err
+	}
+	copy(to, from)
+	s.mu.Unlock()
+	return nil
+}
+
+// Fill sets every byte of dst.
+func (s *stream) Fill(dst arena.Span, b byte) error {
+	to, err := s.span(dst)
+	if err != nil {
+		return fmt.Errorf("cpu: fill: %w", err)
+	}
+	if ok, err := s.begin("fill"); !ok {
+		return err
+	}
+	for i := range to {
+		to[i] = b
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// span returns the bytes of a span of this device's memory.
+func (s *stream) span(p arena.Span) ([]byte, error) {
+	m, ok := p.Memory.(*memory)
+	if !ok || m.dev != s.dev {
+		return nil, fmt.Errorf("memory of another device")
+	}
+	b := m.Bytes()
+	if b == nil && m.size > 0 {
+		return nil, arena.ErrFreed
+	}
+	if p.Offset < 0 || p.Size < 0 || p.Offset > m.size || p.Size > m.size-p.Offset {
+		return nil, fmt.Errorf("span of %d bytes at %d outside a block of %d", p.Size, p.Offset, m.size)
+	}
+	if b == nil {
+		return nil, nil
+	}
+	return b[p.Offset : p.Offset+p.Size], nil
+}
+
+// Record keeps in e the error of the work so far, if there was one.
+func (s *stream) Record(e arena.Event) error {
+	ev, err := s.event(e)
+	if err != nil {
+		return fmt.Errorf("cpu: record: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("cpu: record on stream %q: %w", s.name, arena.ErrClosed)
+	}
+	return ev.record(s.err)
+}
+
+// Wait returns at once: the work that e stands for is done.
+func (s *stream) Wait(e arena.Event) error {
+	ev, err := s.event(e)
+	if err != nil {
+		return fmt.Errorf("cpu: wait: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("cpu: wait on stream %q: %w", s.name, arena.ErrClosed)
+	}
+	return ev.open()
+}
+
+func (s *stream) event(e arena.Event) (*event, error) {
+	ev, ok := e.(*event)
+	if !ok || ev.dev != s.dev {
+		return nil, fmt.Errorf("event of another device")
+	}
+	return ev, nil
+}
+
+// Sync returns the first error since the last Sync, and clears it.
+func (s *stream) Sync() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("cpu: sync of stream %q: %w", s.name, arena.ErrClosed)
+	}
+	err := s.err
+	s.err = nil
+	return err
+}
+
+// Close releases the stream. Safe to call twice.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// event is a marker of a stream.
+type event struct {
+	dev    *Device
+	mu     sync.Mutex
+	closed bool
+	err    error // of the work before the last record
+}
+
+func (e *event) record(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	}
+	e.err = err
+	return nil
+}
+
+func (e *event) open() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	}
+	return nil
+}
+
+// Sync returns the first error of the work before the last record.
+func (e *event) Sync() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	}
+	return e.err
+}
+
+// Done returns true: the work before a record is done when Record returns.
+func (e *event) Done() bool { return true }
+
+// Close releases the event. Safe to call twice.
+func (e *event) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	return nil
+}

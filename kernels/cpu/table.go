@@ -1,0 +1,110 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// maxRank is the largest number of dimensions that the kernels walk over.
+const maxRank = 8
+
+// table holds the kernels by operation. Elementwise ops are not in it: they are one engine.
+var table = map[*kernels.Op]kernel{
+	kernels.Chain: {bindElementwise, elementwiseWork(kernels.Chain)},
+
+	kernels.MatMul: {bindMatmul, matmulWorkspace},
+
+	kernels.Sum:  {bindReduce, reduceWork},
+	kernels.Mean: {bindReduce, reduceWork},
+	kernels.Max:  {bindReduce, reduceWork},
+
+	kernels.Softmax:        {bindSoftmax, nil},
+	kernels.LogSoftmax:     {bindSoftmax, nil},
+	kernels.SoftmaxGrad:    {bindSoftmax, nil},
+	kernels.LogSoftmaxGrad: {bindSoftmax, nil},
+
+	kernels.CrossEntropy:          {bindCrossEntropy, nil},
+	kernels.CrossEntropyGrad:      {bindCrossEntropy, nil},
+	kernels.CrossEntropyDense:     {bindCrossEntropy, nil},
+	kernels.CrossEntropyDenseGrad: {bindCrossEntropy, nil},
+	kernels.Correct:               {bindCrossEntropy, nil},
+	kernels.CorrectDense:          {bindCrossEntropy, nil},
+
+	kernels.Reshape:   {bindReshape, nil},
+	kernels.Broadcast: {bindBroadcast, nil},
+	kernels.Transpose: {bindTranspose, nil},
+	kernels.Slice:     {bindSlice, nil},
+	kernels.Unslice:   {bindUnslice, nil},
+	kernels.Concat:    {bindConcat, nil},
+	kernels.Gather:    {bindRows, nil},
+	kernels.OneHot:    {bindOneHot, nil},
+	kernels.Fill:      {bindFill, nil},
+
+	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
+	kernels.ClipNorm:    {bindClipNorm, nil},
+	kernels.CheckFinite: {bindCheck, nil},
+
+	kernels.Sgd:      {bindUpdate, nil},
+	kernels.Momentum: {bindUpdate, nil},
+	kernels.RmsProp:  {bindUpdate, nil},
+	kernels.Adam:     {bindUpdate, nil},
+	kernels.AdamW:    {bindUpdate, nil},
+	kernels.Lion:     {bindUpdate, nil},
+
+	kernels.Host: {bindHost, nil},
+}
+
+// lookup returns the kernel of op: its own, the elementwise engine, or the reference, which is slow and allocates.
+func lookup(op *kernels.Op) kernel {
+	if k, ok := table[op]; ok {
+		return k
+	}
+	if op.Elem != nil {
+		return kernel{bindElementwise, elementwiseWork(op)}
+	}
+	return kernel{bindReference, nil}
+}
+
+// bindReference runs an op by its meaning.
+func bindReference(b *binding) (func(), error) {
+	c, p := b.Call, b.prog
+	p.slow = append(p.slow, c.Op)
+	return func() {
+		if err := kernels.Run(c, b.bytes); err != nil && p.failed == nil {
+			p.failed = err
+		}
+	}, nil
+}
+
+// Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
+func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if kernels.ByName(op.Name) != op {
+		return fmt.Errorf("cpu: %s is not registered: %w", op.Name, kernels.ErrUnsupported)
+	}
+	for _, specs := range [][]kernels.Spec{in, out} {
+		for _, s := range specs {
+			if len(s.Shape) > maxRank {
+				return fmt.Errorf("cpu: %s on %v: more than %d dimensions: %w", op.Name, s, maxRank, kernels.ErrUnsupported)
+			}
+		}
+	}
+	want, err := op.Infer(attrs, in)
+	if err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
+	if !slices.EqualFunc(want, out, kernels.Spec.Equal) {
+		return fmt.Errorf("cpu: %s on %v makes %v, not %v: %w", op.Name, in, want, out, kernels.ErrShape)
+	}
+	return nil
+}
+
+// Workspace returns the scratch bytes of a call. They depend on the shapes and on the number of threads.
+func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	k := lookup(op)
+	if k.work == nil || d.Supports(op, attrs, in, out) != nil {
+		return 0
+	}
+	return k.work(d.pool.threads(), attrs, in, out)
+}

@@ -1,0 +1,132 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
+// covers both. Strides are in elements, 0 where the operand is broadcast.
+type walk struct {
+	rank   int
+	dims   [maxRank]int // of the output, row-major
+	stride [maxRank]int // of the operand
+}
+
+// add appends a dimension on the right.
+func (w *walk) add(dim, stride int) {
+	if dim == 1 {
+		return
+	}
+	if k := w.rank - 1; k >= 0 && w.stride[k] == dim*stride {
+		w.dims[k] *= dim
+		w.stride[k] = stride
+		return
+	}
+	w.dims[w.rank], w.stride[w.rank] = dim, stride
+	w.rank++
+}
+
+// broadcastWalk walks an operand of shape s as it is broadcast to shape out.
+func broadcastWalk(s, out kernels.Shape) walk {
+	var w walk
+	skip := len(out) - len(s)
+	strides := rowMajor(s)
+	for k, d := range out {
+		switch {
+		case k < skip || s[k-skip] == 1:
+			w.add(d, 0)
+		default:
+			w.add(d, strides[k-skip])
+		}
+	}
+	return w
+}
+
+// rowMajor returns the strides of a contiguous tensor in elements.
+func rowMajor(s kernels.Shape) [maxRank]int {
+	var strides [maxRank]int
+	n := 1
+	for k := len(s) - 1; k >= 0; k-- {
+		strides[k] = n
+		n *= s[k]
+	}
+	return strides
+}
+
+// whole reports whether the operand is read as it lies.
+func (w *walk) whole() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
+
+// scalar reports whether the operand is one element, broadcast.
+func (w *walk) scalar() bool { return w.rank == 1 && w.stride[0] == 0 }
+
+// elems returns the number of elements of the output.
+func (w *walk) elems() int {
+	n := 1
+	for _, d := range w.dims[:w.rank] {
+		n *= d
+	}
+	return n
+}
+
+// word is an element that is only moved.
+type word interface{ uint8 | uint32 | uint64 }
+
+// gather sets dst to the operand's elements for the output's elements from lo on.
+func gather[T word](dst, src []T, w *walk, lo int) {
+	if w.rank == 0 {
+		copy(dst, src)
+		return
+	}
+	last := w.rank - 1
+	inner, step := w.dims[last], w.stride[last]
+	var at [maxRank]int
+	pos := 0
+	for k, i := last, lo; k >= 0; k-- {
+		at[k] = i % w.dims[k]
+		i /= w.dims[k]
+		pos += at[k] * w.stride[k]
+	}
+	for len(dst) > 0 {
+		n := min(inner-at[last], len(dst))
+		row := dst[:n]
+		switch step {
+		case 0:
+			set(row, src[pos])
+		case 1:
+			copy(row, src[pos:pos+n])
+		default:
+			for i, p := 0, pos; i < n; i, p = i+1, p+step {
+				row[i] = src[p]
+			}
+		}
+		dst = dst[n:]
+		pos -= at[last] * step
+		at[last] = 0
+		for k := last - 1; k >= 0; k-- {
+			at[k]++
+			pos += w.stride[k]
+			if at[k] < w.dims[k] {
+				break
+			}
+			pos -= w.dims[k] * w.stride[k]
+			at[k] = 0
+		}
+	}
+}
+
+// set sets every element of dst.
+func set[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// gatherBytes is gather on elements of size bytes.
+func gatherBytes(dst, src []byte, size int, w *walk, lo int) {
+	switch size {
+	case 1:
+		gather(dst, src, w, lo)
+	case 4:
+		gather(view[uint32](dst), view[uint32](src), w, lo)
+	case 8:
+		gather(view[uint64](dst), view[uint64](src), w, lo)
+	}
+}
