@@ -1,13 +1,18 @@
 package kernels_test
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of random cases; 0: one from the clock")
@@ -42,26 +47,6 @@ func TestEveryOperationIsWhole(t *testing.T) {
 	}
 }
 
-// fill returns the operands of a case with values as their types hold them.
-func fill(r *rand.Rand, c kernels.Case) []kernels.Tensor {
-	in := make([]kernels.Tensor, len(c.In))
-	for k, s := range c.In {
-		in[k] = kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
-		switch {
-		case c.Fill != nil:
-			c.Fill(r, k, in[k].Data)
-		case s.Type.Float():
-			for i := range in[k].Data {
-				in[k].Data[i] = r.NormFloat64()
-			}
-		}
-		b := make([]byte, s.Bytes())
-		kernels.Store(b, s.Type, in[k].Data)
-		kernels.Load(in[k].Data, s.Type, b)
-	}
-	return in
-}
-
 func TestCasesFitTheirOperation(t *testing.T) {
 	r := random(t)
 	for _, op := range kernels.All() {
@@ -73,11 +58,9 @@ func TestCasesFitTheirOperation(t *testing.T) {
 				t.Errorf("%s: case %v of %v is refused: %v", op.Name, c.Attrs, c.In, err)
 				break
 			}
-			out := make([]kernels.Tensor, len(specs))
-			for i, s := range specs {
-				out[i] = kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
+			if _, err := kerneltest.Eval(op, c.Attrs, kerneltest.Fill(r, c)); err != nil {
+				t.Errorf("%s: case %v of %v: %v", op.Name, c.Attrs, c.In, err)
 			}
-			op.Ref(c.Attrs, fill(r, c), out)
 			for k, u := range kernels.UpdatesOf(op, c.Attrs) {
 				if !specs[k].Equal(c.In[u]) {
 					t.Errorf("%s: output %d is %v, but updates input %d, %v", op.Name, k, specs[k], u, c.In[u])
@@ -85,4 +68,66 @@ func TestCasesFitTheirOperation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// underived says why an operation has no gradient rule. Those that exist for their effect, that take nothing, and that
+// are gradients themselves need no entry.
+var underived = map[string]string{
+	"chain":       "is made after gradients",
+	"host":        "has the gradient that its maker gives it",
+	"decode":      "takes data, which is not learnt",
+	"gather":      "has no rule yet: an error where one is asked for",
+	"sum_squares": "serves clipping, after gradients",
+	"clip_norm":   "serves clipping, after gradients",
+}
+
+func TestEveryOperationHasAGradientOrAReasonForNone(t *testing.T) {
+	r := random(t)
+	for _, op := range kernels.All() {
+		c := op.Cases(r, arena.Float64)
+		excused := len(op.Updates) > 0 || len(c.In) == 0 || strings.HasSuffix(op.Name, "_grad") || underived[op.Name] != ""
+		if (op.Grad == nil) != excused {
+			t.Errorf("%s: has a gradient: %v, is excused from one: %v", op.Name, op.Grad != nil, excused)
+		}
+	}
+}
+
+// TestWrongOperandsAreRefused gives every operation too many and too few operands, attributes of another type, and
+// integers where floats belong: an error that wraps ErrShape or ErrAttrs and names the operation, never a panic.
+func TestWrongOperandsAreRefused(t *testing.T) {
+	r := random(t)
+	type other struct{}
+	for _, op := range kernels.All() {
+		c := op.Cases(r, arena.Float32)
+		refused := func(what string, attrs any, in []kernels.Spec) {
+			t.Helper()
+			_, err := op.Infer(attrs, in)
+			if !errors.Is(err, kernels.ErrShape) && !errors.Is(err, kernels.ErrAttrs) {
+				t.Errorf("%s with %s: got %v, want an error that wraps ErrShape or ErrAttrs", op.Name, what, err)
+			} else if op != kernels.Host && !strings.HasPrefix(err.Error(), op.Name+": ") {
+				t.Errorf("%s with %s: %q does not name the operation", op.Name, what, err)
+			}
+		}
+		refused("attributes of another type", other{}, c.In)
+		if op != kernels.Fill && op != kernels.Concat && op != kernels.ClipNorm {
+			refused("no operands", c.Attrs, nil)
+		}
+		if op != kernels.Concat && op != kernels.ClipNorm && op != kernels.Chain {
+			refused("an operand too many", c.Attrs, append(slices.Clone(c.In), kernels.Spec{Type: arena.Float32}))
+		}
+		for k := range c.In {
+			in := slices.Clone(c.In)
+			in[k].Type = arena.DType(99)
+			if movesOnly(op, c) || op == kernels.Decode {
+				continue // takes any type
+			}
+			refused(fmt.Sprintf("operand %d of no type", k), c.Attrs, in)
+		}
+	}
+}
+
+// movesOnly reports whether op computes nothing in this case, so that operands may be of any type.
+func movesOnly(op *kernels.Op, c kernels.Case) bool {
+	out, err := op.Infer(c.Attrs, c.In)
+	return err == nil && op.Cost != nil && op.Cost(c.Attrs, c.In, out) == 0
 }
