@@ -1,0 +1,244 @@
+// Package compile turns a forward Gorgonia graph into a training step over one arena.
+//
+// [Compile] runs the passes, one a file, in this order: read and lower (import.go, lower.go), gradients, update, fuse, order,
+// place. Each rewrites an [ir.Program]; the optional ones can be switched off one by one ([Config.Off]), and the results
+// keep their bits.
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Errors that callers tell apart.
+var (
+	ErrNoLoss      = errors.New("the model has no loss")
+	ErrUnreached   = errors.New("the loss does not reach a parameter")
+	ErrUnsupported = kernels.ErrUnsupported
+	ErrInput       = errors.New("a graph input has no source")
+	ErrNoOutput    = errors.New("the model has no output to predict")
+)
+
+// Names of a program's results.
+const (
+	LossName    = "loss"
+	CorrectName = "correct"
+	OutputName  = "output"
+)
+
+// Mode is what a program is for.
+type Mode uint8
+
+// The modes.
+const (
+	Train    Mode = iota // loss, gradients and update
+	Evaluate             // loss and correct answers
+	Predict              // output
+)
+
+// String returns the mode's name in plans.
+func (m Mode) String() string { return [...]string{"train", "evaluate", "predict"}[m] }
+
+// Pass is a set of optional passes.
+type Pass uint32
+
+// The optional passes.
+const (
+	Fuse      Pass = 1 << iota // chains of elementwise operations and epilogues become one instruction
+	Order                      // instructions run in the order that keeps the peak low
+	InPlace                    // results take over the bytes of operands that die
+	Views                      // reshape and slice name bytes that exist
+	Merge                      // equal instructions are computed once
+	AllPasses = Fuse | Order | InPlace | Views | Merge
+)
+
+// Input says where the value of a graph input comes from: a field of the batch.
+type Input struct {
+	Field        string       // name in the slot
+	Spec         kernels.Spec // as stored, rows first; without rows where Rows is set
+	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
+	Resident     string       // name of the resident dataset, empty when streamed
+	Samples      int          // rows of the resident dataset
+}
+
+// Update is the optimizer's part of a step.
+type Update struct {
+	Op       *kernels.Op
+	Attrs    any
+	States   []string // names of the state tensors of each parameter
+	ClipNorm float64  // largest global norm of the gradients, 0 for no limit
+	Lean     bool     // check the loss first and each gradient before its own update, and keep no gradient
+}
+
+// Config says what to compile a graph for.
+type Config struct {
+	Mode   Mode
+	Batch  int
+	Inputs map[*gorgonia.Node]Input
+	// Params are nodes that are parameters though they hold no value yet.
+	Params map[*gorgonia.Node]bool
+	Frozen func(name string) bool // parameters that are not trained; nil: none
+
+	Loss, Output, Correct *gorgonia.Node
+	Keep                  gorgonia.Nodes // read by the host after a step, under their names
+
+	Update Update
+	Homes  *ir.Homes
+	Device kernels.Device // nil: planned for a device without workspaces
+	Like   *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
+	Off    Pass           // passes that are switched off
+	Debug  bool           // leave guard bytes behind each scratch buffer, for arena.Sentry
+}
+
+// compiler carries one compilation through its passes.
+type compiler struct {
+	Config
+	graph
+	values map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
+	params []param                          // in the order in which the graph was read
+	alike  bool                             // the instructions are those of Like
+}
+
+// Compile compiles the graph that the nodes of cfg belong to.
+func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (p *ir.Program, err error) {
+	c := &compiler{
+		Config: cfg,
+		graph:  graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
+		values: make(map[*gorgonia.Node]kernels.Value),
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			b, ok := r.(bug)
+			if !ok {
+				panic(r)
+			}
+			p, err = nil, b.err
+		}
+	}()
+	if err := c.build(g); err != nil {
+		return nil, err
+	}
+	if c.Off&Merge == 0 {
+		c.merge()
+	}
+	c.prune()
+	if c.Off&Fuse == 0 {
+		c.epilogues()
+		c.chains()
+		c.prune()
+	}
+	c.alias()
+	c.order()
+	if c.Off&InPlace == 0 {
+		c.inPlace()
+	}
+	if err := c.place(ctx); err != nil {
+		return nil, err
+	}
+	return c.Program, nil
+}
+
+// build reads the graph and appends what the mode asks for: results, gradients, update.
+func (c *compiler) build(g *gorgonia.ExprGraph) error {
+	roots, err := c.roots()
+	if err != nil {
+		return err
+	}
+	if err := c.read(g, roots); err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		name string
+		node *gorgonia.Node
+		sum  bool
+	}{{LossName, c.Loss, false}, {CorrectName, c.Correct, true}, {OutputName, c.Output, false}} {
+		if r.node == nil || !slices.Contains(roots, r.node) {
+			continue
+		}
+		v := c.values[r.node]
+		c.label, c.owner, c.mark = r.name, "results", ""
+		if r.sum {
+			v = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, v)
+		}
+		if err := c.result(r.name, v); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Keep {
+		c.label, c.owner, c.mark = n.Name(), "results", ""
+		if err := c.result(n.Name(), c.values[n]); err != nil {
+			return err
+		}
+	}
+	if c.Mode != Train {
+		return nil
+	}
+	loss, err := c.scalarLoss()
+	if err != nil {
+		return err
+	}
+	grads, err := c.gradients(loss, c.wanted())
+	if err != nil {
+		return err
+	}
+	if err := c.reach(g, grads); err != nil {
+		return err
+	}
+	return c.update(loss, grads)
+}
+
+// roots returns the nodes that the mode needs.
+func (c *compiler) roots() (gorgonia.Nodes, error) {
+	var roots gorgonia.Nodes
+	add := func(n *gorgonia.Node) {
+		if n != nil && !slices.Contains(roots, n) {
+			roots = append(roots, n)
+		}
+	}
+	switch c.Mode {
+	case Predict:
+		if c.Output == nil {
+			return nil, ErrNoOutput
+		}
+		add(c.Output)
+	default:
+		if c.Loss == nil {
+			return nil, ErrNoLoss
+		}
+		add(c.Loss)
+		add(c.Correct)
+	}
+	for _, n := range c.Keep {
+		add(n)
+	}
+	return roots, nil
+}
+
+// wanted returns the parameters to differentiate for.
+func (c *compiler) wanted() []kernels.Value {
+	var vs []kernels.Value
+	for _, p := range c.params {
+		if !p.frozen {
+			vs = append(vs, p.value)
+		}
+	}
+	return vs
+}
+
+// result gives v a place that the host reads after a step.
+func (c *compiler) result(name string, v kernels.Value) error {
+	v, err := c.settle(ir.Results, "results", name, v)
+	if err != nil {
+		return err
+	}
+	c.Results = append(c.Results, ir.Result{Name: name, Value: v})
+	c.Roots = append(c.Roots, v)
+	return nil
+}

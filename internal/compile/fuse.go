@@ -1,0 +1,228 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Limits of one chain: what a device may count on.
+const (
+	maxChainInputs = 12
+	maxChainSteps  = 24
+)
+
+// uses is who makes and reads each value of a program.
+type uses struct {
+	maker   []int32 // instruction that makes it, -1 for homes
+	readers []int32 // how many operands read it
+	reader  []int32 // the last of them
+	root    []bool
+}
+
+func (c *compiler) uses() uses {
+	n := len(c.Values)
+	u := uses{maker: make([]int32, n), readers: make([]int32, n), reader: make([]int32, n), root: make([]bool, n)}
+	for i := range u.maker {
+		u.maker[i] = -1
+	}
+	for i, in := range c.Instrs {
+		for _, v := range in.In {
+			u.readers[v]++
+			u.reader[v] = int32(i)
+		}
+		for _, o := range in.Out {
+			u.maker[o] = int32(i)
+		}
+	}
+	for _, v := range c.Roots {
+		u.root[v] = true
+	}
+	return u
+}
+
+// private reports whether v is read once, and only inside scratch: its reader may swallow it.
+func (c *compiler) private(u uses, v kernels.Value) bool {
+	return u.readers[v] == 1 && !u.root[v] && !c.Values[v].Home && u.maker[v] >= 0
+}
+
+// epilogues moves a bias, and then an activation, into the matmul that they follow.
+func (c *compiler) epilogues() {
+	u := c.uses()
+	gone := make([]bool, len(c.Instrs))
+	for i := range c.Instrs {
+		mm := &c.Instrs[i]
+		if mm.Op != kernels.MatMul {
+			continue
+		}
+		for j := c.next(u, mm.Out[0]); j >= 0; j = c.next(u, mm.Out[0]) {
+			if !c.absorb(mm, &c.Instrs[j]) {
+				break
+			}
+			// The matmul moves to where its reader was, so that the bias exists there.
+			c.Instrs[j], gone[i] = *mm, true
+			u.maker[mm.Out[0]] = int32(j)
+			mm, i = &c.Instrs[j], j
+		}
+	}
+	c.drop(gone)
+}
+
+// next returns the only reader of v, or -1.
+func (c *compiler) next(u uses, v kernels.Value) int {
+	if !c.private(u, v) {
+		return -1
+	}
+	return int(u.reader[v])
+}
+
+// absorb makes next the epilogue of mm where it can be one.
+func (c *compiler) absorb(mm, next *ir.Instr) bool {
+	a := mm.Attrs.(kernels.MatMulAttrs)
+	out := c.Spec(mm.Out[0])
+	if !c.Spec(next.Out[0]).Equal(out) || a.Act != nil {
+		return false
+	}
+	switch next.Op {
+	case kernels.Add:
+		bias := next.In[0]
+		if bias == mm.Out[0] {
+			bias = next.In[1]
+		}
+		if a.Bias || len(out.Shape) != 2 || c.Spec(bias).Shape.Elems() != out.Shape[1] || !rowVector(c.Spec(bias).Shape) || bias == mm.Out[0] {
+			return false
+		}
+		a.Bias = true
+		mm.In = append(slices.Clone(mm.In), bias)
+	case kernels.Relu, kernels.LeakyRelu, kernels.Sigmoid, kernels.Tanh:
+		a.Act, a.ActAttrs = next.Op, next.Attrs
+	default:
+		return false
+	}
+	mm.Attrs, mm.Out = a, next.Out
+	mm.Label = next.Label
+	return true
+}
+
+// rowVector reports whether s is [N] or [1, N].
+func rowVector(s kernels.Shape) bool { return len(s) == 1 || len(s) == 2 && s[0] == 1 }
+
+// chains joins elementwise operations into one pass over memory: an operation takes in those that it alone reads and that
+// have its shape, and theirs. The arithmetic stays the same, step for step.
+func (c *compiler) chains() {
+	u := c.uses()
+	gone := make([]bool, len(c.Instrs))
+	for i := len(c.Instrs) - 1; i >= 0; i-- {
+		if gone[i] || !c.chainable(&c.Instrs[i]) {
+			continue
+		}
+		b := chain{c: c, u: u, spec: c.Spec(c.Instrs[i].Out[0])}
+		b.add(i)
+		if b.steps < 2 {
+			continue
+		}
+		for _, m := range b.members[1:] {
+			gone[m] = true
+		}
+		attrs, in := b.build()
+		last := &c.Instrs[i]
+		last.Op, last.Attrs, last.In = kernels.Chain, attrs, in
+	}
+	c.drop(gone)
+}
+
+func (c *compiler) chainable(in *ir.Instr) bool {
+	if in.Op.Elem == nil || len(in.Out) != 1 {
+		return false
+	}
+	out := c.Spec(in.Out[0])
+	for _, v := range in.In {
+		if c.Spec(v).Type != out.Type {
+			return false
+		}
+	}
+	return true
+}
+
+// chain is a chain under construction. Its first member is the instruction whose output the chain makes.
+type chain struct {
+	c       *compiler
+	u       uses
+	spec    kernels.Spec
+	members []int
+	inputs  []kernels.Value
+	steps   int
+}
+
+// add takes instruction i in, and then what it alone reads.
+func (b *chain) add(i int) {
+	b.members = append(b.members, i)
+	b.steps++
+	for _, v := range b.c.Instrs[i].In {
+		switch {
+		case b.immediate(v):
+			b.steps++
+		case b.absorbs(v):
+			b.add(int(b.u.maker[v]))
+		case !slices.Contains(b.inputs, v):
+			b.inputs = append(b.inputs, v)
+		}
+	}
+}
+
+// absorbs reports whether the maker of v can be a member.
+func (b *chain) absorbs(v kernels.Value) bool {
+	if !b.c.private(b.u, v) || !b.c.Spec(v).Equal(b.spec) {
+		return false
+	}
+	in := &b.c.Instrs[b.u.maker[v]]
+	return b.c.chainable(in) && len(b.inputs)+len(in.In) < maxChainInputs && b.steps < maxChainSteps
+}
+
+// immediate reports whether v is a constant that a step can hold itself.
+func (b *chain) immediate(v kernels.Value) bool {
+	m := b.u.maker[v]
+	return m >= 0 && b.c.Instrs[m].Op == kernels.Fill && b.c.Spec(v).Type == b.spec.Type && b.steps < maxChainSteps
+}
+
+// build returns the chain's steps, in execution order, and its inputs.
+func (b *chain) build() (*kernels.ChainAttrs, []kernels.Value) {
+	attrs := &kernels.ChainAttrs{}
+	place := make(map[kernels.Value]int)
+	for k, v := range b.inputs {
+		place[v] = k
+	}
+	step := func(s kernels.Step, v kernels.Value) {
+		place[v] = len(b.inputs) + len(attrs.Steps)
+		attrs.Steps = append(attrs.Steps, s)
+	}
+	members := slices.Clone(b.members)
+	slices.Sort(members)
+	for _, m := range members {
+		in := b.c.Instrs[m]
+		for _, v := range in.In {
+			if _, ok := place[v]; !ok {
+				fill := b.c.Instrs[b.u.maker[v]]
+				step(kernels.Step{Op: fill.Op, Attrs: fill.Attrs, A: -1, B: -1}, v)
+			}
+		}
+		s := kernels.Step{Op: in.Op, Attrs: in.Attrs, A: place[in.In[0]], B: -1}
+		if len(in.In) > 1 {
+			s.B = place[in.In[1]]
+		}
+		step(s, in.Out[0])
+	}
+	return attrs, b.inputs
+}
+
+// drop removes the marked instructions.
+func (c *compiler) drop(gone []bool) {
+	kept := c.Instrs[:0]
+	for i, in := range c.Instrs {
+		if !gone[i] {
+			kept = append(kept, in)
+		}
+	}
+	c.Instrs = kept
+}

@@ -1,0 +1,142 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// gradients appends the reverse pass of loss to the program and returns the gradient of each value that depends on a wanted
+// one, None elsewhere. Every rule is the one in the operation's own file; a fallback has Gorgonia's.
+func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) ([]kernels.Value, error) {
+	needs := c.dependents(wanted)
+	grads := make([]kernels.Value, len(c.Values))
+	for i := range grads {
+		grads[i] = kernels.None
+	}
+	forward := len(c.Instrs)
+	spec := c.Spec(loss)
+	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
+	grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
+	for i := forward - 1; i >= 0; i-- {
+		in := c.Instrs[i]
+		dy, reached := outputGrads(in, grads)
+		if !reached || !needed(in, needs) {
+			continue
+		}
+		c.label, c.owner, c.mark = "d"+in.Label, in.Owner, ""
+		dx, err := c.inputGrads(in, dy)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range in.In {
+			if k >= len(dx) || dx[k] == kernels.None || !needs[v] {
+				continue
+			}
+			if grads[v] == kernels.None {
+				grads[v] = dx[k]
+			} else {
+				grads[v] = c.Apply(kernels.Add, nil, grads[v], dx[k])
+			}
+		}
+	}
+	return grads, nil
+}
+
+func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value, error) {
+	n := kernels.Node{Op: in.Op, Attrs: in.Attrs, In: in.In, Out: in.Out}
+	switch {
+	case in.Op == kernels.Host:
+		return c.fallbackGrad(n, dy)
+	case in.Op.Grad == nil:
+		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, ErrUnsupported)
+	}
+	return in.Op.Grad(&c.graph, n, dy), nil
+}
+
+// dependents marks the values that depend on one of wanted.
+func (c *compiler) dependents(wanted []kernels.Value) []bool {
+	needs := make([]bool, len(c.Values))
+	for _, v := range wanted {
+		needs[v] = true
+	}
+	for _, in := range c.Instrs {
+		if needed(in, needs) {
+			for _, o := range in.Out {
+				needs[o] = true
+			}
+		}
+	}
+	return needs
+}
+
+func needed(in ir.Instr, needs []bool) bool {
+	for _, v := range in.In {
+		if needs[v] {
+			return true
+		}
+	}
+	return false
+}
+
+func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reached bool) {
+	dy = make([]kernels.Value, len(in.Out))
+	for k, o := range in.Out {
+		dy[k] = grads[o]
+		reached = reached || dy[k] != kernels.None
+	}
+	return dy, reached
+}
+
+// UnreachedError names the parameters that a loss does not depend on.
+type UnreachedError struct {
+	Loss   string
+	Params []string
+}
+
+func (e *UnreachedError) Error() string {
+	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or take them out of the graph", ErrUnreached, e.Loss, e.Params)
+}
+
+// Unwrap returns ErrUnreached.
+func (e *UnreachedError) Unwrap() error { return ErrUnreached }
+
+// reach returns an error unless the loss depends on every trainable parameter of the graph.
+func (c *compiler) reach(g *gorgonia.ExprGraph, grads []kernels.Value) error {
+	var missing []string
+	for _, n := range g.AllNodes() {
+		if !n.IsVar() || c.isField(n) || n.Value() == nil && !c.Params[n] || c.Frozen != nil && c.Frozen(n.Name()) || !floating(n) {
+			continue
+		}
+		if v, ok := c.values[n]; !ok || grads[v] == kernels.None {
+			missing = append(missing, n.Name())
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &UnreachedError{Loss: c.Loss.Name(), Params: missing}
+}
+
+func (c *compiler) isField(n *gorgonia.Node) bool { _, ok := c.Inputs[n]; return ok }
+
+func floating(n *gorgonia.Node) bool {
+	t, err := dtypeOf(n.Dtype())
+	return err == nil && t.Float()
+}
+
+// scalarLoss returns the value of the loss, which must have one floating-point element.
+func (c *compiler) scalarLoss() (kernels.Value, error) {
+	if c.Loss == nil {
+		return kernels.None, ErrNoLoss
+	}
+	v := c.values[c.Loss]
+	if s := c.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
+		return kernels.None, errors.Join(fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch", c.Loss.Name(), s), kernels.ErrShape)
+	}
+	return v, nil
+}

@@ -1,0 +1,92 @@
+package compile
+
+import (
+	"reflect"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// merge computes equal instructions once. Those with an effect, and fallbacks, which may keep state, stay as they are.
+func (c *compiler) merge() {
+	type key struct {
+		op *kernels.Op
+		a  kernels.Value
+		n  int
+	}
+	seen := make(map[key][]int)
+	same := c.identity()
+	kept := c.Instrs[:0]
+	for _, in := range c.Instrs {
+		rename(in.In, same)
+		k := key{op: in.Op, a: kernels.None, n: len(in.In)}
+		if len(in.In) > 0 {
+			k.a = in.In[0]
+		}
+		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !c.Values[in.Out[0]].Home {
+			if j, ok := c.twin(in, kept, seen[k]); ok {
+				for i, o := range in.Out {
+					same[o] = kept[j].Out[i]
+				}
+				continue
+			}
+			seen[k] = append(seen[k], len(kept))
+		}
+		kept = append(kept, in)
+	}
+	c.Instrs = kept
+	rename(c.Roots, same)
+	for i, r := range c.Results {
+		c.Results[i].Value = same[r.Value]
+	}
+}
+
+func (c *compiler) twin(in ir.Instr, kept []ir.Instr, candidates []int) (int, bool) {
+	for _, j := range candidates {
+		if reflect.DeepEqual(kept[j].In, in.In) && reflect.DeepEqual(kept[j].Attrs, in.Attrs) {
+			return j, true
+		}
+	}
+	return 0, false
+}
+
+// prune removes instructions whose results nobody reads.
+func (c *compiler) prune() {
+	live := make([]bool, len(c.Values))
+	for _, v := range c.Roots {
+		live[v] = true
+	}
+	keep := make([]bool, len(c.Instrs))
+	for i := len(c.Instrs) - 1; i >= 0; i-- {
+		for _, o := range c.Instrs[i].Out {
+			keep[i] = keep[i] || live[o]
+		}
+		if keep[i] {
+			for _, v := range c.Instrs[i].In {
+				live[v] = true
+			}
+		}
+	}
+	kept := c.Instrs[:0]
+	for i, in := range c.Instrs {
+		if keep[i] {
+			kept = append(kept, in)
+		}
+	}
+	c.Instrs = kept
+}
+
+// identity returns the renaming that changes nothing.
+func (c *compiler) identity() []kernels.Value {
+	same := make([]kernels.Value, len(c.Values))
+	for i := range same {
+		same[i] = kernels.Value(i)
+	}
+	return same
+}
+
+func rename(vs, to []kernels.Value) {
+	for i, v := range vs {
+		vs[i] = to[v]
+	}
+}

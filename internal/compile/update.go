@@ -1,0 +1,157 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Names of the values that host and program share.
+const (
+	ControlsName = "controls" // Slot: float64[8], the step's learning rate and other scalars
+	GuardName    = "guard"    // Guard: int32[4], which tensor was not finite
+)
+
+// Specs of the shared values.
+var (
+	ControlsSpec = kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{8}}
+	GuardSpec    = kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}
+)
+
+// update appends the checks and the optimizer to the program.
+//
+// The usual way keeps every gradient until loss and gradients are known to be finite, and only then changes a parameter:
+//
+//	gradients → Gradients │ check loss, check each │ sum of squares, scale │ update each
+//
+// The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
+// only clipping by global norm makes it keep them.
+func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
+	guard, err := c.home(ir.Guard, "guard", GuardName, GuardSpec)
+	if err != nil {
+		return err
+	}
+	controls, err := c.home(ir.Slot, "batch", ControlsName, ControlsSpec)
+	if err != nil {
+		return err
+	}
+	c.label, c.owner, c.mark = "check loss", "guard", ""
+	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, loss, guard)
+	trained := c.trained(grads)
+	keep := !c.Update.Lean || c.Update.ClipNorm > 0
+	scale := kernels.None
+	if keep {
+		if err := c.keepGradients(trained, grads); err != nil {
+			return err
+		}
+		for i, p := range trained {
+			guard = c.check(p, i, grads, guard)
+		}
+		scale = c.normScale(trained, grads)
+	}
+	for i, p := range trained {
+		if !keep {
+			guard = c.check(p, i, grads, guard)
+		}
+		in := []kernels.Value{p.value, grads[p.value], guard, controls}
+		if scale != kernels.None {
+			in = append(in, scale)
+		}
+		for _, s := range c.Update.States {
+			v, err := c.home(ir.State, Owner(p.name), p.name+"/"+s, c.Spec(p.value))
+			if err != nil {
+				return err
+			}
+			in = append(in, v)
+		}
+		c.label, c.owner = "update "+p.name, Owner(p.name)
+		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
+	}
+	c.Roots = append(c.Roots, guard)
+	return nil
+}
+
+// trained returns the parameters to update, in the order in which their gradients are made.
+func (c *compiler) trained(grads []kernels.Value) []param {
+	made := make(map[kernels.Value]int)
+	for i, in := range c.Instrs {
+		for _, o := range in.Out {
+			made[o] = i
+		}
+	}
+	var ps []param
+	for _, p := range c.params {
+		if !p.frozen {
+			ps = append(ps, p)
+		}
+	}
+	slices.SortStableFunc(ps, func(a, b param) int { return made[grads[a.value]] - made[grads[b.value]] })
+	for _, p := range ps {
+		c.Trained = append(c.Trained, p.name)
+	}
+	return ps
+}
+
+// keepGradients gives each gradient a home. One that is made by a view, or is another's too, is copied there.
+func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
+	for _, p := range ps {
+		c.label, c.owner = "d"+p.name, Owner(p.name)
+		v, err := c.settle(ir.Gradients, Owner(p.name), p.name, grads[p.value])
+		if err != nil {
+			return err
+		}
+		grads[p.value] = v
+	}
+	return nil
+}
+
+// settle returns v at a home in region r: v itself where nothing speaks against it, else a copy.
+func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
+	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
+	if err != nil {
+		return kernels.None, err
+	}
+	if !c.made(v) {
+		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
+	}
+	val := &c.Values[v]
+	val.Ref, val.Home = ref, true
+	return v, nil
+}
+
+// made reports whether v is the output of an instruction that may write it anywhere.
+func (c *compiler) made(v kernels.Value) bool {
+	if c.Values[v].Home {
+		return false
+	}
+	for i := len(c.Instrs) - 1; i >= 0; i-- {
+		in := &c.Instrs[i]
+		if k := slices.Index(in.Out, v); k >= 0 {
+			return in.Op.View == nil && k >= len(in.Op.Updates)
+		}
+	}
+	return false
+}
+
+// check appends the test that the gradient of the i-th trained parameter is finite. Code 1 is the loss, 2+i the gradient.
+func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
+	c.label, c.owner = "check d"+p.name, Owner(p.name)
+	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: int32(2 + i)}, grads[p.value], guard)
+}
+
+// normScale appends the factor that brings the global norm of the gradients down to its limit; None without a limit.
+func (c *compiler) normScale(ps []param, grads []kernels.Value) kernels.Value {
+	if c.Update.ClipNorm <= 0 || len(ps) == 0 {
+		return kernels.None
+	}
+	squares := make([]kernels.Value, len(ps))
+	for i, p := range ps {
+		c.label, c.owner = fmt.Sprintf("norm d%s", p.name), Owner(p.name)
+		squares[i] = c.Apply(kernels.SumSquares, nil, grads[p.value])
+	}
+	c.label, c.owner = "clip norm", "clip"
+	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: c.Update.ClipNorm}, squares...)
+}

@@ -1,0 +1,72 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// ErrHome is wrapped when two programs disagree about a value that they share.
+var ErrHome = errors.New("programs disagree")
+
+// Part is one home: a named tensor in a region.
+type Part struct {
+	Owner, Name string
+	Spec        kernels.Spec
+	Ref         arena.Ref
+}
+
+// Homes gives out the places of values that outlive a step. The same name in the same region is the same place in
+// every program.
+type Homes struct {
+	parts [Regions][]Part
+	index [Regions]map[string]int
+	end   [Regions]int64
+	// Sealed makes a new name an error: the layout is final.
+	Sealed bool
+}
+
+// Place returns the home of name in region r, making one at first. A home's spec is fixed, but for Slot and
+// Results, where a smaller batch takes the first rows of the place of a larger one.
+func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (arena.Ref, error) {
+	if i, ok := h.index[r][name]; ok {
+		p := h.parts[r][i]
+		switch {
+		case p.Spec.Equal(spec):
+			return p.Ref, nil
+		case (r == Slot || r == Results) && p.Spec.Type == spec.Type && spec.Bytes() <= p.Spec.Bytes():
+			ref := p.Ref
+			ref.Size = spec.Bytes()
+			return ref, nil
+		}
+		return arena.Ref{}, fmt.Errorf("%q is %v here and %v elsewhere: %w", name, spec, p.Spec, ErrHome)
+	}
+	if h.Sealed {
+		return arena.Ref{}, fmt.Errorf("%q %v exists in this program only: %w", name, spec, ErrHome)
+	}
+	if h.index[r] == nil {
+		h.index[r] = make(map[string]int)
+	}
+	ref := arena.Ref{Region: r, Offset: h.end[r], Size: spec.Bytes()}
+	h.index[r][name] = len(h.parts[r])
+	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
+	h.end[r] = arena.Round(ref.Offset + ref.Size)
+	return ref, nil
+}
+
+// Parts returns the homes in region r, in order of their places.
+func (h *Homes) Parts(r arena.Region) []Part { return h.parts[r] }
+
+// Find returns the home called name in region r.
+func (h *Homes) Find(r arena.Region, name string) (Part, bool) {
+	i, ok := h.index[r][name]
+	if !ok {
+		return Part{}, false
+	}
+	return h.parts[r][i], true
+}
+
+// Bytes returns the reserved size of region r, a multiple of arena.Align.
+func (h *Homes) Bytes(r arena.Region) int64 { return h.end[r] }

@@ -1,0 +1,153 @@
+// Package ir is a training step as a list of instructions over values.
+//
+// A [Program] is in static single assignment form: every [Value] is an input with a home (a place that outlives
+// the step) or is made by one [Instr]. The compiler's passes rewrite it until each value has an address; then
+// [Program.Calls] hands it to a device. [Homes] gives values that several programs share the same place in all of them.
+package ir
+
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// The regions that a program refers to. A program is bound once for each slot: Slot and Results then mean
+// that slot's own.
+const (
+	Parameters arena.Region = iota // weights and constants
+	Gradients                      // gradients that outlive their instruction
+	State                          // optimizer state
+	Statistics                     // running statistics
+	Slot                           // one batch in storage types, and the controls of its step
+	Guard                          // the sticky status word
+	Results                        // what the host reads after a step
+	Resident                       // datasets that stay on the device
+	Scratch                        // everything that dies with the step
+	Regions                        // how many there are
+)
+
+// Value is a tensor of a program.
+type Value struct {
+	Name  string // of the node it comes from
+	Owner string // layer that its bytes are reported under
+	Spec  kernels.Spec
+	Ref   arena.Ref // where it lies: its home, or its range of Scratch once placed
+	Home  bool      // lives outside Scratch
+
+	// Of is the value whose bytes this one shares (a view, or a result in place), from byte Delta on; None: its own.
+	Of    kernels.Value
+	Delta int64
+}
+
+// Instr is one use of an operation.
+type Instr struct {
+	Op      *kernels.Op
+	Attrs   any
+	In, Out []kernels.Value
+	Work    arena.Ref // workspace, once placed
+	Label   string    // layer and node, for errors and plans
+	Owner   string    // layer
+	Mark    string    // what a plan should point out: "fallback, allocates"
+}
+
+// Program is a graph compiled for one batch size and mode.
+type Program struct {
+	Name   string // "train 128"
+	Batch  int    // rows
+	Values []Value
+	Instrs []Instr
+	Roots  []kernels.Value // values that must exist after the last instruction: results, updates
+
+	Results   []Result   // values that the host reads after a step
+	Constants []Constant // values that are written once, before the first step
+	Trained   []string   // parameters that are updated; the i-th has guard code 2+i, the loss 1
+	Order     []int32    // the order of the instructions, as indices into the order they were made in
+
+	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
+	Plan    arena.Plan    // their offsets
+}
+
+// Result is a value in region Results.
+type Result struct {
+	Name  string
+	Value kernels.Value
+}
+
+// Constant is a value with fixed contents.
+type Constant struct {
+	Value kernels.Value
+	Data  []byte
+}
+
+// Root follows views and in-place results to the value that owns v's bytes, and returns it with the byte offset of v in it.
+func (p *Program) Root(v kernels.Value) (root kernels.Value, delta int64) {
+	for p.Values[v].Of != kernels.None {
+		delta += p.Values[v].Delta
+		v = p.Values[v].Of
+	}
+	return v, delta
+}
+
+// Result returns the result called name.
+func (p *Program) Result(name string) (Value, bool) {
+	for _, r := range p.Results {
+		if r.Name == name {
+			return p.Values[r.Value], true
+		}
+	}
+	return Value{}, false
+}
+
+// Add appends a value and returns its name.
+func (p *Program) Add(v Value) kernels.Value {
+	p.Values = append(p.Values, v)
+	return kernels.Value(len(p.Values) - 1)
+}
+
+// Calls returns the instructions that run, in order, with places. Views run nothing.
+func (p *Program) Calls() []kernels.Call {
+	calls := make([]kernels.Call, 0, len(p.Instrs))
+	for i := range p.Instrs {
+		if c, ok := p.Call(i); ok {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// Call returns instruction i with places, and false where it is a view.
+func (p *Program) Call(i int) (kernels.Call, bool) {
+	in := &p.Instrs[i]
+	if p.IsView(in) {
+		return kernels.Call{}, false
+	}
+	return kernels.Call{
+		Op: in.Op, Attrs: in.Attrs, Work: in.Work, Label: in.Label,
+		In: p.operands(in.In), Out: p.operands(in.Out),
+	}, true
+}
+
+// IsView reports whether in only names bytes that exist already, once its output has been placed as a view.
+func (p *Program) IsView(in *Instr) bool {
+	if in.Op.View == nil || p.Values[in.Out[0]].Of != in.In[0] {
+		return false
+	}
+	_, ok := in.Op.View(in.Attrs, p.Specs(in.In))
+	return ok
+}
+
+// Specs returns the specs of vs.
+func (p *Program) Specs(vs []kernels.Value) []kernels.Spec {
+	specs := make([]kernels.Spec, len(vs))
+	for i, v := range vs {
+		specs[i] = p.Values[v].Spec
+	}
+	return specs
+}
+
+func (p *Program) operands(vs []kernels.Value) []kernels.Operand {
+	ops := make([]kernels.Operand, len(vs))
+	for i, v := range vs {
+		ops[i] = kernels.Operand{Spec: p.Values[v].Spec, Ref: p.Values[v].Ref}
+	}
+	return ops
+}

@@ -1,0 +1,276 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// streamed is the source of programs whose batches come through the slots; others are indices of resident datasets.
+const streamed = -1
+
+// key names a program.
+type key struct {
+	mode   compile.Mode
+	rows   int
+	source int
+}
+
+// build is everything that is decided before memory exists: programs, homes and the layout of the arena.
+type build struct {
+	opt      Options
+	model    ModelFunc
+	homes    ir.Homes
+	programs map[key]*ir.Program
+	order    []key    // of programs, as they were compiled
+	params   []source // what the parameters start with
+	scratch  int64    // bytes: the most that a program needs
+
+	layout arena.Layout
+	region [ir.Regions]arena.Region // of the layout
+	slots  [2]arena.Region
+	// results and guard lie in one region: [guard | results of slot 0 | results of slot 1].
+	results [2]int64 // offset in their region
+}
+
+// source is what a parameter starts with.
+type source struct {
+	name  string
+	node  *gorgonia.Node
+	init  func(dst []byte, spec kernels.Spec) // nil: the node's value
+	fixed []byte                              // a constant of the graph
+}
+
+// newBuild compiles all programs for the full batch and lays the arena out.
+func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool) (*build, error) {
+	if err := opt.check(needDevice); err != nil {
+		return nil, err
+	}
+	if model == nil {
+		return nil, fmt.Errorf("no model function: %w", ErrModel)
+	}
+	b := &build{opt: opt, model: model, programs: make(map[key]*ir.Program)}
+	for _, s := range b.sources() {
+		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
+			p, err := b.compile(ctx, key{mode, opt.Batch, s}, nil)
+			if errors.Is(err, compile.ErrNoOutput) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			b.scratch = max(b.scratch, p.Plan.Bytes)
+		}
+	}
+	b.homes.Sealed = true
+	return b, b.lay()
+}
+
+// sources returns where batches can come from.
+func (b *build) sources() []int {
+	var s []int
+	if b.opt.Fields != nil || len(b.opt.Resident) == 0 {
+		s = append(s, streamed)
+	}
+	for i := range b.opt.Resident {
+		s = append(s, i)
+	}
+	return s
+}
+
+// compile compiles the program that k names. like is the same program for the full batch.
+func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Program, error) {
+	g := gorgonia.NewGraph()
+	m, err := b.call(g, k.rows)
+	if err != nil {
+		return nil, err
+	}
+	cfg := compile.Config{
+		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+		Params: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen,
+		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(), Debug: b.opt.Debug,
+	}
+	for _, p := range m.Params {
+		if p.Node != nil {
+			cfg.Params[p.Node] = true
+		}
+	}
+	if cfg.Inputs, err = b.inputs(m, k); err != nil {
+		return nil, err
+	}
+	if k.mode != compile.Predict {
+		if cfg.Keep, err = b.kept(g); err != nil {
+			return nil, err
+		}
+	}
+	p, err := compile.Compile(ctx, g, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
+	}
+	if k.source != streamed {
+		p.Name = fmt.Sprintf("%s, resident %d", p.Name, k.source)
+	}
+	if len(b.order) == 0 {
+		if err := b.start(m, p); err != nil {
+			return nil, err
+		}
+	}
+	b.programs[k] = p
+	b.order = append(b.order, k)
+	return p, nil
+}
+
+// call runs the user's function; a panic in it is an error.
+func (b *build) call(g *gorgonia.ExprGraph, rows int) (m Model, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("model function, batch %d: panic: %v: %w", rows, r, ErrModel)
+		}
+	}()
+	if m, err = b.model(g, rows); err != nil {
+		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
+	}
+	for what, n := range map[string]*gorgonia.Node{"Loss": m.Loss, "Output": m.Output, "Correct": m.Correct} {
+		if n != nil && n.Graph() != g {
+			return m, fmt.Errorf("model's %s %q is not in the graph that was passed to the model function: %w", what, n.Name(), ErrModel)
+		}
+	}
+	return m, nil
+}
+
+// update returns the optimizer's part of a training step.
+func (b *build) update() compile.Update {
+	o := b.opt.optimizer()
+	return compile.Update{Op: o.Op(), Attrs: o.Attrs(b.opt.Clip), States: o.States(),
+		ClipNorm: b.opt.Clip.Norm, Lean: b.opt.Guard == GuardEach}
+}
+
+// inputs maps the model's inputs to fields of the batch.
+func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error) {
+	fields := b.opt.Fields
+	if k.source != streamed {
+		fields = b.opt.Resident[k.source].Fields()
+	}
+	in := make(map[*gorgonia.Node]compile.Input)
+	for _, n := range m.Inputs {
+		i := slices.IndexFunc(fields, func(f dataloader.Field) bool { return f.Name == n.Name() })
+		switch {
+		case i >= 0:
+			f := fields[i]
+			in[n] = compile.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
+				Spec: kernels.Spec{Type: f.Type, Shape: append(kernels.Shape{k.rows}, f.Shape...)}}
+		case fields == nil:
+			s, err := compile.SpecOf(n)
+			if err != nil {
+				return nil, fmt.Errorf("input %w", err)
+			}
+			in[n] = compile.Input{Field: n.Name(), Spec: s}
+		default:
+			return nil, fmt.Errorf("model input %q has no field in the data, which have %q: %w", n.Name(), names(fields), ErrData)
+		}
+		if k.source != streamed {
+			f := in[n]
+			f.Resident, f.Samples = residentName(k.source), b.opt.Resident[k.source].Len()
+			in[n] = f
+		}
+	}
+	return in, nil
+}
+
+func residentName(i int) string { return fmt.Sprintf("dataset %d", i) }
+
+func names(fields []dataloader.Field) []string {
+	var s []string
+	for _, f := range fields {
+		s = append(s, f.Name)
+	}
+	return s
+}
+
+// kept finds the nodes of Options.Keep.
+func (b *build) kept(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
+	var nodes gorgonia.Nodes
+	for _, name := range b.opt.Keep {
+		i := slices.IndexFunc(g.AllNodes(), func(n *gorgonia.Node) bool { return n.Name() == name })
+		if i < 0 {
+			return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+		}
+		nodes = append(nodes, g.AllNodes()[i])
+	}
+	return nodes, nil
+}
+
+// lay lays the arena out. See the design of the arena in docs/memory.md.
+func (b *build) lay() error {
+	l := &b.layout
+	part := func(r arena.Region, from arena.Region, suffix string) int64 {
+		first := int64(-1)
+		for _, p := range b.homes.Parts(from) {
+			ref := l.Place(r, p.Owner, p.Name+suffix, p.Spec.Bytes())
+			if first < 0 {
+				first = ref.Offset
+			}
+		}
+		return max(first, 0)
+	}
+	for _, r := range []struct {
+		id   arena.Region
+		name string
+	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.State, "optimizer state"}, {ir.Statistics, "running statistics"}} {
+		b.region[r.id] = l.Region(r.name)
+		part(b.region[r.id], r.id, "")
+	}
+	for i := range b.slots {
+		b.slots[i] = l.Region(fmt.Sprintf("slot %d", i))
+		part(b.slots[i], ir.Slot, "")
+	}
+	r := l.Region("results")
+	b.region[ir.Guard], b.region[ir.Results] = r, r
+	part(r, ir.Guard, "")
+	for i := range b.results {
+		b.results[i] = part(r, ir.Results, fmt.Sprintf(", slot %d", i))
+	}
+	b.region[ir.Resident] = l.Region("resident data")
+	part(b.region[ir.Resident], ir.Resident, "")
+	b.region[ir.Scratch] = l.Region("scratch")
+	l.Reserve(b.region[ir.Scratch], b.scratch)
+	return l.Err()
+}
+
+// bases returns where a program's regions start in the arena when it works on slot i.
+func (b *build) bases(i int) []int64 {
+	base := make([]int64, ir.Regions)
+	for r := range base {
+		base[r] = b.layout.Base(b.region[r])
+	}
+	base[ir.Slot] = b.layout.Base(b.slots[i])
+	base[ir.Results] += b.results[i]
+	return base
+}
+
+// at turns a program's reference into one of the layout, for slot i.
+func (b *build) at(ref arena.Ref, i int) arena.Ref {
+	out := arena.Ref{Region: b.region[ref.Region], Offset: ref.Offset, Size: ref.Size}
+	switch ref.Region {
+	case ir.Slot:
+		out.Region = b.slots[i]
+	case ir.Results:
+		out.Offset += b.results[i]
+	}
+	return out
+}
+
+func owner(name string) string { return compile.Owner(name) }
+
+// comparable reports whether a dataset can be told from another.
+func comparable(ds dataloader.Dataset) bool { return reflect.TypeOf(ds).Comparable() }

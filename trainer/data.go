@@ -1,0 +1,146 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+)
+
+// loader is the reader of a dataset, kept from pass to pass.
+type loader struct {
+	ds    dataloader.Dataset
+	train bool
+	l     *dataloader.Loader
+}
+
+// prepare makes ready what a pass over a dataset needs. After the first pass over it there is nothing left to do.
+func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
+	w, err := t.source(ctx, mode, ds)
+	if err != nil {
+		return nil, err
+	}
+	w.loader, err = t.reader(mode == compile.Train, ds, w.read)
+	return w, err
+}
+
+// source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
+// compiles the program of the last, short batch, if there is one.
+func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
+	if err := dataloader.Check(ds); err != nil {
+		return nil, err
+	}
+	w := &walk{t: t, mode: mode, from: streamed, read: ds}
+	if i := slices.IndexFunc(t.opt.Resident, func(r dataloader.Dataset) bool { return comparable(ds) && r == ds }); i >= 0 {
+		w.from, w.read = i, dataloader.Indices(ds.Len())
+	}
+	w.fields = w.read.Fields()
+	if err := t.checkFields(mode, w.from, w.fields); err != nil {
+		return nil, err
+	}
+	tail := ds.Len() % t.opt.Batch
+	if mode == compile.Train && t.opt.Tail == dataloader.DropTail {
+		tail = 0
+	}
+	if tail > 0 {
+		if err := t.ensure(ctx, key{mode, tail, w.from}); err != nil {
+			return nil, fmt.Errorf("last batch of %d: %w", tail, err)
+		}
+	}
+	return w, nil
+}
+
+// ensure compiles and binds the program that k names, for a batch smaller than the full one. It runs in the memory that is there:
+// it takes over the places of the full batch's program.
+func (t *Trainer) ensure(ctx context.Context, k key) error {
+	if t.bound[k] != nil {
+		return nil
+	}
+	full := t.programs[key{k.mode, t.opt.Batch, k.source}]
+	p, err := t.compile(ctx, k, full)
+	if err != nil {
+		return err
+	}
+	if p.Plan.Bytes > t.scratch {
+		return &arena.CapacityError{Name: "scratch of " + p.Name, Need: p.Plan.Bytes, Have: t.scratch, At: p.Plan.LiveAt}
+	}
+	return t.bind(k)
+}
+
+// checkFields reports every field of a dataset that the plan has no place for, and every place that it leaves empty.
+func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader.Field) error {
+	full := t.programs[key{mode, t.opt.Batch, source}]
+	if full == nil {
+		if mode == compile.Predict {
+			return compile.ErrNoOutput
+		}
+		return fmt.Errorf("the trainer was made for its resident datasets only: set Options.Fields to stream others: %w", ErrData)
+	}
+	var errs []error
+	for _, f := range fields {
+		p, ok := t.homes.Find(ir.Slot, f.Name)
+		if !ok {
+			errs = append(errs, fmt.Errorf("field %q is not an input of the model: %w", f.Name, ErrData))
+			continue
+		}
+		if want := p.Spec.Shape.Elems() / p.Spec.Shape[0]; p.Spec.Type != f.Type || f.Bytes() != int64(want)*f.Type.Size() {
+			errs = append(errs, fmt.Errorf("field %q holds %v %v a sample, the plan has %v %v: pass the dataset's Fields in Options.Fields: %w",
+				f.Name, f.Type, f.Shape, p.Spec.Type, p.Spec.Shape[1:], ErrData))
+		}
+		for _, planned := range t.opt.Fields {
+			if planned.Name == f.Name && (planned.Scale != f.Scale || planned.Shift != f.Shift) {
+				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: %w",
+					f.Name, f.Scale, f.Shift, planned.Scale, planned.Shift, ErrData))
+			}
+		}
+	}
+	for _, v := range full.Values {
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName &&
+			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
+			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxLoaders bounds the readers that are kept: a program that makes a new dataset for each pass does not pile them up.
+const maxLoaders = 8
+
+// reader returns the loader for a dataset, the same one for every pass over it. read is what is read: the dataset, or its indices.
+func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
+	for _, l := range t.loaders {
+		if comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train {
+			return l.l, nil
+		}
+	}
+	opt := dataloader.Options{Batch: t.opt.Batch, Seed: t.opt.Seed, Workers: t.opt.Workers}
+	if train {
+		opt.Shuffle, opt.Tail = !t.opt.Sequential, t.opt.Tail
+	}
+	l, err := dataloader.New(read, opt)
+	if err != nil {
+		return nil, err
+	}
+	t.loaders = append(t.loaders, loader{ds: ds, train: train, l: l})
+	if len(t.loaders) > maxLoaders {
+		err = t.loaders[0].l.Close()
+		t.loaders = slices.Delete(t.loaders, 0, 1)
+	}
+	return l, err
+}
+
+// loaderSlots returns the staging places as a loader wants them, with the fields in the dataset's order.
+func (t *Trainer) loaderSlots(fields []dataloader.Field) []dataloader.Slot {
+	slots := make([]dataloader.Slot, len(t.slot))
+	for i, s := range t.slot {
+		for _, f := range fields {
+			slots[i].Fields = append(slots[i].Fields, s.host[f.Name])
+		}
+	}
+	return slots
+}

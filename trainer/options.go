@@ -1,0 +1,132 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Model says what the nodes of a graph are for.
+type Model = layers.Model
+
+// ModelFunc adds a model to g for a batch of so many rows. It is called once for each batch size and mode, and must make the
+// same parameters, by name and shape, each time.
+type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
+
+// Guard is how much is checked before a parameter changes.
+type Guard uint8
+
+const (
+	// GuardStep changes nothing unless the loss and every gradient of the step are finite. It keeps all gradients until then.
+	GuardStep Guard = iota
+	// GuardEach changes nothing unless the loss is finite, and no parameter whose own gradient is not. A gradient dies with its
+	// update, which saves most of their bytes; parameters updated earlier in a failing step stay changed.
+	GuardEach
+)
+
+// Options of a Trainer. Batch is required; so is Device, but for Plan.
+type Options struct {
+	Device    kernels.Device  // where to train; the trainer does not close it
+	Batch     int             // rows of a step
+	Optimizer optim.Optimizer // nil: optim.SGD{}
+	Schedule  optim.Schedule  // of the learning rate; nil: constant
+	Clip      optim.Clip      // of gradients; zero: none
+	Frozen    []string        // names of parameters, or of layers, that are not trained
+	Memory    int64           // bytes of device memory that may be used; 0: what the plan needs
+	Guard     Guard           // what is checked before parameters change
+
+	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
+	// Nil: each input is stored as its node is in the graph.
+	Fields []dataloader.Field
+	// Resident datasets are uploaded once, in their storage types, and gathered by index on the device from then on.
+	// Where Fields is nil, only they can be used.
+	Resident []dataloader.Dataset
+
+	Seed       uint64          // of initial values, of the order of samples, and of what the dataset draws
+	Sequential bool            // train in the dataset's own order
+	Tail       dataloader.Tail // what becomes of the last, short batch of training; evaluation and prediction keep it
+	Workers    int             // goroutines that read samples; 0: dataloader's default
+
+	Keep     []string       // names of nodes whose values can be read after a step, see Trainer.Kept
+	Progress func(Progress) // called after every step of Fit and Evaluate, in the caller's goroutine
+	Debug    bool           // poison freed scratch and verify the bytes around every buffer after every call; slow, on unified devices
+}
+
+// Progress is how far a pass has come.
+type Progress struct {
+	Epoch   int // of Fit, from 0
+	Step    int // finished, 1 to Steps
+	Steps   int
+	Samples int     // finished
+	Loss    float64 // mean over those samples
+	// Accuracy is the share of right outputs among them, NaN where the model has no Correct.
+	Accuracy float64
+}
+
+// Errors that callers tell apart. Others are those of arena (ErrCapacity), dataloader and kernels (ErrShape, ErrUnsupported).
+var (
+	ErrOption    = errors.New("bad option")
+	ErrModel     = errors.New("bad model")
+	ErrData      = errors.New("data do not fit the model")
+	ErrNonFinite = errors.New("not finite")
+	ErrLabel     = errors.New("label outside the classes")
+	ErrBusy      = errors.New("the trainer is in use")
+	ErrClosed    = errors.New("the trainer is closed")
+)
+
+// check returns every mistake in the options.
+func (o *Options) check(needDevice bool) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrOption)...))
+	}
+	if needDevice && o.Device == nil {
+		bad("no device: set Options.Device, for example to cpu.Open()")
+	}
+	if o.Batch < 1 || o.Batch > math.MaxInt32 {
+		bad("batch %d: must be 1 to %d", o.Batch, math.MaxInt32)
+	}
+	if o.Memory < 0 {
+		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
+	}
+	if o.Workers < 0 {
+		bad("workers %d: must not be negative", o.Workers)
+	}
+	if o.Guard > GuardEach {
+		bad("guard %d: must be GuardStep or GuardEach", o.Guard)
+	}
+	if o.Tail > dataloader.DropTail {
+		bad("tail %d: must be KeepTail or DropTail", o.Tail)
+	}
+	if o.Debug && o.Device != nil && !o.Device.Unified() {
+		bad("debug needs a device whose memory is the host's: %s has its own", o.Device.Name())
+	}
+	for i, ds := range o.Resident {
+		if err := dataloader.Check(ds); err != nil {
+			errs = append(errs, fmt.Errorf("resident dataset %d: %w", i, err))
+		} else if !comparable(ds) {
+			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
+		}
+	}
+	return errors.Join(append(errs, o.optimizer().Validate(), o.Clip.Validate())...)
+}
+
+func (o *Options) optimizer() optim.Optimizer {
+	if o.Optimizer == nil {
+		return optim.SGD{}
+	}
+	return o.Optimizer
+}
+
+// frozen reports whether the parameter of that name is not trained.
+func (o *Options) frozen(name string) bool {
+	return slices.Contains(o.Frozen, name) || slices.Contains(o.Frozen, owner(name))
+}

@@ -1,0 +1,184 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Prediction is the model's output for one sample.
+type Prediction struct {
+	Sample int       // index in the dataset
+	Output []float64 // one row of Model.Output; overwritten by the next one
+}
+
+// stage is host memory of two batches for prediction, which many goroutines may be at while the device's slots are one pass's.
+type stage struct {
+	slots  []dataloader.Slot
+	output []byte
+	row    []float64
+}
+
+// Predict yields the output for every sample of ds, in order. Any number of rows and, at once, any number of goroutines and passes
+// of Predict are fine: each takes the device for one batch at a time. While Fit or Evaluate runs it yields ErrBusy. Fields that only
+// the loss needs may be missing from ds.
+func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
+	return func(yield func(Prediction, error) bool) {
+		if err := t.predict(ctx, ds, yield); err != nil {
+			yield(Prediction{}, fmt.Errorf("predict: %w", err))
+		}
+	}
+}
+
+func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func(Prediction, error) bool) (err error) {
+	if err := dataloader.Check(ds); err != nil {
+		return err
+	}
+	w, err := t.preparePredict(ctx, ds)
+	if err != nil {
+		return err
+	}
+	st := t.takeStage(w.fields)
+	l, err := dataloader.New(w.read, dataloader.Options{Batch: t.opt.Batch, Seed: t.opt.Seed, Workers: 1})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	run, err := l.Epoch(ctx, 0, st.slots)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if run.Close() == nil { // else a reader may still write to it
+			t.giveStage(st)
+		}
+	}()
+	for {
+		b, err := run.Next(ctx)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		spec, err := t.predictBatch(w, st, b)
+		if err != nil {
+			return fmt.Errorf("samples from %d: %w", b.Indices[0], err)
+		}
+		width := spec.Shape.Elems() / b.Rows
+		bytes := int64(width) * spec.Type.Size()
+		for r, i := range b.Indices {
+			kernels.Load(st.row[:width], spec.Type, st.output[int64(r)*bytes:int64(r+1)*bytes])
+			if !yield(Prediction{Sample: int(i), Output: st.row[:width]}, nil) {
+				return nil
+			}
+		}
+		if err := run.Release(b.Slot, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// preparePredict checks ds and makes ready what its prediction needs.
+func (t *Trainer) preparePredict(ctx context.Context, ds dataloader.Dataset) (*walk, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.idle(); err != nil {
+		return nil, err
+	}
+	return t.source(ctx, compile.Predict, ds)
+}
+
+// predictBatch runs one batch on the first slot and brings its output to st.
+func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.Spec, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.idle(); err != nil {
+		return kernels.Spec{}, err
+	}
+	s, p := t.slot[0], t.bound[key{compile.Predict, b.Rows, w.from}]
+	for k, f := range w.fields {
+		copy(s.host[f.Name], st.slots[b.Slot].Fields[k][:int64(b.Rows)*f.Bytes()])
+	}
+	if err := t.enqueue(s, p); err != nil {
+		return kernels.Spec{}, err
+	}
+	if err := t.drain(); err != nil {
+		return kernels.Spec{}, err
+	}
+	t.uploaded += p.bytes
+	out, _ := p.ir.Result(compile.OutputName)
+	st.output = append(st.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)
+	if width := out.Spec.Shape.Elems() / b.Rows; len(st.row) < width {
+		st.row = make([]float64, width)
+	}
+	return out.Spec, nil
+}
+
+// maxStages bounds the host memory kept for later predictions.
+const maxStages = 4
+
+// takeStage returns host memory for batches of such fields.
+func (t *Trainer) takeStage(fields []dataloader.Field) *stage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, st := range t.stages {
+		if st.fits(fields, t.opt.Batch) {
+			t.stages = slices.Delete(t.stages, i, i+1)
+			return st
+		}
+	}
+	st := &stage{slots: make([]dataloader.Slot, 2)}
+	for i := range st.slots {
+		for _, f := range fields {
+			st.slots[i].Fields = append(st.slots[i].Fields, make([]byte, f.Bytes()*int64(t.opt.Batch)))
+		}
+	}
+	return st
+}
+
+func (t *Trainer) giveStage(st *stage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.stages) < maxStages {
+		t.stages = append(t.stages, st)
+	}
+}
+
+// fits reports whether st has exactly the room that batches of such fields need.
+func (st *stage) fits(fields []dataloader.Field, batch int) bool {
+	if len(st.slots[0].Fields) != len(fields) {
+		return false
+	}
+	for k, f := range fields {
+		if int64(len(st.slots[0].Fields[k])) != f.Bytes()*int64(batch) {
+			return false
+		}
+	}
+	return true
+}
+
+// Kept returns a handle to the value of a node of Options.Keep, as the step reported last left it. It is valid until the next step
+// begins, from inside Options.Progress or after a pass; later it returns arena.ErrStale.
+func (t *Trainer) Kept(name string) (arena.Handle, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return arena.Handle{}, ErrClosed
+	}
+	if t.last == nil {
+		return arena.Handle{}, fmt.Errorf("%q: no step has run: %w", name, ErrOption)
+	}
+	v, ok := t.last.program.ir.Result(name)
+	if !ok {
+		return arena.Handle{}, fmt.Errorf("%q is not kept: add it to Options.Keep: %w", name, ErrOption)
+	}
+	return t.arena.Handle(t.at(v.Ref, t.last.index), name)
+}

@@ -1,0 +1,275 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// slot is one of the two staging places of a batch, with the place of its step's results.
+type slot struct {
+	index    int
+	host     map[string][]byte // by field: where the loader writes
+	controls []float64         // host view, nil where nothing trains
+	guard    []int32           // host view of the status word, as it was when the step ended
+	results  []byte            // host view of region Results
+
+	copied   arena.Event // the upload is done: the host may write again
+	consumed arena.Event // the program is done: the device's place may be overwritten
+	ready    arena.Event // the results are on the host
+
+	// The step on it.
+	program *pair
+	batch   dataloader.Batch
+	indices []int32 // of the batch's samples
+}
+
+// pair is a program bound for each slot.
+type pair struct {
+	key
+	ir      *ir.Program
+	exec    [2]kernels.Program
+	debug   [2]*debugger
+	uploads [2][]transfer // nil on unified devices
+	bytes   int64         // of samples that a step brings to the device
+	loss    ir.Value
+	right   ir.Value
+	guess   bool // it counts right outputs
+}
+
+// transfer is a prepared copy.
+type transfer struct{ dst, src arena.Span }
+
+// openSlots makes the pinned memory, where there is such, the events, and the host's views.
+func (t *Trainer) openSlots() (err error) {
+	slotBytes, resultBytes, guardBytes := t.homes.Bytes(ir.Slot), t.homes.Bytes(ir.Results), t.homes.Bytes(ir.Guard)
+	if !t.unified {
+		if t.pinned, err = t.device.Pin(2 * (slotBytes + resultBytes + guardBytes)); err != nil {
+			return fmt.Errorf("pinned memory: %w", err)
+		}
+	}
+	for i := range t.slot {
+		s := &slot{index: i, host: make(map[string][]byte), indices: make([]int32, 0, t.opt.Batch)}
+		t.slot[i] = s
+		for _, e := range []*arena.Event{&s.copied, &s.consumed, &s.ready} {
+			if *e, err = t.device.NewEvent(); err != nil {
+				return fmt.Errorf("event: %w", err)
+			}
+		}
+		for _, p := range t.homes.Parts(ir.Slot) {
+			b := t.host(p.Ref, i)
+			if p.Name == compile.ControlsName {
+				s.controls = dataloader.View[float64](b)
+			} else {
+				s.host[p.Name] = b
+			}
+		}
+		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
+			s.guard = dataloader.View[int32](t.host(p.Ref, i))
+		}
+		s.results = t.host(arena.Ref{Region: ir.Results, Size: resultBytes}, i)
+	}
+	return nil
+}
+
+// host returns the host's view of a program's value on slot i: the value itself on unified devices, else its pinned twin, which
+// only what lies in Slot, Results and Guard has.
+//
+//	pinned: | slot 0 | slot 1 | results 0 | results 1 | guard 0 | guard 1 |
+func (t *Trainer) host(ref arena.Ref, i int) []byte {
+	s := t.hostSpan(ref, i)
+	return s.Memory.Bytes()[s.Offset : s.Offset+s.Size]
+}
+
+func (t *Trainer) hostSpan(ref arena.Ref, i int) arena.Span {
+	if t.unified {
+		return t.span(t.at(ref, i))
+	}
+	off := ref.Offset
+	for _, r := range [...]arena.Region{ir.Slot, ir.Results, ir.Guard} {
+		n := t.homes.Bytes(r)
+		if r == ref.Region {
+			off += int64(i) * n
+			break
+		}
+		off += 2 * n
+	}
+	return arena.Span{Memory: t.pinned, Offset: off, Size: ref.Size}
+}
+
+// span returns the place of a reference of the layout in the arena.
+func (t *Trainer) span(ref arena.Ref) arena.Span {
+	return arena.Span{Memory: t.arena.Memory(), Offset: t.arena.Base(ref.Region) + ref.Offset, Size: ref.Size}
+}
+
+func (t *Trainer) pinnedBytes() int64 {
+	if t.pinned == nil {
+		return 0
+	}
+	return t.pinned.Size()
+}
+
+// bind makes the program that k names ready to launch on either slot.
+func (t *Trainer) bind(k key) error {
+	p := &pair{key: k, ir: t.programs[k]}
+	t.bound[k] = p
+	p.loss, _ = p.ir.Result(compile.LossName)
+	p.right, p.guess = p.ir.Result(compile.CorrectName)
+	for _, v := range p.ir.Values {
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName && v.Name != compile.IndexField {
+			p.bytes += v.Ref.Size
+		}
+	}
+	for i := range p.exec {
+		at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
+		var err error
+		if t.opt.Debug {
+			p.debug[i], err = t.newDebugger(p.ir, at)
+		} else {
+			p.exec[i], err = t.device.Bind(p.ir.Calls(), at)
+		}
+		if err != nil {
+			return fmt.Errorf("bind %s: %w", p.ir.Name, err)
+		}
+		if !t.unified {
+			p.uploads[i] = t.transfers(p.ir, i)
+		}
+	}
+	return nil
+}
+
+// transfers prepares the upload of what a program reads of slot i.
+func (t *Trainer) transfers(p *ir.Program, i int) []transfer {
+	var ts []transfer
+	for _, v := range p.Values {
+		if v.Home && v.Ref.Region == ir.Slot {
+			ts = append(ts, transfer{dst: t.span(t.at(v.Ref, i)), src: t.hostSpan(v.Ref, i)})
+		}
+	}
+	return ts
+}
+
+func (p *pair) close() error {
+	var errs []error
+	for i := range p.exec {
+		if p.exec[i] != nil {
+			errs = append(errs, p.exec[i].Close())
+		}
+		if p.debug[i] != nil {
+			errs = append(errs, p.debug[i].close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *slot) close() error {
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	for _, e := range []arena.Event{s.copied, s.consumed, s.ready} {
+		if e != nil {
+			errs = append(errs, e.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// number returns a result of one element.
+func (s *slot) number(v ir.Value) float64 {
+	b := s.results[v.Ref.Offset : v.Ref.Offset+v.Ref.Size]
+	if v.Spec.Type == arena.Float32 {
+		return float64(dataloader.View[float32](b)[0])
+	}
+	return dataloader.View[float64](b)[0]
+}
+
+// enqueue uploads the slot where it has a twin, launches the program, and brings back what the host reads.
+func (t *Trainer) enqueue(s *slot, p *pair) error {
+	if !t.unified {
+		if err := t.uploadSlot(s, p); err != nil {
+			return fmt.Errorf("upload: %w", err)
+		}
+		if err := t.compute.Wait(s.copied); err != nil {
+			return err
+		}
+	}
+	if err := t.launch(p, s.index); err != nil {
+		return err
+	}
+	if err := t.compute.Record(s.consumed); err != nil {
+		return err
+	}
+	if !t.unified {
+		if err := t.downloadResults(s); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	return t.compute.Record(s.ready)
+}
+
+// uploadSlot enqueues the copies of a batch: the rows of each field, and the controls. They wait until the step before last is
+// done with the device's slot.
+func (t *Trainer) uploadSlot(s *slot, p *pair) error {
+	if err := t.copies.Wait(s.consumed); err != nil {
+		return err
+	}
+	for _, c := range p.uploads[s.index] {
+		if err := t.copies.Copy(c.dst, c.src); err != nil {
+			return err
+		}
+	}
+	return t.copies.Record(s.copied)
+}
+
+// launch enqueues the program of p on slot i.
+func (t *Trainer) launch(p *pair, i int) error {
+	if t.opt.Debug {
+		return p.debug[i].launch(t.compute)
+	}
+	return p.exec[i].Launch(t.compute)
+}
+
+// downloadResults enqueues the copy of what the host reads after a step.
+func (t *Trainer) downloadResults(s *slot) error {
+	for _, c := range t.downloads[s.index] {
+		if err := t.compute.Copy(c.dst, c.src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareDownloads prepares those copies: the results of the slot, and the status word.
+func (t *Trainer) prepareDownloads() {
+	for i := range t.downloads {
+		for _, r := range [...]arena.Region{ir.Results, ir.Guard} {
+			if n := t.homes.Bytes(r); n > 0 {
+				ref := arena.Ref{Region: r, Size: n}
+				t.downloads[i] = append(t.downloads[i], transfer{dst: t.hostSpan(ref, i), src: t.span(t.at(ref, i))})
+			}
+		}
+	}
+}
+
+// drain waits for everything that is enqueued, after which no step is in flight.
+func (t *Trainer) drain() error {
+	t.inFlight = 0
+	return errors.Join(t.copies.Sync(), t.compute.Sync())
+}
+
+// finish counts a step that succeeded.
+func (t *Trainer) finish(trained bool, s *slot) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.uploaded += s.program.bytes
+	if trained {
+		t.updates++
+	}
+	t.last = s
+}

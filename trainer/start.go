@@ -1,0 +1,235 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+// start notes what every parameter and constant of the first program starts with.
+func (b *build) start(m Model, p *ir.Program) error {
+	inits := make(map[string]layers.Init)
+	nodes := make(map[string]*gorgonia.Node)
+	for _, q := range m.Params {
+		if q.Node == nil {
+			return fmt.Errorf("model has a parameter without a node: %w", ErrModel)
+		}
+		inits[q.Node.Name()], nodes[q.Node.Name()] = q.Init, q.Node
+	}
+	if m.Loss != nil {
+		for _, n := range m.Loss.Graph().AllNodes() {
+			if n.IsVar() && nodes[n.Name()] == nil {
+				nodes[n.Name()] = n
+			}
+		}
+	}
+	constants := make(map[string][]byte)
+	for _, c := range p.Constants {
+		constants[p.Values[c.Value].Name] = c.Data
+	}
+	var errs []error
+	for _, part := range b.homes.Parts(ir.Parameters) {
+		s := source{name: part.Name, fixed: constants[part.Name]}
+		if n := nodes[part.Name]; n != nil && s.fixed == nil {
+			s.node, s.init = n, b.filler(part.Name, inits[part.Name])
+			if s.init == nil && n.Value() == nil {
+				errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
+			}
+		}
+		b.params = append(b.params, s)
+	}
+	return errors.Join(errs...)
+}
+
+// filler returns what fills a parameter's bytes from the seed, nil without an initial distribution.
+func (b *build) filler(name string, init layers.Init) func([]byte, kernels.Spec) {
+	if init == nil {
+		return nil
+	}
+	return func(dst []byte, s kernels.Spec) {
+		if s.Type == arena.Float32 {
+			layers.Fill(dataloader.View[float32](dst), init, b.opt.Seed, name, s.Shape...)
+		} else {
+			layers.Fill(dataloader.View[float64](dst), init, b.opt.Seed, name, s.Shape...)
+		}
+	}
+}
+
+// write fills dst with the source's contents.
+func (s source) write(dst []byte, spec kernels.Spec) error {
+	switch {
+	case s.fixed != nil:
+		copy(dst, s.fixed)
+	case s.init != nil:
+		s.init(dst, spec)
+	case s.node != nil:
+		return copyValue(dst, s.node.Value(), spec)
+	}
+	return nil
+}
+
+// copyValue copies a Gorgonia value of the given spec, contiguous or not, to dst.
+func copyValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
+	if t, ok := v.(tensor.Tensor); ok && t.RequiresIterator() {
+		if d, ok := v.(*tensor.Dense); ok {
+			v = d.Materialize().(gorgonia.Value)
+		}
+	}
+	n := 0
+	switch d := v.Data().(type) {
+	case []float32:
+		n = copy(dataloader.View[float32](dst), d)
+	case []float64:
+		n = copy(dataloader.View[float64](dst), d)
+	case []int:
+		n = copy(dataloader.View[int](dst), d)
+	case []int64:
+		n = copy(dataloader.View[int64](dst), d)
+	case []int32:
+		n = copy(dataloader.View[int32](dst), d)
+	case []uint8:
+		n = copy(dst, d)
+	case float32:
+		n = copy(dataloader.View[float32](dst), []float32{d})
+	case float64:
+		n = copy(dataloader.View[float64](dst), []float64{d})
+	case int:
+		n = copy(dataloader.View[int](dst), []int{d})
+	default:
+		return fmt.Errorf("value of %T: %w", d, kernels.ErrUnsupported)
+	}
+	if n != spec.Shape.Elems() {
+		return fmt.Errorf("value %v has %d of %d elements: %w", v.Shape(), n, spec.Shape.Elems(), kernels.ErrShape)
+	}
+	return nil
+}
+
+// initialise writes parameters and constants, clears what starts at zero, and uploads resident datasets.
+func (t *Trainer) initialise(ctx context.Context) error {
+	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Statistics, ir.Guard} {
+		if err := t.clear(r); err != nil {
+			return err
+		}
+	}
+	for i, p := range t.homes.Parts(ir.Parameters) {
+		err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.params[i].write(dst, p.Spec) })
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+	}
+	for i, ds := range t.opt.Resident {
+		if err := t.upload(ctx, i, ds); err != nil {
+			return fmt.Errorf("upload resident dataset %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// clear sets a region of the program to zero and waits for it.
+func (t *Trainer) clear(r arena.Region) error {
+	for _, p := range t.homes.Parts(r) {
+		if err := t.compute.Fill(t.span(t.at(p.Ref, 0)), 0); err != nil {
+			return fmt.Errorf("clear %q: %w", p.Name, err)
+		}
+	}
+	return t.compute.Sync()
+}
+
+// write lets fill write a range of the arena: there where the host can, else through Go memory and a staged copy.
+func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
+	h, err := t.arena.Handle(ref, "")
+	if err != nil {
+		return err
+	}
+	if t.unified {
+		b, err := h.Bytes()
+		if err != nil {
+			return err
+		}
+		return fill(b)
+	}
+	b := make([]byte, ref.Size)
+	if err := fill(b); err != nil {
+		return err
+	}
+	return h.Write(b)
+}
+
+// uploadBytes bounds a chunk of an upload, where it goes through Go memory.
+const uploadBytes = 1 << 20
+
+// upload copies a dataset to its place on the device, in its storage types: in one go where the host can write there, else
+// chunk by chunk.
+func (t *Trainer) upload(ctx context.Context, i int, ds dataloader.Dataset) error {
+	fields := ds.Fields()
+	places := make([]arena.Ref, len(fields))
+	for k, f := range fields {
+		p, ok := t.homes.Find(ir.Resident, residentName(i)+"/"+f.Name)
+		if !ok {
+			return fmt.Errorf("field %q is not an input of the model: %w", f.Name, ErrData)
+		}
+		places[k] = t.at(p.Ref, 0)
+	}
+	rows, slots := ds.Len(), []dataloader.Slot{{}}
+	if !t.unified {
+		rows = int(min(int64(rows), max(1, uploadBytes/dataloader.SampleBytes(ds))))
+	}
+	for k, f := range fields {
+		var b []byte
+		if t.unified {
+			s := t.span(places[k])
+			b = s.Memory.Bytes()[s.Offset : s.Offset+s.Size]
+		} else {
+			b = make([]byte, f.Bytes()*int64(rows))
+		}
+		slots[0].Fields = append(slots[0].Fields, b)
+	}
+	l, err := dataloader.New(ds, dataloader.Options{Batch: rows, Seed: t.opt.Seed, Workers: t.opt.Workers})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	run, err := l.Epoch(ctx, 0, slots)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	for {
+		b, err := run.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for k, f := range fields {
+			n := f.Bytes() * int64(b.Rows)
+			t.uploaded += n
+			if t.unified {
+				continue
+			}
+			ref := places[k]
+			ref.Offset, ref.Size = ref.Offset+f.Bytes()*int64(b.Step)*int64(rows), n
+			h, err := t.arena.Handle(ref, f.Name)
+			if err != nil {
+				return err
+			}
+			if err := h.Write(slots[0].Fields[k][:n]); err != nil {
+				return err
+			}
+		}
+		if err := run.Release(b.Slot, nil); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// Trainer holds a model's memory and programs. Its methods may be called from any goroutine. One pass (Fit, Evaluate) runs at a
+// time: what is called meanwhile returns ErrBusy.
+type Trainer struct {
+	*build
+	device  kernels.Device
+	unified bool
+	arena   *arena.Arena
+	pinned  arena.Memory  // host twins of both slots and of what is read after a step; nil on unified devices
+	copies  arena.Stream  // uploads
+	compute arena.Stream  // programs
+	slot    [2]*slot      // the staging places
+	bound   map[key]*pair // programs, ready to launch
+	loaders []loader      // of datasets seen by Fit and Evaluate
+
+	downloads [2][]transfer // results and status word of each slot; empty on unified devices
+	inFlight  int64         // steps
+
+	mu       sync.Mutex
+	running  string // the pass that runs now
+	closed   bool
+	epoch    int      // next epoch of Fit
+	updates  int64    // finished updates
+	uploaded int64    // bytes of samples that crossed to the device
+	stages   []*stage // host memory of finished predictions
+	last     *slot    // of the step collected last
+}
+
+// New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. Where the plan
+// needs more than Options.Memory or the device has, it returns a *CapacityError, before anything is allocated.
+func New(model ModelFunc, opt Options) (*Trainer, error) {
+	ctx := context.Background()
+	b, err := newBuild(ctx, model, opt, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.fits(ctx); err != nil {
+		return nil, err
+	}
+	t := &Trainer{build: b, device: opt.Device, unified: opt.Device.Unified(), bound: make(map[key]*pair)}
+	if err := t.open(ctx); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// open makes everything on the device. What it made before an error, Close releases.
+func (t *Trainer) open(ctx context.Context) (err error) {
+	if t.arena, err = arena.New(t.device, &t.layout, t.opt.Memory); err != nil {
+		return err
+	}
+	if t.copies, err = t.device.NewStream("copy"); err != nil {
+		return fmt.Errorf("copy stream: %w", err)
+	}
+	if t.compute, err = t.device.NewStream("compute"); err != nil {
+		return fmt.Errorf("compute stream: %w", err)
+	}
+	if err := t.openSlots(); err != nil {
+		return err
+	}
+	if !t.unified {
+		t.prepareDownloads()
+	}
+	for _, k := range t.order {
+		if err := t.bind(k); err != nil {
+			return err
+		}
+	}
+	return t.initialise(ctx)
+}
+
+// Plan returns what every byte is for.
+func (t *Trainer) Plan() *report.Plan { return t.report() }
+
+// Stats are a trainer's counters.
+type Stats struct {
+	Arena    arena.Stats // bytes of device memory
+	Pinned   int64       // bytes of pinned host memory
+	Uploaded int64       // bytes of samples that crossed to the device so far; on unified devices, that were written to their slot
+	Updates  int64       // of the parameters so far
+	Epochs   int         // finished or begun by Fit
+	Programs int         // compiled so far
+}
+
+// Stats returns the counters as they are now.
+func (t *Trainer) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Stats{Uploaded: t.uploaded, Updates: t.updates, Epochs: t.epoch, Programs: len(t.bound), Pinned: t.pinnedBytes()}
+	if t.arena != nil {
+		s.Arena = t.arena.Stats()
+	}
+	return s
+}
+
+// Result is what a pass found: sums over samples divided by their number.
+type Result struct {
+	Loss     float64 // mean over the samples
+	Accuracy float64 // share of right outputs; NaN where the model has no Correct
+	Samples  int
+	Steps    int
+	Dropped  int   // samples that Options.Tail left out
+	Epoch    int   // of Fit, from 0
+	Uploaded int64 // bytes of samples that crossed to the device
+}
+
+// Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the epoch, which counts up from 0. On an
+// error or a done context, parameters are as the last finished step left them, and the epoch counts as begun.
+func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
+	return t.pass(ctx, "Fit", compile.Train, ds)
+}
+
+// Evaluate measures loss and accuracy. It changes nothing.
+func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
+	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
+}
+
+// pass runs all batches of ds through the programs of mode.
+func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds dataloader.Dataset) (res Result, err error) {
+	if err := t.begin(name); err != nil {
+		return Result{}, err
+	}
+	defer t.end()
+	w, err := t.prepare(ctx, mode, ds)
+	if err != nil {
+		return Result{}, fmt.Errorf("%v: %w", mode, err)
+	}
+	if mode == compile.Train {
+		w.epoch = t.nextEpoch()
+	}
+	if err := w.run(ctx); err != nil {
+		return Result{}, fmt.Errorf("%v epoch %d: %w", mode, w.epoch, err)
+	}
+	return w.result(), nil
+}
+
+// begin claims the trainer for a pass.
+func (t *Trainer) begin(name string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.idle(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	t.running = name
+	return nil
+}
+
+// idle returns an error where a pass runs or the trainer is closed. mu is held.
+func (t *Trainer) idle() error {
+	switch {
+	case t.closed:
+		return ErrClosed
+	case t.running != "":
+		return fmt.Errorf("%s is running: %w", t.running, ErrBusy)
+	}
+	return nil
+}
+
+func (t *Trainer) end() {
+	t.mu.Lock()
+	t.running = ""
+	t.mu.Unlock()
+}
+
+func (t *Trainer) nextEpoch() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.epoch++
+	return t.epoch - 1
+}
+
+// Close releases everything that New made, but not the device. It is safe to call twice; during a pass it returns ErrBusy: end the
+// pass by its context first.
+func (t *Trainer) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running != "" {
+		return fmt.Errorf("close: %s is running: %w", t.running, ErrBusy)
+	}
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	var errs []error
+	stuck := false
+	for _, l := range t.loaders {
+		err := l.l.Close()
+		stuck = stuck || errors.Is(err, dataloader.ErrStuck)
+		errs = append(errs, err)
+	}
+	for _, s := range []arena.Stream{t.copies, t.compute} {
+		if s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	for _, p := range t.bound {
+		errs = append(errs, p.close())
+	}
+	for _, s := range t.slot {
+		errs = append(errs, s.close())
+	}
+	if stuck {
+		// A reader may still write to its row: the memory stays.
+		return errors.Join(errs...)
+	}
+	if t.pinned != nil {
+		errs = append(errs, t.pinned.Free())
+	}
+	if t.arena != nil {
+		errs = append(errs, t.arena.Close())
+	}
+	return errors.Join(errs...)
+}

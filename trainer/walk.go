@@ -1,0 +1,137 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// walk is one pass over a dataset: the loop of training and of evaluation.
+//
+//	loader ─► pinned slot ─copy stream─► device slot ─┐
+//	          (one place on unified devices)          └─compute stream─► results ─► sums
+type walk struct {
+	t      *Trainer
+	mode   compile.Mode
+	from   int                // streamed, or the index of a resident dataset
+	read   dataloader.Dataset // what is read: the samples, or the indices of resident ones
+	fields []dataloader.Field // of read
+	loader *dataloader.Loader
+	epoch  int
+
+	loss, right    float64 // sums over samples
+	samples, steps int
+	uploaded       int64
+}
+
+// run submits each batch as it comes and collects each step's results when they are there. At most two steps are in flight: the
+// device works on one while the other waits for it.
+func (w *walk) run(ctx context.Context) (err error) {
+	t := w.t
+	run, err := w.loader.Epoch(ctx, w.epoch, t.loaderSlots(w.fields))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.drain(), run.Close()) }()
+	var before *slot // of the step before, if it is still in flight
+	for {
+		b, err := run.Next(ctx)
+		if err == io.EOF {
+			return w.collect(run, before)
+		}
+		if err != nil {
+			return err
+		}
+		s := t.slot[b.Slot]
+		if err := w.submit(run, s, b); err != nil {
+			return fmt.Errorf("step %d: %w", b.Step, err)
+		}
+		if err := w.collect(run, before); err != nil {
+			return err
+		}
+		before = s
+		if s.ready.Done() {
+			before = nil
+			if err := w.collect(run, s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// submit enqueues one step on the batch in slot s.
+func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
+	t := w.t
+	p := t.bound[key{w.mode, b.Rows, w.from}]
+	s.batch, s.program = b, p
+	s.indices = append(s.indices[:0], b.Indices...)
+	if w.mode == compile.Train {
+		optim.Write(t.opt.optimizer(), t.opt.Schedule, t.updates+t.inFlight+1, s.controls)
+	}
+	if err := t.arena.Reset(t.region[ir.Results]); err != nil {
+		return err
+	}
+	if err := t.enqueue(s, p); err != nil {
+		return err
+	}
+	t.inFlight++
+	w.uploaded += p.bytes
+	if t.unified {
+		return nil // collect releases the slot, when the kernels are done with it
+	}
+	return run.Release(s.index, s.copied)
+}
+
+// collect waits for the step in slot s, if there is one, and adds its numbers to the sums.
+func (w *walk) collect(run *dataloader.Run, s *slot) error {
+	if s == nil {
+		return nil
+	}
+	t, p := w.t, s.program
+	t.inFlight--
+	if err := s.ready.Sync(); err != nil {
+		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+	}
+	loss := s.number(p.loss)
+	if w.mode == compile.Train && s.guard[0] != 0 || math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
+	}
+	rows := s.batch.Rows
+	w.loss += loss * float64(rows)
+	if p.guess {
+		w.right += s.number(p.right)
+	}
+	w.samples += rows
+	w.steps++
+	t.finish(w.mode == compile.Train, s)
+	if t.unified {
+		if err := run.Release(s.index, nil); err != nil {
+			return err
+		}
+	}
+	if t.opt.Progress != nil {
+		t.opt.Progress(Progress{Epoch: w.epoch, Step: w.steps, Steps: w.loader.Steps(), Samples: w.samples,
+			Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(p)})
+	}
+	return nil
+}
+
+func (w *walk) accuracy(p *pair) float64 {
+	if p == nil || !p.guess {
+		return math.NaN()
+	}
+	return w.right / float64(w.samples)
+}
+
+// result returns the pass's numbers.
+func (w *walk) result() Result {
+	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.t.bound[key{w.mode, w.t.opt.Batch, w.from}]),
+		Samples: w.samples, Steps: w.steps, Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
+}
