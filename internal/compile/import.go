@@ -15,7 +15,6 @@ type reader struct {
 	*compiler
 	values map[*gorgonia.Node]kernels.Value // what each node became; None: reading it went wrong
 	scalar map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
-	names  map[string]*gorgonia.Node        // constants by name: they share one place in all programs
 	leaf   func(n *gorgonia.Node) (kernels.Value, error)
 	of     string // label of all that is built, where nodes have no names that a person knows
 	errs   []error
@@ -51,7 +50,6 @@ func (c *compiler) read(g *gorgonia.ExprGraph, roots gorgonia.Nodes) error {
 // read visits the roots depth first, without recursion: graphs are deep.
 func (r *reader) read(roots gorgonia.Nodes) {
 	r.scalar = make(map[*gorgonia.Node]constant)
-	r.names = make(map[string]*gorgonia.Node)
 	var stack []frame
 	for _, root := range roots {
 		if root == nil {

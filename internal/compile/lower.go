@@ -214,10 +214,6 @@ func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 		if uniform {
 			return r.fill(t, spec.Shape, xs[0]), nil
 		}
-		if other := r.names[n.Name()]; other != nil {
-			return kernels.None, fmt.Errorf("two constants are called %q: give them names of their own", n.Name())
-		}
-		r.names[n.Name()] = n
 		return r.constant(n, spec, data)
 	}}, nil
 }
