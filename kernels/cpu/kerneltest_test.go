@@ -1,0 +1,13 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/kerneltest"
+)
+
+func TestDevice(t *testing.T) {
+	kerneltest.Test(t, func() kernels.Device { return cpu.Open() })
+}
