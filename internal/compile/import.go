@@ -90,6 +90,9 @@ func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
 		}
 	}()
 	if n.Op() == nil {
+		if t, ok := n.Type().(gorgonia.TensorType); ok && t.Dims != len(n.Shape()) {
+			panic(bug{fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w", n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})
+		}
 		return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.leaf(n) }}
 	}
 	found, err := r.lower(n)

@@ -35,6 +35,9 @@ func TestAnMLPOfOurLayersBecomesOneOperationForEachThatItIsWrittenIn(t *testing.
 			"matmul add relu matmul add cross_entropy mean correct"},
 		{"one-hot targets", (*layers.Net).ClassifierOneHot,
 			"matmul add relu matmul add cross_entropy_dense mean correct_dense"},
+		{"leaky", func(n *layers.Net, x, out *gorgonia.Node) (layers.Model, error) {
+			return n.Regressor(x, layers.LeakyReLU(0.1)(n, out, "leaky"))
+		}, "matmul add relu matmul add leaky_relu sub square mean"},
 		{"values", func(n *layers.Net, x, out *gorgonia.Node) (layers.Model, error) { return n.Regressor(x, out) },
 			"matmul add relu matmul add sub square mean"},
 	} {
@@ -245,6 +248,26 @@ func TestElementsAtCoordinatesAreRead(t *testing.T) {
 	}
 	if got, want := r.floats(r.values[n]), r.floats(r.values[x])[2*4+1]; len(got) != 1 || got[0] != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestMalformedNodesAreErrors(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	x := gorgonia.NewMatrix(d.g, tensor.Float64, gorgonia.WithName("shapeless"))
+	if _, err := readGraph(Train, x); !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "shapeless") {
+		t.Errorf("a matrix without a shape: got %v, want ErrShape that names it", err)
+	}
+	set := gorgonia.Set(d.in(2), d.in(2))
+	if _, err := readGraph(Train, set); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a statement: got %v, want ErrUnsupported", err)
+	}
+	other := newDraft(d.r, tensor.Float64)
+	r, err := readGraph(Train, d.in(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.read(d.g, gorgonia.Nodes{other.in(2)}); !errors.Is(err, ErrInput) {
+		t.Errorf("a node of another graph: got %v, want ErrInput", err)
 	}
 }
 

@@ -33,6 +33,7 @@ func init() { // refers to itself through the rules that recognise patterns
 		"gorgonia.sumOp":                lowerSum,
 		"*gorgonia.maxOp":               lowerMax,
 		"*gorgonia.softmaxOp":           lowerSoftmax,
+		"*gorgonia.softmaxDiffOp":       lowerSoftmaxDiff,
 		"gorgonia.reshapeOp":            lowerReshape,
 		"gorgonia.transposeOp":          lowerTranspose,
 		"*gorgonia.sliceOp":             lowerSlice,
@@ -49,11 +50,15 @@ func init() { // refers to itself through the rules that recognise patterns
 var refused = map[string]string{
 	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use GlobalAveragePool2D, or a convolution with constant weights",
 	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
+	"*gorgonia.dropoutDiffOp": "Gorgonia's gradient of dropout divides by the probability of dropping",
 }
 
 // lower finds how the op of n is computed.
 func (r *reader) lower(n *gorgonia.Node) (*rule, error) {
 	key := fmt.Sprintf("%T", n.Op())
+	if n.Type() == nil && key != "gorgonia.readOp" {
+		return nil, fmt.Errorf("a statement has no value: %w", ErrUnsupported)
+	}
 	if why := refused[key]; why != "" {
 		return nil, fmt.Errorf("%s: %w", why, ErrUnsupported)
 	}

@@ -299,3 +299,16 @@ func lowerSoftmax(r *reader, n *gorgonia.Node) (*rule, error) {
 	}
 	return r.use(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[0]), nil
 }
+
+// lowerSoftmaxDiff reads the gradient of a softmax, of its operand, result and the result's gradient.
+func lowerSoftmaxDiff(r *reader, n *gorgonia.Node) (*rule, error) {
+	axis, log, err := softmaxOf(n)
+	if err != nil {
+		return nil, err
+	}
+	op := kernels.SoftmaxGrad
+	if log {
+		op = kernels.LogSoftmaxGrad
+	}
+	return r.use(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[1:]...), nil
+}
