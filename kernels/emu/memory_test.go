@@ -92,11 +92,16 @@ func TestAWriteBesidePinnedMemoryIsFoundByFree(t *testing.T) {
 	for _, at := range []int{-1, 100} {
 		d := open(t, emu.Options{})
 		pin := must(d.Pin(100))(t)
-		*(*byte)(unsafe.Add(unsafe.Pointer(&pin.Bytes()[0]), at)) = 0
+		overrun(pin, at)
 		if err := pin.Free(); !errors.Is(err, arena.ErrOverrun) {
 			t.Errorf("byte %d of 100 overwritten: got %v", at, err)
 		}
 	}
+}
+
+// overrun writes a byte outside of pinned memory, as unsafe code might.
+func overrun(pin arena.Memory, at int) {
+	*(*byte)(unsafe.Add(unsafe.Pointer(&pin.Bytes()[0]), at)) = 0
 }
 
 // heap is memory that a device did not make.

@@ -182,7 +182,7 @@ func (b *bound) overlaps() error {
 			errs = append(errs, fmt.Errorf("input %d %v overlaps the workspace %v: %w", k, p, b.work, arena.ErrInvalid))
 		}
 	}
-	for i, k := range b.Op.Updates {
+	for i, k := range kernels.UpdatesOf(b.Op, b.Attrs) {
 		if i < len(b.out) && b.out[i] != b.in[k] {
 			errs = append(errs, fmt.Errorf("output %d lies at %v instead of on input %d at %v: %w", i, b.out[i], k, b.in[k], arena.ErrInvalid))
 		}
@@ -192,8 +192,8 @@ func (b *bound) overlaps() error {
 
 // takes reports whether output i may lie exactly where an input lies that has the place p.
 func (b *bound) takes(i int, p span) bool {
-	if i < len(b.Op.Updates) {
-		return b.in[b.Op.Updates[i]] == p && b.out[i] == p
+	if u := kernels.UpdatesOf(b.Op, b.Attrs); i < len(u) {
+		return b.in[u[i]] == p && b.out[i] == p
 	}
 	if i > 0 {
 		return false
