@@ -20,7 +20,7 @@ func TestGradientsAgreeWithDifferences(t *testing.T) {
 		}
 		t.Run(op.Name, func(t *testing.T) {
 			r := random(t)
-			for range 60 {
+			for range 80 {
 				c := op.Cases(r, arena.Float64)
 				checkGradient(t, r, op, c)
 				if t.Failed() {
@@ -52,6 +52,11 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	}
 	if slices.ContainsFunc(y.Data, math.IsNaN) {
 		return // a label that is no class: there is nothing to differentiate
+	}
+	if a, ok := c.Attrs.(kernels.MatMulAttrs); ok && (a.Act == kernels.Relu || a.Act == kernels.LeakyRelu) {
+		if slices.ContainsFunc(y.Data, func(v float64) bool { return math.Abs(v) < 1e-3 }) {
+			return // a difference might step over the kink at 0
+		}
 	}
 	grads := op.Grad(g, n, []kernels.Value{g.Input(w)})
 	if len(grads) != len(in) {

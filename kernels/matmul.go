@@ -163,7 +163,7 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 		m, k, n = 1+r.IntN(20), 1+r.IntN(40), 1+r.IntN(300)
 	}
 	t := MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0, Bias: r.IntN(2) == 0}
-	t.Act = []*Op{nil, nil, LeakyRelu, Sigmoid, Tanh}[r.IntN(5)]
+	t.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
 	if t.Act == LeakyRelu {
 		t.ActAttrs = LeakyReluAttrs{0.1}
 	}
