@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gorgonia.org/gorgonia"
@@ -22,6 +23,7 @@ type foreign struct {
 	out   declared
 	spec  kernels.Spec // of the output
 	reuse bool         // the op can compute into given memory
+	waits bool         // the last operand is not read: it was made by an op that left something behind for this one
 	axis  int          // along which operand 1 holds indices into operand 0; -1: it does not
 }
 
@@ -72,6 +74,9 @@ func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 
 // host adds an instruction that runs f.
 func (r *reader) host(f *foreign, in ...kernels.Value) kernels.Value {
+	if f.waits = r.after != kernels.None && !slices.Contains(in, r.after); f.waits {
+		in = append(slices.Clone(in), r.after)
+	}
 	mark := r.mark
 	r.mark = fallbackMark
 	defer func() { r.mark = mark }()
@@ -129,6 +134,9 @@ func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
 
 // Infer returns the spec of the output, which Gorgonia inferred when the graph was built.
 func (f *foreign) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
+	if f.waits {
+		in = in[:len(in)-1]
+	}
 	if len(in) != len(f.in) {
 		return nil, fmt.Errorf("%q takes %d operands, not %d: %w", f.name, len(f.in), len(in), kernels.ErrShape)
 	}
@@ -153,9 +161,9 @@ func (f *foreign) Run(in, out [][]byte) (err error) {
 			err = fmt.Errorf("node %q: Gorgonia's %v: %w", f.name, f.op, err)
 		}
 	}()
-	values := make([]gorgonia.Value, len(in))
-	for i, b := range in {
-		values[i] = f.in[i].wrap(b)
+	values := make([]gorgonia.Value, len(f.in))
+	for i, d := range f.in {
+		values[i] = d.wrap(in[i])
 	}
 	if f.axis >= 0 {
 		if err := inside(values[1], f.in[0].shape[f.axis]); err != nil {
@@ -209,7 +217,7 @@ func (c *compiler) fallbackGrad(n kernels.Node, dy []kernels.Value) (grads []ker
 			err = fmt.Errorf("gradient of node %q (%v): %w", f.name, f.op, err)
 		}
 	}()
-	r := &reader{compiler: c, of: f.name, values: make(map[*gorgonia.Node]kernels.Value), leaf: func(n *gorgonia.Node) (kernels.Value, error) {
+	r := &reader{compiler: c, of: f.name, after: n.Out[0], values: make(map[*gorgonia.Node]kernels.Value), leaf: func(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("its gradient needs %q: %w", n.Name(), ErrUnsupported)
 	}}
 	g := gorgonia.NewGraph()

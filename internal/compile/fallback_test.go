@@ -7,6 +7,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,19 @@ func fallbacks() (differentiable, others []recipe) {
 			n := d.wide()
 			return d.must(gorgonia.Add(d.ints(9, n), d.ints(9, n)))
 		}, host},
+		{"sum of integer scalars", func(d *draft) *gorgonia.Node {
+			scalar := func(name string, x int) *gorgonia.Node {
+				return gorgonia.NewScalar(d.g, tensor.Int, gorgonia.WithName(name), gorgonia.WithValue(x))
+			}
+			return d.must(gorgonia.Add(scalar("a", 3), scalar("b", d.r.IntN(9))))
+		}, host},
+		{"sum of int32", func(d *draft) *gorgonia.Node { return d.pair([]int32{1, -2, 3}, []int32{5, 6, 1 << 30}) }, host},
+		{"sum of int64", func(d *draft) *gorgonia.Node { return d.pair([]int64{1, -2, 3}, []int64{5, 6, 1 << 60}) }, host},
+		{"sum of bytes", func(d *draft) *gorgonia.Node { return d.pair([]uint8{1, 2, 3}, []uint8{5, 6, 250}) }, host},
+		{"rows by a constant index", func(d *draft) *gorgonia.Node {
+			at := gorgonia.NewConstant(tensor.New(tensor.WithShape(3), tensor.WithBacking([]int{2, 0, 2})), gorgonia.WithName("at"))
+			return d.must(gorgonia.ByIndices(d.in(3, d.wide()), at, 0))
+		}, host},
 		{"integers to floats", func(d *draft) *gorgonia.Node {
 			return d.must(gorgonia.ConvType(d.ints(9, d.wide()), tensor.Int, d.dt))
 		}, kernels.Decode},
@@ -88,6 +102,13 @@ func fallbacks() (differentiable, others []recipe) {
 		}, host},
 	}
 	return differentiable, others
+}
+
+// pair returns the sum of a tensor with elements as, an input, and one with elements bs, a constant.
+func (d *draft) pair(as, bs any) *gorgonia.Node {
+	a, b := tensor.New(tensor.WithBacking(as)), tensor.New(tensor.WithBacking(bs))
+	x := gorgonia.NewTensor(d.g, a.Dtype(), 1, gorgonia.WithShape(3), gorgonia.WithName("a"), gorgonia.WithValue(a))
+	return d.must(gorgonia.Add(x, gorgonia.NewConstant(b, gorgonia.WithName("b"))))
 }
 
 func TestFallbacksComputeWhatGorgoniaComputes(t *testing.T) {
@@ -338,5 +359,59 @@ func TestWhatAnOperationPanicsWithIsAnErrorThatNamesItsNode(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
+	}
+}
+
+// scaled is an operation that a user wrote: it keeps the factor of its last run and needs it for its gradient.
+type scaled struct {
+	gorgonia.Iop
+	factor *float64
+}
+
+func (s scaled) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	*s.factor = 3
+	return gorgonia.NewF64(3 * in[0].Data().(float64)), nil
+}
+func (s scaled) String() string     { return "scaled" }
+func (s scaled) DiffWRT(int) []bool { return []bool{true} }
+func (s scaled) SymDiff(_ gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+	n, err := gorgonia.ApplyOp(scaledGrad{factor: s.factor}, dy)
+	return gorgonia.Nodes{n}, err
+}
+
+type scaledGrad struct {
+	gorgonia.Iop
+	factor *float64
+}
+
+func (s scaledGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	return gorgonia.NewF64(*s.factor * in[0].Data().(float64)), nil
+}
+func (s scaledGrad) String() string { return "scaledGrad" }
+
+func TestAGradientWaitsForWhatItsOperationLeftBehind(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	x, w := d.in(), d.in()
+	y := d.must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
+	r, err := readGraph(Train, y, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, grads, err := fallbackGradients(r, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := r.Instrs[len(r.Instrs)-1]
+	if want := []kernels.Value{r.values[w], r.values[y]}; !slices.Equal(last.In, want) {
+		t.Errorf("the gradient reads %v, want %v: dy, and the result that it comes after", last.In, want)
+	}
+	if last.Label != "user/scaled" || last.Owner != "user" {
+		t.Errorf("the gradient is called %q of %q", last.Label, last.Owner)
+	}
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.floats(grads[0]), 3*r.floats(r.values[w])[0]; len(got) != 1 || got[0] != want {
+		t.Errorf("seed %d: got %v, want %v", *seed, got, want)
 	}
 }

@@ -16,7 +16,8 @@ type reader struct {
 	values map[*gorgonia.Node]kernels.Value // what each node became; None: reading it went wrong
 	scalar map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
 	leaf   func(n *gorgonia.Node) (kernels.Value, error)
-	of     string // label of all that is built, where nodes have no names that a person knows
+	of     string        // label of all that is built, where nodes have no names that a person knows
+	after  kernels.Value // a fallback also waits for this value, whose making left something behind in its op; None: for nothing
 	errs   []error
 }
 
@@ -36,7 +37,7 @@ type frame struct {
 // read reads the forward graph from its roots into the program, lowered, operands first. What the roots do not need is
 // not read. It reports every node that has no operation of ours and cannot fall back, and every malformed one, at once.
 func (c *compiler) read(g *gorgonia.ExprGraph, roots gorgonia.Nodes) error {
-	r := &reader{compiler: c, values: c.values, leaf: c.input}
+	r := &reader{compiler: c, values: c.values, leaf: c.input, after: kernels.None}
 	for _, n := range roots {
 		if n != nil && n.Graph() != g {
 			return fmt.Errorf("%q is not a node of the model's graph: %w", n.Name(), ErrInput)
