@@ -250,12 +250,17 @@ func native(b []byte, t arena.DType) []byte {
 }
 
 // Len is the number of samples: the first dimension.
-func (x *IDX) Len() int { return x.Dims[0] }
+func (x *IDX) Len() int {
+	if len(x.Dims) == 0 {
+		return 0
+	}
+	return x.Dims[0]
+}
 
 // Array is the file as a field of a dataset, without copying it. The shape of a sample is the file's own, or the one
 // given, which must have as many elements; FromSlices tells.
 func (x *IDX) Array(name string, shape ...int) Array {
-	if len(shape) == 0 {
+	if len(shape) == 0 && len(x.Dims) > 0 {
 		shape = x.Dims[1:]
 	}
 	return Array{Field: Field{Name: name, Type: x.Type, Shape: slices.Clone(shape)}, data: x.Data}
@@ -271,10 +276,16 @@ func (x *IDX) CheckLabels(classes int) error {
 		return &FormatError{File: x.File, Offset: 3, What: "rank", Want: "1 dimension for labels", Got: fmt.Sprint(x.Dims)}
 	}
 	size := int(x.Type.Size())
+	if size == 0 || len(x.Data)/size < x.Len() {
+		return &FormatError{File: x.File, Offset: head, What: "elements", Want: fmt.Sprint(x.Len()), Got: fmt.Sprintf("%d bytes of %v", len(x.Data), x.Type)}
+	}
 	for i := range x.Len() {
 		label := int64(x.Data[i*size])
-		if x.Type == arena.Int32 {
+		switch x.Type {
+		case arena.Int32:
 			label = int64(int32(binary.NativeEndian.Uint32(x.Data[i*size:])))
+		case arena.Int64:
+			label = int64(binary.NativeEndian.Uint64(x.Data[i*size:]))
 		}
 		if label < 0 || label >= int64(classes) {
 			return &FormatError{File: x.File, Offset: head + int64(i*size), What: fmt.Sprintf("label of sample %d", i),

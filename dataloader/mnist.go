@@ -15,8 +15,8 @@ import (
 const mnistClasses = 10
 
 // MNIST reads the four files of MNIST, or of a data set in its form, from a directory: train- and
-// t10k-images-idx3-ubyte, train- and t10k-labels-idx1-ubyte, each plain or with .gz. The fields are "image", uint8 with
-// scale 1/255, of shape [28, 28] or the one given (784; or 1, 28, 28), and "label", uint8 in [0, 10). Nothing is
+// t10k-images-idx3-ubyte, train- and t10k-labels-idx1-ubyte, each plain or with .gz. The fields are "x", uint8 with
+// scale 1/255, of shape [28, 28] or the one given (784; or 1, 28, 28), and "y", uint8 in [0, 10). Nothing is
 // converted: a sample is 785 bytes in memory.
 func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
 	train, trainErr := mnistPart(dir, "train", shape)
@@ -53,7 +53,7 @@ func mnistPart(dir, part string, shape []int) (Dataset, error) {
 	if images.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", images.File, ErrEmpty)
 	}
-	return FromSlices(images.Len(), images.Array("image", shape...).Scaled(1.0/255, 0), labels.Array("label"))
+	return FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
 }
 
 // openPart reads the file called name under the names by which it is published.

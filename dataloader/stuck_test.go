@@ -25,7 +25,11 @@ func TestABlockedFetchHangsNobody(t *testing.T) {
 	for _, workers := range []int{1, 2, 8} {
 		gate := make(chan struct{})
 		ds := blocking(gate)
-		l, err := dataloader.New(ds, dataloader.Options{Batch: 3, Workers: workers})
+		opt := dataloader.Options{Batch: 3, Workers: workers, Grace: 50 * time.Millisecond}
+		if workers == 8 {
+			opt.Grace = 0 // the default
+		}
+		l, err := dataloader.New(ds, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
