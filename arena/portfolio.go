@@ -70,11 +70,11 @@ func (s *solver) solve(items []item) (found, error) {
 	s.keys = itemKeys(items)
 	s.offsets = make([]int64, len(items))
 	best := found{offsets: make([]int64, len(items)), height: math.MaxInt64}
-	scanned := 0
+	scanned := int64(0)
 	for _, o := range orders {
 		s.sort(o.keys)
 		for _, first := range []bool{false, true} {
-			if scanned += len(items) * len(items) / 2; scanned > maxScan && best.method != "" {
+			if scanned += int64(len(items)) * int64(len(items)) / 2; scanned > maxScan && best.method != "" {
 				break
 			}
 			if err := s.ctx.Err(); err != nil {

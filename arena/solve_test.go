@@ -48,7 +48,7 @@ func TestTenThousandRandomSetsPassCheck(t *testing.T) {
 		} else {
 			p = lifetimes(r, r.IntN(60))
 		}
-		p.Effort = 1_500_000
+		p.Effort = 600_000
 		plan, ratio := solved(t, p)
 		ratios[kind] = append(ratios[kind], ratio)
 		if plan.Optimal {
