@@ -22,17 +22,6 @@ func SumTo(g Graph, v Value, shape Shape) Value {
 	return reshape(g, v, shape)
 }
 
-// Constant returns a scalar of v's type, which broadcasts to whatever it meets.
-func Constant(g Graph, v Value, c float64) Value {
-	return g.Apply(Fill, FillAttrs{Type: g.Spec(v).Type, Value: c})
-}
-
-// Ones returns a tensor of v's type and shape whose elements are 1: the gradient to start from.
-func Ones(g Graph, v Value) Value {
-	s := g.Spec(v)
-	return g.Apply(Fill, FillAttrs{Type: s.Type, Shape: s.Shape, Value: 1})
-}
-
 // unaryGrad is the Grad of an op of one operand: dx from x, y and dy.
 func unaryGrad(rule func(g Graph, x, y, dy Value) Value) func(Graph, Node, []Value) []Value {
 	return func(g Graph, n Node, dy []Value) []Value {

@@ -34,7 +34,7 @@ func step(t *testing.T, op *kernels.Op, attrs kernels.Updater, param, grad, guar
 	return y
 }
 
-func close(got, want, tol float64) bool { return math.Abs(got-want) <= tol }
+func near(got, want, tol float64) bool { return math.Abs(got-want) <= tol }
 
 func TestRulesGiveHandComputedValues(t *testing.T) {
 	plain := kernels.UpdateAttrs{}
@@ -62,7 +62,7 @@ func TestRulesGiveHandComputedValues(t *testing.T) {
 	} {
 		got := step(t, c.op, c.attrs, c.param, 1, 0, 0, c.states...)
 		for i, w := range c.want {
-			if !close(got[i], w, 1e-10) {
+			if !near(got[i], w, 1e-10) {
 				t.Errorf("%s: got %.10f, want %.10f", c.name, got, c.want)
 				break
 			}
@@ -73,7 +73,7 @@ func TestRulesGiveHandComputedValues(t *testing.T) {
 func TestGradientsAreScaledThenClippedThenDecayed(t *testing.T) {
 	a := kernels.SgdAttrs{UpdateAttrs: kernels.UpdateAttrs{Scaled: true, ClipValue: 1, Decay: 0.5}}
 	got := step(t, kernels.Sgd, a, 2, 8, 0, 0.25)[0] // 8·0.25 = 2, clipped to 1, plus 0.5·2
-	if want := 2 - 0.1*2; !close(got, want, 1e-15) {
+	if want := 2 - 0.1*2; !near(got, want, 1e-15) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -124,13 +124,13 @@ func TestNormClippingScalesGradientsTogether(t *testing.T) {
 			squares = append(squares, g.Apply(kernels.SumSquares, nil, g.Input(vector(arena.Float32, x...))))
 		}
 		got := g.Tensor(g.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: c.max}, squares...)).Data[0]
-		if !close(got, c.scale, 1e-15) && !(math.IsNaN(got) && math.IsNaN(c.scale)) {
+		if !near(got, c.scale, 1e-15) && !(math.IsNaN(got) && math.IsNaN(c.scale)) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.scale)
 		}
 	}
 	clipped := kernels.SgdAttrs{UpdateAttrs: kernels.UpdateAttrs{Scaled: true}}
 	for grad, want := range map[float64]float64{3: -0.06, 4: -0.08} { // rate 0.1 times [0.6 0.8]
-		if got := step(t, kernels.Sgd, clipped, 0, grad, 0, 0.2)[0]; !close(got, want, 1e-15) {
+		if got := step(t, kernels.Sgd, clipped, 0, grad, 0, 0.2)[0]; !near(got, want, 1e-15) {
 			t.Errorf("update by %v clipped: got %v, want %v", grad, got, want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestALabelThatIsNoClassIsNeverRead(t *testing.T) {
 	for _, bad := range []float64{-1, 3, 1e9} {
 		labels := vector(arena.Int64, 2, bad)
 		loss := runStored(t, kernels.CrossEntropy, nil, logits, labels).Data
-		if want := math.Log(1 + math.Exp(-1) + math.Exp(-2)); !close(loss[0], want, 1e-6) || !math.IsNaN(loss[1]) {
+		if want := math.Log(1 + math.Exp(-1) + math.Exp(-2)); !near(loss[0], want, 1e-6) || !math.IsNaN(loss[1]) {
 			t.Errorf("label %v: loss %v, want [%v NaN]", bad, loss, want)
 		}
 		grad := runStored(t, kernels.CrossEntropyGrad, nil, logits, labels, vector(arena.Float32, 1, 1)).Data
