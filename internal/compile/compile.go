@@ -56,7 +56,9 @@ const (
 	InPlace                    // results take over the bytes of operands that die
 	Views                      // reshape and slice name bytes that exist
 	Merge                      // equal instructions are computed once
-	AllPasses = Fuse | Order | InPlace | Views | Merge
+	Fold                       // constants are computed at compile time
+	Redecode                   // a batch's fields are decoded anew for each reader
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode
 )
 
 // Input says where the value of a graph input comes from: a field of the batch.
@@ -125,10 +127,16 @@ func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (p *ir.Prog
 	if err := c.build(g); err != nil {
 		return nil, err
 	}
+	if c.Off&Fold == 0 {
+		c.fold()
+	}
 	if c.Off&Merge == 0 {
 		c.merge()
 	}
 	c.prune()
+	if c.Off&Redecode == 0 {
+		c.redecode()
+	}
 	if c.Off&Fuse == 0 {
 		c.epilogues()
 		c.chains()

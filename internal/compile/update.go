@@ -108,32 +108,34 @@ func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 	return nil
 }
 
-// settle returns v at a home in region r: v itself where nothing speaks against it, else a copy.
+// settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy.
 func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
 	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
 		return kernels.None, err
 	}
-	if !c.made(v) {
+	if in := c.maker(v); in != nil {
+		in.Label, in.Owner = c.label, c.owner
+	} else {
 		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
 	}
 	val := &c.Values[v]
-	val.Ref, val.Home = ref, true
+	val.Name, val.Owner, val.Ref, val.Home = c.label, c.owner, ref, true
 	return v, nil
 }
 
-// made reports whether v is the output of an instruction that may write it anywhere.
-func (c *compiler) made(v kernels.Value) bool {
+// maker returns the instruction that makes v, if it may write it anywhere; else nil.
+func (c *compiler) maker(v kernels.Value) *ir.Instr {
 	if c.Values[v].Home {
-		return false
+		return nil
 	}
 	for i := len(c.Instrs) - 1; i >= 0; i-- {
 		in := &c.Instrs[i]
-		if k := slices.Index(in.Out, v); k >= 0 {
-			return in.Op.View == nil && k >= len(in.Op.Updates)
+		if k := slices.Index(in.Out, v); k >= 0 && in.Op.View == nil && k >= len(in.Op.Updates) {
+			return in
 		}
 	}
-	return false
+	return nil
 }
 
 // check appends the test that the gradient of the i-th trained parameter is finite. Code 1 is the loss, 2+i the gradient.

@@ -1,0 +1,276 @@
+// Package run is what the example programs have in common: flags, the loop of epochs with its progress bar, and the results.
+//
+// An example states its model and its data and calls [Main]; everything that a program of your own would copy is in the
+// example itself or in [Loop].
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	humanize "github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Flags are the flags that every example has.
+type Flags struct {
+	Data      string
+	Batch     int
+	Epochs    int
+	Memory    Bytes
+	Optimizer string
+	Rate      float64
+	Seed      uint64
+	Device    string
+	Resident  bool
+	Lean      bool
+	Plan      bool
+	Picture   string
+	JSON      string
+}
+
+// Bytes is an amount of memory on the command line: 1000000, or 64MiB.
+type Bytes int64
+
+// String returns the number of bytes.
+func (b *Bytes) String() string { return fmt.Sprint(int64(*b)) }
+
+// Set parses an amount; a sign is kept, for the trainer to refuse.
+func (b *Bytes) Set(s string) error {
+	if _, err := fmt.Sscanf(s, "-%d", new(int64)); err == nil {
+		_, err := fmt.Sscan(s, (*int64)(b))
+		return err
+	}
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is no amount of memory: write 67108864 or 64MiB", s)
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+// Parse reads the flags of os.Args over the defaults in f.
+func (f *Flags) Parse(name string, args []string) error {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set's files; empty: the copy in the Go module cache")
+	fs.IntVar(&f.Batch, "batch", f.Batch, "samples of a step")
+	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set")
+	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
+	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adam, adamw, lion, momentum, nesterov, rmsprop or sgd")
+	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
+	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
+	fs.StringVar(&f.Device, "device", f.Device, "cpu, or emu: the emulated device with memory of its own, for tests; slow")
+	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
+	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
+	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "write a map of the memory to this SVG `file`")
+	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if f.Epochs < 0 {
+		return fmt.Errorf("-epochs %d: must not be negative", f.Epochs)
+	}
+	return nil
+}
+
+// Options returns the trainer's options for the flags, but for the data. The caller closes the device.
+func (f *Flags) Options() (trainer.Options, error) {
+	opt := trainer.Options{Batch: f.Batch, Memory: int64(f.Memory), Seed: f.Seed}
+	if f.Lean {
+		opt.Guard = trainer.GuardEach
+	}
+	o, err := optim.Parse(f.Optimizer)
+	if err != nil {
+		return opt, fmt.Errorf("-optimizer: %w", err)
+	}
+	if f.Rate != 0 {
+		if o, err = optim.AtRate(o, f.Rate); err != nil {
+			return opt, fmt.Errorf("-rate: %w", err)
+		}
+	}
+	opt.Optimizer = o
+	opt.Device, err = open(f.Device)
+	return opt, err
+}
+
+func open(name string) (kernels.Device, error) {
+	switch name {
+	case "cpu":
+		return cpu.Open(), nil
+	case "emu":
+		return emu.Open(emu.Options{}), nil
+	}
+	return nil, fmt.Errorf("-device %q: there are cpu and emu", name)
+}
+
+// Results are what -json writes.
+type Results struct {
+	TestAccuracy        float64   `json:"test_accuracy"`
+	TestLoss            float64   `json:"test_loss"`
+	TrainLoss           float64   `json:"train_loss"`
+	ImagesPerS          float64   `json:"images_per_s"` // of the fastest epoch
+	ArenaBytes          int64     `json:"arena_bytes"`
+	DriftBytes          int64     `json:"drift_bytes"` // of arena bytes in use, from the first epoch to the last
+	UploadBytesPerEpoch int64     `json:"upload_bytes_per_epoch"`
+	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects, in the last epoch
+	Epochs              int       `json:"epochs"`
+	EpochSeconds        []float64 `json:"epoch_seconds"`
+}
+
+// Main runs an example: it parses flags over the defaults, loads data, trains, and exits with status 1 on an error.
+func Main(name string, f Flags, model trainer.ModelFunc, load func(dir string) (train, test dataloader.Dataset, err error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := f.Run(ctx, name, os.Args[1:], os.Stdout, model, load); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// Run is Main without the process around it.
+func (f Flags) Run(ctx context.Context, name string, args []string, out io.Writer, model trainer.ModelFunc,
+	load func(dir string) (train, test dataloader.Dataset, err error)) (err error) {
+	if err := f.Parse(name, args); err != nil {
+		return err
+	}
+	opt, err := f.Options()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opt.Device.Close()) }()
+	train, test, err := load(f.Data)
+	if err != nil {
+		return err
+	}
+	opt.Fields = train.Fields()
+	if f.Resident {
+		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
+	}
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, plan)
+	if f.Picture != "" {
+		if err := create(f.Picture, plan.SVG); err != nil {
+			return err
+		}
+	}
+	if f.Plan {
+		return nil
+	}
+	l := &Loop{Out: out, Epochs: f.Epochs}
+	opt.Progress = l.Progress
+	t, err := trainer.New(model, opt)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	res, err := l.Run(ctx, t, train, test)
+	if err != nil || f.JSON == "" {
+		return err
+	}
+	return create(f.JSON, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(res)
+	})
+}
+
+// create writes a file and reports every error on the way.
+func create(name string, write func(io.Writer) error) error {
+	w, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(w), w.Close())
+}
+
+// Loop trains for some epochs and shows how it goes.
+type Loop struct {
+	Out    io.Writer
+	Epochs int
+
+	bar    *progressbar.ProgressBar
+	heap   runtime.MemStats
+	allocs uint64 // heap objects that steps of this epoch made, the drawing of the bar left out
+}
+
+// Progress is the trainer's Options.Progress.
+func (l *Loop) Progress(p trainer.Progress) {
+	if l.bar == nil || p.Step > 1 && p.Step < p.Steps && p.Step%16 != 0 {
+		return
+	}
+	if before := l.heap.Mallocs; p.Step > 1 {
+		runtime.ReadMemStats(&l.heap)
+		l.allocs += l.heap.Mallocs - before
+	}
+	l.bar.Describe(fmt.Sprintf("epoch %2d  loss %.4f  accuracy %5.2f %%", p.Epoch+1, p.Loss, 100*p.Accuracy))
+	_ = l.bar.Set(p.Samples) // an unwritable terminal is no reason to stop training
+	runtime.ReadMemStats(&l.heap)
+}
+
+// Run trains and evaluates.
+func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataloader.Dataset) (Results, error) {
+	r := Results{Epochs: l.Epochs, ArenaBytes: t.Stats().Arena.Reserved}
+	first := int64(-1)
+	for epoch := range l.Epochs {
+		l.bar = progressbar.NewOptions(train.Len(), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"), progressbar.OptionSetWidth(20),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
+		l.allocs = 0
+		start := time.Now()
+		fit, err := t.Fit(ctx, train)
+		seconds := time.Since(start).Seconds()
+		_ = l.bar.Finish()
+		l.bar = nil
+		if err != nil {
+			return r, err
+		}
+		val, err := t.Evaluate(ctx, test)
+		if err != nil {
+			return r, err
+		}
+		inUse := t.Stats().Arena.InUse
+		if first < 0 {
+			first = inUse
+		}
+		speed := float64(fit.Samples) / seconds
+		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %.4f  accuracy %5.2f %%  test loss %.4f  accuracy %5.2f %%  arena %d bytes in use\n",
+			epoch+1, speed, fit.Loss, 100*fit.Accuracy, val.Loss, 100*val.Accuracy, inUse)
+		r.TestAccuracy, r.TestLoss, r.TrainLoss = val.Accuracy, val.Loss, fit.Loss
+		r.ImagesPerS = max(r.ImagesPerS, speed)
+		r.DriftBytes = inUse - first
+		r.UploadBytesPerEpoch = fit.Uploaded
+		r.AllocsPerStep = float64(l.allocs) / float64(max(1, fit.Steps-1))
+		r.EpochSeconds = append(r.EpochSeconds, seconds)
+	}
+	return r, nil
+}
+
+// terminal reports whether progress is worth drawing.
+func terminal() bool {
+	s, err := os.Stderr.Stat()
+	return err == nil && s.Mode()&os.ModeCharDevice != 0
+}
