@@ -8,10 +8,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// MatMulVariants lists the kernels for t that this processor can run, fastest first.
+// MatMulVariants lists the kernels for t that this processor can run, fastest first, and "wide" for tests.
 func MatMulVariants(t arena.DType) []string {
 	var names []string
-	for _, s := range isas() {
+	for _, s := range append(isas(), wide...) {
 		if s.typ == t {
 			names = append(names, s.name)
 		}
@@ -20,7 +20,7 @@ func MatMulVariants(t arena.DType) []string {
 }
 
 func variant(name string, t arena.DType) *isa {
-	all := isas()
+	all := append(isas(), wide...)
 	return all[slices.IndexFunc(all, func(s *isa) bool { return s.name == name && s.typ == t })]
 }
 
