@@ -188,12 +188,14 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 	}
 	f.state = held
 	r.given++
-	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.l.order[first : first+f.rows : first+f.rows]}, nil
+	indices := r.l.order[first : first+f.rows : first+f.rows]
+	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: indices}, nil
 }
 
 // Release gives a slot back, to be refilled once ready.Sync has returned; nil means at once. An error of Sync
 // reaches Next in the place of the batch that would have been in the slot. Release does not wait and allocates
-// nothing. Releasing a slot that is not held is an error that wraps ErrSlot.
+// nothing. Where no batch is left for the slot, nobody waits for ready: pass it on in Slot.Ready of the next epoch.
+// Releasing a slot that is not held is an error that wraps ErrSlot.
 func (r *Run) Release(slot int, ready Waiter) error {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()

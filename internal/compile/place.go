@@ -14,7 +14,7 @@ import (
 func (c *compiler) alias() {
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
-		for k, u := range in.Op.Updates {
+		for k, u := range kernels.UpdatesOf(in.Op, in.Attrs) {
 			c.share(in.Out[k], in.In[u], 0)
 		}
 		if in.Op.View == nil || c.Off&Views != 0 || c.Values[in.Out[0]].Home {

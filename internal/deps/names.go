@@ -13,18 +13,17 @@ var noun = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darwin", "_windows", "_unix", "_go", "_purego", "_noasm", "_gpu", "_other", "_race"}
 
 // Names returns an error for each package that is not called like its directory and each file that is not called by one noun.
+// A part of a family is called by two: matmul_plan.go beside matmul.go.
 func Names(files []File) []error {
 	var errs []error
+	nouns := map[string]bool{}
 	for _, f := range files {
-		base := path.Base(f.Path)
-		name := strings.TrimSuffix(base, path.Ext(base))
-		for cut := true; cut; {
-			cut = false
-			for _, s := range suffixes {
-				if rest, ok := strings.CutSuffix(name, s); ok {
-					name, cut = rest, true
-				}
-			}
+		nouns[path.Join(f.Dir, stem(f))] = true
+	}
+	for _, f := range files {
+		name := stem(f)
+		if family, part, ok := strings.Cut(name, "_"); ok && nouns[path.Join(f.Dir, family)] {
+			name = part
 		}
 		if !noun.MatchString(name) && !strings.HasPrefix(name, "zz_") {
 			errs = append(errs, fmt.Errorf("%s: a file is called by one lower-case noun, for what it holds", f.Path))
@@ -44,4 +43,18 @@ func Names(files []File) []error {
 		}
 	}
 	return errs
+}
+
+// stem returns the name of f without extension and suffixes.
+func stem(f File) string {
+	name := strings.TrimSuffix(path.Base(f.Path), path.Ext(f.Path))
+	for cut := true; cut; {
+		cut = false
+		for _, s := range suffixes {
+			if rest, ok := strings.CutSuffix(name, s); ok {
+				name, cut = rest, true
+			}
+		}
+	}
+	return name
 }

@@ -7,8 +7,9 @@ func Slow(p kernels.Program) []*kernels.Op { return p.(*program).slow }
 
 // Float32 functions, for tests of their accuracy.
 var (
-	Exp32     = exp32
-	Log32     = log32
-	Tanh32    = tanh32
-	Sigmoid32 = sigmoid32
+	Exp32      = exp32
+	Log32      = log32
+	Tanh32     = tanh32
+	Sigmoid32  = sigmoid32
+	Softplus32 = softplus32
 )

@@ -4,7 +4,8 @@ import "math"
 
 // Functions in float32 arithmetic. Reductions and polynomials: Cephes (S. Moshier), single/expf.c, logf.c, tanhf.c;
 // exponents are cut out of and put into the bits instead of by frexp and ldexp, and results may be denormal.
-// Errors against float64 are below 2 ulp for exp and log, 3 for tanh and sigmoid: math32_test.go holds them to it.
+// Errors against float64 are below 2 ulp for exp and log, 3 for tanh, sigmoid and softplus: math32_test.go holds them to
+// it.
 
 const (
 	log2e   = 1.44269504088896341
@@ -13,6 +14,7 @@ const (
 	// roundMagic32 added to a small number leaves its nearest integer in the low bits.
 	roundMagic32 = 3 << 22
 	roundBits32  = 0x4b400000 // the bits of roundMagic32
+	sqrtHalf32   = 0x3f3504f3 // the bits of √½
 )
 
 // expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first cut to where exp is neither 0 nor Inf.
@@ -30,14 +32,17 @@ func expSplit(x float32) (r float32, k int32) {
 }
 
 // expPoly returns exp(r) for |r| <= ln 2 / 2.
-func expPoly(r float32) float32 {
+func expPoly(r float32) float32 { return expTail(r) + 1 }
+
+// expTail returns exp(r) - 1 for |r| <= ln 2 / 2.
+func expTail(r float32) float32 {
 	p := float32(1.9875691500e-4)
 	p = p*r + 1.3981999507e-3
 	p = p*r + 8.3334519073e-3
 	p = p*r + 4.1665795894e-2
 	p = p*r + 1.6666665459e-1
 	p = p*r + 5.0000001201e-1
-	return p*(r*r) + r + 1
+	return p*(r*r) + r
 }
 
 // expScale returns p times 2 to the k, for k in -151..129: in two factors, so that neither leaves the range.
@@ -51,34 +56,30 @@ func exp32(x float32) float32 {
 	return expScale(expPoly(r), k)
 }
 
-// sigmoid32 uses exp of a negative number only, so that small results keep all their digits.
+// sigmoid32 uses exp of a negative number only, so that small results keep all their digits. Its choice is a conditional
+// move of bits, not a branch: half of all signs would be mispredicted.
 func sigmoid32(x float32) float32 {
-	a := math.Float32frombits(math.Float32bits(x) | 1<<31)
-	r, k := expSplit(a)
+	bits := math.Float32bits(x)
+	r, k := expSplit(math.Float32frombits(bits | 1<<31))
 	e := expScale(expPoly(r), k)
-	if x >= 0 {
-		return 1 / (1 + e)
+	top := math.Float32bits(e)
+	if int32(bits) >= 0 {
+		top = 0x3f800000 // 1
 	}
-	return e / (1 + e)
+	return math.Float32frombits(top) / (1 + e)
 }
 
+// tanh32 is t/(t+2) with t = exp(2|x|) - 1, of which the 1 is taken off before rounding.
 func tanh32(x float32) float32 {
-	sign := math.Float32bits(x) & (1 << 31)
-	a := math.Float32frombits(math.Float32bits(x) &^ (1 << 31))
-	if a < 0.625 {
-		z := x * x
-		p := float32(-5.70498872745e-3)
-		p = p*z + 2.06390887954e-2
-		p = p*z - 5.37397155531e-2
-		p = p*z + 1.33314422036e-1
-		p = p*z - 3.33332819422e-1
-		return p*z*x + x
-	}
+	bits := math.Float32bits(x)
+	a := math.Float32frombits(bits &^ (1 << 31))
 	if a > 10 {
 		a = 10
 	}
-	y := 1 - 2/(exp32(2*a)+1)
-	return math.Float32frombits(math.Float32bits(y) | sign)
+	r, k := expSplit(2 * a)
+	scale := math.Float32frombits(uint32(k+127) << 23)
+	t := scale*expTail(r) + (scale - 1)
+	return math.Float32frombits(math.Float32bits(t/(t+2)) | bits&(1<<31))
 }
 
 func log32(x float32) float32 {
@@ -90,14 +91,9 @@ func log32(x float32) float32 {
 		x *= 0x1p32
 		e = -32
 	}
-	b := math.Float32bits(x)
-	e += int32(b>>23) - 126
-	m := math.Float32frombits(b&0x007fffff | 0x3f000000) // [0.5, 1)
-	if m < math.Sqrt2/2 {
-		e--
-		m += m
-	}
-	m--
+	b := math.Float32bits(x) - sqrtHalf32
+	e += int32(b) >> 23
+	m := math.Float32frombits(b&0x007fffff+sqrtHalf32) - 1 // [√½, √2) - 1
 	z := m * m
 	p := float32(7.0376836292e-2)
 	p = p*m - 1.1514610310e-1
@@ -109,8 +105,14 @@ func log32(x float32) float32 {
 	p = p*m - 2.4999993993e-1
 	p = p*m + 3.3333331174e-1
 	f := float32(e)
-	y := p*m*z + f*ln2Lo32 - 0.5*z
-	return m + y + f*ln2Hi32
+	return m + (p*m*z + f*ln2Lo32 - 0.5*z) + f*ln2Hi32
+}
+
+// softplus32 is log(1+exp(x)) without overflow. What 1+e loses of e is put back to first order.
+func softplus32(x float32) float32 {
+	e := exp32(math.Float32frombits(math.Float32bits(x) | 1<<31))
+	u := 1 + e
+	return max(x, 0) + (log32(u) + (e-(u-1))/u)
 }
 
 // sigmoid64 is sigmoid32 in float64.

@@ -18,6 +18,7 @@ func ulps(y float32, exact float64) float64 {
 
 func TestFloat32FunctionsAreAccurate(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	softplus := func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 	for _, c := range []struct {
 		name   string
 		f      func(float32) float32
@@ -32,7 +33,9 @@ func TestFloat32FunctionsAreAccurate(t *testing.T) {
 		{"log near 1", cpu.Log32, math.Log, 0.9, 1.1, 2},
 		{"tanh", cpu.Tanh32, math.Tanh, -12, 12, 3},
 		{"tanh near 0", cpu.Tanh32, math.Tanh, -1e-3, 1e-3, 3},
+		{"tanh of small numbers", cpu.Tanh32, math.Tanh, -1, 1, 3},
 		{"sigmoid", cpu.Sigmoid32, sigmoid, -87, 30, 3},
+		{"softplus", cpu.Softplus32, softplus, -87, 30, 3},
 	} {
 		worst, at := 0.0, float32(0)
 		const n = 400_000
@@ -63,6 +66,7 @@ func TestFloat32FunctionsAtTheEdges(t *testing.T) {
 		{"tanh", cpu.Tanh32, inf, 1}, {"tanh", cpu.Tanh32, -inf, -1}, {"tanh", cpu.Tanh32, nan, nan}, {"tanh", cpu.Tanh32, 0, 0},
 		{"sigmoid", cpu.Sigmoid32, inf, 1}, {"sigmoid", cpu.Sigmoid32, -inf, 0}, {"sigmoid", cpu.Sigmoid32, nan, nan},
 		{"sigmoid", cpu.Sigmoid32, 0, 0.5},
+		{"softplus", cpu.Softplus32, inf, inf}, {"softplus", cpu.Softplus32, -inf, 0}, {"softplus", cpu.Softplus32, nan, nan},
 	} {
 		if got := c.f(c.x); got != c.want && !(got != got && c.want != c.want) {
 			t.Errorf("%s(%g) = %g, want %g", c.name, c.x, got, c.want)

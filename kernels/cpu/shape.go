@@ -10,7 +10,7 @@ import (
 
 const (
 	moveGrain = 32 * 1024 // elements of a piece
-	block     = 32        // side of the squares in which a transpose moves: 4 KB of float32 each way
+	block     = 32        // rows that a transpose writes at once
 )
 
 // byWord calls the binder for the size of an element of output 0.
@@ -161,8 +161,7 @@ func bindTransposeOf[T word](b *binding) func() {
 	return bindTurn(b, y, x, w)
 }
 
-// bindTurn transposes in squares: along the output's last dimension and the one that is contiguous in the input, both
-// of which a square keeps in the cache.
+// bindTurn transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
 func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x
@@ -191,17 +190,25 @@ func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 	})
 }
 
-// turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols.
+// turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. It reads four lines and writes four neighbours
+// at once.
 func turn[T word](dst, src []T, rows, cols, rowStride, step int) {
-	for c0 := 0; c0 < cols; c0 += block {
-		n := min(block, cols-c0)
-		for r := range rows {
-			line := dst[r*rowStride+c0:][:n]
-			at := r + c0*step
-			for c := range line {
-				line[c] = src[at]
-				at += step
-			}
+	c := 0
+	for ; c+4 <= cols; c += 4 {
+		s0, s1 := src[c*step:][:rows], src[(c+1)*step:][:rows]
+		s2, s3 := src[(c+2)*step:][:rows], src[(c+3)*step:][:rows]
+		at := c
+		for i := range s0 {
+			d := dst[at : at+4 : at+4]
+			d[0], d[1], d[2], d[3] = s0[i], s1[i], s2[i], s3[i]
+			at += rowStride
+		}
+	}
+	for ; c < cols; c++ {
+		at := c
+		for _, v := range src[c*step:][:rows] {
+			dst[at] = v
+			at += rowStride
 		}
 	}
 }

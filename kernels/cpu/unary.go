@@ -15,11 +15,11 @@ func unaryTile[T float](op *kernels.Op, attrs any) unaryFunc[T] {
 	var zero T
 	switch any(zero).(type) {
 	case float32:
-		if f := unary32(op); f != nil {
+		if f := unary32(op, attrs); f != nil {
 			return any(unaryFunc[float32](f)).(unaryFunc[T])
 		}
 	case float64:
-		if f := unary64(op); f != nil {
+		if f := unary64(op, attrs); f != nil {
 			return any(unaryFunc[float64](f)).(unaryFunc[T])
 		}
 	}
@@ -38,8 +38,6 @@ func unaryTile[T float](op *kernels.Op, attrs any) unaryFunc[T] {
 		return inverseSqrtTile[T]
 	case kernels.Sign:
 		return signTile[T]
-	case kernels.LeakyRelu:
-		return leakyReluTile[T](attrs.(kernels.LeakyReluAttrs).Slope)
 	case kernels.Affine:
 		a := attrs.(kernels.AffineAttrs)
 		return affineTile[T](a.Scale, a.Shift)
@@ -52,18 +50,19 @@ func unaryTile[T float](op *kernels.Op, attrs any) unaryFunc[T] {
 
 // unaryMath are functions that are computed in float64 and rounded.
 var unaryMath = map[*kernels.Op]func(float64) float64{
-	kernels.Log2:     math.Log2,
-	kernels.Log1p:    math.Log1p,
-	kernels.Expm1:    math.Expm1,
-	kernels.Sin:      math.Sin,
-	kernels.Cos:      math.Cos,
-	kernels.Ceil:     math.Ceil,
-	kernels.Floor:    math.Floor,
-	kernels.Softplus: softplus,
+	kernels.Log2:  math.Log2,
+	kernels.Log1p: math.Log1p,
+	kernels.Expm1: math.Expm1,
+	kernels.Sin:   math.Sin,
+	kernels.Cos:   math.Cos,
+	kernels.Ceil:  math.Ceil,
+	kernels.Floor: math.Floor,
 }
 
-func unary32(op *kernels.Op) func(dst, a []float32) {
+func unary32(op *kernels.Op, attrs any) func(dst, a []float32) {
 	switch op {
+	case kernels.LeakyRelu:
+		return leakyRelu32Tile(float32(attrs.(kernels.LeakyReluAttrs).Slope))
 	case kernels.Relu:
 		return relu32Tile
 	case kernels.Abs:
@@ -76,12 +75,16 @@ func unary32(op *kernels.Op) func(dst, a []float32) {
 		return sigmoid32Tile
 	case kernels.Tanh:
 		return tanh32Tile
+	case kernels.Softplus:
+		return softplus32Tile
 	}
 	return nil
 }
 
-func unary64(op *kernels.Op) func(dst, a []float64) {
+func unary64(op *kernels.Op, attrs any) func(dst, a []float64) {
 	switch op {
+	case kernels.LeakyRelu:
+		return leakyRelu64Tile(attrs.(kernels.LeakyReluAttrs).Slope)
 	case kernels.Relu:
 		return relu64Tile
 	case kernels.Abs:
@@ -94,6 +97,8 @@ func unary64(op *kernels.Op) func(dst, a []float64) {
 		return mathTile[float64](sigmoid64)
 	case kernels.Tanh:
 		return mathTile[float64](math.Tanh)
+	case kernels.Softplus:
+		return mathTile[float64](softplus)
 	}
 	return nil
 }
@@ -101,9 +106,11 @@ func unary64(op *kernels.Op) func(dst, a []float64) {
 // unaryCost is roughly how many times dearer than an addition an element is, for the grain of pieces.
 func unaryCost(op *kernels.Op) int {
 	switch op {
-	case kernels.Exp, kernels.Log, kernels.Sigmoid, kernels.Tanh, kernels.Sqrt, kernels.InverseSqrt, kernels.Inverse, kernels.Div:
+	case kernels.Sqrt, kernels.InverseSqrt, kernels.Inverse, kernels.Div:
 		return 4
-	case kernels.Pow:
+	case kernels.Exp, kernels.Log, kernels.Sigmoid, kernels.Tanh:
+		return 8
+	case kernels.Softplus, kernels.Pow:
 		return 16
 	}
 	if unaryMath[op] != nil {
@@ -168,16 +175,29 @@ func signTile[T float](dst, a []T) {
 	}
 }
 
-func leakyReluTile[T float](slope float64) unaryFunc[T] {
-	s := T(slope)
-	return func(dst, a []T) {
+// leakyRelu32Tile takes slope*x where the sign is set, which is right for -0 and NaN too. See relu32Tile.
+func leakyRelu32Tile(slope float32) func(dst, a []float32) {
+	return func(dst, a []float32) {
 		a = a[:len(dst)]
 		for i, x := range a {
-			y := x
-			if x < 0 {
-				y = s * x
+			b := math.Float32bits(x)
+			if n := math.Float32bits(slope * x); int32(b) < 0 {
+				b = n
 			}
-			dst[i] = y
+			dst[i] = math.Float32frombits(b)
+		}
+	}
+}
+
+func leakyRelu64Tile(slope float64) func(dst, a []float64) {
+	return func(dst, a []float64) {
+		a = a[:len(dst)]
+		for i, x := range a {
+			b := math.Float64bits(x)
+			if n := math.Float64bits(slope * x); int64(b) < 0 {
+				b = n
+			}
+			dst[i] = math.Float64frombits(b)
 		}
 	}
 }
@@ -252,5 +272,12 @@ func tanh32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = tanh32(x)
+	}
+}
+
+func softplus32Tile(dst, a []float32) {
+	a = a[:len(dst)]
+	for i, x := range a {
+		dst[i] = softplus32(x)
 	}
 }

@@ -10,8 +10,10 @@ import (
 
 // Optimizer rules make one pass over parameter, gradient and states. Scalars are combined in float64 and rounded once.
 
-// updateGrain is the elements of a piece of an update.
-const updateGrain = 8 * 1024
+const (
+	updateGrain = 8 * 1024 // elements of a piece of an update
+	updateRun   = 256      // elements whose gradients are prepared at once, on the stack
+)
 
 // An updater is a rule bound to memory: param, grad, guard, controls (, scale), states.
 type updater[T float] struct {
@@ -24,32 +26,43 @@ type updater[T float] struct {
 }
 
 // A gradient is what happens to gradients before the rule: scaled, clipped, decayed.
-type gradient[T float] struct{ scale, clip, decay T }
-
-func (u *updater[T]) gradient(decoupled bool) gradient[T] {
-	g := gradient[T]{1, T(math.Inf(1)), T(u.common.Decay)}
-	if u.scale != nil {
-		g.scale = T(u.scale[0])
-	}
-	if u.common.ClipValue > 0 {
-		g.clip = T(u.common.ClipValue)
-	}
-	if decoupled {
-		g.decay = 0
-	}
-	return g
+type gradient[T float] struct {
+	scale, clip, decay T
+	plain              bool // nothing happens
 }
 
-// of returns the gradient that the rule sees.
-func (c *gradient[T]) of(g, p T) T {
-	g *= c.scale
-	if g > c.clip {
-		g = c.clip
+func (u *updater[T]) gradient(decoupled bool) gradient[T] {
+	c := gradient[T]{scale: 1, clip: T(math.Inf(1)), decay: T(u.common.Decay)}
+	if u.scale != nil {
+		c.scale = T(u.scale[0])
 	}
-	if g < -c.clip {
-		g = -c.clip
+	if u.common.ClipValue > 0 {
+		c.clip = T(u.common.ClipValue)
 	}
-	return g + c.decay*p
+	if decoupled {
+		c.decay = 0
+	}
+	c.plain = c.scale == 1 && u.common.ClipValue == 0 && c.decay == 0
+	return c
+}
+
+// of returns the gradients that the rule sees: g itself, or tile.
+func (c *gradient[T]) of(tile, g, p []T) []T {
+	if c.plain {
+		return g
+	}
+	tile, p = tile[:len(g)], p[:len(g)]
+	for i, v := range g {
+		v *= c.scale
+		if v > c.clip {
+			v = c.clip
+		}
+		if v < -c.clip {
+			v = -c.clip
+		}
+		tile[i] = v + c.decay*p[i]
+	}
+	return tile
 }
 
 func bindUpdate(b *binding) (func(), error) {
@@ -109,57 +122,68 @@ func (u *updater[T]) rule(op *kernels.Op, attrs any) func(lo, hi int) {
 
 func (u *updater[T]) sgd(lo, hi int) {
 	c, rate := u.gradient(false), T(u.controls[0])
-	p := u.p[lo:hi]
-	g := u.g[lo:hi][:len(p)]
-	for i, v := range p {
-		p[i] = v - rate*c.of(g[i], v)
+	var tile [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		p := u.p[lo:min(hi, lo+updateRun)]
+		g := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)]
+		for i, x := range p {
+			p[i] = x - rate*g[i]
+		}
 	}
 }
 
 func (u *updater[T]) momentum(a kernels.MomentumAttrs, lo, hi int) {
 	c, rate, mu := u.gradient(false), T(u.controls[0]), T(a.Momentum)
-	p := u.p[lo:hi]
-	g, s := u.g[lo:hi][:len(p)], u.s[0][lo:hi][:len(p)]
-	for i, x := range p {
-		d := c.of(g[i], x)
-		v := mu*s[i] + d
-		s[i] = v
-		if a.Nesterov {
-			v = d + mu*v
+	var tile [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		p := u.p[lo:min(hi, lo+updateRun)]
+		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
+		for i, x := range p {
+			v := mu*s[i] + g[i]
+			s[i] = v
+			if a.Nesterov {
+				v = g[i] + mu*v
+			}
+			p[i] = x - rate*v
 		}
-		p[i] = x - rate*v
 	}
 }
 
 func (u *updater[T]) rmsProp(a kernels.RmsPropAttrs, lo, hi int) {
 	c, rate := u.gradient(false), T(u.controls[0])
 	rho, rest, eps := T(a.Rho), T(1-a.Rho), T(a.Epsilon)
-	p := u.p[lo:hi]
-	g, s := u.g[lo:hi][:len(p)], u.s[0][lo:hi][:len(p)]
-	for i, x := range p {
-		d := c.of(g[i], x)
-		v := rho*s[i] + rest*d*d
-		s[i] = v
-		p[i] = x - rate*d/(T(math.Sqrt(float64(v)))+eps)
+	var tile [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		p := u.p[lo:min(hi, lo+updateRun)]
+		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
+		for i, x := range p {
+			d := g[i]
+			v := rho*s[i] + rest*d*d
+			s[i] = v
+			p[i] = x - rate*d/(T(math.Sqrt(float64(v)))+eps)
+		}
 	}
 }
 
 func (u *updater[T]) lion(a kernels.LionAttrs, lo, hi int) {
 	c, rate, decay := u.gradient(true), T(u.controls[0]), T(a.Decay)
 	b1, r1, b2, r2 := T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2)
-	p := u.p[lo:hi]
-	g, s := u.g[lo:hi][:len(p)], u.s[0][lo:hi][:len(p)]
-	for i, x := range p {
-		d, m := c.of(g[i], x), s[i]
-		s[i] = b2*m + r2*d
-		step := b1*m + r1*d
-		switch {
-		case step > 0:
-			step = 1
-		case step < 0:
-			step = -1
+	var tile [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		p := u.p[lo:min(hi, lo+updateRun)]
+		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
+		for i, x := range p {
+			d, m := g[i], s[i]
+			s[i] = b2*m + r2*d
+			step := b1*m + r1*d
+			switch {
+			case step > 0:
+				step = 1
+			case step < 0:
+				step = -1
+			}
+			p[i] = x - rate*(step+decay*x)
 		}
-		p[i] = x - rate*(step+decay*x)
 	}
 }
 
@@ -172,13 +196,17 @@ func (u *updater[T]) adam(a kernels.AdamAttrs, decoupled bool, lo, hi int) {
 		shrink = T(u.controls[0] * a.Decay)
 	}
 	b1, r1, b2, r2, eps := T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2), T(a.Epsilon)
-	p := u.p[lo:hi]
-	g, s0, s1 := u.g[lo:hi][:len(p)], u.s[0][lo:hi][:len(p)], u.s[1][lo:hi][:len(p)]
-	for i, x := range p {
-		d := c.of(g[i], x)
-		m := b1*s0[i] + r1*d
-		v := b2*s1[i] + r2*d*d
-		s0[i], s1[i] = m, v
-		p[i] = x - rate*m/(T(math.Sqrt(float64(v*inv)))+eps) - shrink*x
+	var tile [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		p := u.p[lo:min(hi, lo+updateRun)]
+		g := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)]
+		s0, s1 := u.s[0][lo:][:len(p)], u.s[1][lo:][:len(p)]
+		for i, x := range p {
+			d := g[i]
+			m := b1*s0[i] + r1*d
+			v := b2*s1[i] + r2*d*d
+			s0[i], s1[i] = m, v
+			p[i] = x - rate*m/(T(math.Sqrt(float64(v*inv)))+eps) - shrink*x
+		}
 	}
 }

@@ -212,3 +212,18 @@ func TestWaitMeansTheLastRecordAtTheTimeOfTheCall(t *testing.T) {
 		t.Errorf("%d fills ran, want 3: b must not wait for the second record", got)
 	}
 }
+
+func TestDelaysHoldWorkBack(t *testing.T) {
+	const least = 20 * time.Millisecond // what 40 delays of up to 10 ms, half of them 0, add up to for this seed, and more
+	d := open(t, emu.Options{Seed: 1, Delay: 10 * time.Millisecond})
+	mem := must(d.Alloc(256))(t)
+	s := must(d.NewStream("s"))(t)
+	start := time.Now()
+	for range 40 {
+		ok(t, s.Fill(all(mem), 0))
+	}
+	ok(t, s.Sync())
+	if took := time.Since(start); took < least {
+		t.Errorf("40 fills took %v, less than %v: nothing was delayed", took, least)
+	}
+}

@@ -153,7 +153,7 @@ func category(region string) string {
 
 func label(owner, name string) string {
 	switch {
-	case owner == "" || owner == name || strings.HasPrefix(name, owner+"/"):
+	case owner == "" || owner == name || strings.Contains(name, owner+"/"):
 		return name
 	case name == "":
 		return owner

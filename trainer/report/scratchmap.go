@@ -19,6 +19,7 @@ func (d *drawing) scratch() {
 	m.grid()
 	m.buffers()
 	m.live()
+	m.names()
 	m.peak()
 	d.add(`<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="%s" rx="2"/>`, mapLeft, panelTop, mapWidth, panelHeight, ink)
 }
@@ -62,9 +63,21 @@ func (m *scratchMap) buffers() {
 		name := label(b.Owner, b.Name)
 		tip := fmt.Sprintf("%s: %s bytes at %s, instructions %d to %d", name, comma(b.Size), comma(at), b.Start, b.End-1)
 		m.rect(x, y, w, h, m.colours[b.Owner], "#ffffff", tip)
-		// As many characters as fit at 11 pixels; none are better than two.
-		if n := int((w - 6) / textWidth("m", 11)); n >= 4 && h >= 14 {
-			m.text(x+4, y+h/2+4, 11, "#ffffff", "start", false, clip(name, n))
+	}
+}
+
+// names labels the buffers that have room: with as many characters as fit at 11 pixels, where those are 6 or more or all.
+func (m *scratchMap) names() {
+	for i, b := range m.q.Buffers {
+		at := m.q.offset(i)
+		w, h := m.x(int(b.End))-m.x(int(b.Start)), m.y(at)-m.y(at+b.Size)
+		name := label(b.Owner, b.Name)
+		if n := int((w - 6) / textWidth("m", 11)); h >= 14 && n >= min(6, len([]rune(name))) {
+			fill := "#ffffff"
+			if b.Owner == "" {
+				fill = ink
+			}
+			m.text(m.x(int(b.Start))+5, m.y(at)-h/2+4, 11, fill, "start", false, clip(name, n))
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // The picture's measures, in pixels. Offset 0 is at the bottom of both panels.
@@ -95,11 +97,17 @@ func (d *drawing) colour(layer string) string {
 func (d *drawing) bar() {
 	total := max(d.plan.Total, 1)
 	y := func(offset int64) float64 { return panelBottom - panelHeight*float64(offset)/float64(total) }
-	middles := make([]float64, len(d.plan.Regions))
-	for i, r := range d.plan.Regions {
+	var regions []arena.RegionInfo
+	for _, r := range d.plan.Regions {
+		if r.Size > 0 {
+			regions = append(regions, r)
+		}
+	}
+	middles := make([]float64, len(regions))
+	for i, r := range regions {
 		top, bottom := y(r.Offset+r.Size), y(r.Offset)
 		middles[i] = (top + bottom) / 2
-		if r.Name == "scratch" && r.Size > 0 {
+		if r.Name == "scratch" {
 			d.add(`<path d="M%d %.1fL%d %dV%dL%d %.1fZ" fill="#eef1f4"/>`, barRight, top, mapLeft, panelTop, panelBottom, barRight, bottom)
 		}
 		tip := fmt.Sprintf("%s: %s bytes at %s", r.Name, comma(r.Size), comma(r.Offset))
@@ -114,14 +122,12 @@ func (d *drawing) bar() {
 			d.rect(barLeft, y(at+part.Size), barRight-barLeft, y(at)-y(at+part.Size), d.colours[part.Owner], "none", tip)
 		}
 	}
-	for _, r := range d.plan.Regions {
-		if r.Size > 0 {
-			d.line(barLeft, y(r.Offset+r.Size), barRight, y(r.Offset+r.Size), "#ffffff", 1.5, "")
-		}
+	for _, r := range regions {
+		d.line(barLeft, y(r.Offset+r.Size), barRight, y(r.Offset+r.Size), "#ffffff", 1.5, "")
 	}
 	d.add(`<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="%s" rx="2"/>`, barLeft, panelTop, barRight-barLeft, panelHeight, ink)
 	for i, at := range spread(middles, labelDistance, panelTop+10, panelBottom-14) {
-		r := d.plan.Regions[i]
+		r := regions[i]
 		d.line(barRight, middles[i], labelLeft-6, at, faint, 0.8, "")
 		d.text(labelLeft, at+1, 14, ink, "start", true, clip(r.Name, 30))
 		d.text(labelLeft, at+16, 12, faint, "start", false, fmt.Sprintf("%s · %s", human(r.Size), share(r.Size, d.plan.Total)))
@@ -148,9 +154,13 @@ func spread(at []float64, distance, top, bottom float64) []float64 {
 	return out
 }
 
-// legend draws the colours of layers and returns the height of the picture.
+// legend draws the colours of layers and the lines, and returns the height of the picture.
 func (d *drawing) legend() int {
 	x, y := float64(barLeft), float64(legendTop)
+	if len(d.plan.Programs) > 0 {
+		d.line(mapLeft, legendTop-24, mapLeft+24, legendTop-24, ink, 1.6, "")
+		d.text(mapLeft+32, legendTop-20, 12, faint, "start", false, "bytes that live at once")
+	}
 	for _, layer := range append(d.layers, "") {
 		name := clip(or(layer, "no layer"), 40)
 		width := 30 + textWidth(name, 13) + 16

@@ -89,16 +89,17 @@ func (p Plan) programs(b *strings.Builder) {
 	}
 	b.WriteByte('\n')
 	t.write(b)
+	var lines []string
 	for _, q := range p.Programs {
 		for _, f := range q.Fallbacks {
-			fmt.Fprintf(b, "\n! %s: %s runs Gorgonia's own code, which allocates on the Go heap", q.Name, f)
+			lines = append(lines, fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f))
 		}
 		for _, note := range q.Notes {
-			fmt.Fprintf(b, "\n* %s: %s", q.Name, note)
+			lines = append(lines, fmt.Sprintf("* %s: %s", q.Name, note))
 		}
-		if len(q.Fallbacks)+len(q.Notes) > 0 {
-			b.WriteByte('\n')
-		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(b, "\n%s\n", strings.Join(lines, "\n"))
 	}
 }
 
@@ -157,7 +158,10 @@ func share(n, of int64) string {
 	if of <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+	if percent := 100 * float64(n) / float64(of); n == 0 || percent >= 0.05 {
+		return fmt.Sprintf("%.1f %%", percent)
+	}
+	return "<0.1 %"
 }
 
 func or(s, def string) string {
