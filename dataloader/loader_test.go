@@ -201,6 +201,13 @@ func TestMisuseIsATypedErrorAndHarmsNothing(t *testing.T) {
 			t.Errorf("at the end: got %v, want EOF", err)
 		}
 	}
+}
+
+func TestCallsAfterCloseAreTypedErrors(t *testing.T) {
+	ds := &fake{n: 10}
+	l := open(t, ds, dataloader.Options{Batch: 4})
+	s := slots(ds, 2, 4)
+	r := start(t, l, 0, s)
 	for range 2 {
 		if err := r.Close(); err != nil {
 			t.Errorf("close: got %v", err)
