@@ -129,7 +129,7 @@ func (c *reading) run() error {
 			if c.bytes[v] == nil {
 				c.bytes[v] = make([]byte, c.Spec(v).Bytes())
 				for i := range c.bytes[v] {
-					c.bytes[v][i] = 0xa5
+					c.bytes[v][i] = 0x7f // huge as a float of either type
 				}
 			}
 			ops = append(ops, kernels.Operand{Spec: c.Spec(v), Ref: arena.Ref{Offset: int64(v), Size: c.Spec(v).Bytes()}})
