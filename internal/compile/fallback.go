@@ -35,8 +35,8 @@ type declared struct {
 
 func declare(n *gorgonia.Node) declared { return declared{n.Dtype(), n.Shape()} }
 
-// reusable are the ops whose UsePreallocDo overwrites all of the memory that it is given, or adds to zeros in it. The others
-// ignore it, do not return it, or expect something to be there.
+// reusable are the ops whose UsePreallocDo overwrites all of the memory that it is given. The others ignore it, return other
+// memory, or expect something to be there.
 var reusable = map[string]bool{
 	"gorgonia.im2colOp":       true,
 	"gorgonia.col2imOp":       true,
@@ -171,7 +171,6 @@ func (f *foreign) Run(in, out [][]byte) (err error) {
 		}
 	}
 	if f.reuse {
-		clear(out[0])
 		_, err = f.op.(gorgonia.UsePreallocDoer).UsePreallocDo(f.out.wrap(out[0]), values...)
 		return err
 	}
