@@ -176,28 +176,28 @@ func signTile[T float](dst, a []T) {
 }
 
 // leakyRelu32Tile takes slope*x where the sign is set, which is right for -0 and NaN too. See relu32Tile.
+// It is not inlined: in a copy of the closure inside a large function the compiler leaves the calls.
+//
+//go:noinline
 func leakyRelu32Tile(slope float32) func(dst, a []float32) {
 	return func(dst, a []float32) {
 		a = a[:len(dst)]
 		for i, x := range a {
 			b := math.Float32bits(x)
-			if n := math.Float32bits(slope * x); int32(b) < 0 {
-				b = n
-			}
-			dst[i] = math.Float32frombits(b)
+			below := uint32(int32(b) >> 31) // all ones or none
+			dst[i] = math.Float32frombits(b&^below | math.Float32bits(slope*x)&below)
 		}
 	}
 }
 
+//go:noinline
 func leakyRelu64Tile(slope float64) func(dst, a []float64) {
 	return func(dst, a []float64) {
 		a = a[:len(dst)]
 		for i, x := range a {
 			b := math.Float64bits(x)
-			if n := math.Float64bits(slope * x); int64(b) < 0 {
-				b = n
-			}
-			dst[i] = math.Float64frombits(b)
+			below := uint64(int64(b) >> 63) // all ones or none
+			dst[i] = math.Float64frombits(b&^below | math.Float64bits(slope*x)&below)
 		}
 	}
 }

@@ -1,0 +1,96 @@
+package cpu_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+)
+
+// BenchmarkOps times the ops of a training step of a 784-512-256-10 network at batch 128. MB/s counts each operand once.
+func BenchmarkOps(b *testing.B) {
+	f := func(shape ...int) kernels.Spec { return kernels.Spec{Type: arena.Float32, Shape: shape} }
+	pixels := kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{128, 784}}
+	labels := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{128}}
+	guard := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}
+	controls := kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{kernels.Controls}}
+	w := f(784, 512)
+	chain := &kernels.ChainAttrs{Steps: []kernels.Step{
+		{Op: kernels.Add, A: 0, B: 1},
+		{Op: kernels.Relu, A: 2, B: -1},
+		{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 2, Shift: 1}, A: 3, B: -1},
+	}}
+	for _, c := range []struct {
+		name  string
+		op    *kernels.Op
+		attrs any
+		in    []kernels.Spec
+	}{
+		{"decode", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1. / 255}, []kernels.Spec{pixels}},
+		{"add", kernels.Add, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
+		{"add_row", kernels.Add, nil, []kernels.Spec{f(128, 512), f(512)}},
+		{"add_large", kernels.Add, nil, []kernels.Spec{w, w}},
+		{"relu", kernels.Relu, nil, []kernels.Spec{f(128, 512)}},
+		{"relu_grad", kernels.ReluGrad, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
+		{"leaky_relu", kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512)}},
+		{"leaky_relu_grad", kernels.LeakyReluGrad, kernels.LeakyReluAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512), f(128, 512)}},
+		{"exp", kernels.Exp, nil, []kernels.Spec{f(128, 512)}},
+		{"log", kernels.Log, nil, []kernels.Spec{f(128, 512)}},
+		{"tanh", kernels.Tanh, nil, []kernels.Spec{f(128, 512)}},
+		{"sigmoid", kernels.Sigmoid, nil, []kernels.Spec{f(128, 512)}},
+		{"softplus", kernels.Softplus, nil, []kernels.Spec{f(128, 512)}},
+		{"chain", kernels.Chain, chain, []kernels.Spec{f(128, 512), f(512)}},
+		{"sum_columns", kernels.Sum, kernels.ReduceAttrs{Axes: []int{0}}, []kernels.Spec{f(128, 512)}},
+		{"sum_rows", kernels.Sum, kernels.ReduceAttrs{Axes: []int{1}}, []kernels.Spec{f(128, 512)}},
+		{"sum_all", kernels.Sum, kernels.ReduceAttrs{}, []kernels.Spec{w}},
+		{"softmax", kernels.Softmax, kernels.SoftmaxAttrs{Axis: 1}, []kernels.Spec{f(128, 512)}},
+		{"cross_entropy", kernels.CrossEntropy, nil, []kernels.Spec{f(128, 10), labels}},
+		{"cross_entropy_grad", kernels.CrossEntropyGrad, nil, []kernels.Spec{f(128, 10), labels, f(128)}},
+		{"transpose", kernels.Transpose, kernels.TransposeAttrs{Perm: []int{1, 0}}, []kernels.Spec{w}},
+		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, []kernels.Spec{w, guard}},
+		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},
+		{"sgd", kernels.Sgd, kernels.SgdAttrs{}, []kernels.Spec{w, w, guard, controls}},
+		{"adam", kernels.Adam, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, []kernels.Spec{w, w, guard, controls, w, w}},
+	} {
+		for _, threads := range []int{1, 2} {
+			b.Run(c.name+[]string{"/1", "/2"}[threads-1], func(b *testing.B) {
+				d := open(b, cpu.Options{Threads: threads})
+				r := rand.New(rand.NewPCG(1, 2))
+				values := kernels.Case{Attrs: c.attrs, In: c.in, Fill: func(r *rand.Rand, k int, v []float64) {
+					switch {
+					case c.in[k].Type == arena.Uint8 || c.in[k].Equal(labels):
+						for i := range v {
+							v[i] = float64(r.IntN(10))
+						}
+					case c.in[k].Equal(controls):
+						copy(v, []float64{1e-3, 1, 0.1, 0.001})
+					case c.in[k].Type.Float():
+						for i := range v {
+							v[i] = r.NormFloat64()
+							if k == 5 || c.op == kernels.Log {
+								v[i] *= v[i]
+							}
+						}
+					}
+				}}
+				u := newUse(b, r, d, c.op, values)
+				var bytes int64
+				for _, o := range append(u.call.In, u.call.Out...) {
+					bytes += o.Bytes()
+				}
+				b.SetBytes(bytes)
+				copy(u.mem.Bytes(), u.first)
+				for b.Loop() {
+					if err := u.prog.Launch(u.stream); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := u.stream.Sync(); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}
