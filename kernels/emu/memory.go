@@ -111,15 +111,21 @@ func (m *memory) release() error {
 		d.ledger.Allocs.Live--
 		d.ledger.DeviceBytes -= m.Size()
 	}
-	var err error
-	for i, b := range m.block {
-		if b != zoneByte && (i < zone || i >= len(m.block)-zone) {
-			err = fmt.Errorf("emu: byte %d of %v, outside of its %d bytes, was overwritten: %w", i-zone, m, m.Size(), arena.ErrOverrun)
-			break
+	set(m.data, freedByte)
+	return m.zones()
+}
+
+// zones returns an error for the first overwritten byte of the red zones.
+func (m *memory) zones() error {
+	for _, from := range []int{0, len(m.block) - zone} {
+		for i, b := range m.block[from : from+zone] {
+			if b != zoneByte {
+				return fmt.Errorf("emu: byte %d of %v, outside of its %d bytes, was overwritten: %w",
+					from+i-zone, m, m.Size(), arena.ErrOverrun)
+			}
 		}
 	}
-	set(m.data, freedByte)
-	return err
+	return nil
 }
 
 // String names the memory in errors.
