@@ -32,8 +32,9 @@ func bindMatmul(b *binding) (func(), error) {
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
-	flags         int               // what the last stretch of k ends with
-	act           func(data []byte) // applied to finished elements, where the kernel does not
+	flags         int                        // what the last stretch of k ends with
+	add           func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
+	act           func(data []byte)          // applied to finished elements, where the kernel does not
 	workers       []matmulWorker
 }
 
@@ -90,43 +91,49 @@ func (x *matmul) launch(p *pool) func() {
 // empty computes products of no steps: what the end makes of zeros.
 func (x *matmul) empty() {
 	clear(x.c)
-	if x.flags&flagBias != 0 {
-		for c := x.c; len(c) > 0; c = c[len(x.bias):] {
-			copy(c, x.bias)
+	x.finish(x.c, 0, x.batch*x.m, 0, x.n)
+}
+
+// finish does to rows r0:r1 and columns c0:c1 what the kernel has left.
+func (x *matmul) finish(c []byte, r0, r1, c0, c1 int) {
+	size := x.isa.size()
+	switch {
+	case x.add == nil && x.act == nil:
+	case x.add == nil && c1-c0 == x.n:
+		x.act(c[r0*x.n*size : r1*x.n*size])
+	default:
+		for r := r0; r < r1; r++ {
+			row := c[(r*x.n+c0)*size : (r*x.n+c1)*size]
+			if x.add != nil {
+				x.add(row, c0)
+			}
+			if x.act != nil {
+				x.act(row)
+			}
 		}
-	}
-	if x.act != nil {
-		x.act(x.c)
 	}
 }
 
 // end decides what the kernel does at the end, and what is done after it.
 func (x *matmul) end(typ arena.DType, t kernels.MatMulAttrs) {
-	if t.Bias && !x.flipped {
+	after := x.k == 0 || x.dots || x.flipped && t.Bias
+	switch {
+	case !t.Bias:
+	case !after:
 		x.flags |= flagBias
+	case typ == arena.Float32:
+		x.add = addTo[float32](x.bias, x.flipped)
+	default:
+		x.add = addTo[float64](x.bias, x.flipped)
 	}
 	switch {
 	case t.Act == nil:
-	case t.Act == kernels.Relu && x.k > 0 && (!t.Bias || !x.flipped):
+	case t.Act == kernels.Relu && !after:
 		x.flags |= flagRelu
 	case typ == arena.Float32:
 		x.act = inPlace(unaryTile[float32](t.Act, t.ActAttrs))
 	default:
 		x.act = inPlace(unaryTile[float64](t.Act, t.ActAttrs))
-	}
-	if !t.Bias || !x.flipped {
-		return
-	}
-	act := x.act
-	add := addScalar[float32](x.bias)
-	if typ == arena.Float64 {
-		add = addScalar[float64](x.bias)
-	}
-	x.act = func(data []byte) {
-		add(data)
-		if act != nil {
-			act(data)
-		}
 	}
 }
 
@@ -138,12 +145,18 @@ func inPlace[T float](f unaryFunc[T]) func(data []byte) {
 	}
 }
 
-// addScalar adds the only element of bias to the elements in data.
-func addScalar[T float](bias []byte) func(data []byte) {
+// addTo adds bias, of which the same element everywhere if one is set, to the elements in data from column col on.
+func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 	b := view[T](bias)
-	return func(data []byte) {
-		d, v := view[T](data), b[0]
-		for i := range d {
+	return func(data []byte, col int) {
+		d := view[T](data)
+		if one {
+			for i := range d {
+				d[i] += b[0]
+			}
+			return
+		}
+		for i, v := range b[col : col+len(d)] {
 			d[i] += v
 		}
 	}
@@ -159,7 +172,7 @@ func (x *matmul) do(i, worker int) {
 	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
 	a, b := x.a[batch*x.m*x.k*size:], x.b[batch*x.k*x.n*size:]
 	c := x.c[batch*x.m*x.n*size:]
-	for k := 0; k == 0 || k < x.k; k += x.kc {
+	for k := 0; k < x.k; k += x.kc {
 		w.tile.flags = 0
 		if k > 0 {
 			w.tile.flags = flagAdd
@@ -168,17 +181,23 @@ func (x *matmul) do(i, worker int) {
 			w.tile.flags |= x.flags
 		}
 		w.tile.k = min(x.kc, x.k-k)
-		x.stretch(w, a, b, c, k, r0, r1, c0, c1)
+		if x.dots {
+			x.dot(w, a[k*size:], b[k*size:], c, c0, c1)
+		} else {
+			x.stretch(w, a, b, c, k, r0, r1, c0, c1)
+		}
 	}
-	if x.act == nil {
-		return
-	}
-	if c1-c0 == x.n {
-		x.act(c[r0*x.n*size : r1*x.n*size])
-		return
-	}
-	for r := r0; r < r1; r++ {
-		x.act(c[(r*x.n+c0)*size : (r*x.n+c1)*size])
+	x.finish(c, r0, r1, c0, c1)
+}
+
+// dot adds w.tile.k steps to columns c0:c1 of the only row.
+func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
+	t, size := &w.tile, x.isa.size()
+	t.a, t.stepB = a, x.ldb
+	for col := c0; col < c1; col += dotRows {
+		t.n = min(dotRows, c1-col)
+		t.b, t.c = b[col*x.ldb:], c[col*size:]
+		x.isa.dots(t)
 	}
 }
 

@@ -6,6 +6,8 @@ import "github.com/evenkeel/evenkeel/kernels"
 const (
 	stepsFloat32 = 320       // most steps of k at once: a panel of B then fills half of the first-level cache
 	stepsFloat64 = 256       //
+	dotSteps     = 1 << 14   // the same where B is read as it lies: a bound on the time in assembly
+	dotRows      = 8         // rows of B that a dots kernel takes
 	blockBytes   = 192 << 10 // a block of A that is read in place stays in the second-level cache
 	packedBytes  = 96 << 10  // a block of A that is packed, which costs workspace
 	blockRows    = 1024      // most rows of a block of A
@@ -27,12 +29,13 @@ const (
 //	┌──┬──┐│    │    │    │                 for every tile of rows: run the kernel
 //	│A │  │├────┼────┼────┤ row block
 //
-// Invariant: kc depends on type and k only, so the bits of the result depend on neither threads nor instruction set.
+// Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads nor instruction set.
 type matmulPlan struct {
 	isa            *isa
 	m, n, k, batch int
 	transA, transB bool
 	lda, ldb       int  // bytes from row to row as stored
+	dots           bool // computes one row, from the rows of B as they are stored
 	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
 
 	kc                   int
@@ -75,9 +78,13 @@ func (p *matmulPlan) cut(threads int) {
 	if size == 8 {
 		steps = stepsFloat64
 	}
+	p.dots = p.m == 1 && p.transB && s.dots != nil
+	if p.dots {
+		steps = dotSteps
+	}
 	p.kc = over(p.k, over(p.k, steps))
 	panels := over(p.n, s.cols)
-	p.packB = p.transB || p.m > 2*s.rows
+	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart || !p.transA && p.lda%aliasPitch == 0 && p.m > s.rows)
 	bytes := blockBytes
@@ -101,7 +108,7 @@ func (p *matmulPlan) cut(threads int) {
 	p.rowBlocks = over(p.m, p.rowBlock)
 	p.colBlock = over(panels, p.colBlocks) * s.cols
 	p.colBlocks = over(p.n, p.colBlock)
-	if p.packB || p.n%s.cols != 0 {
+	if p.packB || p.n%s.cols != 0 && !p.dots {
 		p.panel = line(p.kc * s.cols * size)
 	}
 	if p.packA {

@@ -426,5 +426,15 @@ func packCols32(dst []byte, src []byte, k int, stride int, n int, pitch int)
 //go:noescape
 func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
 
+// dots32 multiplies t.a with n <= 8 rows of 32-bit floats, t.stepB bytes apart.
+//
+//go:noescape
+func dots32(t *tile)
+
+// dots64 multiplies t.a with n <= 8 rows of 64-bit floats, t.stepB bytes apart.
+//
+//go:noescape
+func dots64(t *tile)
+
 // pause lets the sibling hardware thread run while a goroutine spins.
 func pause()

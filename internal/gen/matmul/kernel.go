@@ -232,14 +232,8 @@ func (k *kernel) finish(edge bool) {
 			k.load(Mem{Base: ptrB, Disp: 32 * v}, mask)
 		}
 	}
-	if edge { // ptrB = masks + 128 - n * size
-		LEAQ(k.masks.Offset(128), ptrB)
-		if k.size == 8 {
-			SHLQ(Imm(3), count)
-		} else {
-			SHLQ(Imm(2), count)
-		}
-		SUBQ(count, ptrB)
+	if edge {
+		maskOf(k.masks, k.elem, count, ptrB)
 	}
 	TESTQ(U32(flagAdd), temp)
 	JE(LabelRef(label("fresh")))

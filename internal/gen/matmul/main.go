@@ -72,6 +72,8 @@ func main() {
 	packRows(masks, 128)
 	packCols32()
 	packCols64()
+	dots(masks, single)
+	dots(masks, double)
 	pause()
 	Generate()
 	if err := typed(stubs); err != nil {
