@@ -268,6 +268,7 @@ func TestOddPlansAreShownToo(t *testing.T) {
 		{"offsets missing", report.Plan{Programs: []report.Program{{Scratch: 512, Live: 512, Buffers: []arena.Buffer{{Name: "x", Size: 512, Start: 0, End: 1}}}}}},
 		{"very large", report.Plan{Total: math.MaxInt64, Regions: []arena.RegionInfo{{Name: "scratch", Size: math.MaxInt64}}, Programs: []report.Program{{Scratch: math.MaxInt64}}}},
 		{"many instructions", long},
+		{"a long life", report.Plan{Programs: []report.Program{{Scratch: 512, Buffers: []arena.Buffer{{Name: "x", Size: 512, End: math.MaxInt32}}}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,7 +46,8 @@ func (m *scratchMap) grid() {
 	for m.bytes/step > 6 {
 		step *= 2
 	}
-	for at := int64(0); at <= m.bytes; at += step {
+	for k := int64(0); k <= m.bytes/step; k++ {
+		at := k * step
 		m.line(mapLeft, m.y(at), mapRight, m.y(at), "#d8dee4", 0.6, "")
 		m.text(mapLeft-8, m.y(at)+4, 11, faint, "end", false, human(at))
 	}
@@ -84,24 +87,27 @@ func (m *scratchMap) names() {
 
 // live draws the bytes that live at each instruction: what is between it and the top of the buffers is lost to packing.
 func (m *scratchMap) live() {
-	change := make([]int64, m.instructions+1)
+	type change struct {
+		at    int32
+		bytes int64
+	}
+	var changes []change
 	for _, b := range m.q.Buffers {
 		if b.Start >= 0 && b.Start < b.End {
-			change[b.Start] += b.Size
-			change[b.End] -= b.Size
+			changes = append(changes, change{b.Start, b.Size}, change{b.End, -b.Size})
 		}
 	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes, b.bytes)) })
 	var path strings.Builder
+	fmt.Fprintf(&path, "M%d %d", mapLeft, panelBottom)
 	var live int64
-	for i := range m.instructions {
-		live += change[i]
-		command := byte('L')
-		if i == 0 {
-			command = 'M'
+	for i, c := range changes {
+		live += c.bytes
+		if i+1 == len(changes) || changes[i+1].at != c.at {
+			fmt.Fprintf(&path, "H%.1fV%.1f", m.x(int(c.at)), m.y(min(live, m.bytes)))
 		}
-		fmt.Fprintf(&path, "%c%.1f %.1fH%.1f", command, m.x(i), m.y(min(live, m.bytes)), m.x(i+1))
 	}
-	m.add(`<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`, path.String(), ink)
+	m.add(`<path d="%sH%d" fill="none" stroke="%s" stroke-width="1.6"/>`, path.String(), mapRight, ink)
 }
 
 // peak marks the instruction at which most bytes live.
