@@ -56,7 +56,7 @@ func (c Cosine) Rate(base float64, t int64) float64 {
 func (c Cosine) Validate() error {
 	var floor error
 	if !(c.Floor >= 0 && c.Floor <= 1) {
-		floor = fmt.Errorf("Floor is %v, must be 0 to 1", c.Floor)
+		floor = fmt.Errorf("%s is %v, must be 0 to 1", "Floor", c.Floor)
 	}
 	return check("cosine", atLeast("Steps", c.Steps), floor)
 }

@@ -180,11 +180,11 @@ func (d *drawing) rect(x, y, w, h float64, fill, stroke, tip string) {
 	if w <= 0 || h <= 0 {
 		return
 	}
-	close := "/>"
+	end := "/>"
 	if tip != "" {
-		close = "><title>" + escape(tip) + "</title></rect>"
+		end = "><title>" + escape(tip) + "</title></rect>"
 	}
-	d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="%s" stroke-width="0.6"%s`, x, y, w, h, fill, stroke, close)
+	d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="%s" stroke-width="0.6"%s`, x, y, w, h, fill, stroke, end)
 }
 
 func (d *drawing) line(x1, y1, x2, y2 float64, stroke string, width float64, dash string) {
