@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
 
 // Sizes that the plan of a matmul aims at.
 const (
@@ -14,8 +18,10 @@ const (
 	taskFlops    = 250_000   // a task below this is not worth handing to another thread
 	tasksThread  = 4         // tasks a thread, so that a thread that starts late does little harm
 	packedPitch  = cacheLine // added to the rows of a packed block, against rows that share cache sets
-	aliasPitch   = 2048      // rows of A that lie a multiple of this apart share cache sets
+	aliasPitch   = 4096      // rows of A that lie a multiple of this apart share cache sets
+	aliasRows    = 4         // most rows of a tile that may do so, of 8 ways that B needs too
 	cacheLine    = 64        // bytes
+	packCost     = 4         // multiplications in the time that packing an element takes
 	packPanels   = 3         // panels of B from which on packing A pays
 	farApart     = 8 * cacheLine
 )
@@ -86,28 +92,13 @@ func (p *matmulPlan) cut(threads int) {
 	panels := over(p.n, s.cols)
 	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
-		(p.transA && p.lda > farApart || !p.transA && p.lda%aliasPitch == 0 && p.m > s.rows)
+		(p.transA && p.lda > farApart || !p.transA && p.aliases() && p.m > s.rows)
 	bytes := blockBytes
 	if p.packA {
 		bytes = packedBytes
 	}
 	rows := min(blockRows, max(s.rows, bytes/(p.kc*size)))
-	p.rowBlocks, p.colBlocks = max(1, over(p.m, rows)), 1
-
-	if want := p.tasks(threads); want > p.batch*p.rowBlocks {
-		rowsMost, colsMost := max(1, p.m/(4*s.rows)), panels
-		if p.packA { // every column block would pack the rows again
-			p.rowBlocks = grow(p.rowBlocks, rowsMost, over(want, p.batch), threads)
-			p.colBlocks = grow(1, colsMost, over(want, p.batch*p.rowBlocks), 1)
-		} else { // every row block packs the panels again
-			p.colBlocks = grow(1, colsMost, over(want, p.batch*p.rowBlocks), threads)
-			p.rowBlocks = grow(p.rowBlocks, rowsMost, over(want, p.batch*p.colBlocks), 1)
-		}
-	}
-	p.rowBlock = over(over(p.m, p.rowBlocks), s.rows) * s.rows
-	p.rowBlocks = over(p.m, p.rowBlock)
-	p.colBlock = over(panels, p.colBlocks) * s.cols
-	p.colBlocks = over(p.n, p.colBlock)
+	p.split(threads, over(p.m, rows), panels)
 	if p.packB || p.n%s.cols != 0 && !p.dots {
 		p.panel = line(p.kc * s.cols * size)
 	}
@@ -119,13 +110,56 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
+// split chooses the tasks: at least so many row blocks, and no more column blocks than panels. Every row block packs all
+// of B and every column block all of A, so it weighs that against threads that wait for the last.
+func (p *matmulPlan) split(threads, rowsLeast, panels int) {
+	s, want := p.isa, p.tasks(threads)
+	rowsMost := max(rowsLeast, min(want, p.m/(4*s.rows)))
+	best := math.Inf(1)
+	for r := rowsLeast; r <= rowsMost; r++ {
+		least := min(panels, over(want, p.batch*r))
+		for c := least; c <= min(panels, least+threads); c++ {
+			rowBlock, colBlock := over(over(p.m, r), s.rows)*s.rows, over(panels, c)*s.cols
+			rows, cols := over(p.m, rowBlock), over(p.n, colBlock)
+			if cost := p.cost(threads, rows, cols); cost < best {
+				best = cost
+				p.rowBlock, p.rowBlocks, p.colBlock, p.colBlocks = rowBlock, rows, colBlock, cols
+			}
+		}
+	}
+}
+
+// cost estimates the time of a split into row and column blocks, in multiplications.
+func (p *matmulPlan) cost(threads, rows, cols int) float64 {
+	m, n, k := float64(p.m), float64(p.n), float64(p.k)
+	tasks := rows * cols * p.batch
+	cost := m * n * k * float64(over(tasks, threads)*threads) / float64(tasks)
+	if p.packB {
+		b := packCost * k * n * float64(rows)
+		if p.transB {
+			b *= 2
+		}
+		cost += b
+	}
+	if p.packA {
+		cost += packCost * m * k * float64(cols)
+	}
+	return cost
+}
+
+// aliases reports whether the rows of a tile of A compete for the same few lines of the cache.
+func (p *matmulPlan) aliases() bool {
+	apart := min(aliasPitch, p.lda&-p.lda)
+	return p.isa.rows*apart/aliasPitch > aliasRows
+}
+
 // tasks returns how many tasks are worth having.
 func (p *matmulPlan) tasks(threads int) int {
 	if threads < 2 {
 		return 1
 	}
 	flops := 2 * float64(p.batch) * float64(p.m) * float64(p.n) * float64(p.k)
-	return int(min(flops/taskFlops, float64(tasksThread*threads)))
+	return int(max(1, min(flops/taskFlops, float64(tasksThread*threads))))
 }
 
 // pitchA is the bytes of a row of n elements in a packed block of A.
@@ -135,15 +169,6 @@ func (p *matmulPlan) pitchA(n int) int {
 		pitch += packedPitch
 	}
 	return pitch
-}
-
-// grow raises n towards want, to a multiple of threads if that is possible, and to no more than most.
-func grow(n, most, want, threads int) int {
-	n = max(n, min(want, most))
-	if up := over(n, threads) * threads; n > 1 && up <= most {
-		return up
-	}
-	return n
 }
 
 // workers returns how many workers can take part.
