@@ -110,6 +110,10 @@ func (a *Arena) bytes(ref Ref) []byte {
 // stageBytes is the size of a stage: large enough that the copy dwarfs its start, small beside any model.
 const stageBytes = 256 << 10
 
+// StageBytes returns how much host memory New pins for Handle.Read and Handle.Write, beside a block of total bytes on a device whose
+// memory the host cannot see.
+func StageBytes(total int64) int64 { return min(stageBytes, total) }
+
 // stage carries bytes between Go memory and device memory that the host cannot see, piece by piece: asynchronous copies
 // may use pinned memory only.
 type stage struct {
@@ -119,8 +123,8 @@ type stage struct {
 }
 
 func (s *stage) open(dev Device, bytes int64) (err error) {
-	if s.pinned, err = dev.Pin(min(stageBytes, bytes)); err != nil {
-		return fmt.Errorf("pinned buffer of %d bytes: %w", min(stageBytes, bytes), err)
+	if s.pinned, err = dev.Pin(StageBytes(bytes)); err != nil {
+		return fmt.Errorf("pinned buffer of %d bytes: %w", StageBytes(bytes), err)
 	}
 	if s.stream, err = dev.NewStream("stage"); err != nil {
 		return errors.Join(fmt.Errorf("stream: %w", err), s.pinned.Free())

@@ -62,13 +62,15 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 	b := &build{opt: opt, model: model, programs: make(map[key]*ir.Program)}
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			p, err := b.compile(ctx, key{mode, opt.Batch, s}, nil)
+			k := key{mode, opt.Batch, s}
+			p, err := b.compile(ctx, k, nil)
 			if errors.Is(err, compile.ErrNoOutput) {
 				continue
 			}
 			if err != nil {
 				return nil, err
 			}
+			b.add(k, p)
 			b.scratch = max(b.scratch, p.Plan.Bytes)
 		}
 	}
@@ -115,7 +117,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	}
 	p, err := compile.Compile(ctx, g, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(err))
 	}
 	if k.source != streamed {
 		p.Name = fmt.Sprintf("%s, resident %d", p.Name, k.source)
@@ -125,9 +127,23 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 			return nil, err
 		}
 	}
+	return p, nil
+}
+
+// add notes a program that is whole.
+func (b *build) add(k key, p *ir.Program) {
 	b.programs[k] = p
 	b.order = append(b.order, k)
-	return p, nil
+}
+
+// blameModel marks an error of the compiler for which the model is to blame.
+func blameModel(err error) error {
+	for _, class := range []error{compile.ErrNoLoss, compile.ErrUnreached, compile.ErrInput, compile.ErrNoOutput, ir.ErrHome} {
+		if errors.Is(err, class) {
+			return fmt.Errorf("%w: %w", ErrModel, err)
+		}
+	}
+	return err
 }
 
 // call runs the user's function; a panic in it is an error.
@@ -140,12 +156,45 @@ func (b *build) call(g *gorgonia.ExprGraph, rows int) (m Model, err error) {
 	if m, err = b.model(g, rows); err != nil {
 		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
 	}
-	for what, n := range map[string]*gorgonia.Node{"Loss": m.Loss, "Output": m.Output, "Correct": m.Correct} {
-		if n != nil && n.Graph() != g {
-			return m, fmt.Errorf("model's %s %q is not in the graph that was passed to the model function: %w", what, n.Name(), ErrModel)
-		}
+	if err := checkModel(m, g, rows); err != nil {
+		return m, fmt.Errorf("model function, batch %d: %w", rows, err)
 	}
 	return m, nil
+}
+
+// checkModel returns every mistake in what a model function returned.
+func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrModel)...))
+	}
+	check := func(what string, n *gorgonia.Node, needed bool) {
+		switch {
+		case n == nil && needed:
+			bad("model has a nil node among its %s", what)
+		case n != nil && n.Graph() != g:
+			bad("model's %s %q is not in the graph that was passed to the model function", what, n.Name())
+		}
+	}
+	check("Loss", m.Loss, false)
+	check("Output", m.Output, false)
+	check("Correct", m.Correct, false)
+	for _, p := range m.Params {
+		check("Params", p.Node, true)
+	}
+	for _, n := range m.Inputs {
+		check("Inputs", n, true)
+		if n != nil && (n.Name() == compile.ControlsName || n.Name() == compile.IndexField) {
+			bad("an input may not be called %q: the trainer has a field of that name", n.Name())
+		}
+	}
+	if n := m.Output; n != nil && n.Shape().TotalSize()%rows != 0 {
+		bad("output %q is %v: it must have one row a sample", n.Name(), n.Shape())
+	}
+	if n := m.Correct; n != nil && n.Shape().TotalSize() != rows {
+		bad("correct %q is %v: it must have one element a sample", n.Name(), n.Shape())
+	}
+	return errors.Join(errs...)
 }
 
 // update returns the optimizer's part of a training step.
@@ -273,4 +322,14 @@ func (b *build) at(ref arena.Ref, i int) arena.Ref {
 func owner(name string) string { return compile.Owner(name) }
 
 // comparable reports whether a dataset can be told from another.
-func comparable(ds dataloader.Dataset) bool { return reflect.TypeOf(ds).Comparable() }
+func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Comparable() }
+
+// checkDataset is dataloader.Check, and makes an error of a panic in the dataset's code.
+func checkDataset(ds dataloader.Dataset) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("dataset of type %T: panic: %v: %w", ds, r, ErrData)
+		}
+	}()
+	return dataloader.Check(ds)
+}

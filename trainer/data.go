@@ -15,12 +15,15 @@ import (
 // loader is the reader of a dataset, kept from pass to pass.
 type loader struct {
 	ds    dataloader.Dataset
+	n     int // its length
 	train bool
 	l     *dataloader.Loader
 }
 
 // prepare makes ready what a pass over a dataset needs. After the first pass over it there is nothing left to do.
 func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	w, err := t.source(ctx, mode, ds)
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.
 // source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
 // compiles the program of the last, short batch, if there is one.
 func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
-	if err := dataloader.Check(ds); err != nil {
+	if err := checkDataset(ds); err != nil {
 		return nil, err
 	}
 	w := &walk{t: t, mode: mode, from: streamed, read: ds}
@@ -69,7 +72,28 @@ func (t *Trainer) ensure(ctx context.Context, k key) error {
 	if p.Plan.Bytes > t.scratch {
 		return &arena.CapacityError{Name: "scratch of " + p.Name, Need: p.Plan.Bytes, Have: t.scratch, At: p.Plan.LiveAt}
 	}
-	return t.bind(k)
+	if err := sameParameters(p, full); err != nil {
+		return err
+	}
+	t.add(k, p)
+	if err := t.bind(k); err != nil {
+		delete(t.programs, k)
+		t.order = t.order[:len(t.order)-1]
+		return err
+	}
+	return nil
+}
+
+// sameParameters returns an error unless both programs train the same parameters.
+func sameParameters(p, full *ir.Program) error {
+	var errs []error
+	for _, name := range full.Trained {
+		if !slices.Contains(p.Trained, name) {
+			errs = append(errs, fmt.Errorf("parameter %q is missing at batch %d: the model must have the same parameters for every batch size: %w",
+				name, p.Batch, ErrModel))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkFields reports every field of a dataset that the plan has no place for, and every place that it leaves empty.
@@ -77,7 +101,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 	full := t.programs[key{mode, t.opt.Batch, source}]
 	if full == nil {
 		if mode == compile.Predict {
-			return compile.ErrNoOutput
+			return blameModel(compile.ErrNoOutput)
 		}
 		return fmt.Errorf("the trainer was made for its resident datasets only: set Options.Fields to stream others: %w", ErrData)
 	}
@@ -114,9 +138,12 @@ const maxLoaders = 8
 // reader returns the loader for a dataset, the same one for every pass over it. read is what is read: the dataset, or its indices.
 func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
 	for _, l := range t.loaders {
-		if comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train {
+		if comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train && l.n == ds.Len() {
 			return l.l, nil
 		}
+	}
+	if err := t.forget(func(l loader) bool { return !comparable(l.ds) || comparable(ds) && l.ds == ds && l.train == train }); err != nil {
+		return nil, err
 	}
 	opt := dataloader.Options{Batch: t.opt.Batch, Seed: t.opt.Seed, Workers: t.opt.Workers}
 	if train {
@@ -126,18 +153,36 @@ func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.L
 	if err != nil {
 		return nil, err
 	}
-	t.loaders = append(t.loaders, loader{ds: ds, train: train, l: l})
+	t.loaders = append(t.loaders, loader{ds: ds, n: ds.Len(), train: train, l: l})
 	if len(t.loaders) > maxLoaders {
-		err = t.loaders[0].l.Close()
-		t.loaders = slices.Delete(t.loaders, 0, 1)
+		oldest := t.loaders[0].l
+		return l, t.forget(func(l loader) bool { return l.l == oldest })
 	}
-	return l, err
+	return l, nil
+}
+
+// forget closes readers that will not be asked for again: of datasets that cannot be told from others, and of those that have
+// another length by now.
+func (t *Trainer) forget(gone func(loader) bool) error {
+	var errs []error
+	t.loaders = slices.DeleteFunc(t.loaders, func(l loader) bool {
+		if !gone(l) {
+			return false
+		}
+		err := l.l.Close()
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
 }
 
 // loaderSlots returns the staging places as a loader wants them, with the fields in the dataset's order.
 func (t *Trainer) loaderSlots(fields []dataloader.Field) []dataloader.Slot {
 	slots := make([]dataloader.Slot, len(t.slot))
 	for i, s := range t.slot {
+		if !t.unified {
+			slots[i].Ready = s.free
+		}
 		for _, f := range fields {
 			slots[i].Fields = append(slots[i].Fields, s.host[f.Name])
 		}

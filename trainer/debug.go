@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -76,7 +77,7 @@ func closeAll(ps []kernels.Program) error {
 type NonFiniteError struct {
 	Op      string  // operation that made it, or "" for data and parameters
 	Label   string  // layer and node, or the field's or parameter's name
-	Index   int     // first element that is not finite
+	Index   int     // first element that is not finite, -1 where it could not be found again
 	Value   float64 // that element
 	Samples int     // samples of the step
 	Sample  int     // index of the sample in the dataset where one is to blame, else -1
@@ -93,6 +94,8 @@ func (e *NonFiniteError) Error() string {
 		return fmt.Sprintf("sample %d: field %q has %v at element %d: %v", e.Sample, e.Label, e.Value, e.Index, e.err)
 	case e.Op == "":
 		return fmt.Sprintf("%q has %v at element %d: %v", e.Label, e.Value, e.Index, e.err)
+	case e.Index < 0:
+		return fmt.Sprintf("%s of %q: %v", e.Op, e.Label, e.err)
 	}
 	return fmt.Sprintf("%s %q made %v at element %d: %v", e.Op, e.Label, e.Value, e.Index, e.err)
 }
@@ -110,11 +113,11 @@ func (t *Trainer) diagnose(s *slot) error {
 	p := s.program
 	err := t.replay(s, p.ir)
 	if err == nil {
-		what := "the loss"
-		if g := int(s.guard[0]) - 2; p.mode == 0 && g >= 0 && g < len(p.ir.Trained) {
-			what = "the gradient of " + p.ir.Trained[g]
+		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		if g := int(s.guard[0]) - 2; p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
+			e.Op, e.Label = "gradient", p.ir.Trained[g]
 		}
-		err = fmt.Errorf("%s: %w", what, ErrNonFinite)
+		err = e
 	}
 	return errors.Join(err, t.clear(ir.Guard))
 }
@@ -127,7 +130,7 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 		}
 	}
 	for v, val := range p.Values {
-		if made[v] || !val.Home || !val.Spec.Type.Float() || val.Ref.Region == ir.Resident {
+		if made[v] || !val.Home || !val.Spec.Type.Float() || val.Ref.Region == ir.Resident || val.Name == compile.ControlsName {
 			continue
 		}
 		if e := t.firstBad(s, val); e != nil {
@@ -153,6 +156,10 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 		in := &p.Instrs[i]
 		for _, o := range in.Out {
 			if e := t.firstBad(s, p.Values[o]); e != nil {
+				if in.Op == kernels.Gather {
+					e.Label, e.Sample = p.Values[in.In[0]].Name, int(s.indices[e.Index/(p.Values[o].Spec.Shape.Elems()/len(s.indices))])
+					return e
+				}
 				e.Op, e.Label = in.Op.Name, in.Label
 				return t.blame(s, p, in, e)
 			}

@@ -110,13 +110,18 @@ func (o *Options) check(needDevice bool) error {
 		bad("debug needs a device whose memory is the host's: %s has its own", o.Device.Name())
 	}
 	for i, ds := range o.Resident {
-		if err := dataloader.Check(ds); err != nil {
+		if err := checkDataset(ds); err != nil {
 			errs = append(errs, fmt.Errorf("resident dataset %d: %w", i, err))
 		} else if !comparable(ds) {
 			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
 		}
 	}
-	return errors.Join(append(errs, o.optimizer().Validate(), o.Clip.Validate())...)
+	for _, err := range []error{o.optimizer().Validate(), o.Clip.Validate(), optim.ValidateSchedule(o.Schedule)} {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrOption, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (o *Options) optimizer() optim.Optimizer {

@@ -96,7 +96,7 @@ func (b *build) report() *report.Plan {
 	if b.opt.Device != nil {
 		p.Device = b.opt.Device.Name()
 		if !b.opt.Device.Unified() {
-			p.Pinned = 2 * (b.homes.Bytes(ir.Slot) + b.homes.Bytes(ir.Results) + b.homes.Bytes(ir.Guard))
+			p.Pinned = 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + arena.StageBytes(p.Total)
 		}
 	}
 	if len(b.opt.Resident) > 0 {
@@ -117,7 +117,7 @@ func (b *build) program(p *ir.Program) report.Program {
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
 		if in.Mark != "" {
-			r.Fallbacks = append(r.Fallbacks, in.Label+" ("+in.Mark+")")
+			r.Fallbacks = append(r.Fallbacks, in.Label)
 		}
 	}
 	if at := int(p.Plan.LiveAt); at >= 0 && at < len(r.Labels) {

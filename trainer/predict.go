@@ -38,9 +38,6 @@ func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[
 }
 
 func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func(Prediction, error) bool) (err error) {
-	if err := dataloader.Check(ds); err != nil {
-		return err
-	}
 	w, err := t.preparePredict(ctx, ds)
 	if err != nil {
 		return err
@@ -104,15 +101,20 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 		return kernels.Spec{}, err
 	}
 	s, p := t.slot[0], t.bound[key{compile.Predict, b.Rows, w.from}]
+	for _, f := range s.fields {
+		t.announce(f, true)
+	}
 	for k, f := range w.fields {
 		copy(s.host[f.Name], st.slots[b.Slot].Fields[k][:int64(b.Rows)*f.Bytes()])
 	}
-	if err := t.enqueue(s, p); err != nil {
+	err := t.enqueue(s, p)
+	if e := t.drain(); err == nil {
+		err = e
+	}
+	if err != nil {
 		return kernels.Spec{}, err
 	}
-	if err := t.drain(); err != nil {
-		return kernels.Spec{}, err
-	}
+	t.announce(s.resultsSpan, false)
 	t.uploaded += p.bytes
 	out, _ := p.ir.Result(compile.OutputName)
 	st.output = append(st.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)

@@ -19,9 +19,13 @@ type slot struct {
 	guard    []int32           // host view of the status word, as it was when the step ended
 	results  []byte            // host view of region Results
 
-	copied   arena.Event // the upload is done: the host may write again
-	consumed arena.Event // the program is done: the device's place may be overwritten
-	ready    arena.Event // the results are on the host
+	fields                               []arena.Span // of host, where it is pinned
+	controlsSpan, guardSpan, resultsSpan arena.Span
+
+	copied   arena.Event       // the upload is done: the host may write again
+	free     dataloader.Waiter // copied, and a note of what is written then
+	consumed arena.Event       // the program is done: the device's place may be overwritten
+	ready    arena.Event       // the results are on the host
 
 	// The step on it.
 	program *pair
@@ -64,17 +68,45 @@ func (t *Trainer) openSlots() (err error) {
 		for _, p := range t.homes.Parts(ir.Slot) {
 			b := t.host(p.Ref, i)
 			if p.Name == compile.ControlsName {
-				s.controls = dataloader.View[float64](b)
+				s.controls, s.controlsSpan = dataloader.View[float64](b), t.hostSpan(p.Ref, i)
 			} else {
 				s.host[p.Name] = b
+				s.fields = append(s.fields, t.hostSpan(p.Ref, i))
 			}
 		}
-		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
-			s.guard = dataloader.View[int32](t.host(p.Ref, i))
+		s.free = s.copied
+		if t.touch != nil {
+			s.free = &turn{t: t, s: s}
 		}
-		s.results = t.host(arena.Ref{Region: ir.Results, Size: resultBytes}, i)
+		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
+			s.guard, s.guardSpan = dataloader.View[int32](t.host(p.Ref, i)), t.hostSpan(p.Ref, i)
+		}
+		results := arena.Ref{Region: ir.Results, Size: resultBytes}
+		s.results, s.resultsSpan = t.host(results, i), t.hostSpan(results, i)
 	}
 	return nil
+}
+
+// turn is the event after which the host may write to a slot's fields. It tells a device that checks accesses that it does so.
+type turn struct {
+	t *Trainer
+	s *slot
+}
+
+// Sync waits for the upload of what the fields hold.
+func (w *turn) Sync() error {
+	err := w.s.copied.Sync()
+	for _, f := range w.s.fields {
+		w.t.announce(f, true)
+	}
+	return err
+}
+
+// announce tells a device that checks accesses what the host is about to read or write.
+func (t *Trainer) announce(s arena.Span, write bool) {
+	if t.touch != nil && s.Memory != nil {
+		t.touch(s, write)
+	}
 }
 
 // host returns the host's view of a program's value on slot i: the value itself on unified devices, else its pinned twin, which
@@ -117,6 +149,9 @@ func (t *Trainer) pinnedBytes() int64 {
 // bind makes the program that k names ready to launch on either slot.
 func (t *Trainer) bind(k key) error {
 	p := &pair{key: k, ir: t.programs[k]}
+	if err := t.bindSlots(p); err != nil {
+		return errors.Join(fmt.Errorf("bind %s: %w", p.ir.Name, err), p.close())
+	}
 	t.bound[k] = p
 	p.loss, _ = p.ir.Result(compile.LossName)
 	p.right, p.guess = p.ir.Result(compile.CorrectName)
@@ -125,16 +160,20 @@ func (t *Trainer) bind(k key) error {
 			p.bytes += v.Ref.Size
 		}
 	}
+	return nil
+}
+
+// bindSlots binds p for each slot.
+func (t *Trainer) bindSlots(p *pair) (err error) {
 	for i := range p.exec {
 		at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
-		var err error
 		if t.opt.Debug {
 			p.debug[i], err = t.newDebugger(p.ir, at)
 		} else {
 			p.exec[i], err = t.device.Bind(p.ir.Calls(), at)
 		}
 		if err != nil {
-			return fmt.Errorf("bind %s: %w", p.ir.Name, err)
+			return err
 		}
 		if !t.unified {
 			p.uploads[i] = t.transfers(p.ir, i)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -21,9 +22,6 @@ func (b *build) start(m Model, p *ir.Program) error {
 	inits := make(map[string]layers.Init)
 	nodes := make(map[string]*gorgonia.Node)
 	for _, q := range m.Params {
-		if q.Node == nil {
-			return fmt.Errorf("model has a parameter without a node: %w", ErrModel)
-		}
 		inits[q.Node.Name()], nodes[q.Node.Name()] = q.Init, q.Node
 	}
 	if m.Loss != nil {
@@ -47,6 +45,11 @@ func (b *build) start(m Model, p *ir.Program) error {
 			}
 		}
 		b.params = append(b.params, s)
+	}
+	for _, name := range b.opt.Frozen {
+		if !slices.ContainsFunc(b.params, func(s source) bool { return s.name == name || owner(s.name) == name }) {
+			errs = append(errs, fmt.Errorf("frozen %q: the model has no such parameter or layer: %w", name, ErrOption))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -170,17 +173,13 @@ const uploadBytes = 1 << 20
 
 // upload copies a dataset to its place on the device, in its storage types: in one go where the host can write there, else
 // chunk by chunk.
-func (t *Trainer) upload(ctx context.Context, i int, ds dataloader.Dataset) error {
+func (t *Trainer) upload(ctx context.Context, i int, ds dataloader.Dataset) (err error) {
 	fields := ds.Fields()
-	places := make([]arena.Ref, len(fields))
-	for k, f := range fields {
-		p, ok := t.homes.Find(ir.Resident, residentName(i)+"/"+f.Name)
-		if !ok {
-			return fmt.Errorf("field %q is not an input of the model: %w", f.Name, ErrData)
-		}
-		places[k] = t.at(p.Ref, 0)
+	places, err := t.residentPlaces(i, fields)
+	if err != nil {
+		return err
 	}
-	rows, slots := ds.Len(), []dataloader.Slot{{}}
+	rows, slot := ds.Len(), dataloader.Slot{}
 	if !t.unified {
 		rows = int(min(int64(rows), max(1, uploadBytes/dataloader.SampleBytes(ds))))
 	}
@@ -192,18 +191,22 @@ func (t *Trainer) upload(ctx context.Context, i int, ds dataloader.Dataset) erro
 		} else {
 			b = make([]byte, f.Bytes()*int64(rows))
 		}
-		slots[0].Fields = append(slots[0].Fields, b)
+		slot.Fields = append(slot.Fields, b)
 	}
 	l, err := dataloader.New(ds, dataloader.Options{Batch: rows, Seed: t.opt.Seed, Workers: t.opt.Workers})
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	run, err := l.Epoch(ctx, 0, slots)
+	defer func() {
+		if e := l.Close(); e != nil { // Close of the trainer tries again, and keeps the memory until then
+			t.loaders = append(t.loaders, loader{ds: ds, l: l})
+			err = errors.Join(err, e)
+		}
+	}()
+	run, err := l.Epoch(ctx, 0, []dataloader.Slot{slot})
 	if err != nil {
 		return err
 	}
-	defer run.Close()
 	for {
 		b, err := run.Next(ctx)
 		if err == io.EOF {
@@ -212,24 +215,45 @@ func (t *Trainer) upload(ctx context.Context, i int, ds dataloader.Dataset) erro
 		if err != nil {
 			return err
 		}
-		for k, f := range fields {
-			n := f.Bytes() * int64(b.Rows)
-			t.uploaded += n
-			if t.unified {
-				continue
-			}
-			ref := places[k]
-			ref.Offset, ref.Size = ref.Offset+f.Bytes()*int64(b.Step)*int64(rows), n
-			h, err := t.arena.Handle(ref, f.Name)
-			if err != nil {
-				return err
-			}
-			if err := h.Write(slots[0].Fields[k][:n]); err != nil {
-				return err
-			}
+		if err := t.uploadChunk(fields, places, slot, b, int64(rows)); err != nil {
+			return err
 		}
 		if err := run.Release(b.Slot, nil); err != nil {
 			return err
 		}
 	}
+}
+
+// residentPlaces returns where the fields of resident dataset i lie.
+func (t *Trainer) residentPlaces(i int, fields []dataloader.Field) ([]arena.Ref, error) {
+	places := make([]arena.Ref, len(fields))
+	for k, f := range fields {
+		p, ok := t.homes.Find(ir.Resident, residentName(i)+"/"+f.Name)
+		if !ok {
+			return nil, fmt.Errorf("field %q is not an input of the model: %w", f.Name, ErrData)
+		}
+		places[k] = t.at(p.Ref, 0)
+	}
+	return places, nil
+}
+
+// uploadChunk brings a filled chunk to the device, where the loader has not written it there. Chunks have rows samples.
+func (t *Trainer) uploadChunk(fields []dataloader.Field, places []arena.Ref, slot dataloader.Slot, b dataloader.Batch, rows int64) error {
+	for k, f := range fields {
+		n := f.Bytes() * int64(b.Rows)
+		t.uploaded += n
+		if t.unified {
+			continue
+		}
+		ref := places[k]
+		ref.Offset, ref.Size = ref.Offset+f.Bytes()*int64(b.Step)*rows, n
+		h, err := t.arena.Handle(ref, f.Name)
+		if err != nil {
+			return err
+		}
+		if err := h.Write(slot.Fields[k][:n]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -20,12 +21,13 @@ type Trainer struct {
 	device  kernels.Device
 	unified bool
 	arena   *arena.Arena
-	pinned  arena.Memory  // host twins of both slots and of what is read after a step; nil on unified devices
-	copies  arena.Stream  // uploads
-	compute arena.Stream  // programs
-	slot    [2]*slot      // the staging places
-	bound   map[key]*pair // programs, ready to launch
-	loaders []loader      // of datasets seen by Fit and Evaluate
+	pinned  arena.Memory           // host twins of both slots and of what is read after a step; nil on unified devices
+	touch   func(arena.Span, bool) // tells a device that checks it what the host reads and writes; nil: nobody asks
+	copies  arena.Stream           // uploads
+	compute arena.Stream           // programs
+	slot    [2]*slot               // the staging places
+	bound   map[key]*pair          // programs, ready to launch
+	loaders []loader               // of datasets seen by Fit and Evaluate
 
 	downloads [2][]transfer // results and status word of each slot; empty on unified devices
 	inFlight  int64         // steps
@@ -33,11 +35,12 @@ type Trainer struct {
 	mu       sync.Mutex
 	running  string // the pass that runs now
 	closed   bool
-	epoch    int      // next epoch of Fit
-	updates  int64    // finished updates
-	uploaded int64    // bytes of samples that crossed to the device
-	stages   []*stage // host memory of finished predictions
-	last     *slot    // of the step collected last
+	epoch    int             // next epoch of Fit
+	updates  int64           // finished updates
+	uploaded int64           // bytes of samples that crossed to the device
+	stages   []*stage        // host memory of finished predictions
+	last     *slot           // of the step collected last
+	stuck    *dataloader.Run // of a pass that left a reader behind, which may still write to a slot
 }
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. Where the plan
@@ -52,6 +55,9 @@ func New(model ModelFunc, opt Options) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{build: b, device: opt.Device, unified: opt.Device.Unified(), bound: make(map[key]*pair)}
+	if d, ok := opt.Device.(interface{ Touch(arena.Span, bool) }); ok && !t.unified {
+		t.touch = d.Touch
+	}
 	if err := t.open(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -84,12 +90,16 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 }
 
 // Plan returns what every byte is for.
-func (t *Trainer) Plan() *report.Plan { return t.report() }
+func (t *Trainer) Plan() *report.Plan {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.report()
+}
 
 // Stats are a trainer's counters.
 type Stats struct {
 	Arena    arena.Stats // bytes of device memory
-	Pinned   int64       // bytes of pinned host memory
+	Pinned   int64       // bytes of pinned host memory, the arena's included
 	Uploaded int64       // bytes of samples that crossed to the device so far; on unified devices, that were written to their slot
 	Updates  int64       // of the parameters so far
 	Epochs   int         // finished or begun by Fit
@@ -103,6 +113,7 @@ func (t *Trainer) Stats() Stats {
 	s := Stats{Uploaded: t.uploaded, Updates: t.updates, Epochs: t.epoch, Programs: len(t.bound), Pinned: t.pinnedBytes()}
 	if t.arena != nil {
 		s.Arena = t.arena.Stats()
+		s.Pinned += s.Arena.Pinned
 	}
 	return s
 }
@@ -159,13 +170,18 @@ func (t *Trainer) begin(name string) error {
 	return nil
 }
 
-// idle returns an error where a pass runs or the trainer is closed. mu is held.
+// idle returns an error where a pass runs, the trainer is closed, or a reader of an earlier pass has not come back. mu is held.
 func (t *Trainer) idle() error {
 	switch {
 	case t.closed:
 		return ErrClosed
 	case t.running != "":
 		return fmt.Errorf("%s is running: %w", t.running, ErrBusy)
+	case t.stuck != nil:
+		if err := t.stuck.Stuck(); err != nil {
+			return fmt.Errorf("a slot is still being written to: %w: %w", ErrBusy, err)
+		}
+		t.stuck = nil
 	}
 	return nil
 }
@@ -184,24 +200,40 @@ func (t *Trainer) nextEpoch() int {
 }
 
 // Close releases everything that New made, but not the device. It is safe to call twice; during a pass it returns ErrBusy: end the
-// pass by its context first.
+// pass by its context first. Where a dataset's reader does not come back, the error wraps dataloader.ErrStuck and the memory stays,
+// since the reader may still write to it; call Close again when it has returned.
 func (t *Trainer) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running != "" {
 		return fmt.Errorf("close: %s is running: %w", t.running, ErrBusy)
 	}
-	if t.closed {
-		return nil
-	}
-	t.closed = true
 	var errs []error
-	stuck := false
-	for _, l := range t.loaders {
+	t.loaders = slices.DeleteFunc(t.loaders, func(l loader) bool {
 		err := l.l.Close()
-		stuck = stuck || errors.Is(err, dataloader.ErrStuck)
 		errs = append(errs, err)
+		return err == nil
+	})
+	if !t.closed {
+		t.closed = true
+		errs = append(errs, t.release())
 	}
+	if len(t.loaders) > 0 {
+		return errors.Join(errs...)
+	}
+	if t.pinned != nil {
+		errs = append(errs, t.pinned.Free())
+		t.pinned = nil
+	}
+	if t.arena != nil {
+		errs = append(errs, t.arena.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// release closes streams, programs and events.
+func (t *Trainer) release() error {
+	var errs []error
 	for _, s := range []arena.Stream{t.copies, t.compute} {
 		if s != nil {
 			errs = append(errs, s.Close())
@@ -212,16 +244,6 @@ func (t *Trainer) Close() error {
 	}
 	for _, s := range t.slot {
 		errs = append(errs, s.close())
-	}
-	if stuck {
-		// A reader may still write to its row: the memory stays.
-		return errors.Join(errs...)
-	}
-	if t.pinned != nil {
-		errs = append(errs, t.pinned.Free())
-	}
-	if t.arena != nil {
-		errs = append(errs, t.arena.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -39,7 +39,7 @@ func (w *walk) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.drain(), run.Close()) }()
+	defer func() { err = w.finish(run, err) }()
 	var before *slot // of the step before, if it is still in flight
 	for {
 		b, err := run.Next(ctx)
@@ -47,11 +47,11 @@ func (w *walk) run(ctx context.Context) (err error) {
 			return w.collect(run, before)
 		}
 		if err != nil {
-			return err
+			return errors.Join(w.collect(run, before), err)
 		}
 		s := t.slot[b.Slot]
 		if err := w.submit(run, s, b); err != nil {
-			return fmt.Errorf("step %d: %w", b.Step, err)
+			return errors.Join(w.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
 		if err := w.collect(run, before); err != nil {
 			return err
@@ -66,6 +66,21 @@ func (w *walk) run(ctx context.Context) (err error) {
 	}
 }
 
+// finish ends the run of a pass that ended with err. No step is in flight afterwards.
+func (w *walk) finish(run *dataloader.Run, err error) error {
+	t := w.t
+	drained, closed := t.drain(), run.Close()
+	if closed != nil {
+		t.mu.Lock()
+		t.stuck = run
+		t.mu.Unlock()
+	}
+	if err == nil { // else drain has said the same again
+		err = drained
+	}
+	return errors.Join(err, closed)
+}
+
 // submit enqueues one step on the batch in slot s.
 func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	t := w.t
@@ -73,7 +88,12 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	s.batch, s.program = b, p
 	s.indices = append(s.indices[:0], b.Indices...)
 	if w.mode == compile.Train {
-		optim.Write(t.opt.optimizer(), t.opt.Schedule, t.updates+t.inFlight+1, s.controls)
+		update := t.updates + t.inFlight + 1
+		t.announce(s.controlsSpan, true)
+		optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls)
+		if rate := s.controls[0]; math.IsNaN(rate) || math.IsInf(rate, 0) {
+			return fmt.Errorf("learning rate of update %d is %v: %w", update, rate, ErrOption)
+		}
 	}
 	if err := t.arena.Reset(t.region[ir.Results]); err != nil {
 		return err
@@ -86,7 +106,7 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	if t.unified {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
-	return run.Release(s.index, s.copied)
+	return run.Release(s.index, s.free)
 }
 
 // collect waits for the step in slot s, if there is one, and adds its numbers to the sums.
@@ -99,6 +119,8 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	if err := s.ready.Sync(); err != nil {
 		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
+	t.announce(s.resultsSpan, false)
+	t.announce(s.guardSpan, false)
 	loss := s.number(p.loss)
 	if w.mode == compile.Train && s.guard[0] != 0 || math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
