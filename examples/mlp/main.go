@@ -15,9 +15,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-func main() {
-	run.Main("mlp", run.Flags{Batch: 128, Epochs: 5, Optimizer: "adam", Seed: 1, Device: "cpu"}, mlp, load)
-}
+var defaults = run.Flags{Batch: 128, Epochs: 5, Optimizer: "adam", Seed: 1, Device: "cpu"}
+
+func main() { run.Main("mlp", defaults, mlp, load) }
 
 // mlp is the model: two hidden layers and a softmax over the ten digits.
 func mlp(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {

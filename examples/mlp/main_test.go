@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/examples/internal/run"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func example(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := defaults.Run(context.Background(), "mlp", args, &out, mlp, load)
+	return out.String(), err
+}
+
+func TestOneEpochLearnsInsideTheAnnouncedMemory(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		args   []string
+		upload int64
+	}{
+		{"streaming", nil, 60000 * 785},
+		{"resident", []string{"-resident"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "results.json")
+			out, err := example(t, append(c.args, "-epochs", "1", "-json", file)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r run.Results
+			if err := json.Unmarshal(b, &r); err != nil {
+				t.Fatal(err)
+			}
+			// The count is the whole process's, so the runtime's own few objects of a garbage collection are in it.
+			if r.TestAccuracy < 0.95 || r.DriftBytes != 0 || r.AllocsPerStep > 0.05 || r.UploadBytesPerEpoch != c.upload || r.ImagesPerS <= 0 {
+				t.Errorf("results %+v\n%s", r, out)
+			}
+			if !strings.Contains(out, "memory plan: ") || !strings.Contains(out, "epoch  1") {
+				t.Errorf("output:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestTooLittleMemorySaysWhatIsMissingAndWhatFits(t *testing.T) {
+	_, err := example(t, "-memory", "9MiB")
+	var short *trainer.CapacityError
+	if !errors.As(err, &short) || !errors.Is(err, arena.ErrCapacity) {
+		t.Fatalf("got %v", err)
+	}
+	if short.Have != 9<<20 || short.Need <= short.Have || short.Fits < 1 || short.Fits >= 128 || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("got %+v", short)
+	}
+}
+
+func TestPlanStopsBeforeTraining(t *testing.T) {
+	picture := filepath.Join(t.TempDir(), "memory.svg")
+	out, err := example(t, "-plan", "-picture", picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out, "epoch") || !strings.Contains(out, "train 128") {
+		t.Errorf("output:\n%s", out)
+	}
+	if b, err := os.ReadFile(picture); err != nil || !bytes.Contains(b, []byte("<svg")) {
+		t.Errorf("picture: %v, %d bytes", err, len(b))
+	}
+}
+
+func TestBadFlagsAreErrors(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+		is   error
+	}{
+		{"memory below zero", []string{"-memory", "-5"}, "-5", trainer.ErrOption},
+		{"memory in words", []string{"-memory", "much"}, "much", nil},
+		{"optimizer", []string{"-optimizer", "sgdd"}, "nesterov", optim.ErrOption},
+		{"device", []string{"-device", "cuda"}, "cpu and emu", nil},
+		{"batch", []string{"-batch", "0"}, "batch 0", trainer.ErrOption},
+		{"rate", []string{"-rate", "-1"}, "rate", optim.ErrOption},
+		{"epochs", []string{"-epochs", "-1"}, "-epochs", nil},
+		{"data", []string{"-data", t.TempDir()}, "train-images-idx3-ubyte", os.ErrNotExist},
+		{"argument", []string{"train"}, "train", nil},
+		{"file of results", []string{"-epochs", "0", "-json", filepath.Join(t.TempDir(), "no", "where")}, "where", os.ErrNotExist},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := example(t, c.args...)
+			if err == nil || !strings.Contains(strings.ToLower(err.Error()), c.want) || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
