@@ -9,25 +9,31 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// BenchmarkOps times the ops of a training step of a 784-512-256-10 network at batch 128. MB/s counts each operand once.
-func BenchmarkOps(b *testing.B) {
+// A timed is one call that is timed.
+type timed struct {
+	name  string
+	op    *kernels.Op
+	attrs any
+	in    []kernels.Spec
+}
+
+var (
+	labels   = kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{128}}
+	controls = kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{kernels.Controls}}
+)
+
+// timedOps are the ops of a training step of a 784-512-256-10 network at batch 128, and some beside.
+func timedOps() []timed {
 	f := func(shape ...int) kernels.Spec { return kernels.Spec{Type: arena.Float32, Shape: shape} }
 	pixels := kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{128, 784}}
-	labels := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{128}}
 	guard := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}
-	controls := kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{kernels.Controls}}
 	w := f(784, 512)
 	chain := &kernels.ChainAttrs{Steps: []kernels.Step{
 		{Op: kernels.Add, A: 0, B: 1},
 		{Op: kernels.Relu, A: 2, B: -1},
 		{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 2, Shift: 1}, A: 3, B: -1},
 	}}
-	for _, c := range []struct {
-		name  string
-		op    *kernels.Op
-		attrs any
-		in    []kernels.Spec
-	}{
+	return []timed{
 		{"decode", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1. / 255}, []kernels.Spec{pixels}},
 		{"add", kernels.Add, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
 		{"add_row", kernels.Add, nil, []kernels.Spec{f(128, 512), f(512)}},
@@ -53,35 +59,43 @@ func BenchmarkOps(b *testing.B) {
 		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},
 		{"sgd", kernels.Sgd, kernels.SgdAttrs{}, []kernels.Spec{w, w, guard, controls}},
 		{"adam", kernels.Adam, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, []kernels.Spec{w, w, guard, controls, w, w}},
-	} {
+	}
+}
+
+// values are what the operands of c hold: indices, an optimizer's controls, normal numbers, or their squares where the
+// op needs what is not negative.
+func (c *timed) values() kernels.Case {
+	return kernels.Case{Attrs: c.attrs, In: c.in, Fill: func(r *rand.Rand, k int, v []float64) {
+		switch {
+		case c.in[k].Type == arena.Uint8 || c.in[k].Equal(labels):
+			for i := range v {
+				v[i] = float64(r.IntN(10))
+			}
+		case c.in[k].Equal(controls):
+			copy(v, []float64{1e-3, 1, 0.1, 0.001})
+		case c.in[k].Type.Float():
+			for i := range v {
+				v[i] = r.NormFloat64()
+				if k == 5 || c.op == kernels.Log {
+					v[i] *= v[i]
+				}
+			}
+		}
+	}}
+}
+
+// BenchmarkOps times single ops on one and two threads. MB/s counts each operand once.
+func BenchmarkOps(b *testing.B) {
+	for _, c := range timedOps() {
 		for _, threads := range []int{1, 2} {
 			b.Run(c.name+[]string{"/1", "/2"}[threads-1], func(b *testing.B) {
 				d := open(b, cpu.Options{Threads: threads})
-				r := rand.New(rand.NewPCG(1, 2))
-				values := kernels.Case{Attrs: c.attrs, In: c.in, Fill: func(r *rand.Rand, k int, v []float64) {
-					switch {
-					case c.in[k].Type == arena.Uint8 || c.in[k].Equal(labels):
-						for i := range v {
-							v[i] = float64(r.IntN(10))
-						}
-					case c.in[k].Equal(controls):
-						copy(v, []float64{1e-3, 1, 0.1, 0.001})
-					case c.in[k].Type.Float():
-						for i := range v {
-							v[i] = r.NormFloat64()
-							if k == 5 || c.op == kernels.Log {
-								v[i] *= v[i]
-							}
-						}
-					}
-				}}
-				u := newUse(b, r, d, c.op, values)
+				u := newUse(b, rand.New(rand.NewPCG(1, 2)), d, c.op, c.values())
 				var bytes int64
 				for _, o := range append(u.call.In, u.call.Out...) {
 					bytes += o.Bytes()
 				}
 				b.SetBytes(bytes)
-				copy(u.mem.Bytes(), u.first)
 				for b.Loop() {
 					if err := u.prog.Launch(u.stream); err != nil {
 						b.Fatal(err)

@@ -179,6 +179,9 @@ func checkRef(ref arena.Ref, bytes, align int64, mem []byte, base []int64) error
 
 // Launch runs all calls in the caller. An error of a call skips the rest and is returned by the stream's next Sync.
 func (p *program) Launch(s arena.Stream) error {
+	if p.dev == nil {
+		return fmt.Errorf("cpu: launch of a program: %w", arena.ErrClosed)
+	}
 	st, ok := s.(*stream)
 	if !ok || st.dev != p.dev {
 		return fmt.Errorf("cpu: launch: the stream is not of this device")

@@ -229,8 +229,17 @@ func TestBindReportsEverythingThatIsWrong(t *testing.T) {
 	}
 	if p, err := d.Bind([]kernels.Call{call("good", ok, ok)}, kernels.Binding{Memory: m, Base: []int64{0}}); err != nil {
 		t.Errorf("a good call: %v", err)
-	} else if err := p.Close(); err != nil {
-		t.Error(err)
+	} else {
+		s, err := d.NewStream("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := p.Launch(s); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("launch after close: got %v, want ErrClosed", err)
+		}
 	}
 }
 
