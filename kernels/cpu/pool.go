@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,11 +20,12 @@ const (
 	spinBatch = 64 // looks at the state between two looks at the clock
 )
 
-// The state of a pool: the run's number above, then a bit that is set while workers may still join, then
-// how many workers are in it.
+// The state of a pool: the run's number above, then a bit that is set while workers may still join, then one that is set
+// when the caller sleeps until the last worker leaves, then how many workers are inside.
 const (
 	openBit    = uint64(1) << 31
-	activeMask = openBit - 1
+	waitBit    = uint64(1) << 30
+	activeMask = waitBit - 1
 	runShift   = 32
 )
 
@@ -47,6 +47,7 @@ type pool struct {
 	job     task
 	runs    uint64
 	workers []*worker
+	left    chan struct{} // wakes a caller that sleeps
 	stop    atomic.Bool
 	exits   sync.WaitGroup
 	failure atomic.Pointer[failure]
@@ -64,7 +65,7 @@ type failure struct{ value any }
 
 // newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no workers.
 func newPool(threads int) *pool {
-	p := &pool{}
+	p := &pool{left: make(chan struct{}, 1)}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -135,16 +136,27 @@ func (p *pool) caught() {
 	}
 }
 
-// join closes the gate, so that a late worker is not waited for, and waits for the workers inside.
+// join closes the gate, so that a late worker is not waited for, and waits for the workers inside: first spinning, then
+// asleep, since one of them may need this processor to go on.
 func (p *pool) join() {
 	p.state.And(^openBit)
-	for start := time.Now(); p.state.Load()&activeMask != 0; {
-		for i := 0; i < spinBatch && p.state.Load()&activeMask != 0; i++ {
+	for start := time.Now(); time.Since(start) < spinTime; {
+		for range spinBatch {
+			if p.state.Load()&activeMask == 0 {
+				return
+			}
 			pause()
 		}
-		if time.Since(start) > spinTime {
-			runtime.Gosched()
-		}
+	}
+	if p.state.Or(waitBit)&activeMask != 0 {
+		<-p.left
+	}
+}
+
+// leave ends a worker's part in a run.
+func (p *pool) leave() {
+	if s := p.state.Add(^uint64(0)); s&activeMask == 0 && s&waitBit != 0 {
+		p.left <- struct{}{}
 	}
 }
 
@@ -199,7 +211,7 @@ func (p *pool) enter(id int, last uint64) uint64 {
 			if int64(id) < p.n {
 				p.drain(id)
 			}
-			p.state.Add(^uint64(0))
+			p.leave()
 			return s >> runShift
 		}
 	}

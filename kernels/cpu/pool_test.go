@@ -82,6 +82,27 @@ func TestPoolWakesParkedWorkers(t *testing.T) {
 	}
 }
 
+func TestPoolWaitsForAPartThatTakesLong(t *testing.T) {
+	p := cpu.NewPool(2)
+	defer p.Close()
+	for range 20 {
+		var met sync.WaitGroup
+		met.Add(2)
+		var done atomic.Int32
+		p.Run(func(_, worker int) {
+			met.Done()
+			met.Wait()
+			if worker > 0 {
+				time.Sleep(time.Millisecond)
+			}
+			done.Add(1)
+		}, 2)
+		if got := done.Load(); got != 2 {
+			t.Fatalf("run returned after %d parts of 2", got)
+		}
+	}
+}
+
 func TestPoolRaisesAPartsPanicInTheCallerAndGoesOn(t *testing.T) {
 	p := cpu.NewPool(3)
 	defer p.Close()
