@@ -3,7 +3,7 @@ package cpu
 import "github.com/evenkeel/evenkeel/arena"
 
 // An isa is a set of matmul kernels for one element type: one for each instruction set that was generated, and
-// the portable one in Go. All make the sums of an element in the same order of k.
+// the portable one in Go. The assembly ones give the same bits: tiles sum in the order of k, dots in eight or four lanes.
 type isa struct {
 	name  string
 	typ   arena.DType

@@ -8,22 +8,22 @@ import (
 
 // Sizes that the plan of a matmul aims at.
 const (
-	stepsFloat32 = 320       // most steps of k at once: a panel of B then fills half of the first-level cache
-	stepsFloat64 = 256       //
-	dotSteps     = 1 << 14   // the same where B is read as it lies: a bound on the time in assembly
-	dotRows      = 8         // rows of B that a dots kernel takes
-	blockBytes   = 192 << 10 // a block of A that is read in place stays in the second-level cache
-	packedBytes  = 96 << 10  // a block of A that is packed, which costs workspace
-	blockRows    = 1024      // most rows of a block of A
-	taskFlops    = 250_000   // a task below this is not worth handing to another thread
-	tasksThread  = 4         // tasks a thread, so that a thread that starts late does little harm
-	packedPitch  = cacheLine // added to the rows of a packed block, against rows that share cache sets
-	aliasPitch   = 4096      // rows of A that lie a multiple of this apart share cache sets
-	aliasRows    = 4         // most rows of a tile that may do so, of 8 ways that B needs too
-	cacheLine    = 64        // bytes
-	packCost     = 4         // multiplications in the time that packing an element takes
-	packPanels   = 3         // panels of B from which on packing A pays
-	farApart     = 8 * cacheLine
+	stepsFloat32 = 320           // most steps of k at once: a panel of B then fills half of the first-level cache
+	stepsFloat64 = 256           // the same for elements of twice the size
+	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
+	dotRows      = 8             // rows of B that a dots kernel takes
+	blockBytes   = 192 << 10     // a block of A that is read in place stays in the second-level cache
+	packedBytes  = 96 << 10      // a block of A that is packed, which costs workspace
+	blockRows    = 1024          // most rows of a block of A
+	taskFlops    = 250_000       // a task below this is not worth handing to another thread
+	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
+	packedPitch  = cacheLine     // added to the rows of a packed block, against rows that share cache sets
+	aliasPitch   = 4096          // rows of A that lie a multiple of this apart share cache sets
+	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
+	cacheLine    = 64            // bytes
+	packCost     = 4             // multiplications in the time that packing an element takes
+	packPanels   = 3             // panels of B from which on packing A pays
+	farApart     = 8 * cacheLine // bytes between rows of a transposed A from which on packing it pays
 )
 
 // A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
