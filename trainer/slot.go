@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -155,8 +156,8 @@ func (t *Trainer) bind(k key) error {
 	t.bound[k] = p
 	p.loss, _ = p.ir.Result(compile.LossName)
 	p.right, p.guess = p.ir.Result(compile.CorrectName)
-	for _, v := range p.ir.Values {
-		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName && v.Name != compile.IndexField {
+	for _, v := range slotValues(p.ir) {
+		if v.Name != compile.ControlsName && v.Name != compile.IndexField {
 			p.bytes += v.Ref.Size
 		}
 	}
@@ -185,12 +186,21 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 // transfers prepares the upload of what a program reads of slot i.
 func (t *Trainer) transfers(p *ir.Program, i int) []transfer {
 	var ts []transfer
-	for _, v := range p.Values {
-		if v.Home && v.Ref.Region == ir.Slot {
-			ts = append(ts, transfer{dst: t.span(t.at(v.Ref, i)), src: t.hostSpan(v.Ref, i)})
-		}
+	for _, v := range slotValues(p) {
+		ts = append(ts, transfer{dst: t.span(t.at(v.Ref, i)), src: t.hostSpan(v.Ref, i)})
 	}
 	return ts
+}
+
+// slotValues returns what a program reads of the slot, each place once: several of its values may name the same one.
+func slotValues(p *ir.Program) []ir.Value {
+	var vs []ir.Value
+	for _, v := range p.Values {
+		if v.Home && v.Ref.Region == ir.Slot && !slices.ContainsFunc(vs, func(o ir.Value) bool { return o.Ref == v.Ref }) {
+			vs = append(vs, v)
+		}
+	}
+	return vs
 }
 
 func (p *pair) close() error {

@@ -1,0 +1,190 @@
+package trainer_test
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func TestBytesInUseAreTheSameAfterEveryStepAndPass(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds, val := samples(t, 21, 4, 3), samples(t, 10, 4, 3)
+		var tr *trainer.Trainer
+		var want int64
+		steps := 0
+		tr = made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{},
+			Progress: func(p trainer.Progress) {
+				steps++
+				if got := inUse(tr); got != want {
+					t.Errorf("epoch %d step %d: %d bytes in use, %d before the first step", p.Epoch, p.Step, got, want)
+				}
+			}})
+		want = inUse(tr)
+		reserved, programs := tr.Stats().Arena.Reserved, 0
+		for epoch := range 20 {
+			fit(t, tr, ds)
+			evaluate(t, tr, val)
+			outputs(t, tr, val)
+			if got := inUse(tr); got != want {
+				t.Fatalf("epoch %d: %d bytes in use, %d before the first step", epoch, got, want)
+			}
+			s := tr.Stats()
+			if s.Arena.Reserved != reserved || s.Arena.Peak != want {
+				t.Fatalf("epoch %d: %d bytes reserved, peak %d, want %d and %d", epoch, s.Arena.Reserved, s.Arena.Peak, reserved, want)
+			}
+			if epoch == 0 {
+				programs = s.Programs
+			}
+			if s.Programs != programs {
+				t.Fatalf("epoch %d: %d programs, %d after the first epoch", epoch, s.Programs, programs)
+			}
+		}
+		if want := 20 * (3 + 2); steps != want {
+			t.Errorf("%d steps reported, want %d", steps, want)
+		}
+	})
+}
+
+// TestStepsAllocateNothing counts heap objects between two reports of progress.
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		samples  int
+		resident bool
+		opt      trainer.Options
+	}{
+		{name: "streaming", samples: 8 * 12},
+		{name: "ragged", samples: 8*12 + 3},
+		{name: "resident", samples: 8 * 12, resident: true},
+		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
+		{name: "lean guard, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ds := samples(t, c.samples, 4, 3)
+			opt := c.opt
+			opt.Device, opt.Batch, opt.Optimizer, opt.Fields = openCPU(t), 8, optim.Adam{}, ds.Fields()
+			opt.Schedule = optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}
+			if c.resident {
+				opt.Fields, opt.Resident = nil, []dataloader.Dataset{ds}
+			}
+			var first, last runtime.MemStats
+			opt.Progress = func(p trainer.Progress) {
+				switch p.Step {
+				case 2:
+					runtime.ReadMemStats(&first)
+				case p.Steps:
+					runtime.ReadMemStats(&last)
+				}
+			}
+			tr := made(t, small, opt)
+			defer debug.SetGCPercent(debug.SetGCPercent(-1))
+			for name, pass := range map[string]func(testing.TB, *trainer.Trainer, dataloader.Dataset) trainer.Result{"train": fit, "evaluate": evaluate} {
+				pass(t, tr, ds)
+				best := uint64(1 << 62) // the runtime's own goroutines allocate now and then
+				for range 5 {
+					pass(t, tr, ds)
+					best = min(best, last.Mallocs-first.Mallocs)
+				}
+				if best != 0 {
+					t.Errorf("%s: %d heap objects in %d steps, want 0", name, best, c.samples/8-2)
+				}
+			}
+		})
+	}
+}
+
+func TestWithoutGarbageCollectionMemoryIsFlat(t *testing.T) {
+	for _, resident := range []bool{false, true} {
+		ds := samples(t, 512, 4, 3)
+		opt := trainer.Options{Device: openCPU(t), Batch: 4, Fields: ds.Fields()}
+		if resident {
+			opt.Resident = []dataloader.Dataset{ds}
+		}
+		tr := made(t, small, opt)
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		epochs := func(n int) {
+			for range n {
+				fit(t, tr, ds)
+				evaluate(t, tr, ds)
+				outputsInto(t, tr, ds)
+			}
+		}
+		epochs(4)
+		bytes, goroutines, use := rss(), runtime.NumGoroutine(), inUse(tr)
+		epochs(20)
+		if grown := rss() - bytes; grown > 1<<20 {
+			t.Errorf("resident %v: the process has grown by %d bytes in %d steps", resident, grown, 20*2*128)
+		}
+		if n := runtime.NumGoroutine(); n > goroutines {
+			t.Errorf("resident %v: %d goroutines, %d before", resident, n, goroutines)
+		}
+		if n := inUse(tr); n != use {
+			t.Errorf("resident %v: %d bytes in use, %d before", resident, n, use)
+		}
+	}
+}
+
+// outputsInto predicts and keeps nothing.
+func outputsInto(t *testing.T, tr *trainer.Trainer, ds dataloader.Dataset) {
+	t.Helper()
+	for _, err := range tr.Predict(context.Background(), ds) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEpisodesInOneTrainerEqualThoseOfFreshOnes(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 12, 4, 3)
+		opt := trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Seed: 3}
+		tr := made(t, small, opt)
+		for episode := range 10 {
+			got := []float64{fit(t, tr, ds).Loss}
+			got = append(got, outputs(t, tr, ds)...)
+			fresh := made(t, small, opt)
+			var loss float64
+			for range episode + 1 {
+				loss = fit(t, fresh, ds).Loss
+			}
+			want := append([]float64{loss}, outputs(t, fresh, ds)...)
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("episode %d, number %d: %v, a fresh trainer has %v", episode, i, got[i], want[i])
+				}
+			}
+			if err := fresh.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestDatasetsMadeAnewForEachPassLeaveNoGoroutines(t *testing.T) {
+	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Workers: 2, Fields: samples(t, 12, 4, 3).Fields()})
+	most := 0
+	for i := range 40 {
+		if i%2 == 0 {
+			fit(t, tr, samples(t, 12, 4, 3))
+		} else {
+			fit(t, tr, incomparable{samples(t, 12, 4, 3), nil})
+		}
+		if n := runtime.NumGoroutine(); i == 20 {
+			most = n
+		} else if i > 20 && n > most+2 {
+			t.Fatalf("pass %d: %d goroutines, %d after pass 20", i, n, most)
+		}
+	}
+}
+
+// incomparable is a dataset that Go cannot compare: == on it panics.
+type incomparable struct {
+	dataloader.Dataset
+	_ []int
+}

@@ -1,0 +1,276 @@
+package trainer_test
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
+
+// TestMain demands that no test leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// random returns a generator whose seed is printed when the test fails.
+func random(t testing.TB) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("-seed %d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// targets are the devices that every promise is tested on. A new one needs one line.
+var targets = []struct {
+	name string
+	open func(t testing.TB) kernels.Device
+}{
+	{"cpu", openCPU},
+	{"emu", func(t testing.TB) kernels.Device { return openEmu(t, emu.Options{Seed: random(t).Uint64()}) }},
+}
+
+// each runs a test on every device.
+func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
+	for _, d := range targets {
+		t.Run(d.name, func(t *testing.T) { test(t, d.open(t)) })
+	}
+}
+
+// openCPU opens the host. At the end of the test no memory may be left.
+func openCPU(t testing.TB) kernels.Device {
+	dev := cpu.OpenWith(cpu.Options{Threads: 2})
+	t.Cleanup(func() {
+		if bytes, blocks := dev.Allocated(); blocks != 0 {
+			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)
+		}
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+// openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
+func openEmu(t testing.TB, o emu.Options) *emu.Device {
+	dev := emu.Open(o)
+	t.Cleanup(func() {
+		if l := dev.Ledger(); !l.Empty() {
+			t.Errorf("left on the device: %v", l)
+		}
+		for _, err := range dev.Races() {
+			t.Error(err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dev
+}
+
+// within fails the test when f takes longer than limit.
+func within(t testing.TB, limit time.Duration, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		t.Fatalf("%s: not done after %v", what, limit)
+	}
+}
+
+// classifier returns in-hidden-out with ReLU and cross entropy.
+func classifier(in, hidden, out int) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, in)
+		h := net.Dense(x, "hidden", hidden, layers.ReLU)
+		return net.Classifier(x, net.Dense(h, "out", out, nil))
+	}
+}
+
+// small is 4-8-3: 67 parameters.
+var small = classifier(4, 8, 3)
+
+// weights are the names of small's parameters.
+var weights = []string{"hidden/w", "hidden/b", "out/w", "out/b"}
+
+// samples returns n samples for in-...-classes, where the class is the index of the largest of the first inputs.
+func samples(t testing.TB, n, in, classes int) *dataloader.Slices {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(n), 7))
+	x, y := make([]float32, n*in), make([]uint8, n)
+	for i := range y {
+		row := x[i*in : (i+1)*in]
+		for j := range row {
+			row[j] = float32(r.NormFloat64())
+		}
+		for j := range classes {
+			if row[j%in] > row[int(y[i])%in] {
+				y[i] = uint8(j)
+			}
+		}
+	}
+	return columns(t, n, dataloader.Column("x", x, in), dataloader.Column("y", y))
+}
+
+func columns(t testing.TB, n int, c ...dataloader.Array) *dataloader.Slices {
+	t.Helper()
+	ds, err := dataloader.FromSlices(n, c...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+// made returns a trainer that is closed at the end of the test.
+func made(t testing.TB, model trainer.ModelFunc, opt trainer.Options) *trainer.Trainer {
+	t.Helper()
+	tr, err := trainer.New(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return tr
+}
+
+func fit(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset) trainer.Result {
+	t.Helper()
+	res, err := tr.Fit(context.Background(), ds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func evaluate(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset) trainer.Result {
+	t.Helper()
+	res, err := tr.Evaluate(context.Background(), ds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// outputs returns what Predict yields, row after row.
+func outputs(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset) []float64 {
+	t.Helper()
+	var all []float64
+	for p, err := range tr.Predict(context.Background(), ds) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p.Output...)
+	}
+	return all
+}
+
+// kept returns the bytes of nodes of Options.Keep as an evaluation of ds finds them.
+func kept(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset, names ...string) map[string][]byte {
+	t.Helper()
+	evaluate(t, tr, ds)
+	values := make(map[string][]byte)
+	for _, name := range names {
+		h, err := tr.Kept(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, h.Ref().Size)
+		if err := h.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		values[name] = b
+	}
+	return values
+}
+
+// decoded returns float32 values.
+func decoded(b []byte) []float64 {
+	f := make([]float64, len(b)/4)
+	for i := range f {
+		f[i] = float64(math.Float32frombits(binary.NativeEndian.Uint32(b[4*i:])))
+	}
+	return f
+}
+
+// about reports whether a and b differ by no more than tol, relative to the larger of b and 1.
+func about(a, b, tol float64) bool { return math.Abs(a-b) <= tol*max(1, math.Abs(b)) }
+
+// scalar is loss = mean(x·w) over a batch of scalars, with w in float64 starting at start.
+func scalar(start float64) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		net.Type = gorgonia.Float64
+		x := net.Input("x", batch, 1)
+		w := net.Param("layer/w", layers.Constant{Value: start}, 1, 1)
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		xw, err := gorgonia.Mul(x, w)
+		if err != nil {
+			return trainer.Model{}, err
+		}
+		loss, err := gorgonia.Mean(xw)
+		return trainer.Model{Inputs: net.Inputs(), Output: xw, Loss: loss, Params: net.Params()}, err
+	}
+}
+
+// numbers is a dataset of scalars x in float64.
+func numbers(t testing.TB, x ...float64) *dataloader.Slices {
+	return columns(t, len(x), dataloader.Column("x", x, 1))
+}
+
+// weight reads w of scalar: its output for 1.
+func weight(t testing.TB, tr *trainer.Trainer) float64 {
+	t.Helper()
+	return outputs(t, tr, numbers(t, 1))[0]
+}
+
+// optimizers is optim.All, so that a new one is tested.
+func optimizers() []optim.Named { return optim.All() }
+
+// inUse returns the bytes in use.
+func inUse(tr *trainer.Trainer) int64 { return tr.Stats().Arena.InUse }
+
+// rowSum is loss = mean of rows x·1, for rows of 16.
+func rowSum(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.On(g)
+	x := net.Input("x", batch, 16)
+	w := net.Param("layer/w", layers.Ones{}, 16, 1)
+	if err := net.Err(); err != nil {
+		return trainer.Model{}, err
+	}
+	y, err := gorgonia.Mul(x, w)
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	loss, err := gorgonia.Mean(y)
+	return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: loss, Params: net.Params()}, err
+}

@@ -1,0 +1,124 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func TestResidentDataCrossOnceInAll(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		train, val := images(t, 21), images(t, 10)
+		before := traffic(dev)
+		tr := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{train, val}})
+		if got := tr.Stats().Uploaded; got != 31*17 {
+			t.Errorf("%d bytes when made, want %d", got, 31*17)
+		}
+		if got := tr.Plan().Category("resident data"); got < 31*17 || got > 31*17+4*arena.Align {
+			t.Errorf("%d bytes of resident data in the plan, want %d and rounding", got, 31*17)
+		}
+		if tr.Plan().Mode != "resident" {
+			t.Errorf("mode %q, want resident", tr.Plan().Mode)
+		}
+		start := traffic(dev)
+		if got := start - before; dev.Name() == "emu" && got < 31*17 {
+			t.Errorf("%d bytes were copied to the device when made, want at least %d", got, 31*17)
+		}
+		for range 5 {
+			if res := fit(t, tr, train); res.Uploaded != 0 || res.Samples != 21 {
+				t.Errorf("%d bytes in an epoch of %d samples, want 0 and 21", res.Uploaded, res.Samples)
+			}
+			evaluate(t, tr, val)
+			outputs(t, tr, val)
+		}
+		if got := tr.Stats().Uploaded; got != 31*17 {
+			t.Errorf("%d bytes after 5 epochs, want %d", got, 31*17)
+		}
+		// What crosses: 4 bytes of index a sample, 64 of controls a training step.
+		if got, want := traffic(dev)-start, int64(5*(21*4+3*64+2*10*4)); dev.Name() == "emu" && got != want {
+			t.Errorf("%d bytes were copied to the device in 5 epochs, want %d", got, want)
+		}
+	})
+}
+
+func TestResidentAndStreamingGiveTheSameBits(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := images(t, 21)
+		run := func(opt trainer.Options) (numbers []float64) {
+			opt.Device, opt.Batch, opt.Seed, opt.Optimizer = dev, 8, 5, optim.Adam{Rate: 0.01}
+			tr := made(t, imageNet, opt)
+			for range 3 {
+				numbers = append(numbers, fit(t, tr, ds).Loss, evaluate(t, tr, ds).Loss)
+			}
+			return append(numbers, outputs(t, tr, ds)...)
+		}
+		want := run(trainer.Options{Fields: ds.Fields()})
+		same(t, "resident", run(trainer.Options{Resident: []dataloader.Dataset{ds}}), want)
+		same(t, "resident, streaming planned too", run(trainer.Options{Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}}), want)
+	})
+}
+
+// same fails the test unless got and want are equal bit for bit.
+func same(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s: number %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+func TestResidentTrainerCanStreamOtherDataOnlyWhenPlannedFor(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds, other := images(t, 16), images(t, 11)
+		both := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{ds}, Fields: ds.Fields()})
+		if res := evaluate(t, both, other); res.Uploaded != 11*17 || res.Samples != 11 {
+			t.Errorf("streamed: %d samples, %d bytes", res.Samples, res.Uploaded)
+		}
+		only := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{ds}})
+		if _, err := only.Evaluate(context.Background(), other); !errors.Is(err, trainer.ErrData) {
+			t.Errorf("got %v, want ErrData", err)
+		}
+		for _, err := range only.Predict(context.Background(), other) {
+			if err == nil {
+				t.Error("prediction of data that are not resident gave a row, want an error")
+			}
+		}
+		evaluate(t, only, ds)
+	})
+}
+
+func TestResidentUploadThroughManyChunksArrivesWhole(t *testing.T) {
+	// 3 MiB on a device that is not the host's go in chunks of 1 MiB.
+	each(t, func(t *testing.T, dev kernels.Device) {
+		const n = 3<<20/64 + 5
+		x := make([]float32, n*16)
+		for i := range x {
+			x[i] = float32(i / 16 % 251)
+		}
+		ds := columns(t, n, dataloader.Column("x", x, 16))
+		tr := made(t, rowSum, trainer.Options{Device: dev, Batch: 4096, Resident: []dataloader.Dataset{ds}})
+		i := 0
+		for p, err := range tr.Predict(context.Background(), ds) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := float64(16 * (i % 251)); p.Output[0] != want || p.Sample != i {
+				t.Fatalf("sample %d (%d): %v, want %v", p.Sample, i, p.Output[0], want)
+			}
+			i++
+		}
+		if i != n {
+			t.Errorf("%d samples, want %d", i, n)
+		}
+	})
+}
