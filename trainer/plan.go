@@ -129,7 +129,7 @@ func (b *build) program(p *ir.Program) report.Program {
 // CapacityError says that a plan does not fit, why, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
-	Batch      int   // that was asked for
+	Batch      int   // that was asked for, 0 for a graph as it is
 	Fits       int   // the largest batch that fits, 0 for none
 	Plan       *report.Plan
 }
@@ -147,6 +147,10 @@ func (e *CapacityError) Error() string {
 	s.WriteString("; largest:")
 	for _, t := range e.Plan.Top(5) {
 		fmt.Fprintf(&s, " %s %d", t.Label(), t.Bytes)
+	}
+	if e.Batch == 0 {
+		s.WriteString(")")
+		return s.String()
 	}
 	s.WriteString("): ")
 	if e.Fits > 0 {

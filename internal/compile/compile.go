@@ -41,10 +41,11 @@ const (
 	Train    Mode = iota // loss, gradients and update
 	Evaluate             // loss and correct answers
 	Predict              // output
+	Machine              // a graph as it is, for CompileMachine
 )
 
 // String returns the mode's name in plans.
-func (m Mode) String() string { return [...]string{"train", "evaluate", "predict"}[m] }
+func (m Mode) String() string { return [...]string{"train", "evaluate", "predict", "machine"}[m] }
 
 // Pass is a set of optional passes.
 type Pass uint32
@@ -91,6 +92,9 @@ type Config struct {
 	Loss, Output, Correct *gorgonia.Node
 	Keep                  gorgonia.Nodes // read by the host after a step, under their names
 
+	Sum  map[*gorgonia.Node]bool // of a machine: inputs whose gradients are added to what is there
+	Eval bool                    // of a machine: dropout and the like do what they do after training
+
 	Update Update
 	Homes  *ir.Homes
 	Device kernels.Device // nil: planned for a device without workspaces
@@ -109,23 +113,35 @@ type compiler struct {
 }
 
 // Compile compiles the graph that the nodes of cfg belong to.
-func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (p *ir.Program, err error) {
-	c := &compiler{
+func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (*ir.Program, error) {
+	c := newCompiler(cfg)
+	if err := c.compile(ctx, func() error { return c.build(g) }); err != nil {
+		return nil, err
+	}
+	return c.Program, nil
+}
+
+func newCompiler(cfg Config) *compiler {
+	return &compiler{
 		Config: cfg,
 		graph:  graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
 		values: make(map[*gorgonia.Node]kernels.Value),
 	}
+}
+
+// compile runs the passes on what build makes of the graph.
+func (c *compiler) compile(ctx context.Context, build func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b, ok := r.(bug)
 			if !ok {
 				panic(r)
 			}
-			p, err = nil, b.err
+			err = b.err
 		}
 	}()
-	if err := c.build(g); err != nil {
-		return nil, err
+	if err := build(); err != nil {
+		return err
 	}
 	if c.Off&Fold == 0 {
 		c.fold()
@@ -147,10 +163,7 @@ func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (p *ir.Prog
 	if c.Off&InPlace == 0 {
 		c.inPlace()
 	}
-	if err := c.place(ctx); err != nil {
-		return nil, err
-	}
-	return c.Program, nil
+	return c.place(ctx)
 }
 
 // build reads the graph and appends what the mode asks for: results, gradients, update.

@@ -53,7 +53,7 @@ var stateful = map[string]string{
 func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	op, in := n.Op(), children(n)
 	key := fmt.Sprintf("%T", op)
-	if why := stateful[key]; why != "" && r.Mode != Train {
+	if why := stateful[key]; why != "" && !r.training() {
 		return nil, fmt.Errorf("%s: %w", why, ErrUnsupported)
 	}
 	t, err := r.storage(n)
@@ -117,7 +117,7 @@ func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p == 0 || !training || r.Mode != Train {
+	if p == 0 || !training || !r.training() {
 		return same(x), nil
 	}
 	t, err := typeOf(x)

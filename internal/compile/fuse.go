@@ -90,7 +90,8 @@ func (c *compiler) absorb(mm, next *ir.Instr) bool {
 		if bias == mm.Out[0] {
 			bias = next.In[1]
 		}
-		if a.Bias || len(out.Shape) != 2 || c.Spec(bias).Shape.Elems() != out.Shape[1] || !rowVector(c.Spec(bias).Shape) || bias == mm.Out[0] {
+		if a.Bias || len(out.Shape) != 2 || c.Spec(bias).Shape.Elems() != out.Shape[1] || !rowVector(c.Spec(bias).Shape) || bias == mm.Out[0] ||
+			c.Values[bias].Home && c.Values[bias].Ref == c.Values[next.Out[0]].Ref {
 			return false
 		}
 		a.Bias = true

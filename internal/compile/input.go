@@ -50,23 +50,33 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 	if n.Value() == nil && !c.Params[n] {
 		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w", n.Name(), spec, ErrInput)
 	}
-	v, err := c.home(ir.Parameters, Owner(n.Name()), n.Name(), spec)
+	name := c.nameOf(n)
+	v, err := c.home(ir.Parameters, Owner(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
 	frozen := !spec.Type.Float() || c.Frozen != nil && c.Frozen(n.Name())
-	c.params = append(c.params, param{node: n, name: n.Name(), value: v, frozen: frozen})
+	c.params = append(c.params, param{node: n, name: name, value: v, frozen: frozen})
 	return v, nil
 }
 
 // constant returns a value that holds data for as long as the arena lives.
 func (c *compiler) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kernels.Value, error) {
-	v, err := c.home(ir.Parameters, Owner(n.Name()), n.Name(), spec)
+	name := c.nameOf(n)
+	v, err := c.home(ir.Parameters, Owner(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("constant %w", err)
 	}
 	c.Constants = append(c.Constants, ir.Constant{Value: v, Data: data})
 	return v, nil
+}
+
+// nameOf returns the name of n's home. Programs of one model find their common parameters by name; a machine has one program.
+func (c *compiler) nameOf(n *gorgonia.Node) string {
+	if c.Mode == Machine {
+		return c.fresh(ir.Parameters, n.Name())
+	}
+	return n.Name()
 }
 
 // home adds a value that lives outside scratch.

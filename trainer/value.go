@@ -1,0 +1,123 @@
+package trainer
+
+import (
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// loadValue writes the elements of v, row-major, to dst, which is of the given spec. v may be a view of any strides. It allocates nothing.
+func loadValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
+	if d, ok := v.(*tensor.Dense); ok {
+		return loadDense(dst, d, spec)
+	}
+	n, t := 0, spec.Type
+	switch x := v.(type) {
+	case *gorgonia.F32:
+		n, t = put(dst, float32(*x)), arena.Float32
+	case *gorgonia.F64:
+		n, t = put(dst, float64(*x)), arena.Float64
+	case *gorgonia.I:
+		n, t = put(dst, int(*x)), arena.Int64
+	case *gorgonia.I64:
+		n, t = put(dst, int64(*x)), arena.Int64
+	case *gorgonia.I32:
+		n, t = put(dst, int32(*x)), arena.Int32
+	case *gorgonia.U8:
+		n, t = put(dst, uint8(*x)), arena.Uint8
+	default:
+		return fmt.Errorf("value of type %T: %w", v, kernels.ErrUnsupported)
+	}
+	if n != 1 || t != spec.Type {
+		return fmt.Errorf("value is a scalar %v, not %v: %w", t, spec, kernels.ErrShape)
+	}
+	return nil
+}
+
+// put writes one element to dst and returns how many dst holds.
+func put[T dataloader.Element](dst []byte, x T) int {
+	s := dataloader.View[T](dst)
+	if len(s) == 1 {
+		s[0] = x
+	}
+	return len(s)
+}
+
+func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
+	fits := false
+	if d.Shape().TotalSize() == spec.Shape.Elems() && !d.IsMasked() {
+		switch d.Dtype() {
+		case tensor.Float32:
+			fits = spec.Type == arena.Float32 && gather(dataloader.View[float32](dst), d.Float32s(), d)
+		case tensor.Float64:
+			fits = spec.Type == arena.Float64 && gather(dataloader.View[float64](dst), d.Float64s(), d)
+		case tensor.Int:
+			fits = spec.Type == arena.Int64 && gather(dataloader.View[int](dst), d.Ints(), d)
+		case tensor.Int64:
+			fits = spec.Type == arena.Int64 && gather(dataloader.View[int64](dst), d.Int64s(), d)
+		case tensor.Int32:
+			fits = spec.Type == arena.Int32 && gather(dataloader.View[int32](dst), d.Int32s(), d)
+		case tensor.Uint8:
+			fits = spec.Type == arena.Uint8 && gather(dst, d.Uint8s(), d)
+		}
+	}
+	if !fits {
+		return fmt.Errorf("value is a tensor of %v %v, not %v: %w", d.Dtype(), d.Shape(), spec, kernels.ErrShape)
+	}
+	return nil
+}
+
+// gather copies the elements of d, whose memory src is, to dst in row-major order.
+func gather[T any](dst, src []T, d *tensor.Dense) bool {
+	shape, strides := d.Shape(), d.Strides()
+	if contiguous(d) {
+		return copy(dst, src) == len(dst)
+	}
+	if len(shape) != len(strides) {
+		return false
+	}
+	return strided(dst, src, shape, strides) == len(dst)
+}
+
+// strided copies row by row, and returns how many elements.
+func strided[T any](dst, src []T, shape, strides []int) int {
+	if len(shape) == 0 {
+		dst[0] = src[0]
+		return 1
+	}
+	n := 0
+	if len(shape) == 1 {
+		for i := range shape[0] {
+			dst[i] = src[i*strides[0]]
+		}
+		return shape[0]
+	}
+	for i := range shape[0] {
+		n += strided(dst[n:], src[i*strides[0]:], shape[1:], strides[1:])
+	}
+	return n
+}
+
+// contiguous reports whether d lies in row-major order without gaps.
+func contiguous(d *tensor.Dense) bool {
+	shape, strides := d.Shape(), d.Strides()
+	if d.Size() == 1 {
+		return true
+	}
+	if len(shape) != len(strides) {
+		return false
+	}
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] != 1 && strides[i] != n {
+			return false
+		}
+		n *= shape[i]
+	}
+	return true
+}
