@@ -51,6 +51,7 @@ func (c *compiler) private(u uses, v kernels.Value) bool {
 func (c *compiler) epilogues() {
 	u := c.uses()
 	gone := make([]bool, len(c.Instrs))
+	flat := make(map[int]ir.Instr) // reshapes of biases, by the instruction that they go before
 	for i := range c.Instrs {
 		mm := &c.Instrs[i]
 		if mm.Op != kernels.MatMul {
@@ -60,13 +61,40 @@ func (c *compiler) epilogues() {
 			if !c.absorb(mm, &c.Instrs[j]) {
 				break
 			}
+			if k := len(mm.In) - 1; k == 2 && len(c.Spec(mm.In[k]).Shape) > 1 { // a bias [1, N]
+				flat[j] = c.flatten(mm, k)
+			}
 			// The matmul moves to where its reader was, so that the bias exists there.
 			c.Instrs[j], gone[i] = *mm, true
 			u.maker[mm.Out[0]] = int32(j)
 			mm, i = &c.Instrs[j], j
 		}
 	}
-	c.drop(gone)
+	if len(flat) == 0 {
+		c.drop(gone)
+		return
+	}
+	var kept []ir.Instr
+	for i, in := range c.Instrs {
+		if f, ok := flat[i]; ok {
+			kept = append(kept, f)
+		}
+		if !gone[i] {
+			kept = append(kept, in)
+		}
+	}
+	c.Instrs = kept
+}
+
+// flatten makes operand k of in a vector, and returns the view that does it.
+func (c *compiler) flatten(in *ir.Instr, k int) ir.Instr {
+	from := c.Values[in.In[k]]
+	spec := kernels.Spec{Type: from.Spec.Type, Shape: kernels.Shape{from.Spec.Shape.Elems()}}
+	v := c.Add(ir.Value{Name: from.Name, Owner: from.Owner, Spec: spec, Of: kernels.None})
+	view := ir.Instr{Op: kernels.Reshape, Attrs: kernels.ReshapeAttrs{Shape: spec.Shape}, In: []kernels.Value{in.In[k]},
+		Out: []kernels.Value{v}, Label: from.Name, Owner: from.Owner}
+	in.In[k] = v
+	return view
 }
 
 // next returns the only reader of v, or -1.
@@ -119,8 +147,7 @@ func (c *compiler) chains() {
 			continue
 		}
 		b := chain{c: c, u: u, spec: c.Spec(c.Instrs[i].Out[0])}
-		b.add(i)
-		if b.steps < 2 {
+		if b.grow(i); len(b.members)+len(b.fills) < 2 {
 			continue
 		}
 		for _, m := range b.members[1:] {
@@ -153,38 +180,51 @@ type chain struct {
 	spec    kernels.Spec
 	members []int
 	inputs  []kernels.Value
-	steps   int
+	fills   []kernels.Value // constants that steps hold themselves
 }
 
-// add takes instruction i in, and then what it alone reads.
-func (b *chain) add(i int) {
-	b.members = append(b.members, i)
-	b.steps++
-	for _, v := range b.c.Instrs[i].In {
-		switch {
-		case b.immediate(v):
-			b.steps++
-		case b.absorbs(v):
-			b.add(int(b.u.maker[v]))
-		case !slices.Contains(b.inputs, v):
-			b.inputs = append(b.inputs, v)
+// grow makes the chain of instruction i, and of all that can join: it takes in the maker of one input after the other.
+func (b *chain) grow(i int) {
+	b.join(i, 0)
+	for k := 0; k < len(b.inputs); {
+		v := b.inputs[k]
+		if !b.c.private(b.u, v) || !b.c.Spec(v).Equal(b.spec) || !b.c.chainable(&b.c.Instrs[b.u.maker[v]]) {
+			k++
+			continue
+		}
+		inputs := b.inputs
+		b.inputs = slices.Delete(slices.Clone(inputs), k, k+1)
+		if !b.join(int(b.u.maker[v]), k) {
+			b.inputs = inputs
+			k++
 		}
 	}
 }
 
-// absorbs reports whether the maker of v can be a member.
-func (b *chain) absorbs(v kernels.Value) bool {
-	if !b.c.private(b.u, v) || !b.c.Spec(v).Equal(b.spec) {
+// join makes instruction i a member, whose operands become inputs from k on, unless that is beyond the limits.
+func (b *chain) join(i, k int) bool {
+	inputs, fills := b.inputs, b.fills
+	for _, v := range b.c.Instrs[i].In {
+		switch {
+		case slices.Contains(inputs, v) || slices.Contains(fills, v):
+		case b.immediate(v) && len(b.members)+len(fills)+1 < maxChainSteps:
+			fills = append(slices.Clone(fills), v)
+		default:
+			inputs = slices.Insert(slices.Clone(inputs), k, v)
+			k++
+		}
+	}
+	if len(inputs) > maxChainInputs || len(b.members)+1+len(fills) > maxChainSteps {
 		return false
 	}
-	in := &b.c.Instrs[b.u.maker[v]]
-	return b.c.chainable(in) && len(b.inputs)+len(in.In) < maxChainInputs && b.steps < maxChainSteps
+	b.members, b.inputs, b.fills = append(b.members, i), inputs, fills
+	return true
 }
 
 // immediate reports whether v is a constant that a step can hold itself.
 func (b *chain) immediate(v kernels.Value) bool {
 	m := b.u.maker[v]
-	return m >= 0 && b.c.Instrs[m].Op == kernels.Fill && b.c.Spec(v).Type == b.spec.Type && b.steps < maxChainSteps
+	return m >= 0 && b.c.Instrs[m].Op == kernels.Fill && b.c.Spec(v).Type == b.spec.Type
 }
 
 // build returns the chain's steps, in execution order, and its inputs.

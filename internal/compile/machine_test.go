@@ -1,0 +1,204 @@
+package compile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// openCPU opens the host as a device for one test.
+func openCPU(t testing.TB) kernels.Device {
+	t.Helper()
+	d := cpu.Open()
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// updateOf is what the trainer makes of an optimizer.
+func updateOf(o optim.Optimizer, clip optim.Clip) Update {
+	return Update{Op: o.Op(), Attrs: o.Attrs(clip), States: o.States(), ClipNorm: clip.Norm}
+}
+
+// machine is a program in the memory of a device, its regions one behind the other.
+type machine struct {
+	*ir.Program
+	homes  *ir.Homes
+	dev    kernels.Device
+	memory arena.Memory
+	base   []int64
+	stream arena.Stream
+	exec   kernels.Program
+}
+
+// load places p in memory full of NaN, with its constants, and parameters and state of zeros.
+func load(t testing.TB, dev kernels.Device, homes *ir.Homes, p *ir.Program) *machine {
+	t.Helper()
+	m := &machine{Program: p, homes: homes, dev: dev, base: make([]int64, ir.Regions)}
+	var total int64
+	for r := range ir.Regions {
+		m.base[r] = total
+		if total += homes.Bytes(r); r == ir.Scratch {
+			total += p.Plan.Bytes
+		}
+	}
+	var err error
+	if m.memory, err = dev.Alloc(total); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.memory.Free() })
+	if m.stream, err = dev.NewStream("test"); err != nil {
+		t.Fatal(err)
+	}
+	if m.exec, err = dev.Bind(p.Calls(), kernels.Binding{Memory: m.memory, Base: m.base}); err != nil {
+		t.Fatalf("bind %s: %v\n%v", p.Name, err, listing(p))
+	}
+	for r, b := range map[arena.Region]byte{ir.Gradients: 0xff, ir.Results: 0xff} {
+		for i, all := 0, m.region(r); i < len(all); i++ {
+			all[i] = b
+		}
+	}
+	for _, c := range p.Constants {
+		copy(m.at(p.Values[c.Value].Ref), c.Data)
+	}
+	m.poison()
+	return m
+}
+
+// start writes the values that the parameters of g start with, and the controls of o's first update.
+func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) {
+	t.Helper()
+	for _, n := range g.AllNodes() {
+		if part, ok := m.homes.Find(ir.Parameters, n.Name()); ok && n.IsVar() && n.Value() != nil {
+			if err := store(m.at(part.Ref), part.Spec.Type, n.Value()); err != nil {
+				t.Fatalf("%s: %v", n.Name(), err)
+			}
+		}
+	}
+	m.controls(o, 1)
+}
+
+// controls writes those of o's update number t, if the program updates.
+func (m *machine) controls(o optim.Optimizer, t int64) {
+	if part, ok := m.homes.Find(ir.Slot, ControlsName); ok {
+		optim.Write(o, nil, t, view[float64](m.at(part.Ref)))
+	}
+}
+
+// region returns the bytes of a region.
+func (m *machine) region(r arena.Region) []byte {
+	n := m.homes.Bytes(r)
+	if r == ir.Scratch {
+		n = m.Plan.Bytes
+	}
+	return m.memory.Bytes()[m.base[r]:][:n]
+}
+
+func (m *machine) at(ref arena.Ref) []byte {
+	return m.memory.Bytes()[m.base[ref.Region]+ref.Offset:][:ref.Size]
+}
+
+// poison makes every float of scratch NaN.
+func (m *machine) poison() {
+	scratch := m.region(ir.Scratch)
+	for i := range scratch {
+		scratch[i] = 0xff
+	}
+}
+
+func (m *machine) run(t testing.TB) {
+	t.Helper()
+	if err := m.exec.Launch(m.stream); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.stream.Sync(); err != nil {
+		t.Fatalf("%v\n%v", err, listing(m.Program))
+	}
+}
+
+// home returns a copy of what is called name in region r.
+func (m *machine) home(t testing.TB, r arena.Region, name string) []byte {
+	t.Helper()
+	part, ok := m.homes.Find(r, name)
+	if !ok {
+		t.Fatalf("region %d has no %q", r, name)
+	}
+	return slices.Clone(m.at(part.Ref))
+}
+
+// numbers returns the elements of what is called name in region r.
+func (m *machine) numbers(t testing.TB, r arena.Region, name string) []float64 {
+	t.Helper()
+	part, _ := m.homes.Find(r, name)
+	xs := make([]float64, part.Spec.Shape.Elems())
+	kernels.Load(xs, part.Spec.Type, m.home(t, r, name))
+	return xs
+}
+
+// outcome is everything that a step leaves behind, by region and name.
+type outcome map[string]string
+
+// outcome returns results, gradients, parameters, state and guard.
+func (m *machine) outcome() outcome {
+	o := outcome{}
+	for r, name := range map[arena.Region]string{ir.Results: "result", ir.Gradients: "gradient", ir.Parameters: "parameter", ir.State: "state", ir.Guard: "guard"} {
+		for _, part := range m.homes.Parts(r) {
+			o[name+" "+part.Name] = string(m.at(part.Ref))
+		}
+	}
+	return o
+}
+
+// differs returns the first name, in order, whose bytes are not those of want, "" for none. What only one of them has is left out.
+func (o outcome) differs(want outcome) string {
+	var names []string
+	for name, b := range o {
+		if w, ok := want[name]; ok && w != b {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return slices.Min(names)
+}
+
+// listing returns the instructions of p with the places of their operands.
+func listing(p *ir.Program) string {
+	var s []byte
+	for i, in := range p.Instrs {
+		s = fmt.Appendf(s, "%3d %s %q %+v", i, in.Op.Name, in.Label, in.Attrs)
+		for _, v := range in.In {
+			s = fmt.Appendf(s, " %%%d %v @%d:%d", v, p.Values[v].Spec, p.Values[v].Ref.Region, p.Values[v].Ref.Offset)
+		}
+		for _, v := range in.Out {
+			s = fmt.Appendf(s, " -> %%%d %v @%d:%d", v, p.Values[v].Spec, p.Values[v].Ref.Region, p.Values[v].Ref.Offset)
+		}
+		s = append(s, '\n')
+	}
+	return string(s)
+}
+
+// compile compiles g for training and fails the test where that goes wrong.
+func compileFor(t testing.TB, g *gorgonia.ExprGraph, cfg Config) *ir.Program {
+	t.Helper()
+	if cfg.Homes == nil {
+		cfg.Homes = &ir.Homes{}
+	}
+	p, err := Compile(context.Background(), g, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := arena.Check(p.Problem, p.Plan); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,205 @@
+package compile
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// randomBatch is the batch of random graphs.
+const randomBatch = 4
+
+// grower makes a random graph of a few operations over parameters and one input, a field of bytes.
+type grower struct {
+	*draft
+	strict bool // only what Gorgonia computes and differentiates rightly
+	nodes  []*gorgonia.Node
+	bound  map[*gorgonia.Node]float64 // no element is larger
+	read   map[*gorgonia.Node]bool    // somebody differentiates through it
+	soft   map[*gorgonia.Node]bool    // it has a softmax: Gorgonia takes a second one for the first
+	field  *gorgonia.Node
+	grown  []string // names of the operations
+}
+
+// growth is an operation that a random graph can have.
+type growth struct {
+	name  string
+	wrong bool // Gorgonia's own gradient or result is wrong
+	grow  func(g *grower) *gorgonia.Node
+}
+
+// randomGraph grows a graph of 3 to 20 operations with a scalar loss.
+func randomGraph(seed uint64, dt tensor.Dtype, strict bool) (g *grower, loss *gorgonia.Node) {
+	g = &grower{draft: newDraft(rand.New(rand.NewPCG(seed, 11)), dt), strict: strict, bound: map[*gorgonia.Node]float64{},
+		read: map[*gorgonia.Node]bool{}, soft: map[*gorgonia.Node]bool{}}
+	g.plant()
+	all := growths()
+	for want := 3 + g.r.IntN(18); len(g.grown) < want; {
+		op := all[g.r.IntN(len(all))]
+		if strict && op.wrong {
+			continue
+		}
+		if n := g.try(op.grow); n != nil {
+			g.grown = append(g.grown, op.name)
+		}
+	}
+	return g, g.loss()
+}
+
+// plant adds the field and a parameter that meets it.
+func (g *grower) plant() {
+	bytes := make([]float64, randomBatch*3)
+	for i := range bytes {
+		bytes[i] = float64(g.r.IntN(256))/128 - 1 // exact in both float types
+	}
+	next := 0
+	draw := func() float64 { next++; return bytes[next-1] }
+	g.field = g.of(draw, randomBatch, 3)
+	g.add(g.field, 1)
+	w := g.param(3, g.wide())
+	g.add(g.must(gorgonia.Mul(g.field, w)), 12)
+	g.read[g.field], g.read[w] = true, true
+}
+
+// try grows one operation. Where Gorgonia refuses it there is no node.
+func (g *grower) try(grow func(*grower) *gorgonia.Node) (n *gorgonia.Node) {
+	defer func() {
+		if p := recover(); p != nil { // also Gorgonia's own panics about shapes
+			g.err, n = nil, nil
+		}
+	}()
+	return grow(g)
+}
+
+// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x for a double negation.
+func (g *grower) add(n *gorgonia.Node, bound float64) *gorgonia.Node {
+	if _, ok := g.bound[n]; !ok {
+		g.nodes = append(g.nodes, n)
+	}
+	g.bound[n], g.read[n] = bound, false
+	return n
+}
+
+func (g *grower) param(dims ...int) *gorgonia.Node {
+	n := g.of(func() float64 { return 2*g.r.Float64() - 1 }, dims...)
+	return g.add(n, 1)
+}
+
+// pick returns a node for which ok is true, often a late one, else a new parameter of the shape that fresh returns.
+func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgonia.Node {
+	var fit gorgonia.Nodes
+	for _, n := range g.nodes {
+		if ok(n.Shape()) {
+			fit = append(fit, n)
+		}
+	}
+	if len(fit) == 0 || g.r.IntN(8) == 0 {
+		return g.param(fresh()...)
+	}
+	return fit[len(fit)-1-min(g.r.IntN(len(fit)), g.r.IntN(len(fit)))]
+}
+
+// any returns a node of any shape, of elements no larger than limit.
+func (g *grower) any(limit float64) *gorgonia.Node {
+	return g.tame(g.pick(func(tensor.Shape) bool { return true }, g.fresh), limit)
+}
+
+// dims returns a node of so many dimensions.
+func (g *grower) dims(rank int) *gorgonia.Node {
+	return g.tame(g.pick(func(s tensor.Shape) bool { return len(s) == rank }, func() []int { return g.shape(rank) }), 30)
+}
+
+// shaped returns a node of that shape.
+func (g *grower) shaped(dims ...int) *gorgonia.Node {
+	return g.tame(g.pick(func(s tensor.Shape) bool { return slices.Equal(s, dims) }, func() []int { return dims }), 30)
+}
+
+func (g *grower) fresh() []int { return g.shape(g.r.IntN(4)) }
+
+func (g *grower) shape(rank int) []int {
+	s := make([]int, rank)
+	for i := range s {
+		if s[i] = g.wide(); !g.strict && g.r.IntN(5) == 0 {
+			s[i] = 1
+		}
+	}
+	return s
+}
+
+// tame brings n between -1 and 1 where its elements may be larger than limit.
+func (g *grower) tame(n *gorgonia.Node, limit float64) *gorgonia.Node {
+	if g.bound[n] <= limit {
+		return n
+	}
+	return g.use(1, n, g.must(gorgonia.Tanh(n)))
+}
+
+// use adds y, whose elements are within bound, as what becomes of x.
+func (g *grower) use(bound float64, x, y *gorgonia.Node) *gorgonia.Node {
+	g.read[x] = true
+	return g.add(y, bound)
+}
+
+// join adds y, made of a and b.
+func (g *grower) join(bound float64, a, b, y *gorgonia.Node) *gorgonia.Node {
+	g.read[a], g.read[b] = true, true
+	return g.add(y, bound)
+}
+
+// loss adds up what nobody reads, so that it depends on every parameter.
+func (g *grower) loss() (sum *gorgonia.Node) {
+	for _, n := range slices.Clone(g.nodes) {
+		if g.read[n] {
+			continue
+		}
+		if g.bound[n] > 30 {
+			n = g.must(gorgonia.Tanh(n))
+		}
+		switch g.r.IntN(3) {
+		case 0:
+			n = g.must(gorgonia.Square(n))
+		case 1:
+			n = g.must(gorgonia.Tanh(n))
+		}
+		if len(n.Shape()) > 0 {
+			n = g.must(gorgonia.Mean(n))
+		}
+		if sum == nil {
+			sum = n
+		} else {
+			sum = g.must(gorgonia.Add(sum, n))
+		}
+	}
+	return sum
+}
+
+// config is how the graph is compiled: the field stored as bytes, everything else a parameter.
+func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
+	return Config{Mode: Train, Batch: randomBatch, Loss: loss, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{}),
+		Inputs: map[*gorgonia.Node]Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
+			Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}
+}
+
+// feed writes the field's bytes to the slot.
+func (g *grower) feed(m *machine) {
+	x := m.at(mustFind(m, "x"))
+	for i, v := range numbers(g.field.Value()) {
+		x[i] = byte((v + 1) * 128)
+	}
+}
+
+// params returns the nodes that are trained.
+func (g *grower) params() (ps gorgonia.Nodes) {
+	for _, n := range g.inputs {
+		if n != g.field {
+			ps = append(ps, n)
+		}
+	}
+	return ps
+}
