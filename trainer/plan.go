@@ -146,7 +146,7 @@ func (e *CapacityError) Error() string {
 	}
 	s.WriteString("; largest:")
 	for _, t := range e.Plan.Top(5) {
-		fmt.Fprintf(&s, " %s %d", t.Label(), t.Bytes)
+		fmt.Fprintf(&s, " %s %d (%s)", t.Label(), t.Bytes, t.Region)
 	}
 	if e.Batch == 0 {
 		s.WriteString(")")

@@ -1,8 +1,10 @@
 // Package compile turns a forward Gorgonia graph into a training step over one arena.
 //
-// [Compile] runs the passes, one a file, in this order: read and lower (import.go, lower.go), gradients, update, fuse, order,
-// place. Each rewrites an [ir.Program]; the optional ones can be switched off one by one ([Config.Off]), and the results
-// keep their bits.
+// [Compile] runs the passes, one a file, in this order:
+//
+//	read, lower → gradients → update → fold → merge → redecode → fuse → alias → order → in place → place
+//
+// Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits.
 package compile
 
 import (

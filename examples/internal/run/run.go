@@ -36,6 +36,7 @@ type Flags struct {
 	Memory    Bytes
 	Optimizer string
 	Rate      float64
+	Constant  bool
 	Seed      uint64
 	Device    string
 	Resident  bool
@@ -74,6 +75,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
 	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adam, adamw, lion, momentum, nesterov, rmsprop or sgd")
 	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
+	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
 	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
 	fs.StringVar(&f.Device, "device", f.Device, "cpu, or emu: the emulated device with memory of its own, for tests; slow")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
@@ -166,6 +168,9 @@ func (f Flags) Run(ctx context.Context, name string, args []string, out io.Write
 	opt.Fields = train.Fields()
 	if f.Resident {
 		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
+	}
+	if steps := f.Epochs * ((train.Len() + max(f.Batch, 1) - 1) / max(f.Batch, 1)); steps > 0 && !f.Constant {
+		opt.Schedule = optim.Cosine{Steps: int64(steps)}
 	}
 	plan, err := trainer.Plan(model, opt)
 	if err != nil {
