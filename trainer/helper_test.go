@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -273,4 +274,15 @@ func rowSum(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	}
 	loss, err := gorgonia.Mean(y)
 	return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: loss, Params: net.Params()}, err
+}
+
+// stack is depth layers of the same width.
+func stack(g *gorgonia.ExprGraph, batch, depth, width int) (trainer.Model, error) {
+	net := layers.On(g)
+	x := net.Input("x", batch, width)
+	h := x
+	for i := range depth {
+		h = net.Dense(h, fmt.Sprint("layer", i), width, layers.ReLU)
+	}
+	return net.Classifier(x, net.Dense(h, "out", 4, nil))
 }
