@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/examples/internal/run"
@@ -106,5 +109,42 @@ func TestBadFlagsAreErrors(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestAnInterruptEndsTheProgram runs this test's own binary as the example and sends it the signal of Ctrl-C in mid epoch.
+func TestAnInterruptEndsTheProgram(t *testing.T) {
+	if os.Getenv("EVENKEEL_EXAMPLE") != "" {
+		os.Args = []string{"mlp", "-epochs", "1000"}
+		main()
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAnInterruptEndsTheProgram$")
+	cmd.Env = append(os.Environ(), "EVENKEEL_EXAMPLE=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch  1") {
+	}
+	start := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), "mlp: interrupted") {
+		t.Errorf("ended with %v, %q", err, stderr.String())
+	}
+	if d := time.Since(start); d > 2*time.Second {
+		t.Errorf("took %v", d)
 	}
 }

@@ -143,11 +143,17 @@ type Results struct {
 func Main(name string, f Flags, model trainer.ModelFunc, load func(dir string) (train, test dataloader.Dataset, err error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := f.Run(ctx, name, os.Args[1:], os.Stdout, model, load); err != nil && !errors.Is(err, flag.ErrHelp) {
+	err := f.Run(ctx, name, os.Args[1:], os.Stdout, model, load)
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return
+	case ctx.Err() != nil:
+		fmt.Fprintf(os.Stderr, "%s: interrupted\n", name)
+	default:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		stop()
-		os.Exit(1)
 	}
+	stop()
+	os.Exit(1)
 }
 
 // Run is Main without the process around it.
