@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -21,6 +22,7 @@ type link struct {
 	handle arena.Handle   // the place in the arena
 	value  gorgonia.Value // over bytes; a scalar, or bools, hold a copy
 	addr   uintptr        // of the value's elements where it shares bytes, else 0
+	size   uintptr        // of them, in bytes
 }
 
 // newLink makes the link of a node, or of its gradient, to a place in the arena.
@@ -50,6 +52,7 @@ func (l *link) renew() {
 		l.value = compile.ValueOver(l.node, l.bytes)
 		if len(shape) > 0 {
 			l.addr = l.value.Uintptr()
+			l.size = l.value.MemSize()
 		}
 	}
 }
@@ -58,9 +61,14 @@ func (l *link) renew() {
 // objects, so that their memory tells what they are, not their identity.
 func (l *link) mine(v gorgonia.Value) bool {
 	if d, ok := v.(*tensor.Dense); ok && l.addr != 0 {
-		return d.Uintptr() == l.addr && d.Shape().Eq(l.node.Shape()) && contiguous(d)
+		return l.over(d) && slices.Equal(d.Shape(), tensor.Shape(l.spec.Shape)) && contiguous(d)
 	}
 	return v != nil && v == l.value
+}
+
+// over reports whether d lies over the bytes. A tensor that Gorgonia has blanked has none, and no address.
+func (l *link) over(d *tensor.Dense) bool {
+	return l.addr != 0 && d.MemSize() == l.size && d.Uintptr() == l.addr
 }
 
 // current returns the value, made again where Gorgonia has blanked it.
@@ -74,7 +82,7 @@ func (l *link) current() gorgonia.Value {
 // fetch brings v to the arena.
 func (l *link) fetch(v gorgonia.Value) error {
 	if l.addr == 0 || !l.mine(v) {
-		if d, ok := v.(*tensor.Dense); ok && l.addr != 0 && d.Uintptr() == l.addr {
+		if d, ok := v.(*tensor.Dense); ok && l.over(d) {
 			v = d.Materialize().(gorgonia.Value) // transposed where it lies
 		}
 		if err := loadValue(l.bytes, v, l.spec); err != nil {
@@ -136,12 +144,14 @@ func (l *link) truth(i int) bool {
 }
 
 // leave moves v's elements to Go memory if they are the link's. v stays the same tensor, so that whoever holds it does not notice.
-func (l *link) leave(v gorgonia.Value) error {
+func (l *link) leave(v gorgonia.Value) (err error) {
+	defer caught("leave", &err)
 	d, ok := v.(*tensor.Dense)
-	if !ok || l.far || l.addr == 0 || d.Uintptr() != l.addr {
+	if !ok || l.far || !l.over(d) {
 		return nil
 	}
-	b, err := d.GobEncode()
+	var b []byte
+	b, err = d.GobEncode()
 	if err == nil {
 		err = d.GobDecode(b)
 	}
