@@ -31,7 +31,7 @@ import (
 //   - After a run there are values for the roots of the graph, what gorgonia.Read reads, and MachineOptions.Keep, and the gradients of
 //     inputs. Each is the same tensor in every run, overwritten by the next: clone what is to last. Other nodes get no value.
 //   - Gradients are those of our operations; Gorgonia's own gradient nodes are not executed. With Bind they add up over runs until a
-//     solver, or the program, sets them to zero. A gradient node that the program computes with, or reads, stands for this run's gradient.
+//     solver, or the program, sets them to zero, and Deriv's value is that sum too. A gradient node that the program computes with, or reads, stands for this run's gradient.
 //   - Values that are not finite are not errors. What Gorgonia panics with is one.
 //   - UnbindAll takes values of inputs away, as it does from a tape machine; those that lie in the arena come back with the next run.
 //
