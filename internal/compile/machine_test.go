@@ -106,6 +106,15 @@ func (m *machine) at(ref arena.Ref) []byte {
 	return m.memory.Bytes()[m.base[ref.Region]+ref.Offset:][:ref.Size]
 }
 
+// field returns the bytes of a field of the slot, nil where the program reads no such.
+func (m *machine) field(name string) []byte {
+	part, ok := m.homes.Find(ir.Slot, name)
+	if !ok {
+		return nil
+	}
+	return m.at(part.Ref)
+}
+
 // poison makes every float of scratch NaN.
 func (m *machine) poison() {
 	scratch := m.region(ir.Scratch)
@@ -187,7 +196,7 @@ func listing(p *ir.Program) string {
 	return string(s)
 }
 
-// compile compiles g for training and fails the test where that goes wrong.
+// compileFor compiles g, checks the plan by itself, fails the test where that goes wrong.
 func compileFor(t testing.TB, g *gorgonia.ExprGraph, cfg Config) *ir.Program {
 	t.Helper()
 	if cfg.Homes == nil {

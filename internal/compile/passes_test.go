@@ -8,19 +8,10 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
-
-func mustFind(m *machine, field string) arena.Ref {
-	part, ok := m.homes.Find(ir.Slot, field)
-	if !ok {
-		panic("no field " + field)
-	}
-	return part.Ref
-}
 
 // passes are the optional passes, and combinations of them. No pass changes an operation's arithmetic: there is no tolerance.
 var passes = []struct {

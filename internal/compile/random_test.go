@@ -188,7 +188,7 @@ func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
 
 // feed writes the field's bytes to the slot.
 func (g *grower) feed(m *machine) {
-	x := m.at(mustFind(m, "x"))
+	x := m.field("x")
 	for i, v := range numbers(g.field.Value()) {
 		x[i] = byte((v + 1) * 128)
 	}
