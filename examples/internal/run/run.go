@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -134,7 +135,7 @@ type Results struct {
 	ArenaBytes          int64     `json:"arena_bytes"`
 	DriftBytes          int64     `json:"drift_bytes"` // of arena bytes in use, from the first epoch to the last
 	UploadBytesPerEpoch int64     `json:"upload_bytes_per_epoch"`
-	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects, in the last epoch
+	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects in the last epoch, median of windows of 16 steps: what the runtime makes for itself now and then is left out
 	Epochs              int       `json:"epochs"`
 	EpochSeconds        []float64 `json:"epoch_seconds"`
 }
@@ -225,17 +226,20 @@ type Loop struct {
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
-	allocs uint64 // heap objects that steps of this epoch made, the drawing of the bar left out
+	allocs []float64 // heap objects a step, by window of steps between two drawings of the bar
 }
+
+// window is how many steps lie between two drawings of the bar.
+const window = 16
 
 // Progress is the trainer's Options.Progress.
 func (l *Loop) Progress(p trainer.Progress) {
-	if l.bar == nil || p.Step > 1 && p.Step < p.Steps && p.Step%16 != 0 {
+	if l.bar == nil || p.Step < p.Steps && p.Step%window != 0 {
 		return
 	}
-	if before := l.heap.Mallocs; p.Step > 1 {
+	if before := l.heap.Mallocs; p.Step > window && p.Step%window == 0 {
 		runtime.ReadMemStats(&l.heap)
-		l.allocs += l.heap.Mallocs - before
+		l.allocs = append(l.allocs, float64(l.heap.Mallocs-before)/window)
 	}
 	l.bar.Describe(fmt.Sprintf("epoch %2d  loss %.4f  accuracy %5.2f %%", p.Epoch+1, p.Loss, 100*p.Accuracy))
 	_ = l.bar.Set(p.Samples) // an unwritable terminal is no reason to stop training
@@ -250,7 +254,7 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		l.bar = progressbar.NewOptions(train.Len(), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"), progressbar.OptionSetWidth(20),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
-		l.allocs = 0
+		l.allocs = l.allocs[:0]
 		start := time.Now()
 		fit, err := t.Fit(ctx, train)
 		seconds := time.Since(start).Seconds()
@@ -274,10 +278,19 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		r.ImagesPerS = max(r.ImagesPerS, speed)
 		r.DriftBytes = inUse - first
 		r.UploadBytesPerEpoch = fit.Uploaded
-		r.AllocsPerStep = float64(l.allocs) / float64(max(1, fit.Steps-1))
+		r.AllocsPerStep = median(l.allocs)
 		r.EpochSeconds = append(r.EpochSeconds, seconds)
 	}
 	return r, nil
+}
+
+// median returns the middle of the values, 0 of none.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	slices.Sort(x)
+	return x[len(x)/2]
 }
 
 // terminal reports whether progress is worth drawing.
