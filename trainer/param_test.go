@@ -1,0 +1,56 @@
+package trainer_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds := samples(t, 32, 4, 3)
+	opt := trainer.Options{Device: device, Batch: 8, Fields: ds.Fields(), Frozen: []string{"hidden"}}
+	a, b := made(t, small, opt), made(t, small, opt)
+	fit(t, a, ds)
+	from, err := a.Params()
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := b.Params()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, frozen []string
+	for i, p := range from {
+		names = append(names, p.Name)
+		if p.Frozen {
+			frozen = append(frozen, p.Name)
+		}
+		w := make([]byte, p.Spec.Bytes())
+		if err := p.Read(w); err != nil {
+			t.Fatal(err)
+		}
+		if err := to[i].Write(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(names, weights) || !slices.Equal(frozen, []string{"hidden/w", "hidden/b"}) {
+		t.Errorf("parameters %q, frozen %q", names, frozen)
+	}
+	if got, want := evaluate(t, b, ds), evaluate(t, a, ds); got != want {
+		t.Errorf("with the same parameters: %+v and %+v", got, want)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Params(); !errors.Is(err, trainer.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := from[0].Read(make([]byte, from[0].Spec.Bytes())); err == nil {
+		t.Error("a handle reads after Close")
+	}
+}
