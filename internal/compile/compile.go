@@ -26,6 +26,7 @@ var (
 	ErrUnsupported = kernels.ErrUnsupported
 	ErrInput       = errors.New("a graph input has no source")
 	ErrNoOutput    = errors.New("the model has no output to predict")
+	ErrName        = errors.New("a name is taken")
 )
 
 // Names of a program's results.
@@ -111,6 +112,7 @@ type compiler struct {
 	graph
 	values map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
 	params []param                          // in the order in which the graph was read
+	named  map[string]kernels.Value         // results
 	alike  bool                             // the instructions are those of Like
 }
 
@@ -124,10 +126,14 @@ func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (*ir.Progra
 }
 
 func newCompiler(cfg Config) *compiler {
+	if cfg.Homes == nil {
+		cfg.Homes = &ir.Homes{}
+	}
 	return &compiler{
 		Config: cfg,
 		graph:  graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
 		values: make(map[*gorgonia.Node]kernels.Value),
+		named:  make(map[string]kernels.Value),
 	}
 }
 
@@ -177,6 +183,12 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 	if err := c.read(g, roots); err != nil {
 		return err
 	}
+	loss := kernels.None
+	if c.Mode != Predict {
+		if loss, err = c.scalarLoss(); err != nil {
+			return err
+		}
+	}
 	for _, r := range []struct {
 		name string
 		node *gorgonia.Node
@@ -195,6 +207,9 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 		}
 	}
 	for _, n := range c.Keep {
+		if n == nil {
+			continue
+		}
 		c.label, c.owner, c.mark = n.Name(), "results", ""
 		if err := c.result(n.Name(), c.values[n]); err != nil {
 			return err
@@ -202,10 +217,6 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 	}
 	if c.Mode != Train {
 		return nil
-	}
-	loss, err := c.scalarLoss()
-	if err != nil {
-		return err
 	}
 	grads, err := c.gradients(loss, c.wanted())
 	if err != nil {
@@ -255,8 +266,14 @@ func (c *compiler) wanted() []kernels.Value {
 	return vs
 }
 
-// result gives v a place that the host reads after a step.
+// result gives v a place that the host reads after a step. The same value may be asked for twice.
 func (c *compiler) result(name string, v kernels.Value) error {
+	if was, ok := c.named[name]; ok && was != v {
+		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, ErrName)
+	} else if ok {
+		return nil
+	}
+	c.named[name] = v
 	v, err := c.settle(ir.Results, "results", name, v)
 	if err != nil {
 		return err

@@ -65,10 +65,10 @@ func rounded(x float64, t arena.DType) float64 {
 // decoded one need not live from the forward pass to the backward one.
 func (c *compiler) redecode() {
 	decoded := make(map[kernels.Value]ir.Instr)
-	readers := c.uses().readers
+	u := c.uses()
 	var out []ir.Instr
 	for _, in := range c.Instrs {
-		if in.Op == kernels.Decode && readers[in.Out[0]] > 1 && c.Spec(in.In[0]).Bytes() < c.Spec(in.Out[0]).Bytes() {
+		if in.Op == kernels.Decode && u.readers[in.Out[0]] > 1 && !u.root[in.Out[0]] && c.Spec(in.In[0]).Bytes() < c.Spec(in.Out[0]).Bytes() {
 			decoded[in.Out[0]] = in
 			continue
 		}

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -51,6 +52,11 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w", n.Name(), spec, ErrInput)
 	}
 	name := c.nameOf(n)
+	for _, p := range c.params {
+		if p.name == name {
+			return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", c.Spec(p.value), spec, name, ErrName)
+		}
+	}
 	v, err := c.home(ir.Parameters, Owner(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
@@ -60,10 +66,15 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 	return v, nil
 }
 
-// constant returns a value that holds data for as long as the arena lives.
+// constant returns a value that holds data for as long as the arena lives. It is called after its contents: Gorgonia names a constant
+// by how it prints, which large ones share.
 func (c *compiler) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kernels.Value, error) {
-	name := c.nameOf(n)
-	v, err := c.home(ir.Parameters, Owner(name), name, spec)
+	owner := "constants"
+	if strings.Contains(n.Name(), "/") {
+		owner = Owner(n.Name())
+	}
+	sum := sha256.Sum256(data)
+	v, err := c.home(ir.Parameters, owner, fmt.Sprintf("constant %v %x", spec, sum[:8]), spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("constant %w", err)
 	}
@@ -90,11 +101,14 @@ func (c *compiler) home(r arena.Region, owner, name string, spec kernels.Spec) (
 
 // field reads a graph input from the batch: gathered where the dataset is resident, decoded where it is stored otherwise.
 func (c *compiler) field(n *gorgonia.Node, spec kernels.Spec, in Input) (kernels.Value, error) {
-	if len(spec.Shape) == 0 || spec.Shape[0] != c.Batch {
+	switch {
+	case len(spec.Shape) == 0 || spec.Shape[0] != c.Batch:
 		return kernels.None, fmt.Errorf("input %q %v: its first dimension must be the batch, %d: %w", n.Name(), spec, c.Batch, kernels.ErrShape)
-	}
-	if in.Spec.Shape.Elems() != spec.Shape.Elems() || spec.Type.Float() != (in.Spec.Type.Float() || in.scaled()) && spec.Type.Float() == in.Spec.Type.Float() {
+	case len(in.Spec.Shape) == 0 || in.Spec.Shape[0] != c.Batch || in.Spec.Shape.Elems() != spec.Shape.Elems():
 		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v: %w", n.Name(), spec, in.Spec, kernels.ErrShape)
+	case !spec.Type.Float() && (in.Spec.Type.Float() || in.scaled()): // integers are read as they are stored
+		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v, scale %v, shift %v: only inputs of float type are decoded: %w",
+			n.Name(), spec, in.Spec, in.Scale, in.Shift, kernels.ErrShape)
 	}
 	v, err := c.stored(in)
 	if err != nil {
@@ -119,6 +133,9 @@ func (in Input) scaled() bool { return in.Scale != 0 && in.Scale != 1 || in.Shif
 func (c *compiler) stored(in Input) (kernels.Value, error) {
 	if in.Resident == "" {
 		return c.home(ir.Slot, "batch", in.Field, in.Spec)
+	}
+	if in.Samples < 1 {
+		return kernels.None, fmt.Errorf("%s has %d samples: %w", in.Resident, in.Samples, kernels.ErrShape)
 	}
 	all := kernels.Spec{Type: in.Spec.Type, Shape: append(kernels.Shape{in.Samples}, in.Spec.Shape[1:]...)}
 	data, err := c.home(ir.Resident, in.Resident, in.Resident+"/"+in.Field, all)

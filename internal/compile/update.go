@@ -30,6 +30,9 @@ var (
 // The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
 // only clipping by global norm makes it keep them.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
+	if c.Update.Op == nil {
+		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
+	}
 	guard, err := c.home(ir.Guard, "guard", GuardName, GuardSpec)
 	if err != nil {
 		return err
