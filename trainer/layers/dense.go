@@ -90,7 +90,7 @@ func Tanh(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 func LeakyReLU(slope float64) Activation {
 	return func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 		return n.activate("leaky relu", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
-			return gorgonia.ApplyOp(&leakyRelu{base: base{id: n.id()}, slope: slope}, x)
+			return gorgonia.ApplyOp(newLeakyRelu(n.id(), slope), x)
 		})
 	}
 }

@@ -81,23 +81,23 @@ func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
 // CrossEntropy adds the loss of each row from class indices.  logits [B, C], labels [B] → [B].
 // row = log Σ exp(logits) - logits[label], computed so that it cannot overflow.
 func (n *Net) CrossEntropy(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("cross entropy", logits, labels, name, true, &crossEntropy{base{id: n.id()}})
+	return n.perRow("cross entropy", logits, labels, name, true, newCrossEntropy(n.id()))
 }
 
 // CrossEntropyOneHot adds the loss of each row from a distribution.  logits, target [B, C] → [B].
 // row = -Σ target · log softmax(logits).
 func (n *Net) CrossEntropyOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("cross entropy", logits, target, name, false, &crossEntropyDense{base{id: n.id()}})
+	return n.perRow("cross entropy", logits, target, name, false, newCrossEntropyDense(n.id()))
 }
 
 // Correct adds 1 for each row whose largest logit (the first, on ties) is at its label, else 0.  logits [B, C], labels [B] → [B].
 func (n *Net) Correct(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("correct", logits, labels, name, true, &correct{base{id: n.id()}})
+	return n.perRow("correct", logits, labels, name, true, newCorrect(n.id()))
 }
 
 // CorrectOneHot adds 1 for each row whose largest logit is where the target's largest element is, else 0.  logits, target [B, C] → [B].
 func (n *Net) CorrectOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("correct", logits, target, name, false, &correctDense{base{id: n.id()}})
+	return n.perRow("correct", logits, target, name, false, newCorrectDense(n.id()))
 }
 
 // perRow checks the operands of an operation that makes one number a row, and adds it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
-	"slices"
 
 	"github.com/chewxy/hm"
 	"gorgonia.org/gorgonia"
@@ -14,19 +13,46 @@ import (
 // base is what the operations of this package share. The compiler reads them by type name and fields
 // (see package kernels): renaming either is a change to both.
 type base struct {
-	id uint64 // unique in its graph, part of the hash
+	id        uint64 // unique in its graph, part of the hash
+	name      string
+	signature []hm.Type // of the operands, then of the result
 }
 
-func (base) ReturnsPtr() bool     { return false }
-func (base) CallsExtern() bool    { return false }
-func (base) OverwritesInput() int { return -1 }
+func (b *base) Arity() int            { return len(b.signature) - 1 }
+func (b *base) Type() hm.Type         { return hm.NewFnType(b.signature...) }
+func (*base) ReturnsPtr() bool        { return false }
+func (*base) CallsExtern() bool       { return false }
+func (*base) OverwritesInput() int    { return -1 }
+func (b *base) WriteHash(h hash.Hash) { fmt.Fprintf(h, "evenkeel/layers.%s #%d", b.name, b.id) }
+func (b *base) String() string        { return b.name }
 
-func (b base) write(h hash.Hash, name string) { fmt.Fprintf(h, "evenkeel/layers.%s #%d", name, b.id) }
-
-func hashcode(op gorgonia.Op) uint32 {
+func (b *base) Hashcode() uint32 {
 	h := fnv.New32a()
-	op.WriteHash(h)
+	b.WriteHash(h)
 	return h.Sum32()
+}
+
+// InferShape is the shape of the first operand, or [B] of logits [B, C].
+func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	s, ok := in[0].(tensor.Shape)
+	if !ok {
+		return nil, fmt.Errorf("%v: operand is %T, not a shape", b, in[0])
+	}
+	if b.signature[b.Arity()] != hm.Type(vector) {
+		return s.Clone(), nil
+	}
+	if s.Dims() != 2 {
+		return nil, fmt.Errorf("%v: logits %s need 2 dimensions: %w", b, shapeString(s), ErrShape)
+	}
+	return tensor.Shape{s[0]}, nil
+}
+
+// check counts the operands of Do.
+func (b *base) check(in []gorgonia.Value) error {
+	if len(in) != b.Arity() {
+		return fmt.Errorf("%v: %d operands, needs %d", b, len(in), b.Arity())
+	}
+	return nil
 }
 
 // Type variables of signatures. Gorgonia's inference takes 'b' for itself.
@@ -37,27 +63,6 @@ var (
 	vector   = gorgonia.TensorType{Dims: 1, Of: floatVar}
 	labels   = gorgonia.TensorType{Dims: 1, Of: labelVar}
 )
-
-// sameShape is the shape of the first input.
-func sameShape(in []gorgonia.DimSizer) (tensor.Shape, error) {
-	s, ok := in[0].(tensor.Shape)
-	if !ok {
-		return nil, fmt.Errorf("operand is %T, not a shape", in[0])
-	}
-	return s.Clone(), nil
-}
-
-// rowShape is [B] for logits [B, C].
-func rowShape(in []gorgonia.DimSizer) (tensor.Shape, error) {
-	s, err := sameShape(in)
-	if err != nil {
-		return nil, err
-	}
-	if s.Dims() != 2 {
-		return nil, fmt.Errorf("logits %s need 2 dimensions: %w", shapeString(s), ErrShape)
-	}
-	return tensor.Shape{s[0]}, nil
-}
 
 // data returns a value's elements, row-major. It copies only what is a view with gaps or another order.
 func data(v gorgonia.Value) any {
@@ -123,25 +128,4 @@ func result(like gorgonia.Value, d []float64, shape ...int) gorgonia.Value {
 		narrow[i] = float32(v)
 	}
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(narrow))
-}
-
-// rows reads logits [B, C] and checks that the other operands have the elements that go with them.
-func rows(op fmt.Stringer, in []gorgonia.Value, arity int) (x []float64, b, c int, err error) {
-	if len(in) != arity {
-		return nil, 0, 0, fmt.Errorf("%v: %d operands, needs %d", op, len(in), arity)
-	}
-	s := in[0].Shape()
-	if s.Dims() != 2 {
-		return nil, 0, 0, fmt.Errorf("%v: logits %s need 2 dimensions: %w", op, shapeString(s), ErrShape)
-	}
-	x, err = floats(in[0])
-	if err != nil {
-		return nil, 0, 0, fmt.Errorf("%v: %w", op, err)
-	}
-	for _, v := range in[1:] {
-		if t := v.Shape(); !slices.Equal(t, s) && !(t.Dims() <= 1 && t.TotalSize() == s[0]) {
-			return nil, 0, 0, fmt.Errorf("%v: operand %s does not go with logits %s: %w", op, shapeString(t), shapeString(s), ErrShape)
-		}
-	}
-	return x, s[0], s[1], nil
 }
