@@ -153,9 +153,9 @@ func (c *compiler) chains() {
 		for _, m := range b.members[1:] {
 			gone[m] = true
 		}
-		attrs, in := b.build()
+		attrs, in, labels := b.build()
 		last := &c.Instrs[i]
-		last.Op, last.Attrs, last.In = kernels.Chain, attrs, in
+		last.Op, last.Attrs, last.In, last.Steps = kernels.Chain, attrs, in, labels
 	}
 	c.drop(gone)
 }
@@ -227,16 +227,18 @@ func (b *chain) immediate(v kernels.Value) bool {
 	return m >= 0 && b.c.Instrs[m].Op == kernels.Fill && b.c.Spec(v).Type == b.spec.Type
 }
 
-// build returns the chain's steps, in execution order, and its inputs.
-func (b *chain) build() (*kernels.ChainAttrs, []kernels.Value) {
+// build returns the chain's steps, in execution order, its inputs, and the steps' labels.
+func (b *chain) build() (*kernels.ChainAttrs, []kernels.Value, []string) {
+	var labels []string
 	attrs := &kernels.ChainAttrs{}
 	place := make(map[kernels.Value]int)
 	for k, v := range b.inputs {
 		place[v] = k
 	}
-	step := func(s kernels.Step, v kernels.Value) {
+	step := func(s kernels.Step, v kernels.Value, label string) {
 		place[v] = len(b.inputs) + len(attrs.Steps)
 		attrs.Steps = append(attrs.Steps, s)
+		labels = append(labels, label)
 	}
 	members := slices.Clone(b.members)
 	slices.Sort(members)
@@ -245,16 +247,16 @@ func (b *chain) build() (*kernels.ChainAttrs, []kernels.Value) {
 		for _, v := range in.In {
 			if _, ok := place[v]; !ok {
 				fill := b.c.Instrs[b.u.maker[v]]
-				step(kernels.Step{Op: fill.Op, Attrs: fill.Attrs, A: -1, B: -1}, v)
+				step(kernels.Step{Op: fill.Op, Attrs: fill.Attrs, A: -1, B: -1}, v, fill.Label)
 			}
 		}
 		s := kernels.Step{Op: in.Op, Attrs: in.Attrs, A: place[in.In[0]], B: -1}
 		if len(in.In) > 1 {
 			s.B = place[in.In[1]]
 		}
-		step(s, in.Out[0])
+		step(s, in.Out[0], in.Label)
 	}
-	return attrs, b.inputs
+	return attrs, b.inputs, labels
 }
 
 // drop removes the marked instructions.

@@ -47,6 +47,7 @@ type Instr struct {
 	Label   string    // layer and node, for errors and plans
 	Owner   string    // layer
 	Mark    string    // what a plan should point out: "fallback, allocates"
+	Steps   []string  // labels of a chain's steps
 }
 
 // Program is a graph compiled for one batch size and mode.

@@ -1,0 +1,208 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or ErrLabel where a label outside the
+// classes is the cause.
+type NonFiniteError struct {
+	Op      string  // operation that made it, or "" for data and parameters
+	Label   string  // layer and node, or the field's or parameter's name
+	Index   int     // first element that is not finite, -1 where it could not be found again
+	Value   float64 // that element
+	Samples int     // samples of the step
+	Sample  int     // index of the sample in the dataset where one is to blame, else -1
+	LabelAt int64   // the bad label, where Err is ErrLabel
+	Classes int
+	err     error
+}
+
+func (e *NonFiniteError) Error() string {
+	switch {
+	case e.err == ErrLabel:
+		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d: %v", e.Sample, e.LabelAt, e.Classes-1, e.err)
+	case e.Op == "" && e.Sample >= 0:
+		return fmt.Sprintf("sample %d: field %q has %v at element %d: %v", e.Sample, e.Label, e.Value, e.Index, e.err)
+	case e.Op == "":
+		return fmt.Sprintf("%q has %v at element %d: %v", e.Label, e.Value, e.Index, e.err)
+	case e.Index < 0:
+		return fmt.Sprintf("%s of %q: %v", e.Op, e.Label, e.err)
+	}
+	return fmt.Sprintf("%s %q made %v at element %d: %v", e.Op, e.Label, e.Value, e.Index, e.err)
+}
+
+// Unwrap returns ErrNonFinite or ErrLabel.
+func (e *NonFiniteError) Unwrap() error { return e.err }
+
+// diagnose finds what was not finite in the step on slot s, by running it again call by call. Its batch is still on the device, and
+// with GuardStep its parameters are those it started with. The status word stays set meanwhile, so that nothing changes, and is
+// cleared at the end, so that training can go on.
+func (t *Trainer) diagnose(s *slot) error {
+	if err := t.drain(); err != nil {
+		return err
+	}
+	p := s.program
+	err := t.replay(s, p.ir)
+	if err == nil {
+		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		if g := int(s.guard[0]) - 2; p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
+			e.Op, e.Label = "gradient", p.ir.Trained[g]
+		}
+		err = e
+	}
+	return errors.Join(err, t.clear(ir.Guard))
+}
+
+func (t *Trainer) replay(s *slot, p *ir.Program) error {
+	made := make([]bool, len(p.Values))
+	for i := range p.Instrs {
+		for _, o := range p.Instrs[i].Out {
+			made[o] = true
+		}
+	}
+	for v, val := range p.Values {
+		if made[v] || !val.Home || !val.Spec.Type.Float() || val.Ref.Region == ir.Resident || val.Name == compile.ControlsName {
+			continue
+		}
+		if e := t.firstBad(s, val); e != nil {
+			e.Label = val.Name
+			if val.Ref.Region == ir.Slot {
+				e.Sample = int(s.indices[e.Index/(val.Spec.Shape.Elems()/len(s.indices))])
+			}
+			return e
+		}
+	}
+	calls, err := t.single(p, kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(s.index)})
+	defer closeAll(calls)
+	if err != nil {
+		return err
+	}
+	for i, c := range calls {
+		if c == nil {
+			continue
+		}
+		in := &p.Instrs[i]
+		before, err := t.chainInputs(s, p, in)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.Launch(t.compute), t.compute.Sync()); err != nil {
+			return err
+		}
+		for _, o := range in.Out {
+			if e := t.firstBad(s, p.Values[o]); e != nil {
+				return t.blame(s, p, in, before, e)
+			}
+		}
+	}
+	return nil
+}
+
+// chainInputs reads what a chain works on, which it may overwrite; nil for other operations.
+func (t *Trainer) chainInputs(s *slot, p *ir.Program, in *ir.Instr) ([][]byte, error) {
+	if in.Op != kernels.Chain {
+		return nil, nil
+	}
+	data := make([][]byte, len(in.In))
+	for k, v := range in.In {
+		var err error
+		if data[k], err = t.read(s, p.Values[v]); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// blame completes e, about an output of in: by the sample of resident data, the step of a chain, or the label outside the classes.
+func (t *Trainer) blame(s *slot, p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	e.Op, e.Label = in.Op.Name, in.Label
+	switch in.Op {
+	case kernels.Gather:
+		e.Op, e.Label = "", p.Values[in.In[0]].Name
+		e.Sample = int(s.indices[e.Index/(p.Values[in.Out[0]].Spec.Shape.Elems()/len(s.indices))])
+	case kernels.Chain:
+		return blameStep(p, in, before, e)
+	case kernels.CrossEntropy, kernels.CrossEntropyGrad:
+		return t.blameLabel(s, p, in, e)
+	}
+	return e
+}
+
+// blameStep finds the first step of a chain whose result is not finite, by running ever more of its steps.
+func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	operands := make([]kernels.Tensor, len(in.In))
+	for k, v := range in.In {
+		spec := p.Values[v].Spec
+		operands[k] = kernels.Tensor{Spec: spec, Data: make([]float64, spec.Shape.Elems())}
+		kernels.Load(operands[k].Data, spec.Type, before[k])
+	}
+	steps := in.Attrs.(*kernels.ChainAttrs).Steps
+	for k, step := range steps {
+		// A step's own shape may be smaller than the chain's: compute it where all inputs broadcast to.
+		out := kernels.Tensor{Spec: p.Values[in.Out[0]].Spec}
+		out.Data = make([]float64, out.Shape.Elems())
+		kernels.Chain.Ref(&kernels.ChainAttrs{Steps: steps[:k+1]}, operands, []kernels.Tensor{out})
+		for i, v := range out.Data {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				e.Op, e.Label, e.Index, e.Value = step.Op.Name, in.Steps[k], i, v
+				return e
+			}
+		}
+	}
+	return e
+}
+
+// blameLabel looks for a label outside the classes, where cross entropy made e.
+func (t *Trainer) blameLabel(s *slot, p *ir.Program, in *ir.Instr, e *NonFiniteError) error {
+	classes := p.Values[in.In[0]].Spec.Shape[1]
+	labels := p.Values[in.In[1]]
+	b, err := t.read(s, labels)
+	if err != nil {
+		return err
+	}
+	got := make([]float64, labels.Spec.Shape.Elems())
+	kernels.Load(got, labels.Spec.Type, b)
+	for i, l := range got {
+		if l < 0 || l >= float64(classes) {
+			e.err, e.LabelAt, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(s.indices[i])
+			return e
+		}
+	}
+	return e
+}
+
+// firstBad returns an error for the first element of v that is not finite, nil if all are.
+func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
+	if !v.Spec.Type.Float() {
+		return nil
+	}
+	b, err := t.read(s, v)
+	if err != nil {
+		return &NonFiniteError{Label: v.Name, Sample: -1, err: err}
+	}
+	x := make([]float64, v.Spec.Shape.Elems())
+	kernels.Load(x, v.Spec.Type, b)
+	for i, e := range x {
+		if math.IsNaN(e) || math.IsInf(e, 0) {
+			return &NonFiniteError{Index: i, Value: e, Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		}
+	}
+	return nil
+}
+
+// read copies a program's value to the host.
+func (t *Trainer) read(s *slot, v ir.Value) ([]byte, error) {
+	h, err := t.arena.Handle(t.at(v.Ref, s.index), v.Name)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, v.Ref.Size)
+	return b, h.Read(b)
+}
