@@ -112,6 +112,7 @@ type compiler struct {
 	graph
 	values map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
 	params []param                          // in the order in which the graph was read
+	byName map[string]kernels.Value         // parameters
 	named  map[string]kernels.Value         // results
 	alike  bool                             // the instructions are those of Like
 }
@@ -133,6 +134,7 @@ func newCompiler(cfg Config) *compiler {
 		Config: cfg,
 		graph:  graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
 		values: make(map[*gorgonia.Node]kernels.Value),
+		byName: make(map[string]kernels.Value),
 		named:  make(map[string]kernels.Value),
 	}
 }

@@ -52,15 +52,14 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w", n.Name(), spec, ErrInput)
 	}
 	name := c.nameOf(n)
-	for _, p := range c.params {
-		if p.name == name {
-			return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", c.Spec(p.value), spec, name, ErrName)
-		}
+	if was, ok := c.byName[name]; ok {
+		return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", c.Spec(was), spec, name, ErrName)
 	}
 	v, err := c.home(ir.Parameters, Owner(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
+	c.byName[name] = v
 	frozen := !spec.Type.Float() || c.Frozen != nil && c.Frozen(n.Name())
 	c.params = append(c.params, param{node: n, name: name, value: v, frozen: frozen})
 	return v, nil

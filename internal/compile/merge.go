@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"math"
 	"reflect"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -13,6 +14,7 @@ func (c *compiler) merge() {
 		op *kernels.Op
 		a  kernels.Value
 		n  int
+		x  uint64 // bits of a constant
 	}
 	seen := make(map[key][]int)
 	same := c.identity()
@@ -22,6 +24,9 @@ func (c *compiler) merge() {
 		k := key{op: in.Op, a: kernels.None, n: len(in.In)}
 		if len(in.In) > 0 {
 			k.a = in.In[0]
+		}
+		if f, ok := in.Attrs.(kernels.FillAttrs); ok {
+			k.x = math.Float64bits(f.Value)
 		}
 		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !c.Values[in.Out[0]].Home {
 			if j, ok := c.twin(in, kept, seen[k]); ok {

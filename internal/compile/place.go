@@ -15,7 +15,7 @@ func (c *compiler) alias() {
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
 		for k, u := range kernels.UpdatesOf(in.Op, in.Attrs) {
-			c.share(in.Out[k], in.In[u], 0)
+			c.over(in.Out[k], in.In[u])
 		}
 		if in.Op.View == nil || c.Off&Views != 0 || c.Values[in.Out[0]].Home {
 			continue
@@ -30,6 +30,12 @@ func (c *compiler) share(v, of kernels.Value, delta int64) {
 	c.Values[v].Of, c.Values[v].Delta = of, delta
 }
 
+// over lets v lie on the bytes of w, through no chain of values: the status word passes through every check.
+func (c *compiler) over(v, w kernels.Value) {
+	root, delta := c.Root(w)
+	c.share(v, root, delta)
+}
+
 // inPlace lets a result take over an operand that nobody reads later, once the order is known.
 func (c *compiler) inPlace() {
 	last := c.lastUses()
@@ -42,7 +48,7 @@ func (c *compiler) inPlace() {
 			if int(k) >= len(in.In) || !c.takes(in, int(k), int32(i), last) {
 				continue
 			}
-			c.share(in.Out[0], in.In[k], 0)
+			c.over(in.Out[0], in.In[k])
 			root, _ := c.Root(in.In[k])
 			last[root] = max(last[root], last[in.Out[0]])
 			break

@@ -11,7 +11,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -96,8 +95,7 @@ type reading struct {
 
 // readGraph reads the graph of roots; every input is a parameter.
 func readGraph(mode Mode, roots ...*gorgonia.Node) (*reading, error) {
-	p := &ir.Program{}
-	c := &compiler{Config: Config{Mode: mode, Homes: &ir.Homes{}}, graph: graph{Program: p}, values: map[*gorgonia.Node]kernels.Value{}}
+	c := newCompiler(Config{Mode: mode})
 	g := roots[0].Graph()
 	c.Params = map[*gorgonia.Node]bool{}
 	for _, n := range g.AllNodes() {
