@@ -59,7 +59,7 @@ type Stream interface {
 	Wait(e Event) error
 	// Sync blocks until all work enqueued so far is done.
 	Sync() error
-	// Close waits for the work and releases the stream. Safe to call twice.
+	// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to call twice.
 	Close() error
 }
 

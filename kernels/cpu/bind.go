@@ -29,10 +29,13 @@ type binding struct {
 	base []int64
 }
 
-// bytes returns the memory of an operand.
+// bytes returns the memory of an operand, nil for one without elements: it lies nowhere.
 func (b *binding) bytes(o kernels.Operand) []byte {
-	at := b.base[o.Ref.Region] + o.Ref.Offset
 	n := o.Bytes()
+	if n == 0 {
+		return nil
+	}
+	at := b.base[o.Ref.Region] + o.Ref.Offset
 	return b.mem[at : at+n : at+n]
 }
 
@@ -189,23 +192,29 @@ func (p *program) Launch(s arena.Stream) error {
 	return st.launch(p)
 }
 
-// run executes the calls and returns the first error.
-func (p *program) run() (err error) {
+// run executes the calls up to the first that goes wrong, and sets err where one does. It does not return it: a
+// function of the host can end the goroutine.
+func (p *program) run(err *error) {
 	var c *bound
+	whole := false
 	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("cpu: call %d %s %q: panic: %v", c.index, c.name, c.label, v)
+		switch v := recover(); {
+		case v != nil:
+			*err = fmt.Errorf("cpu: call %d %s %q: panic: %v", c.index, c.name, c.label, v)
+		case !whole:
+			*err = fmt.Errorf("cpu: call %d %s %q: %w", c.index, c.name, c.label, errExit)
 		}
 	}()
 	for i := range p.calls {
 		c = &p.calls[i]
 		c.run()
 		if p.failed != nil {
-			err, p.failed = p.failed, nil
-			return fmt.Errorf("cpu: call %d %s %q: %w", c.index, c.name, c.label, err)
+			*err = fmt.Errorf("cpu: call %d %s %q: %w", c.index, c.name, c.label, p.failed)
+			p.failed = nil
+			break
 		}
 	}
-	return nil
+	whole = true
 }
 
 // Close releases the prepared calls, after which Launch does nothing but say so.

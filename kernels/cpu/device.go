@@ -14,7 +14,8 @@ import (
 type Options struct {
 	// Threads is how many goroutines compute at once, the caller's among them. 0: GOMAXPROCS.
 	Threads int
-	// Memory is the size in bytes that the device pretends to have. 0: what the system lets this process have.
+	// Memory is the size in bytes that the device pretends to have. 0: what the system lets this process have, which
+	// remains the limit of what can be allocated.
 	Memory int64
 }
 
@@ -80,12 +81,12 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 	if bytes < 0 {
 		return nil, fmt.Errorf("cpu: %s: %d bytes", what, bytes)
 	}
-	total := d.limit
-	if total == 0 {
-		var err error
-		if total, _, err = systemMemory(); err != nil {
-			return nil, fmt.Errorf("cpu: %s: %w", what, err)
-		}
+	total, _, err := systemMemory()
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %s: %w", what, err)
+	}
+	if d.limit > 0 {
+		total = min(total, d.limit) // Go ends the process that asks for more than there is
 	}
 	if bytes > total-d.used {
 		return nil, fmt.Errorf("cpu: %s: need %d bytes, have %d of %d: %w", what, bytes, total-d.used, total, arena.ErrCapacity)

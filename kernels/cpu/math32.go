@@ -127,17 +127,6 @@ func sigmoid64(x float64) float64 {
 // softplus is log(1+exp(x)) without overflow.
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// expOf is exp in the arithmetic of T.
-func expOf[T float](x T) T {
-	switch v := any(x).(type) {
-	case float32:
-		return T(exp32(v))
-	case float64:
-		return T(math.Exp(v))
-	}
-	return 0
-}
-
 // expInto sets dst to exp(a - shift).
 func expInto[T float](dst, a []T, shift T) {
 	switch d := any(dst).(type) {
@@ -157,15 +146,4 @@ func exps32(dst, a []float32, shift float32) {
 		r, k := expSplit(x - shift)
 		dst[i] = expScale(expPoly(r), k)
 	}
-}
-
-// logOf is log in the arithmetic of T.
-func logOf[T float](x T) T {
-	switch v := any(x).(type) {
-	case float32:
-		return T(log32(v))
-	case float64:
-		return T(math.Log(v))
-	}
-	return 0
 }

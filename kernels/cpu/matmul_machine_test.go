@@ -181,7 +181,7 @@ func (m *machine) move(from, to string, bytes int, on func(lane int) bool) {
 		if !on(i / m.size) {
 			continue
 		}
-		src := m.vec[0][:0]
+		var src []byte
 		if _, ok := isVector(from); ok {
 			src = m.vec[number(from)][i : i+m.size]
 		} else {

@@ -71,7 +71,7 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 	if p.transB {
 		p.ldb = p.k * s.size()
 	}
-	if p.m > 0 && p.n > 0 && p.k > 0 {
+	if p.m > 0 && p.n > 0 && p.k > 0 && p.batch > 0 {
 		p.cut(threads)
 	}
 	return p

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -17,6 +18,9 @@ type stream struct {
 	closed bool
 	err    error
 }
+
+// errExit is what remains of a call whose function called runtime.Goexit, as testing's FailNow does.
+var errExit = errors.New("ended its goroutine: return an error instead")
 
 // begin locks the stream for work. With false there is nothing to do: it is closed (err), or has failed.
 func (s *stream) begin(what string) (ok bool, err error) {
@@ -37,8 +41,8 @@ func (s *stream) launch(p *program) error {
 	if ok, err := s.begin("launch"); !ok {
 		return err
 	}
-	s.err = p.run()
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	p.run(&s.err)
 	return nil
 }
 
@@ -146,12 +150,14 @@ func (s *stream) Sync() error {
 	return err
 }
 
-// Close releases the stream. Safe to call twice.
+// Close releases the stream and returns the error that no Sync has returned. Safe to call twice.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return nil
+	err := s.err
+	s.err = nil
+	return err
 }
 
 // event is a marker of a stream.
