@@ -262,3 +262,16 @@ func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Ho
 		t.Errorf("%s, %v: batch %d: %s is not what it is in a plan of its own\n%s", n.name, mode, batch, name, listing(p))
 	}
 }
+
+// The gradient of a reshaped parameter is made where it is kept.
+func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))
+	loss := d.must(gorgonia.Mean(d.must(gorgonia.Tanh(d.must(gorgonia.Mul(d.in(4, 6), w))))))
+	p := compileFor(t, d.g, Config{Mode: Train, Loss: loss, Update: updateOf(adam, optim.Clip{})})
+	for _, c := range p.Calls() {
+		if c.Op == kernels.Reshape {
+			t.Errorf("%q is copied\n%s", c.Label, listing(p))
+		}
+	}
+}

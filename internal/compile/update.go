@@ -98,7 +98,7 @@ func (c *compiler) trained(grads []kernels.Value) []param {
 	return ps
 }
 
-// keepGradients gives each gradient a home. One that is made by a view, or is another's too, is copied there.
+// keepGradients gives each gradient a home. One that is another's too, or that no instruction makes, is copied there.
 func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 	for _, p := range ps {
 		c.label, c.owner = "d"+p.name, Owner(p.name)
@@ -111,20 +111,37 @@ func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 	return nil
 }
 
-// settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy.
+// settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy. A
+// gradient may also be the view of a value that is made there.
 func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
 	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
 		return kernels.None, err
 	}
-	if in := c.maker(v); in != nil {
+	made := v
+	if r == ir.Gradients {
+		made = c.reshaped(v)
+	}
+	if in := c.maker(made); in != nil {
 		in.Label, in.Owner = c.label, c.owner
 	} else {
 		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
+		made = v
 	}
-	val := &c.Values[v]
+	c.Values[v].Ref = ref // known to whoever asks before the program is placed
+	val := &c.Values[made]
 	val.Name, val.Owner, val.Ref, val.Home = c.label, c.owner, ref, true
 	return v, nil
+}
+
+// reshaped follows reshapes from v back to what they are of.
+func (c *compiler) reshaped(v kernels.Value) kernels.Value {
+	for i := len(c.Instrs) - 1; i >= 0; i-- {
+		if in := &c.Instrs[i]; in.Op == kernels.Reshape && in.Out[0] == v && !c.Values[v].Home {
+			v = in.In[0]
+		}
+	}
+	return v
 }
 
 // maker returns the instruction that makes v, if it may write it anywhere; else nil.
