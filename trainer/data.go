@@ -180,9 +180,7 @@ func (t *Trainer) forget(gone func(loader) bool) error {
 func (t *Trainer) loaderSlots(fields []dataloader.Field) []dataloader.Slot {
 	slots := make([]dataloader.Slot, len(t.slot))
 	for i, s := range t.slot {
-		if !t.unified {
-			slots[i].Ready = s.free
-		}
+		slots[i].Ready = s.first
 		for _, f := range fields {
 			slots[i].Fields = append(slots[i].Fields, s.host[f.Name])
 		}

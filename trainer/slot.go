@@ -25,6 +25,7 @@ type slot struct {
 
 	copied   arena.Event       // the upload is done: the host may write again
 	free     dataloader.Waiter // copied, and a note of what is written then
+	first    dataloader.Waiter // that note alone, for the first batch of a pass; nil where nobody asks
 	consumed arena.Event       // the program is done: the device's place may be overwritten
 	ready    arena.Event       // the results are on the host
 
@@ -77,7 +78,7 @@ func (t *Trainer) openSlots() (err error) {
 		}
 		s.free = s.copied
 		if t.touch != nil {
-			s.free = &turn{t: t, s: s}
+			s.free, s.first = &turn{t, s, s.copied}, &turn{t, s, nil}
 		}
 		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
 			s.guard, s.guardSpan = dataloader.View[int32](t.host(p.Ref, i)), t.hostSpan(p.Ref, i)
@@ -90,17 +91,22 @@ func (t *Trainer) openSlots() (err error) {
 
 // turn is the event after which the host may write to a slot's fields. It tells a device that checks accesses that it does so.
 type turn struct {
-	t *Trainer
-	s *slot
+	t      *Trainer
+	s      *slot
+	copied arena.Event // nil: nothing is being uploaded
 }
 
 // Sync waits for the upload of what the fields hold.
 func (w *turn) Sync() error {
-	err := w.s.copied.Sync()
+	if w.copied != nil {
+		if err := w.copied.Sync(); err != nil {
+			return err
+		}
+	}
 	for _, f := range w.s.fields {
 		w.t.announce(f, true)
 	}
-	return err
+	return nil
 }
 
 // announce tells a device that checks accesses what the host is about to read or write.
@@ -309,7 +315,21 @@ func (t *Trainer) prepareDownloads() {
 // drain waits for everything that is enqueued, after which no step is in flight.
 func (t *Trainer) drain() error {
 	t.inFlight = 0
-	return errors.Join(t.copies.Sync(), t.compute.Sync())
+	var errs []error
+	for _, s := range [...]arena.Stream{t.copies, t.compute} {
+		if err := s.Sync(); err != nil {
+			errs = append(errs, err)
+			_ = s.Sync() // where the call failed rather than the work, that is still under way
+		}
+	}
+	if errs == nil {
+		return nil
+	}
+	// Events keep the errors of the work before them: recorded anew, they do not pass them on to later steps.
+	for _, s := range t.slot {
+		_ = errors.Join(t.copies.Record(s.copied), t.compute.Record(s.consumed), t.compute.Record(s.ready))
+	}
+	return errors.Join(errs...)
 }
 
 // finish counts a step that succeeded.

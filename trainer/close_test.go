@@ -1,0 +1,235 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func TestAHundredTrainersLeaveNothing(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 9, 4, 3)
+		goroutines := 0
+		for i := range 100 {
+			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch i % 4 { // closed in every state
+			case 1:
+				fit(t, tr, ds)
+			case 2:
+				outputs(t, tr, ds)
+			case 3:
+				evaluate(t, tr, samples(t, 9, 4, 3))
+			}
+			for range 2 {
+				if err := tr.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := tr.Stats(); s.Arena.Reserved != 0 || s.Arena.InUse != 0 || s.Pinned != 0 {
+				t.Fatalf("after Close: %+v", s)
+			}
+			if d, ok := dev.(*emu.Device); ok && !d.Ledger().Empty() {
+				t.Fatalf("after Close: %v", d.Ledger())
+			}
+			if n := runtime.NumGoroutine(); i == 4 {
+				goroutines = n
+			} else if i > 4 && !settles(goroutines) {
+				t.Fatalf("trainer %d: %d goroutines, %d after the fifth", i, n, goroutines)
+			}
+		}
+	})
+}
+
+// settles reports whether there are n goroutines or fewer, now or soon: one that has done its work takes a moment to go.
+func settles(n int) bool {
+	for range 1000 {
+		if runtime.NumGoroutine() <= n {
+			return true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
+}
+
+func TestAClosedTrainerSaysSo(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 9, 4, 3)
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: weights})
+		fit(t, tr, ds)
+		if err := tr.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("fit: %v", err)
+		}
+		if _, err := tr.Evaluate(context.Background(), ds); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("evaluate: %v", err)
+		}
+		if err := firstError(tr, ds); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("predict: %v", err)
+		}
+		if _, err := tr.Kept("out/w"); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("kept: %v", err)
+		}
+		if tr.Plan().Total == 0 {
+			t.Error("the plan is gone")
+		}
+		fit(t, made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()}), ds) // the device is alive
+	})
+}
+
+func TestAClosedDeviceIsRefused(t *testing.T) {
+	host, other := cpu.Open(), emu.Open(emu.Options{})
+	for _, dev := range []kernels.Device{host, other} {
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("%s: got %v, want ErrClosed", dev.Name(), err)
+		}
+	}
+}
+
+// TestEveryFaultOfNewLeavesNothing fails each call that New makes, one a run.
+func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
+	ds := samples(t, 9, 4, 3)
+	injected := errors.New("injected")
+	for _, call := range emu.Calls() {
+		for n := 1; ; n++ {
+			hit := false
+			dev := openEmu(t, emu.Options{Fault: func(c string, k int) error {
+				if c == call && k == n {
+					hit = true
+					return injected
+				}
+				return nil
+			}})
+			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}})
+			if err == nil {
+				if cerr := tr.Close(); cerr != nil && !errors.Is(cerr, injected) {
+					t.Errorf("%s %d: close: %v", call, n, cerr)
+				}
+			} else if !errors.Is(err, injected) {
+				t.Errorf("%s %d: got %v, want the injected error", call, n, err)
+			}
+			if l := dev.Ledger(); !l.Empty() {
+				t.Errorf("%s %d: left: %v", call, n, l)
+			}
+			if !hit {
+				break
+			}
+			// Info is asked twice; a refusal of the second only takes words from another error.
+			if err == nil && call != "info" {
+				t.Errorf("%s %d failed and New did not notice", call, n)
+			}
+		}
+	}
+}
+
+// TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass says so and what follows works.
+func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
+	ds := samples(t, 20, 4, 3)
+	injected := errors.New("injected")
+	for _, call := range emu.Calls() {
+		for n := 1; n <= 40; n += 1 + n/6 {
+			armed, hit, count := false, false, 0
+			dev := openEmu(t, emu.Options{Fault: faults(func(c string) error {
+				if !armed || c != call {
+					return nil
+				}
+				if count++; count == n {
+					hit = true
+					return injected
+				}
+				return nil
+			})})
+			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			armed = true
+			var errs error
+			within(t, 20*time.Second, fmt.Sprintf("passes with a fault of %s %d", call, n), func() {
+				_, err := tr.Fit(context.Background(), ds)
+				_, err2 := tr.Evaluate(context.Background(), ds)
+				errs = errors.Join(err, err2, firstError(tr, ds))
+			})
+			if hit && !errors.Is(errs, injected) {
+				t.Errorf("%s %d: got %v, want the injected error", call, n, errs)
+			}
+			if hit && strings.HasPrefix(call, "run") && !strings.Contains(errs.Error(), "stream") {
+				t.Errorf("%s %d: %v does not say which work failed", call, n, errs)
+			}
+			armed = false
+			fit(t, tr, ds)
+			evaluate(t, tr, ds)
+			if err := tr.Close(); err != nil {
+				t.Errorf("%s %d: close: %v", call, n, err)
+			}
+			if !hit {
+				break
+			}
+		}
+	}
+}
+
+func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
+	ds := samples(t, 20, 4, 3)
+	for _, call := range []string{"run call", "run copy", "launch", "copy", "record", "wait", "event sync"} {
+		armed := false
+		first := fmt.Errorf("the card fell off the bus: %w", emu.ErrFatal)
+		dev := emu.Open(emu.Options{Fault: faults(func(c string) error {
+			if armed && c == call {
+				return first
+			}
+			return nil
+		})})
+		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		armed = true
+		within(t, 20*time.Second, "calls after a fatal fault of "+call, func() {
+			for range 2 {
+				if _, err := tr.Fit(context.Background(), ds); !errors.Is(err, first) {
+					t.Errorf("%s: fit: got %v, want the first error", call, err)
+				}
+			}
+			if err := firstError(tr, ds); !errors.Is(err, first) {
+				t.Errorf("%s: predict: got %v, want the first error", call, err)
+			}
+			if err := tr.Close(); err != nil && !errors.Is(err, first) {
+				t.Errorf("%s: close: %v", call, err)
+			}
+		})
+		if l := dev.Ledger(); !l.Empty() {
+			t.Errorf("%s: left: %v", call, l)
+		}
+		_ = dev.Close()
+	}
+}
+
+// faults makes f, which is called from several goroutines, one that is called by one at a time.
+func faults(f func(call string) error) func(string, int) error {
+	turn := make(chan struct{}, 1)
+	return func(call string, _ int) error {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return f(call)
+	}
+}
