@@ -2,7 +2,9 @@ package emu_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -148,4 +150,35 @@ func TestCloseFindsAWriteBesideMemoryThatWasLeft(t *testing.T) {
 	if err := d.Close(); !errors.Is(err, arena.ErrOverrun) {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestAFallbackThatEndsItsGoroutineIsAnErrorAndTheStreamGoesOn(t *testing.T) {
+	d := open(t, emu.Options{})
+	mem := must(d.Alloc(512))(t)
+	s := must(d.NewStream("s"))(t)
+	exits := true
+	c := hostCall(func(in, out [][]byte) {
+		if exits {
+			runtime.Goexit()
+		}
+	}, 0, 256)
+	p := must(d.Bind([]kernels.Call{c}, kernels.Binding{Memory: mem, Base: []int64{0}}))(t)
+	sync := func() error {
+		done := make(chan error, 1)
+		go func() { done <- s.Sync() }()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Fatal("sync hangs: the stream's goroutine is gone")
+			return nil
+		}
+	}
+	ok(t, p.Launch(s), s.Fill(part(mem, 0, 256), 1))
+	var e *emu.CallError
+	if err := sync(); !errors.As(err, &e) || e.Index != 1 {
+		t.Errorf("got %v, want an error of work 1", err)
+	}
+	exits = false
+	ok(t, p.Launch(s), sync(), p.Close(), s.Close())
 }

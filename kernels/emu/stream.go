@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -228,11 +229,19 @@ func (s *stream) demand(upto int64) {
 	}
 }
 
-// run serves the queue until the stream is closed and empty.
+// errExit is what remains of work whose fallback called runtime.Goexit, as testing's FailNow does.
+var errExit = errors.New("ended its goroutine: return an error instead")
+
+// run serves the queue until the stream is closed and empty. Where a fallback ends the goroutine, another goes on.
 func (s *stream) run() {
 	d := s.d
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer func() {
+		if !s.exited {
+			go s.run()
+		}
+		d.mu.Unlock()
+	}()
 	for {
 		for len(s.queue) == 0 || d.opts.Lazy && s.done >= s.demanded && d.fatal == nil {
 			if s.closed && len(s.queue) == 0 {
@@ -242,13 +251,20 @@ func (s *stream) run() {
 			}
 			d.cond.Wait()
 		}
-		w := s.queue[0]
-		s.step(&w)
+		s.next()
+	}
+}
+
+// next runs the first piece of work, and takes it off the queue whatever happens inside.
+func (s *stream) next() {
+	w := s.queue[0]
+	defer func() {
 		s.queue = append(s.queue[:0], s.queue[1:]...)
 		w.hold(-1)
 		s.done++
-		d.cond.Broadcast()
-	}
+		s.d.cond.Broadcast()
+	}()
+	s.step(&w)
 }
 
 // step runs one piece of work. The lock is held, but for the time of the work itself.
@@ -275,10 +291,12 @@ func (s *stream) step(w *work) {
 	if s.err != nil {
 		return
 	}
-	var err error
+	var err error = &CallError{Stream: s.name, Index: w.index, Call: "launch", Err: errExit} // unless perform returns
+	defer func() {
+		s.keep(err)
+		d.poison(err)
+	}()
 	s.unlocked(func() { err = s.perform(w) })
-	s.keep(err)
-	d.poison(err)
 }
 
 // keep remembers the first error.
