@@ -217,3 +217,17 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 		t.Errorf("seed %d: %d of %d broken graphs were refused", *seed, refused, graphs)
 	}
 }
+
+// Labels may be stored in fewer bytes than the graph says, but not where Gorgonia's own code reads them.
+func TestIntegersThatAFallbackReadsAreStoredAsItReadsThem(t *testing.T) {
+	for stored, want := range map[arena.DType]error{arena.Int64: nil, arena.Uint8: kernels.ErrShape} {
+		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+		index := gorgonia.NewVector(d.g, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("index"))
+		loss := d.must(gorgonia.Mean(d.must(gorgonia.ByIndices(d.in(3, 2), index, 0))))
+		_, err := Compile(context.Background(), d.g, Config{Mode: Evaluate, Batch: 4, Loss: loss, Inputs: map[*gorgonia.Node]Input{
+			index: {Field: "index", Spec: kernels.Spec{Type: stored, Shape: kernels.Shape{4}}}}})
+		if !errors.Is(err, want) {
+			t.Errorf("stored as %v: got %v, want %v", stored, err, want)
+		}
+	}
+}

@@ -141,6 +141,9 @@ func (f *foreign) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 		return nil, fmt.Errorf("%q takes %d operands, not %d: %w", f.name, len(f.in), len(in), kernels.ErrShape)
 	}
 	for i, s := range in {
+		if want, err := dtypeOf(f.in[i].dtype); err == nil && want != s.Type {
+			return nil, fmt.Errorf("operand %d of %q is %v, Gorgonia's code takes %v: store it so: %w", i, f.name, s.Type, want, kernels.ErrShape)
+		}
 		if want := s.Shape.Elems(); want != f.in[i].shape.TotalSize() && len(f.in[i].shape) > 0 {
 			return nil, fmt.Errorf("operand %d of %q is %v, not %v: %w", i, f.name, s, f.in[i].shape, kernels.ErrShape)
 		}
