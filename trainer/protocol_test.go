@@ -75,6 +75,9 @@ func TestEveryWaitOfTheProtocolIsNeeded(t *testing.T) {
 		{"all records of programs", func(stream, call string) bool { return stream == "compute" && call == "record" }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if underRace && c.race {
+				t.Skip("the wait is missing in truth, so that Go's race detector fails the test: run without -race")
+			}
 			dev := emu.Open(emu.Options{Delay: 100 * time.Microsecond, Seed: random(t).Uint64()})
 			defer dev.Close()
 			within(t, 30*time.Second, "the passes", func() {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package trainer_test
+
+const underRace = false // the race detector is off

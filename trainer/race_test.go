@@ -1,0 +1,5 @@
+//go:build race
+
+package trainer_test
+
+const underRace = true // the race detector is on
