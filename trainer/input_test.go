@@ -1,0 +1,257 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// changed is small with something done to what it returns.
+func changed(f func(g *gorgonia.ExprGraph, m *trainer.Model, batch int)) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		m, err := small(g, batch)
+		if err == nil {
+			f(g, &m, batch)
+		}
+		return m, err
+	}
+}
+
+func loose(g *gorgonia.ExprGraph, name string, n int) *gorgonia.Node {
+	return gorgonia.NewVector(g, tensor.Float32, gorgonia.WithShape(n), gorgonia.WithName(name))
+}
+
+func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
+	own := errors.New("no such layer")
+	for _, c := range []struct {
+		name  string
+		model trainer.ModelFunc
+		class error
+		text  string
+	}{
+		{"nil function", nil, trainer.ErrModel, "model function"},
+		{"panic", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { panic("oops") }, trainer.ErrModel, "oops"},
+		{"error", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { return trainer.Model{}, own }, own, "batch 4"},
+		{"nothing", func(*gorgonia.ExprGraph, int) (trainer.Model, error) { return trainer.Model{}, nil }, trainer.ErrModel, "loss"},
+		{"no loss", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = nil }), trainer.ErrModel, "loss"},
+		{"loss that is a vector", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Loss = m.Correct }), kernels.ErrShape, "correct"},
+		{"loss of another graph", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) {
+			m.Loss = loose(gorgonia.NewGraph(), "stray", 1)
+		}), trainer.ErrModel, "stray"},
+		{"parameter of another graph", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) {
+			m.Params = append(m.Params, layers.Param{Node: loose(gorgonia.NewGraph(), "stray", 1)})
+		}), trainer.ErrModel, "stray"},
+		{"nil parameter", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) {
+			m.Params = append(m.Params, layers.Param{})
+		}), trainer.ErrModel, "Params"},
+		{"nil input", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Inputs = append(m.Inputs, nil) }), trainer.ErrModel, "Inputs"},
+		{"parameter that the loss does not reach", changed(func(g *gorgonia.ExprGraph, m *trainer.Model, _ int) {
+			m.Params = append(m.Params, layers.Param{Node: loose(g, "idle/w", 3), Init: layers.Zeros{}})
+		}), trainer.ErrModel, "idle/w"},
+		{"parameter without a value", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Params[2].Init = nil }), trainer.ErrModel, "out/w"},
+		{"input that is not listed", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Inputs = m.Inputs[:1] }), trainer.ErrModel, "y"},
+		{"correct answers of the wrong number", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Correct = m.Loss }), trainer.ErrModel, "loss"},
+		{"input with a name of ours", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.On(g)
+			x := net.Input("controls", batch, 4)
+			return net.Classifier(x, net.Dense(x, "out", 3, nil))
+		}, trainer.ErrModel, "controls"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, dev kernels.Device) {
+				within(t, 10*time.Second, c.name, func() {
+					tr, err := trainer.New(c.model, trainer.Options{Device: dev, Batch: 4})
+					if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.text) {
+						t.Errorf("got %v, want %v that names %q", err, c.class, c.text)
+					}
+					if tr != nil {
+						t.Error("there is a trainer beside the error")
+					}
+					if _, err := trainer.Plan(c.model, trainer.Options{Batch: 4}); !errors.Is(err, c.class) {
+						t.Errorf("Plan: got %v, want %v", err, c.class)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
+	ds := samples(t, 4, 4, 3)
+	_, err := trainer.New(small, trainer.Options{Batch: -1, Memory: -5, Workers: -2, Guard: 7, Tail: 9, Optimizer: optim.Adam{Rate: -1},
+		Clip: optim.Clip{Norm: -1}, Schedule: optim.Step{}, Resident: []dataloader.Dataset{incomparable{ds, []int{1}}, nil}})
+	if !errors.Is(err, trainer.ErrOption) {
+		t.Fatalf("got %v, want ErrOption", err)
+	}
+	for _, want := range []string{"device", "batch -1", "memory -5", "workers -2", "guard 7", "tail 9", "Rate", "Norm", "Every", "pointer", "nil dataset"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not name %q", err, want)
+		}
+	}
+	dev := openCPU(t)
+	for what, opt := range map[string]trainer.Options{
+		"no/such":  {Frozen: []string{"no/such"}},
+		"nowhere":  {Keep: []string{"nowhere"}},
+		"memory -": {Memory: -1},
+	} {
+		opt.Device, opt.Batch = dev, 4
+		if _, err := trainer.New(small, opt); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), what) {
+			t.Errorf("got %v, want ErrOption that names %q", err, what)
+		}
+	}
+	for _, opt := range []trainer.Options{{Memory: -1}, {}} {
+		if _, err := trainer.MaxBatch(small, opt, 4); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("MaxBatch: got %v, want ErrOption", err)
+		}
+	}
+	if _, err := trainer.MaxBatch(small, trainer.Options{Memory: 1 << 20}, 0); !errors.Is(err, trainer.ErrOption) {
+		t.Errorf("MaxBatch up to 0: got %v, want ErrOption", err)
+	}
+}
+
+// TestModelsThatChangeWithTheBatchSizeAreRefused trains where the last batch has another model than the others.
+func TestModelsThatChangeWithTheBatchSizeAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, culprit string
+		model         func(g *gorgonia.ExprGraph, net *layers.Net, x *gorgonia.Node, tail bool) *gorgonia.Node
+	}{
+		{"one more parameter", "extra/w", func(_ *gorgonia.ExprGraph, net *layers.Net, x *gorgonia.Node, tail bool) *gorgonia.Node {
+			if tail {
+				x = net.Dense(x, "extra", 4, nil)
+			}
+			return net.Dense(x, "out", 3, nil)
+		}},
+		{"one less", "extra/w", func(_ *gorgonia.ExprGraph, net *layers.Net, x *gorgonia.Node, tail bool) *gorgonia.Node {
+			if !tail {
+				x = net.Dense(x, "extra", 4, nil)
+			}
+			return net.Dense(x, "out", 3, nil)
+		}},
+		{"another shape", "body/w", func(_ *gorgonia.ExprGraph, net *layers.Net, x *gorgonia.Node, tail bool) *gorgonia.Node {
+			width := 5
+			if tail {
+				width = 6
+			}
+			return net.Dense(net.Dense(x, "body", width, nil), "out", 3, nil)
+		}},
+		{"another name", "tail/w", func(_ *gorgonia.ExprGraph, net *layers.Net, x *gorgonia.Node, tail bool) *gorgonia.Node {
+			name := "out"
+			if tail {
+				name = "tail"
+			}
+			return net.Dense(x, name, 3, nil)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, dev kernels.Device) {
+				ds, whole := samples(t, 6, 4, 3), samples(t, 8, 4, 3)
+				tr := made(t, func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+					net := layers.On(g)
+					x := net.Input("x", batch, 4)
+					return net.Classifier(x, c.model(g, net, x, batch != 4))
+				}, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+				before := outputs(t, tr, whole)
+				for range 2 {
+					if _, err := tr.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrModel) || !strings.Contains(err.Error(), c.culprit) {
+						t.Errorf("got %v, want ErrModel that names %q", err, c.culprit)
+					}
+				}
+				same(t, "outputs", outputs(t, tr, whole), before)
+				fit(t, tr, whole)
+			})
+		})
+	}
+}
+
+func TestOtherDataThanPlannedAreRefused(t *testing.T) {
+	x, y := make([]float32, 32), make([]uint8, 8)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		good := columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", y))
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields(), Keep: weights})
+		for _, c := range []struct {
+			name, text string
+			ds         dataloader.Dataset
+		}{
+			{"nil", "nil", nil},
+			{"nil pointer", "panic", (*dataloader.Slices)(nil)},
+			{"empty", "no samples", empty{good}},
+			{"missing field", `"y"`, columns(t, 8, dataloader.Column("x", x, 4))},
+			{"field too many", `"z"`, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("z", y))},
+			{"another type", `"x"`, columns(t, 8, dataloader.Column("x", make([]float64, 32), 4), dataloader.Column("y", y))},
+			{"another shape", `"x"`, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
+			{"another scale", `"x"`, columns(t, 8, dataloader.Column("x", x, 4).Scaled(2, 0), dataloader.Column("y", y))},
+		} {
+			for what, pass := range map[string]func() error{
+				"fit":      func() error { _, err := tr.Fit(context.Background(), c.ds); return err },
+				"evaluate": func() error { _, err := tr.Evaluate(context.Background(), c.ds); return err },
+				"predict":  func() error { return firstError(tr, c.ds) },
+			} {
+				if what == "predict" && c.name == "missing field" { // labels
+					continue
+				}
+				if err := pass(); err == nil || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("%s, %s: got %v, want an error that names %s", c.name, what, err, c.text)
+				}
+			}
+		}
+		if s := tr.Stats(); s.Updates != 0 || s.Epochs != 0 {
+			t.Errorf("%d updates in %d epochs, want none", s.Updates, s.Epochs)
+		}
+		fit(t, tr, good)
+	})
+}
+
+type empty struct{ dataloader.Dataset }
+
+func (empty) Len() int { return 0 }
+
+func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
+	x, y := make([]float32, 32), make([]uint8, 8)
+	for _, c := range []struct {
+		name, text string
+		ds         dataloader.Dataset
+	}{
+		{"missing", `"y"`, columns(t, 8, dataloader.Column("x", x, 4))},
+		{"another shape", `"x"`, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
+		{"labels that are not whole", `"y"`, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", make([]float32, 8)))},
+	} {
+		for _, opt := range []trainer.Options{{Fields: c.ds.Fields()}, {Resident: []dataloader.Dataset{c.ds}}} {
+			opt.Batch = 4
+			_, err := trainer.Plan(small, opt)
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%s: got %v, want an error that names %s", c.name, err, c.text)
+			}
+		}
+	}
+}
+
+// TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch divides by the number of rows by hand.
+func TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		net.Type = gorgonia.Float64
+		x := net.Input("x", batch, 1)
+		w := net.Param("layer/w", layers.Ones{}, 1, 1)
+		xw := gorgonia.Must(gorgonia.Mul(x, w))
+		loss := gorgonia.Must(gorgonia.HadamardDiv(gorgonia.Must(gorgonia.Sum(xw)), gorgonia.NewConstant(float64(batch))))
+		return trainer.Model{Inputs: net.Inputs(), Output: xw, Loss: loss, Params: net.Params()}, net.Err()
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := numbers(t, 1, 2, 3, 4, 5)
+		tr := made(t, model, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		if got := evaluate(t, tr, ds).Loss; !about(got, 3, 1e-15) {
+			t.Errorf("loss %v, want 3", got)
+		}
+	})
+}
