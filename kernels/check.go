@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// guardSpec is the status word of a program: guard[0] is 0, or the code of the first tensor that was not finite.
-var guardSpec = Spec{arena.Int32, Shape{4}}
+// GuardSpec is the status word of a program: guard[0] is 0, or the code of the first tensor that was not finite.
+var GuardSpec = Spec{arena.Int32, Shape{4}}
 
 // CheckFiniteAttrs are the attributes of CheckFinite. Code names the tensor, and is not 0.
 type CheckFiniteAttrs struct{ Code int32 }
@@ -29,10 +29,10 @@ var CheckFinite = Register(&Op{
 		if err := count("check_finite", in, 2); err != nil {
 			return nil, err
 		}
-		if !in[0].Type.Float() || !in[1].Equal(guardSpec) {
+		if !in[0].Type.Float() || !in[1].Equal(GuardSpec) {
 			return nil, shapeError("check_finite", "takes floats and a guard int32 (4), not %v", in)
 		}
-		return []Spec{guardSpec}, nil
+		return []Spec{GuardSpec}, nil
 	},
 	Ref: func(attrs any, in, out []Tensor) {
 		guard := out[0].Data
@@ -45,7 +45,7 @@ var CheckFinite = Register(&Op{
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		c := Case{
 			Attrs: CheckFiniteAttrs{1 + r.Int32N(1000)},
-			In:    []Spec{{float, randomShape(r, randomRank(r))}, guardSpec},
+			In:    []Spec{{float, randomShape(r, randomRank(r))}, GuardSpec},
 		}
 		bad := []float64{0, 0, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32}[r.IntN(6)]
 		code := float64(r.IntN(4) / 3 * 77)

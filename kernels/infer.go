@@ -1,14 +1,10 @@
 package kernels
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
-
-// ErrAttrs is wrapped by errors about attributes that an operation cannot have.
-var ErrAttrs = errors.New("attributes do not fit")
 
 // shapeError names the operation and what does not fit, and wraps ErrShape.
 func shapeError(op, format string, args ...any) error {

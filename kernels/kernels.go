@@ -18,6 +18,9 @@ var ErrUnsupported = errors.New("unsupported operation")
 // ErrShape is wrapped by errors about operands whose types or shapes do not fit their operation.
 var ErrShape = errors.New("shapes do not fit")
 
+// ErrAttrs is wrapped by errors about attributes that an operation cannot have.
+var ErrAttrs = errors.New("attributes do not fit")
+
 // Op is an operation: one row of the table that compiler, devices and tests are driven by.
 type Op struct {
 	// Name is unique, lower-case, from the field: "matmul", "softmax".
@@ -29,7 +32,8 @@ type Op struct {
 	// Decode turns the fields of such a Gorgonia op into attributes. Nil: the op has none.
 	Decode func(f Fields) (attrs any, err error)
 
-	// Infer returns the specs of the outputs, or an error that wraps ErrShape and names the mismatch.
+	// Infer returns the specs of the outputs, or an error that names the mismatch: it wraps ErrShape where the operands
+	// do not fit, ErrAttrs where no operands could.
 	Infer func(attrs any, in []Spec) ([]Spec, error)
 	// Ref computes the outputs in float64. It is the meaning of the op.
 	Ref func(attrs any, in, out []Tensor)
@@ -117,6 +121,15 @@ type Call struct {
 	Out   []Operand
 	Work  arena.Ref // workspace, of the size that Device.Workspace gave
 	Label string    // what errors call it: layer and node
+}
+
+// Specs returns the types and shapes of operands.
+func Specs(operands []Operand) []Spec {
+	s := make([]Spec, len(operands))
+	for i, o := range operands {
+		s[i] = o.Spec
+	}
+	return s
 }
 
 // Device executes calls on the memory of an arena.

@@ -21,7 +21,7 @@ type MatMulAttrs struct {
 // The result has the same bits as MatMul, Add and the activation one after the other.
 var MatMul = Register(&Op{
 	Name:     "matmul",
-	Gorgonia: []string{"gorgonia.linAlgBinOp:×", "gorgonia.linAlgBinOp:×××"},
+	Gorgonia: []string{"gorgonia.linAlgBinOp"},
 	Decode: func(f Fields) (any, error) {
 		a, err := f.Bool("transA")
 		if err != nil {

@@ -50,7 +50,7 @@ func reduction(name string, ref func(attrs any, in, out []Tensor), cases caseFun
 			axes, err := f.Ints("along")
 			axes = slices.Clone(axes)
 			slices.Sort(axes)
-			return ReduceAttrs{Axes: axes}, err
+			return ReduceAttrs{Axes: slices.Compact(axes)}, err
 		},
 		Infer: func(attrs any, in []Spec) ([]Spec, error) {
 			a, err := attrsOf[ReduceAttrs](name, attrs)

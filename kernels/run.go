@@ -95,7 +95,7 @@ func Run(c Call, operand func(Operand) []byte) (err error) {
 		return nil
 	}
 	if c.Op.View != nil {
-		if offset, ok := c.Op.View(c.Attrs, specs(c.In)); ok {
+		if offset, ok := c.Op.View(c.Attrs, Specs(c.In)); ok {
 			copy(out[0], in[0][offset:])
 			return nil
 		}
@@ -130,13 +130,4 @@ func places(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte,
 		}
 	}
 	return b, nil
-}
-
-// specs returns the specs of operands.
-func specs(operands []Operand) []Spec {
-	s := make([]Spec, len(operands))
-	for i, o := range operands {
-		s[i] = o.Spec
-	}
-	return s
 }

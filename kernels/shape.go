@@ -61,14 +61,12 @@ var Transpose = Register(&Op{
 			return nil, err
 		}
 		s := in[0].Shape
-		sorted := slices.Clone(a.Perm)
-		slices.Sort(sorted)
+		sorted := slices.Sorted(slices.Values(a.Perm))
+		fits := len(sorted) == len(s)
 		for i, p := range sorted {
-			if p != i || len(sorted) != len(s) {
-				return nil, attrError("transpose", "%v is not a permutation of the %d dimensions of %v", a.Perm, len(s), s)
-			}
+			fits = fits && p == i
 		}
-		if len(sorted) != len(s) {
+		if !fits {
 			return nil, attrError("transpose", "%v is not a permutation of the %d dimensions of %v", a.Perm, len(s), s)
 		}
 		out := make(Shape, len(s))

@@ -37,6 +37,9 @@ func UpdatesOf(op *Op, attrs any) []int8 {
 // and what the rule wants beside.
 const Controls = 8
 
+// ControlsSpec is the type and shape of that vector.
+var ControlsSpec = Spec{arena.Float64, Shape{Controls}}
+
 // rule computes the update of one element. s are its states, changed in place; it returns the parameter.
 type rule func(attrs any, controls []float64, param, grad float64, s []float64) float64
 
@@ -79,7 +82,7 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	if !param.Type.Float() || !in[1].Equal(param) {
 		return nil, shapeError(name, "parameter and gradient must be floats of one shape, not %v", in[:2])
 	}
-	if !in[2].Equal(guardSpec) || !in[3].Equal(Spec{arena.Float64, Shape{Controls}}) {
+	if !in[2].Equal(GuardSpec) || !in[3].Equal(ControlsSpec) {
 		return nil, shapeError(name, "guard and controls must be int32 (4) and float64 (8), not %v", in[2:4])
 	}
 	if u.Scaled && !in[4].Equal(Spec{arena.Float64, nil}) {
@@ -137,7 +140,7 @@ func updateCase[A Updater](r *rand.Rand, float arena.DType, states int, attrs fu
 		u.Decay = 0.1 * r.Float64()
 	}
 	p := Spec{float, randomShape(r, randomRank(r))}
-	c := Case{Attrs: attrs(r, u), In: []Spec{p, p, guardSpec, {arena.Float64, Shape{Controls}}}}
+	c := Case{Attrs: attrs(r, u), In: []Spec{p, p, GuardSpec, ControlsSpec}}
 	first := 4
 	if u.Scaled {
 		first = 5

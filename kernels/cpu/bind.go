@@ -122,7 +122,7 @@ func (p *program) bind(c kernels.Call, mem []byte, base []int64) (func(), error)
 	if c.Op == nil {
 		return nil, fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
 	}
-	in, out := specs(c.In), specs(c.Out)
+	in, out := kernels.Specs(c.In), kernels.Specs(c.Out)
 	if err := p.dev.Supports(c.Op, c.Attrs, in, out); err != nil {
 		return nil, err
 	}
@@ -145,14 +145,6 @@ func (p *program) bind(c kernels.Call, mem []byte, base []int64) (func(), error)
 		return nil, fmt.Errorf("%s workspace: %w", c.Op.Name, err)
 	}
 	return lookup(c.Op).bind(&binding{c, p.dev, p, mem, base})
-}
-
-func specs(operands []kernels.Operand) []kernels.Spec {
-	s := make([]kernels.Spec, len(operands))
-	for i, o := range operands {
-		s[i] = o.Spec
-	}
-	return s
 }
 
 func checkOperand(o kernels.Operand, mem []byte, base []int64) error {

@@ -20,7 +20,7 @@ func bindCheck(b *binding) (func(), error) {
 	case arena.Float32:
 		bad = bad32
 	case arena.Float64:
-		bad = func(x []byte) bool { return bad64(view[uint64](x)) }
+		bad = func(x []byte) bool { return carries(view[uint64](x), clear64, one64, carry64) }
 	default:
 		return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 	}
@@ -62,7 +62,7 @@ func bad32(x []byte) bool {
 		x = x[4:]
 	}
 	whole := len(x) &^ 7
-	return bad32pairs(view[uint64](x[:whole])) || bad32tail(x[whole:])
+	return carries(view[uint64](x[:whole]), clear32, one32, carry32) || bad32tail(x[whole:])
 }
 
 func bad32tail(x []byte) bool {
@@ -70,30 +70,17 @@ func bad32tail(x []byte) bool {
 	return len(v) > 0 && (v[0]&0x7fffffff+0x00800000)>>31 != 0
 }
 
-func bad32pairs(x []uint64) bool {
+// carries reports whether adding one to the exponents of some word of x, signs cleared, carries.
+func carries(x []uint64, mask, one, carry uint64) bool {
 	var a, b, c, d uint64
 	for ; len(x) >= 4; x = x[4:] {
-		a |= x[0]&clear32 + one32
-		b |= x[1]&clear32 + one32
-		c |= x[2]&clear32 + one32
-		d |= x[3]&clear32 + one32
+		a |= x[0]&mask + one
+		b |= x[1]&mask + one
+		c |= x[2]&mask + one
+		d |= x[3]&mask + one
 	}
 	for _, v := range x {
-		a |= v&clear32 + one32
+		a |= v&mask + one
 	}
-	return (a|b|c|d)&carry32 != 0
-}
-
-func bad64(x []uint64) bool {
-	var a, b, c, d uint64
-	for ; len(x) >= 4; x = x[4:] {
-		a |= x[0]&clear64 + one64
-		b |= x[1]&clear64 + one64
-		c |= x[2]&clear64 + one64
-		d |= x[3]&clear64 + one64
-	}
-	for _, v := range x {
-		a |= v&clear64 + one64
-	}
-	return (a|b|c|d)&carry64 != 0
+	return (a|b|c|d)&carry != 0
 }

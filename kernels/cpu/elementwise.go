@@ -163,7 +163,7 @@ func bindElementwise(b *binding) (func(), error) {
 }
 
 func bindEngine[T float](b *binding) (func(), error) {
-	in, outSpecs := specs(b.In), specs(b.Out)
+	in, outSpecs := kernels.Specs(b.In), kernels.Specs(b.Out)
 	r, err := newRecipe(b.Op, b.Attrs, in, outSpecs)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ type matmulWorker struct {
 
 // newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
 func newMatmul(s *isa, b *binding) (*matmul, error) {
-	in, out := specs(b.In), specs(b.Out)
+	in, out := kernels.Specs(b.In), kernels.Specs(b.Out)
 	if _, err := kernels.MatMul.Infer(b.Attrs, in); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func bindGather[T word](b *binding, x []T, w walk) func() {
 }
 
 func bindSlice(b *binding) (func(), error) {
-	if offset, ok := kernels.Slice.View(b.Attrs, specs(b.In)); ok {
+	if offset, ok := kernels.Slice.View(b.Attrs, kernels.Specs(b.In)); ok {
 		return bindCopy(b, offset)
 	}
 	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])

@@ -98,7 +98,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 
 // bind finds the operands of b.
 func (b *bound) bind(d *Device, at kernels.Binding) error {
-	if err := d.Supports(b.Op, b.Attrs, specs(b.In), specs(b.Out)); err != nil {
+	if err := d.Supports(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out)); err != nil {
 		return err
 	}
 	var err error
@@ -199,7 +199,7 @@ func (b *bound) takes(i int, p span) bool {
 		return false
 	}
 	if b.Op.View != nil && p == b.in[0] {
-		if delta, ok := b.Op.View(b.Attrs, specs(b.In)); ok && b.out[0].lo == p.lo+delta {
+		if delta, ok := b.Op.View(b.Attrs, kernels.Specs(b.In)); ok && b.out[0].lo == p.lo+delta {
 			return true
 		}
 	}
@@ -216,14 +216,6 @@ func (b *bound) takes(i int, p span) bool {
 
 func (s span) meets(o span) bool {
 	return s.m == o.m && s.lo < s.hi && o.lo < o.hi && s.lo < o.hi && o.lo < s.hi
-}
-
-func specs(ops []kernels.Operand) []kernels.Spec {
-	s := make([]kernels.Spec, len(ops))
-	for i, o := range ops {
-		s[i] = o.Spec
-	}
-	return s
 }
 
 // Launch enqueues all calls.

@@ -1,0 +1,26 @@
+package cpu
+
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+func bindOneHot(b *binding) (func(), error) {
+	if b.Out[0].Type == arena.Float64 {
+		return bindOneHotOf[float64](b), nil
+	}
+	return bindOneHotOf[float32](b), nil
+}
+
+func bindOneHotOf[T float](b *binding) func() {
+	y, label := out[T](b, 0), newLabels(b, 0)
+	n := b.Attrs.(kernels.OneHotAttrs).Classes
+	return b.over(b.In[0].Shape[0], moveGrain/n, func(lo, hi, _ int) {
+		clear(y[lo*n : hi*n])
+		for i := lo; i < hi; i++ {
+			if k := label.at(i, n); k >= 0 {
+				y[i*n+k] = 1
+			}
+		}
+	})
+}
