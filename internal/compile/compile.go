@@ -142,12 +142,8 @@ func newCompiler(cfg Config) *compiler {
 // compile runs the passes on what build makes of the graph.
 func (c *compiler) compile(ctx context.Context, build func() error) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			b, ok := r.(bug)
-			if !ok {
-				panic(r)
-			}
-			err = b.err
+		if e, ok := recovered(recover()); ok {
+			err = e
 		}
 	}()
 	if err := build(); err != nil {

@@ -173,7 +173,7 @@ func TestGradientsOfFallbacksAreThoseOfGorgonia(t *testing.T) {
 
 // descend returns the node at or behind n that falls back, nil for none.
 func descend(n *gorgonia.Node) *gorgonia.Node {
-	if key := opKeyOf(n); key != "" && lowerings[strings.Split(key, ":")[0]] == nil {
+	if key := opKeyOf(n); key != "" && lowerings[strings.Split(key, ":")[0]] == nil && kernels.ByGorgonia(key) == nil {
 		return n
 	}
 	for _, x := range children(n) {

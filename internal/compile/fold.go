@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -47,18 +46,11 @@ func folded(in *ir.Instr, fills map[kernels.Value]kernels.FillAttrs) (float64, b
 		if a.Shift != 0 && a.Scale != 1 {
 			return 0, false
 		}
-		return rounded(rounded(a.Scale, t)*x[0]+rounded(a.Shift, t), t), true
+		return kernels.Round(t, kernels.Round(t, a.Scale)*x[0]+kernels.Round(t, a.Shift)), true
 	case kernels.Neg, kernels.Add, kernels.Sub, kernels.Mul, kernels.Div:
-		return rounded(in.Op.Elem(in.Attrs, x[0], x[1]), t), true
+		return kernels.Round(t, in.Op.Elem(in.Attrs, x[0], x[1])), true
 	}
 	return 0, false
-}
-
-func rounded(x float64, t arena.DType) float64 {
-	if t == arena.Float32 {
-		return float64(float32(x))
-	}
-	return x
 }
 
 // redecode decodes a field again for each of its readers, just before it: the stored form is small and stays in the slot, the

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"errors"
 	"fmt"
 
 	"gorgonia.org/gorgonia"
@@ -136,7 +135,7 @@ func (c *compiler) scalarLoss() (kernels.Value, error) {
 	}
 	v := c.values[c.Loss]
 	if s := c.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
-		return kernels.None, errors.Join(fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch", c.Loss.Name(), s), kernels.ErrShape)
+		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w", c.Loss.Name(), s, kernels.ErrShape)
 	}
 	return v, nil
 }

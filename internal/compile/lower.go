@@ -31,11 +31,10 @@ func init() { // refers to itself through the rules that recognise patterns
 		"gorgonia.tensordotOp":          lowerTensordot,
 		"*gorgonia.repeatOp":            lowerRepeat,
 		"gorgonia.sumOp":                lowerSum,
-		"*gorgonia.maxOp":               lowerMax,
+		"*gorgonia.maxOp":               lowerReduce,
 		"*gorgonia.softmaxOp":           lowerSoftmax,
 		"*gorgonia.softmaxDiffOp":       lowerSoftmaxDiff,
-		"gorgonia.reshapeOp":            lowerReshape,
-		"gorgonia.transposeOp":          lowerTranspose,
+		"gorgonia.reshapeOp":            lowerSame,
 		"*gorgonia.sliceOp":             lowerSlice,
 		"gorgonia.sliceIncrOp":          lowerSliceIncr,
 		"gorgonia.atOp":                 lowerAt,
@@ -153,9 +152,7 @@ func (r *reader) evaluate(n *gorgonia.Node) (c constant) {
 	default:
 		return c
 	}
-	if t == arena.Float32 {
-		c.x = float64(float32(c.x))
-	}
+	c.x = kernels.Round(t, c.x)
 	return c
 }
 

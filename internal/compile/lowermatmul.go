@@ -25,14 +25,11 @@ func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	var attrs kernels.MatMulAttrs
-	if attrs.TransA, err = f.Bool("transA"); err != nil {
+	decoded, err := kernels.MatMul.Decode(f)
+	if err != nil {
 		return nil, err
 	}
-	if attrs.TransB, err = f.Bool("transB"); err != nil {
-		return nil, err
-	}
-	in := children(n)
+	in, attrs := children(n), decoded.(kernels.MatMulAttrs)
 	a, b := shapeOf(in[0]), shapeOf(in[1])
 	switch kind {
 	case matMul, batchedMatMul:

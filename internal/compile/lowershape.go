@@ -26,46 +26,26 @@ func axesOf(n *gorgonia.Node) ([]int, error) {
 	return axes, nil
 }
 
-func (r *reader) reduce(op *kernels.Op, n *gorgonia.Node) (*rule, error) {
-	axes, err := axesOf(n)
-	if err != nil {
-		return nil, err
-	}
+// lowerReduce reads reductions of floats; those of integers fall back.
+func lowerReduce(r *reader, n *gorgonia.Node) (*rule, error) {
 	if t, err := typeOf(n); err != nil || !t.Float() {
 		return nil, err
 	}
-	return r.use(op, kernels.ReduceAttrs{Axes: axes}, children(n)[0]), nil
+	return r.direct(n)
 }
 
 func lowerSum(r *reader, n *gorgonia.Node) (*rule, error) {
 	if e, ok := r.crossEntropy(n); ok {
 		return e.rule(r, -1), nil
 	}
-	return r.reduce(kernels.Sum, n)
-}
-
-func lowerMax(r *reader, n *gorgonia.Node) (*rule, error) { return r.reduce(kernels.Max, n) }
-
-func lowerReshape(r *reader, n *gorgonia.Node) (*rule, error) { return same(children(n)[0]), nil }
-
-func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
-	perm, err := fields{n.Op()}.Ints("pattern")
-	if err != nil {
-		return nil, err
-	}
-	return r.use(kernels.Transpose, kernels.TransposeAttrs{Perm: perm}, children(n)[0]), nil
+	return lowerReduce(r, n)
 }
 
 func lowerConcat(r *reader, n *gorgonia.Node) (*rule, error) {
-	axis, err := fields{n.Op()}.Int("axis")
-	if err != nil {
-		return nil, err
-	}
-	in := children(n)
-	if len(in) == 1 {
+	if in := children(n); len(in) == 1 {
 		return same(in[0]), nil
 	}
-	return r.use(kernels.Concat, kernels.ConcatAttrs{Axis: axis}, in...), nil
+	return r.direct(n)
 }
 
 // lowerRepeat reads a repeat: each element k times along an axis, k being known from the shapes. A repeated dimension of size

@@ -3,6 +3,7 @@ package compile
 import (
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -29,7 +30,7 @@ func (c *compiler) merge() {
 			k.x = math.Float64bits(f.Value)
 		}
 		if in.Op != kernels.Host && len(in.Op.Updates) == 0 && !c.Values[in.Out[0]].Home {
-			if j, ok := c.twin(in, kept, seen[k]); ok {
+			if j, ok := twin(in, kept, seen[k]); ok {
 				for i, o := range in.Out {
 					same[o] = kept[j].Out[i]
 				}
@@ -46,7 +47,8 @@ func (c *compiler) merge() {
 	}
 }
 
-func (c *compiler) twin(in ir.Instr, kept []ir.Instr, candidates []int) (int, bool) {
+// twin returns the index of a kept instruction that is equal to in.
+func twin(in ir.Instr, kept []ir.Instr, candidates []int) (int, bool) {
 	for _, j := range candidates {
 		if reflect.DeepEqual(kept[j].In, in.In) && reflect.DeepEqual(kept[j].Attrs, in.Attrs) {
 			return j, true
@@ -61,24 +63,17 @@ func (c *compiler) prune() {
 	for _, v := range c.Roots {
 		live[v] = true
 	}
-	keep := make([]bool, len(c.Instrs))
+	gone := make([]bool, len(c.Instrs))
 	for i := len(c.Instrs) - 1; i >= 0; i-- {
-		for _, o := range c.Instrs[i].Out {
-			keep[i] = keep[i] || live[o]
+		in := c.Instrs[i]
+		if gone[i] = !slices.ContainsFunc(in.Out, func(o kernels.Value) bool { return live[o] }); gone[i] {
+			continue
 		}
-		if keep[i] {
-			for _, v := range c.Instrs[i].In {
-				live[v] = true
-			}
-		}
-	}
-	kept := c.Instrs[:0]
-	for i, in := range c.Instrs {
-		if keep[i] {
-			kept = append(kept, in)
+		for _, v := range in.In {
+			live[v] = true
 		}
 	}
-	c.Instrs = kept
+	c.drop(gone)
 }
 
 // identity returns the renaming that changes nothing.

@@ -11,14 +11,8 @@ import (
 
 // Names of the values that host and program share.
 const (
-	ControlsName = "controls" // Slot: float64[8], the step's learning rate and other scalars
-	GuardName    = "guard"    // Guard: int32[4], which tensor was not finite
-)
-
-// Specs of the shared values.
-var (
-	ControlsSpec = kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{8}}
-	GuardSpec    = kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}
+	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
+	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite
 )
 
 // update appends the checks and the optimizer to the program.
@@ -33,11 +27,11 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
 	}
-	guard, err := c.home(ir.Guard, "guard", GuardName, GuardSpec)
+	guard, err := c.home(ir.Guard, "guard", GuardName, kernels.GuardSpec)
 	if err != nil {
 		return err
 	}
-	controls, err := c.home(ir.Slot, "batch", ControlsName, ControlsSpec)
+	controls, err := c.home(ir.Slot, "batch", ControlsName, kernels.ControlsSpec)
 	if err != nil {
 		return err
 	}

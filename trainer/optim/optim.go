@@ -37,7 +37,7 @@ type Optimizer interface {
 }
 
 // Controls is the length of a controls vector.
-const Controls = 8
+const Controls = kernels.Controls
 
 // Clip bounds gradients. The zero value does not.
 type Clip struct {
@@ -112,6 +112,11 @@ func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 		return o, nil
 	}
 	return nil, fmt.Errorf("%T has no rate that can be set: %w", o, ErrOption)
+}
+
+// update is what the attributes of all rules share.
+func update(clip Clip, decay float64) kernels.UpdateAttrs {
+	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: clip.Norm > 0, Decay: decay}
 }
 
 // or returns v, or a default where v is 0.

@@ -59,8 +59,3 @@ func (o SGD) nesterov() error {
 	}
 	return nil
 }
-
-// update is what all rules share.
-func update(clip Clip, decay float64) kernels.UpdateAttrs {
-	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: clip.Norm > 0, Decay: decay}
-}
