@@ -72,13 +72,10 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 		if b.Start == b.End {
 			continue
 		}
-		off, align := plan.Offsets[i], b.Align
-		if align == 0 {
-			align = Align
-		}
+		off := plan.Offsets[i]
 		s.buffers = append(s.buffers, watched{
 			name: Part{Owner: b.Owner, Name: b.Name}.label(), start: b.Start, end: b.End,
-			off: off, guard: off + b.Size - GuardBytes, top: off + alignUp(b.Size, align),
+			off: off, guard: off + b.Size - GuardBytes, top: off + alignUp(b.Size, b.align()),
 		})
 	}
 	slices.SortFunc(s.buffers, func(a, b watched) int {

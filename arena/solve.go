@@ -18,6 +18,14 @@ type Buffer struct {
 	End   int32  // the first instruction after that during which it is not; End = Start is never live
 }
 
+// align returns the alignment in bytes.
+func (b Buffer) align() int64 {
+	if b.Align == 0 {
+		return Align
+	}
+	return b.Align
+}
+
 // Problem asks for places for buffers in one range of memory.
 type Problem struct {
 	Buffers  []Buffer
@@ -122,10 +130,7 @@ func compareItems(a, b item) int {
 
 // newItem checks b and rounds its size.
 func newItem(b Buffer, index int) (item, error) {
-	align := b.Align
-	if align == 0 {
-		align = Align
-	}
+	align := b.align()
 	switch {
 	case align < 0 || align&(align-1) != 0:
 		return item{}, fmt.Errorf("%w alignment of buffer %q: %d is no power of two", ErrInvalid, b.Name, b.Align)

@@ -70,8 +70,8 @@ func main() {
 	}
 	packRows(masks, 64)
 	packRows(masks, 128)
-	packCols32()
-	packCols64()
+	packCols(single, turn4)
+	packCols(double, turn2)
 	dots(masks, single)
 	dots(masks, double)
 	pause()
@@ -151,13 +151,16 @@ func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
 	}
 }
 
-// packCols32 transposes 8 rows of 4-byte elements, 4 columns at a time.
-func packCols32() {
-	TEXT("packCols32", NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
-	Doc("packCols32 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.",
-		"k is a multiple of 4. Where n is below 8 the last row is repeated.")
+// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes columns of the halves
+// that were loaded into ymm[0], ymm[1], ..., and says where they are.
+func packCols(e elem, turn func() []VecPhysical) {
+	name, half := "packCols"+e.name, 16/e.size
+	lanes := 2 * half
+	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
+	Doc(fmt.Sprintf("%s transposes n <= %d rows of k %d-byte elements, stride bytes apart, to k rows of %d, pitch bytes apart.",
+		name, lanes, e.size, lanes), fmt.Sprintf("k is a multiple of %d. Where n is below %d the last row is repeated.", half, lanes))
 	Pragma("noescape")
-	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}
+	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}[:lanes]
 	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
 	Load(Param("dst").Base(), dst)
 	Load(Param("src").Base(), p[0])
@@ -166,25 +169,17 @@ func packCols32() {
 	rowPointers(p, stride, n, k)
 	Load(Param("k"), k)
 	Load(Param("pitch"), pitch)
-	SHRQ(Imm(2), k)
+	SHRQ(Imm(uint64(half/2)), k) // halves are 2 or 4: this divides by them
 	JE(LabelRef("done"))
 	Label("loop")
-	for i := range 4 {
-		VMOVUPS(Mem{Base: p[i]}, xmm[i])
+	for i := range half {
+		e.load(Mem{Base: p[i]}, xmm[i])
 	}
-	for i := range 4 {
-		VINSERTF128(Imm(1), Mem{Base: p[i+4]}, ymm[i], ymm[i])
+	for i := range half {
+		VINSERTF128(Imm(1), Mem{Base: p[half+i]}, ymm[i], ymm[i])
 	}
-	VUNPCKLPS(Y1, Y0, Y4)
-	VUNPCKHPS(Y1, Y0, Y5)
-	VUNPCKLPS(Y3, Y2, Y6)
-	VUNPCKHPS(Y3, Y2, Y7)
-	VUNPCKLPD(Y6, Y4, Y0)
-	VUNPCKHPD(Y6, Y4, Y1)
-	VUNPCKLPD(Y7, Y5, Y2)
-	VUNPCKHPD(Y7, Y5, Y3)
-	for i := range 4 {
-		VMOVUPS(ymm[i], Mem{Base: dst})
+	for _, column := range turn() {
+		e.load(column, Mem{Base: dst})
 		ADDQ(pitch, dst)
 	}
 	for i := range p {
@@ -197,44 +192,24 @@ func packCols32() {
 	RET()
 }
 
-// packCols64 transposes 4 rows of 8-byte elements, 2 columns at a time.
-func packCols64() {
-	TEXT("packCols64", NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
-	Doc("packCols64 transposes n <= 4 rows of k 8-byte elements, stride bytes apart, to k rows of 4, pitch bytes apart.",
-		"k is a multiple of 2. Where n is below 4 the last row is repeated.")
-	Pragma("noescape")
-	p := []GPPhysical{RAX, RBX, RCX, RDX}
-	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
-	Load(Param("dst").Base(), dst)
-	Load(Param("src").Base(), p[0])
-	Load(Param("stride"), stride)
-	Load(Param("n"), n)
-	rowPointers(p, stride, n, k)
-	Load(Param("k"), k)
-	Load(Param("pitch"), pitch)
-	SHRQ(Imm(1), k)
-	JE(LabelRef("done"))
-	Label("loop")
-	for i := range 2 {
-		VMOVUPD(Mem{Base: p[i]}, xmm[i])
-	}
-	for i := range 2 {
-		VINSERTF128(Imm(1), Mem{Base: p[i+2]}, ymm[i], ymm[i])
-	}
+// turn4 transposes 4x4 elements of 4 bytes in each half of Y0 to Y3.
+func turn4() []VecPhysical {
+	VUNPCKLPS(Y1, Y0, Y4)
+	VUNPCKHPS(Y1, Y0, Y5)
+	VUNPCKLPS(Y3, Y2, Y6)
+	VUNPCKHPS(Y3, Y2, Y7)
+	VUNPCKLPD(Y6, Y4, Y0)
+	VUNPCKHPD(Y6, Y4, Y1)
+	VUNPCKLPD(Y7, Y5, Y2)
+	VUNPCKHPD(Y7, Y5, Y3)
+	return ymm[:4]
+}
+
+// turn2 transposes 2x2 elements of 8 bytes in each half of Y0 and Y1.
+func turn2() []VecPhysical {
 	VUNPCKLPD(Y1, Y0, Y2)
 	VUNPCKHPD(Y1, Y0, Y3)
-	for i := range 2 {
-		VMOVUPD(ymm[2+i], Mem{Base: dst})
-		ADDQ(pitch, dst)
-	}
-	for i := range p {
-		ADDQ(Imm(16), p[i])
-	}
-	DECQ(k)
-	JNE(LabelRef("loop"))
-	Label("done")
-	VZEROUPPER()
-	RET()
+	return ymm[2:4]
 }
 
 func pause() {
