@@ -114,12 +114,8 @@ func (c *compiler) absorb(mm, next *ir.Instr) bool {
 	}
 	switch next.Op {
 	case kernels.Add:
-		bias := next.In[0]
-		if bias == mm.Out[0] {
-			bias = next.In[1]
-		}
-		if a.Bias || len(out.Shape) != 2 || c.Spec(bias).Shape.Elems() != out.Shape[1] || !rowVector(c.Spec(bias).Shape) || bias == mm.Out[0] ||
-			c.Values[bias].Home && c.Values[bias].Ref == c.Values[next.Out[0]].Ref {
+		bias, ok := c.bias(next, mm.Out[0])
+		if !ok || a.Bias {
 			return false
 		}
 		a.Bias = true
@@ -134,8 +130,21 @@ func (c *compiler) absorb(mm, next *ir.Instr) bool {
 	return true
 }
 
-// rowVector reports whether s is [N] or [1, N].
-func rowVector(s kernels.Shape) bool { return len(s) == 1 || len(s) == 2 && s[0] == 1 }
+// bias returns what add adds to each row of a product [M, N]: a value [N] or [1, N].
+func (c *compiler) bias(add *ir.Instr, product kernels.Value) (v kernels.Value, ok bool) {
+	v = add.In[0]
+	if v == product {
+		v = add.In[1]
+	}
+	row, rows := c.Spec(v).Shape, c.Spec(product).Shape
+	switch vector := len(row) == 1 || len(row) == 2 && row[0] == 1; {
+	case v == product, !vector, len(rows) != 2, row.Elems() != rows[1]:
+		return kernels.None, false
+	case c.Values[v].Home && c.Values[v].Ref == c.Values[add.Out[0]].Ref: // the sum overwrites it
+		return kernels.None, false
+	}
+	return v, true
+}
 
 // chains joins elementwise operations into one pass over memory: an operation takes in those that it alone reads and that
 // have its shape, and theirs. The arithmetic stays the same, step for step.
