@@ -200,3 +200,37 @@ func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
 		}
 	}
 }
+
+func TestOperandsThatDoNotGoWithTheLogitsAreErrors(t *testing.T) {
+	g := gorgonia.NewGraph()
+	net := layers.On(g)
+	x := net.Input("x", 2, 3)
+	rows := net.CrossEntropy(x, net.Labels("y", 2), "rows")
+	dense := net.CrossEntropyOneHot(x, net.Input("t", 2, 3), "dense")
+	leaky := layers.LeakyReLU(0.1)(net, x, "leaky")
+	if net.Err() != nil {
+		t.Fatal(net.Err())
+	}
+	reals := func(dims ...int) gorgonia.Value {
+		return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(dims...))
+	}
+	ints := func(dims ...int) gorgonia.Value { return tensor.New(tensor.Of(tensor.Int), tensor.WithShape(dims...)) }
+	for _, c := range []struct {
+		name string
+		op   gorgonia.Op
+		in   []gorgonia.Value
+	}{
+		{"no labels", rows.Op(), []gorgonia.Value{reals(2, 3)}},
+		{"labels as a matrix", rows.Op(), []gorgonia.Value{reals(2, 3), ints(2, 3)}},
+		{"too few labels", rows.Op(), []gorgonia.Value{reals(2, 3), ints(1)}},
+		{"labels that are floats", rows.Op(), []gorgonia.Value{reals(2, 3), reals(2)}},
+		{"logits of three dimensions", rows.Op(), []gorgonia.Value{reals(2, 3, 1), ints(2)}},
+		{"a target as a vector", dense.Op(), []gorgonia.Value{reals(2, 3), reals(2)}},
+		{"a target of integers", dense.Op(), []gorgonia.Value{reals(2, 3), ints(2, 3)}},
+		{"two operands of an activation", leaky.Op(), []gorgonia.Value{reals(2), reals(2)}},
+	} {
+		if y, err := c.op.Do(c.in...); err == nil {
+			t.Errorf("%s: got %v, want an error", c.name, y)
+		}
+	}
+}
