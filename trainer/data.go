@@ -33,7 +33,7 @@ func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.
 }
 
 // source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
-// compiles the program of the last, short batch, if there is one.
+// uploads a resident one that is not on the device yet, and compiles the program of the last, short batch, if there is one.
 func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
 	if err := checkDataset(ds); err != nil {
 		return nil, err
@@ -45,6 +45,11 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 	w.fields = w.read.Fields()
 	if err := t.checkFields(mode, w.from, w.fields); err != nil {
 		return nil, err
+	}
+	if w.from != streamed {
+		if err := t.reside(ctx, w.from); err != nil {
+			return nil, err
+		}
 	}
 	tail := ds.Len() % t.opt.Batch
 	if mode == compile.Train && t.opt.Tail == dataloader.DropTail {

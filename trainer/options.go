@@ -46,7 +46,8 @@ type Options struct {
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.
 	Fields []dataloader.Field
-	// Resident datasets are uploaded once, in their storage types, and gathered by index on the device from then on.
+	// Resident datasets are uploaded once, in their storage types, by the first pass over them, and gathered by index on the device
+	// from then on.
 	// Where Fields is nil, only they can be used.
 	Resident []dataloader.Dataset
 

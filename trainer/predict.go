@@ -115,7 +115,7 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 		return kernels.Spec{}, err
 	}
 	t.announce(s.resultsSpan, false)
-	t.uploaded += p.bytes
+	t.uploaded.Add(p.bytes)
 	out, _ := p.ir.Result(compile.OutputName)
 	st.output = append(st.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)
 	if width := out.Spec.Shape.Elems() / b.Rows; len(st.row) < width {

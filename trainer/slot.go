@@ -336,7 +336,7 @@ func (t *Trainer) drain() error {
 func (t *Trainer) finish(trained bool, s *slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.uploaded += s.program.bytes
+	t.uploaded.Add(s.program.bytes)
 	if trained {
 		t.updates++
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -76,49 +75,13 @@ func (s source) write(dst []byte, spec kernels.Spec) error {
 	case s.init != nil:
 		s.init(dst, spec)
 	case s.node != nil:
-		return copyValue(dst, s.node.Value(), spec)
+		return loadValue(dst, s.node.Value(), spec)
 	}
 	return nil
 }
 
-// copyValue copies a Gorgonia value of the given spec, contiguous or not, to dst.
-func copyValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
-	if t, ok := v.(tensor.Tensor); ok && t.RequiresIterator() {
-		if d, ok := v.(*tensor.Dense); ok {
-			v = d.Materialize().(gorgonia.Value)
-		}
-	}
-	n := 0
-	switch d := v.Data().(type) {
-	case []float32:
-		n = copy(dataloader.View[float32](dst), d)
-	case []float64:
-		n = copy(dataloader.View[float64](dst), d)
-	case []int:
-		n = copy(dataloader.View[int](dst), d)
-	case []int64:
-		n = copy(dataloader.View[int64](dst), d)
-	case []int32:
-		n = copy(dataloader.View[int32](dst), d)
-	case []uint8:
-		n = copy(dst, d)
-	case float32:
-		n = copy(dataloader.View[float32](dst), []float32{d})
-	case float64:
-		n = copy(dataloader.View[float64](dst), []float64{d})
-	case int:
-		n = copy(dataloader.View[int](dst), []int{d})
-	default:
-		return fmt.Errorf("value of %T: %w", d, kernels.ErrUnsupported)
-	}
-	if n != spec.Shape.Elems() {
-		return fmt.Errorf("value %v has %d of %d elements: %w", v.Shape(), n, spec.Shape.Elems(), kernels.ErrShape)
-	}
-	return nil
-}
-
-// initialise writes parameters and constants, clears what starts at zero, and uploads resident datasets.
-func (t *Trainer) initialise(ctx context.Context) error {
+// initialise writes parameters and constants, and clears what starts at zero.
+func (t *Trainer) initialise() error {
 	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Statistics, ir.Guard} {
 		if err := t.clear(r); err != nil {
 			return err
@@ -128,11 +91,6 @@ func (t *Trainer) initialise(ctx context.Context) error {
 		err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.params[i].write(dst, p.Spec) })
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
-		}
-	}
-	for i, ds := range t.opt.Resident {
-		if err := t.upload(ctx, i, ds); err != nil {
-			return fmt.Errorf("upload resident dataset %d: %w", i, err)
 		}
 	}
 	return nil
@@ -170,6 +128,18 @@ func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
 
 // uploadBytes bounds a chunk of an upload, where it goes through Go memory.
 const uploadBytes = 1 << 20
+
+// reside uploads resident dataset i, unless it is on the device already.
+func (t *Trainer) reside(ctx context.Context, i int) error {
+	if t.resident[i] {
+		return nil
+	}
+	if err := t.upload(ctx, i, t.opt.Resident[i]); err != nil {
+		return fmt.Errorf("upload resident dataset %d: %w", i, err)
+	}
+	t.resident[i] = true
+	return nil
+}
 
 // upload copies a dataset to its place on the device, in its storage types: in one go where the host can write there, else
 // chunk by chunk.
@@ -241,7 +211,7 @@ func (t *Trainer) residentPlaces(i int, fields []dataloader.Field) ([]arena.Ref,
 func (t *Trainer) uploadChunk(fields []dataloader.Field, places []arena.Ref, slot dataloader.Slot, b dataloader.Batch, rows int64) error {
 	for k, f := range fields {
 		n := f.Bytes() * int64(b.Rows)
-		t.uploaded += n
+		t.uploaded.Add(n)
 		if t.unified {
 			continue
 		}

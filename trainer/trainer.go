@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -31,16 +32,17 @@ type Trainer struct {
 
 	downloads [2][]transfer // results and status word of each slot; empty on unified devices
 	inFlight  int64         // steps
+	resident  []bool        // by resident dataset: it is on the device
+	uploaded  atomic.Int64  // bytes of samples that crossed to the device
 
-	mu       sync.Mutex
-	running  string // the pass that runs now
-	closed   bool
-	epoch    int             // next epoch of Fit
-	updates  int64           // finished updates
-	uploaded int64           // bytes of samples that crossed to the device
-	stages   []*stage        // host memory of finished predictions
-	last     *slot           // of the step collected last
-	stuck    *dataloader.Run // of a pass that left a reader behind, which may still write to a slot
+	mu      sync.Mutex
+	running string // the pass that runs now
+	closed  bool
+	epoch   int             // next epoch of Fit
+	updates int64           // finished updates
+	stages  []*stage        // host memory of finished predictions
+	last    *slot           // of the step collected last
+	stuck   *dataloader.Run // of a pass that left a reader behind, which may still write to a slot
 }
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. Where the plan
@@ -54,7 +56,8 @@ func New(model ModelFunc, opt Options) (*Trainer, error) {
 	if err := b.fits(ctx); err != nil {
 		return nil, err
 	}
-	t := &Trainer{build: b, device: opt.Device, unified: opt.Device.Unified(), bound: make(map[key]*pair)}
+	t := &Trainer{build: b, device: opt.Device, unified: opt.Device.Unified(), bound: make(map[key]*pair),
+		resident: make([]bool, len(opt.Resident))}
 	if d, ok := opt.Device.(interface{ Touch(arena.Span, bool) }); ok && !t.unified {
 		t.touch = d.Touch
 	}
@@ -86,7 +89,7 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return t.initialise(ctx)
+	return t.initialise()
 }
 
 // Plan returns what every byte is for.
@@ -110,7 +113,7 @@ type Stats struct {
 func (t *Trainer) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Uploaded: t.uploaded, Updates: t.updates, Epochs: t.epoch, Programs: len(t.bound), Pinned: t.pinnedBytes()}
+	s := Stats{Uploaded: t.uploaded.Load(), Updates: t.updates, Epochs: t.epoch, Programs: len(t.bound), Pinned: t.pinnedBytes()}
 	if t.arena != nil {
 		s.Arena = t.arena.Stats()
 		s.Pinned += s.Arena.Pinned

@@ -16,7 +16,8 @@ func loadValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
 	if d, ok := v.(*tensor.Dense); ok {
 		return loadDense(dst, d, spec)
 	}
-	n, t := 0, spec.Type
+	var n int
+	var t arena.DType
 	switch x := v.(type) {
 	case *gorgonia.F32:
 		n, t = put(dst, float32(*x)), arena.Float32

@@ -16,7 +16,7 @@ type Model struct {
 	Inputs gorgonia.Nodes
 	// Output is what Predict returns, one row a sample: scores, or values.
 	Output *gorgonia.Node
-	// Loss is the scalar to minimise: the mean over the rows of the batch. Nil: the model can only predict.
+	// Loss is the scalar to minimise: the mean over the rows of the batch. Required.
 	Loss *gorgonia.Node
 	// Correct has one element a row, 1 where the output is right and 0 where it is wrong; its sum over all rows
 	// divided by their number is the accuracy. Nil: no accuracy is reported.
