@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -75,7 +76,7 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		}
 	}
 	b.homes.Sealed = true
-	return b, b.lay()
+	return b, errors.Join(b.checkFrozen(), b.lay())
 }
 
 // sources returns where batches can come from.
@@ -122,9 +123,9 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	if k.source != streamed {
 		p.Name = fmt.Sprintf("%s, resident %d", p.Name, k.source)
 	}
-	if len(b.order) == 0 {
-		if err := b.start(m, p); err != nil {
-			return nil, err
+	if !b.homes.Sealed {
+		if err := b.start(m, p, len(b.order) == 0); err != nil {
+			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
 		}
 	}
 	return p, nil
@@ -179,11 +180,31 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	check("Loss", m.Loss, false)
 	check("Output", m.Output, false)
 	check("Correct", m.Correct, false)
+	seen := make(map[*gorgonia.Node]string)
+	named := make(map[string]*gorgonia.Node)
+	once := func(what string, n *gorgonia.Node) {
+		check(what, n, true)
+		if n == nil {
+			return
+		}
+		if before := seen[n]; before != "" {
+			bad("%q is listed in %s and again in %s", n.Name(), before, what)
+		} else if other := named[n.Name()]; other != nil {
+			bad("two nodes are called %q: nodes are told apart by their names", n.Name())
+		}
+		seen[n], named[n.Name()] = what, n
+		if n.Op() != nil {
+			bad("%q in %s is computed by %v: only a node without an operation can be one", n.Name(), what, n.Op())
+		}
+	}
 	for _, p := range m.Params {
-		check("Params", p.Node, true)
+		once("Params", p.Node)
+		if p.Node != nil && p.Node.Dtype() != tensor.Float32 && p.Node.Dtype() != tensor.Float64 {
+			bad("parameter %q is of type %v: only floating-point numbers can be trained", p.Node.Name(), p.Node.Dtype())
+		}
 	}
 	for _, n := range m.Inputs {
-		check("Inputs", n, true)
+		once("Inputs", n)
 		if n != nil && (n.Name() == compile.ControlsName || n.Name() == compile.IndexField) {
 			bad("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}

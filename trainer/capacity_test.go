@@ -76,7 +76,7 @@ func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 		}
 	}
 	text := err.Error()
-	for _, want := range []string{fmt.Sprint(total), fmt.Sprint(opt.Memory), "1 bytes", "parameters", "gradients", "slot 0", "scratch", top[0].Label()} {
+	for _, want := range []string{fmt.Sprint(total), fmt.Sprint(opt.Memory), "1 byte", "parameters", "gradients", "slot 0", "scratch", top[0].Label()} {
 		if !strings.Contains(text, want) {
 			t.Errorf("batch %d: %q does not contain %q", opt.Batch, text, want)
 		}

@@ -83,7 +83,7 @@ func TestAClosedTrainerSaysSo(t *testing.T) {
 		if err := firstError(tr, ds); !errors.Is(err, trainer.ErrClosed) {
 			t.Errorf("predict: %v", err)
 		}
-		if _, err := tr.Kept("out/w"); !errors.Is(err, trainer.ErrClosed) {
+		if _, _, err := tr.Kept("out/w"); !errors.Is(err, trainer.ErrClosed) {
 			t.Errorf("kept: %v", err)
 		}
 		if tr.Plan().Total == 0 {

@@ -22,6 +22,14 @@ type loader struct {
 
 // prepare makes ready what a pass over a dataset needs. After the first pass over it there is nothing left to do.
 func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
+	if err := checkDataset(ds); err != nil {
+		return nil, err
+	}
+	if i := t.residence(ds); i != streamed { // outside the lock: it may take long
+		if err := t.reside(ctx, i); err != nil {
+			return nil, err
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, err := t.source(ctx, mode, ds)
@@ -32,15 +40,23 @@ func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.
 	return w, err
 }
 
+// residence returns which of the resident datasets ds is, or streamed.
+func (t *Trainer) residence(ds dataloader.Dataset) int {
+	if i := slices.IndexFunc(t.opt.Resident, func(r dataloader.Dataset) bool { return comparable(ds) && r == ds }); i >= 0 {
+		return i
+	}
+	return streamed
+}
+
 // source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
 // uploads a resident one that is not on the device yet, and compiles the program of the last, short batch, if there is one.
 func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
 	if err := checkDataset(ds); err != nil {
 		return nil, err
 	}
-	w := &walk{t: t, mode: mode, from: streamed, read: ds}
-	if i := slices.IndexFunc(t.opt.Resident, func(r dataloader.Dataset) bool { return comparable(ds) && r == ds }); i >= 0 {
-		w.from, w.read = i, dataloader.Indices(ds.Len())
+	w := &walk{t: t, mode: mode, from: t.residence(ds), read: ds}
+	if w.from != streamed {
+		w.read = dataloader.Indices(ds.Len())
 	}
 	w.fields = w.read.Fields()
 	if err := t.checkFields(mode, w.from, w.fields); err != nil {
@@ -105,7 +121,7 @@ func sameParameters(p, full *ir.Program) error {
 func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader.Field) error {
 	full := t.programs[key{mode, t.opt.Batch, source}]
 	if full == nil {
-		if mode == compile.Predict {
+		if mode == compile.Predict && !slices.ContainsFunc(t.order, func(k key) bool { return k.mode == mode }) {
 			return blameModel(compile.ErrNoOutput)
 		}
 		return fmt.Errorf("the trainer was made for its resident datasets only: set Options.Fields to stream others: %w", ErrData)
@@ -114,7 +130,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 	for _, f := range fields {
 		p, ok := t.homes.Find(ir.Slot, f.Name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("field %q is not an input of the model: %w", f.Name, ErrData))
+			errs = append(errs, fmt.Errorf("field %q is not an input of the model: leave it out with dataloader.Select: %w", f.Name, ErrData))
 			continue
 		}
 		if want := p.Spec.Shape.Elems() / p.Spec.Shape[0]; p.Spec.Type != f.Type || f.Bytes() != int64(want)*f.Type.Size() {
@@ -122,9 +138,9 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 				f.Name, f.Type, f.Shape, p.Spec.Type, p.Spec.Shape[1:], ErrData))
 		}
 		for _, planned := range t.opt.Fields {
-			if planned.Name == f.Name && (planned.Scale != f.Scale || planned.Shift != f.Shift) {
-				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: %w",
-					f.Name, f.Scale, f.Shift, planned.Scale, planned.Shift, ErrData))
+			if planned.Name == f.Name && (scale(planned) != scale(f) || planned.Shift != f.Shift) {
+				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: pass the dataset's Fields in Options.Fields: %w",
+					f.Name, scale(f), f.Shift, scale(planned), planned.Shift, ErrData))
 			}
 		}
 	}
@@ -139,6 +155,14 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 
 // maxLoaders bounds the readers that are kept: a program that makes a new dataset for each pass does not pile them up.
 const maxLoaders = 8
+
+// scale returns the factor that a field is decoded with.
+func scale(f dataloader.Field) float64 {
+	if f.Scale == 0 {
+		return 1
+	}
+	return f.Scale
+}
 
 // reader returns the loader for a dataset, the same one for every pass over it. read is what is read: the dataset, or its indices.
 func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.Loader, error) {

@@ -199,7 +199,7 @@ func kept(t testing.TB, tr *trainer.Trainer, ds dataloader.Dataset, names ...str
 	evaluate(t, tr, ds)
 	values := make(map[string][]byte)
 	for _, name := range names {
-		h, err := tr.Kept(name)
+		h, _, err := tr.Kept(name)
 		if err != nil {
 			t.Fatal(err)
 		}

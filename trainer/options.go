@@ -47,8 +47,7 @@ type Options struct {
 	// Nil: each input is stored as its node is in the graph.
 	Fields []dataloader.Field
 	// Resident datasets are uploaded once, in their storage types, by the first pass over them, and gathered by index on the device
-	// from then on.
-	// Where Fields is nil, only they can be used.
+	// from then on. Where Fields is nil, only they can be used.
 	Resident []dataloader.Dataset
 
 	Seed       uint64          // of initial values, of the order of samples, and of what the dataset draws
@@ -109,6 +108,11 @@ func (o *Options) check(needDevice bool) error {
 	}
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
 		bad("debug needs a device whose memory is the host's: %s has its own", o.Device.Name())
+	}
+	for i, f := range o.Fields {
+		if slices.ContainsFunc(o.Fields[:i], func(g dataloader.Field) bool { return g.Name == f.Name }) {
+			bad("two fields are called %q", f.Name)
+		}
 	}
 	for i, ds := range o.Resident {
 		if err := checkDataset(ds); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	humanize "github.com/dustin/go-humanize"
@@ -29,6 +30,7 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 	if most < 1 {
 		return 0, fmt.Errorf("largest batch %d: must be 1 or more: %w", most, ErrOption)
 	}
+	most = min(most, math.MaxInt32)
 	if opt.Memory < 0 {
 		return 0, fmt.Errorf("memory %d bytes: must not be negative: %w", opt.Memory, ErrOption)
 	}
@@ -164,7 +166,12 @@ func (e *CapacityError) Error() string {
 // Unwrap returns arena.ErrCapacity.
 func (e *CapacityError) Unwrap() error { return arena.ErrCapacity }
 
-func bytesOf(n int64) string { return fmt.Sprintf("%d bytes (%s)", n, humanize.IBytes(uint64(n))) }
+func bytesOf(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes (%s)", n, humanize.IBytes(uint64(n)))
+}
 
 // short returns the error about a limit that the plan is above.
 func (b *build) short(limit int64, fits int) error {

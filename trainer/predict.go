@@ -38,6 +38,9 @@ func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[
 }
 
 func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func(Prediction, error) bool) (err error) {
+	if ctx == nil {
+		return fmt.Errorf("nil context: %w", ErrOption)
+	}
 	w, err := t.preparePredict(ctx, ds)
 	if err != nil {
 		return err
@@ -167,20 +170,31 @@ func (st *stage) fits(fields []dataloader.Field, batch int) bool {
 	return true
 }
 
-// Kept returns a handle to the value of a node of Options.Keep, as the step reported last left it. It is valid until the next step
-// begins, from inside Options.Progress or after a pass; later it returns arena.ErrStale.
-func (t *Trainer) Kept(name string) (arena.Handle, error) {
+// kept is a step whose kept values can be read.
+type kept struct {
+	program *pair
+	slot    int
+}
+
+// Kept returns a handle to the value of a node of Options.Keep, as the step reported last left it, and its type and shape, whose first
+// dimension is that step's batch. The handle is valid until the next step begins: use it inside Options.Progress or after a pass. Later it
+// returns arena.ErrStale.
+func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
-		return arena.Handle{}, ErrClosed
+	if t.closed || t.arena == nil {
+		return arena.Handle{}, kernels.Spec{}, ErrClosed
 	}
-	if t.last == nil {
-		return arena.Handle{}, fmt.Errorf("%q: no step has run: %w", name, ErrOption)
+	if !slices.Contains(t.opt.Keep, name) {
+		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q is not kept: add it to Options.Keep: %w", name, ErrOption)
+	}
+	if t.last.program == nil {
+		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q: no step has run yet: %w", name, arena.ErrStale)
 	}
 	v, ok := t.last.program.ir.Result(name)
 	if !ok {
-		return arena.Handle{}, fmt.Errorf("%q is not kept: add it to Options.Keep: %w", name, ErrOption)
+		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q: the last step does not compute it: %w", name, arena.ErrStale)
 	}
-	return t.arena.Handle(t.at(v.Ref, t.last.index), name)
+	h, err := t.arena.Handle(t.at(v.Ref, t.last.slot), name)
+	return h, v.Spec, err
 }

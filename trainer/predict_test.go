@@ -158,7 +158,7 @@ func TestKeptValuesAreStaleInTheNextStep(t *testing.T) {
 		var handles []arena.Handle
 		opt := trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}}
 		opt.Progress = func(p trainer.Progress) {
-			h, err := tr.Kept("hidden/act")
+			h, _, err := tr.Kept("hidden/act")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,8 +175,8 @@ func TestKeptValuesAreStaleInTheNextStep(t *testing.T) {
 		}
 		tr = made(t, small, opt)
 		use := inUse(tr)
-		if _, err := tr.Kept("hidden/act"); !errors.Is(err, trainer.ErrOption) {
-			t.Errorf("before the first step: got %v, want ErrOption", err)
+		if _, _, err := tr.Kept("hidden/act"); !errors.Is(err, arena.ErrStale) {
+			t.Errorf("before the first step: got %v, want ErrStale", err)
 		}
 		for range 5 {
 			fit(t, tr, ds)
@@ -187,7 +187,7 @@ func TestKeptValuesAreStaleInTheNextStep(t *testing.T) {
 				t.Errorf("handle of step %d: got %v, want ErrStale", i, err)
 			}
 		}
-		if _, err := tr.Kept("out/act"); !errors.Is(err, trainer.ErrOption) {
+		if _, _, err := tr.Kept("out/act"); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("a name that is not kept: got %v, want ErrOption", err)
 		}
 		if got := inUse(tr); got != use {

@@ -179,7 +179,7 @@ func TestAnySequenceOfBatchSizesRunsInTheSamePlaces(t *testing.T) {
 				continue
 			}
 			for _, name := range weights {
-				h, err := tr.Kept(name)
+				h, _, err := tr.Kept(name)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -340,5 +340,5 @@ func (t *Trainer) finish(trained bool, s *slot) {
 	if trained {
 		t.updates++
 	}
-	t.last = s
+	t.last = kept{program: s.program, slot: s.index}
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// start notes what every parameter and constant of the first program starts with.
-func (b *build) start(m Model, p *ir.Program) error {
+// start notes what every parameter and constant starts with that p is the first program to have. Only the first program, the one that
+// trains, may bring parameters that are trained.
+func (b *build) start(m Model, p *ir.Program, first bool) error {
 	inits := make(map[string]layers.Init)
 	nodes := make(map[string]*gorgonia.Node)
 	for _, q := range m.Params {
@@ -35,16 +36,26 @@ func (b *build) start(m Model, p *ir.Program) error {
 		constants[p.Values[c.Value].Name] = c.Data
 	}
 	var errs []error
-	for _, part := range b.homes.Parts(ir.Parameters) {
+	for _, part := range b.homes.Parts(ir.Parameters)[len(b.params):] {
 		s := source{name: part.Name, fixed: constants[part.Name]}
 		if n := nodes[part.Name]; n != nil && s.fixed == nil {
 			s.node, s.init = n, b.filler(part.Name, inits[part.Name])
 			if s.init == nil && n.Value() == nil {
 				errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
 			}
+			if !first && part.Spec.Type.Float() && !b.opt.frozen(part.Name) {
+				errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: the model must have the same "+
+					"parameters each time, and what the loss does not need must be frozen: %w", part.Name, ErrModel))
+			}
 		}
 		b.params = append(b.params, s)
 	}
+	return errors.Join(errs...)
+}
+
+// checkFrozen returns an error for each name in Options.Frozen that no parameter and no layer has.
+func (b *build) checkFrozen() error {
+	var errs []error
 	for _, name := range b.opt.Frozen {
 		if !slices.ContainsFunc(b.params, func(s source) bool { return s.name == name || owner(s.name) == name }) {
 			errs = append(errs, fmt.Errorf("frozen %q: the model has no such parameter or layer: %w", name, ErrOption))
@@ -108,7 +119,7 @@ func (t *Trainer) clear(r arena.Region) error {
 
 // write lets fill write a range of the arena: there where the host can, else through Go memory and a staged copy.
 func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
-	h, err := t.arena.Handle(ref, "")
+	h, err := t.arena.Handle(ref, "initial value")
 	if err != nil {
 		return err
 	}

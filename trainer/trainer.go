@@ -41,13 +41,13 @@ type Trainer struct {
 	epoch   int             // next epoch of Fit
 	updates int64           // finished updates
 	stages  []*stage        // host memory of finished predictions
-	last    *slot           // of the step collected last
+	last    kept            // where the values of the step collected last are
 	stuck   *dataloader.Run // of a pass that left a reader behind, which may still write to a slot
 }
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. Where the plan
 // needs more than Options.Memory or the device has, it returns a *CapacityError, before anything is allocated.
-func New(model ModelFunc, opt Options) (*Trainer, error) {
+func New(model ModelFunc, opt Options) (_ *Trainer, err error) {
 	ctx := context.Background()
 	b, err := newBuild(ctx, model, opt, true)
 	if err != nil {
@@ -61,9 +61,16 @@ func New(model ModelFunc, opt Options) (*Trainer, error) {
 	if d, ok := opt.Device.(interface{ Touch(arena.Span, bool) }); ok && !t.unified {
 		t.touch = d.Touch
 	}
+	opened := false
+	defer func() {
+		if !opened { // an error, or a panic in the code of a model or an initial distribution
+			err = errors.Join(err, t.Close())
+		}
+	}()
 	if err := t.open(ctx); err != nil {
-		return nil, errors.Join(err, t.Close())
+		return nil, err
 	}
+	opened = true
 	return t, nil
 }
 
@@ -145,6 +152,9 @@ func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, 
 
 // pass runs all batches of ds through the programs of mode.
 func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds dataloader.Dataset) (res Result, err error) {
+	if ctx == nil {
+		return Result{}, fmt.Errorf("%s: nil context: %w", name, ErrOption)
+	}
 	if err := t.begin(name); err != nil {
 		return Result{}, err
 	}
@@ -176,7 +186,7 @@ func (t *Trainer) begin(name string) error {
 // idle returns an error where a pass runs, the trainer is closed, or a reader of an earlier pass has not come back. mu is held.
 func (t *Trainer) idle() error {
 	switch {
-	case t.closed:
+	case t.closed || t.build == nil:
 		return ErrClosed
 	case t.running != "":
 		return fmt.Errorf("%s is running: %w", t.running, ErrBusy)

@@ -5,6 +5,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,15 +57,15 @@ func (b *Bytes) String() string { return fmt.Sprint(int64(*b)) }
 
 // Set parses an amount; a sign is kept, for the trainer to refuse.
 func (b *Bytes) Set(s string) error {
-	if _, err := fmt.Sscanf(s, "-%d", new(int64)); err == nil {
-		_, err := fmt.Sscan(s, (*int64)(b))
-		return err
-	}
-	n, err := humanize.ParseBytes(s)
+	amount, negative := strings.CutPrefix(s, "-")
+	n, err := humanize.ParseBytes(amount)
 	if err != nil || n > 1<<62 {
 		return fmt.Errorf("%q is no amount of memory: write 67108864 or 64MiB", s)
 	}
 	*b = Bytes(n)
+	if negative {
+		*b = -*b
+	}
 	return nil
 }
 
@@ -144,6 +146,7 @@ type Results struct {
 func Main(name string, f Flags, model trainer.ModelFunc, load func(dir string) (train, test dataloader.Dataset, err error)) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := f.Run(ctx, name, os.Args[1:], os.Stdout, model, load)
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
@@ -192,31 +195,54 @@ func (f Flags) Run(ctx context.Context, name string, args []string, out io.Write
 	if f.Plan {
 		return nil
 	}
-	l := &Loop{Out: out, Epochs: f.Epochs}
-	opt.Progress = l.Progress
-	t, err := trainer.New(model, opt)
-	if err != nil {
+	if f.JSON == "" {
+		_, err = f.train(ctx, out, model, opt, train, test)
 		return err
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	res, err := l.Run(ctx, t, train, test)
-	if err != nil || f.JSON == "" {
-		return err
-	}
-	return create(f.JSON, func(w io.Writer) error {
+	return create(f.JSON, func(w io.Writer) error { // opened before training, so that a wrong name costs no time
+		res, err := f.train(ctx, out, model, opt, train, test)
+		if err != nil {
+			return err
+		}
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(res)
 	})
 }
 
-// create writes a file and reports every error on the way.
-func create(name string, write func(io.Writer) error) error {
-	w, err := os.Create(name)
+// train makes a trainer and runs the loop on it.
+func (f *Flags) train(ctx context.Context, out io.Writer, model trainer.ModelFunc, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
+	l := &Loop{Out: out, Epochs: f.Epochs}
+	opt.Progress = l.Progress
+	t, err := trainer.New(model, opt)
+	if err != nil {
+		return Results{}, err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return l.Run(ctx, t, train, test)
+}
+
+// create opens a file, makes its contents and writes them. Where there are none, an older file stays as it is and a new one goes.
+func create(name string, contents func(io.Writer) error) error {
+	_, missing := os.Stat(name)
+	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
-	return errors.Join(write(w), w.Close())
+	var b bytes.Buffer
+	if err := contents(&b); err != nil {
+		if missing != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+		return errors.Join(err, w.Close())
+	}
+	if s, err := w.Stat(); err == nil && s.Mode().IsRegular() {
+		if err := w.Truncate(0); err != nil {
+			return errors.Join(err, w.Close())
+		}
+	}
+	_, err = w.Write(b.Bytes())
+	return errors.Join(err, w.Close())
 }
 
 // Loop trains for some epochs and shows how it goes.
@@ -280,6 +306,14 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		r.UploadBytesPerEpoch = fit.Uploaded
 		r.AllocsPerStep = median(l.allocs)
 		r.EpochSeconds = append(r.EpochSeconds, seconds)
+	}
+	if l.Epochs == 0 {
+		val, err := t.Evaluate(ctx, test)
+		if err != nil {
+			return r, err
+		}
+		fmt.Fprintf(l.Out, "untrained  test loss %.4f  accuracy %5.2f %%\n", val.Loss, 100*val.Accuracy)
+		r.TestAccuracy, r.TestLoss = val.Accuracy, val.Loss
 	}
 	return r, nil
 }

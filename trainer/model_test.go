@@ -1,0 +1,224 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+// smallBut returns small, with what a function makes of its model.
+func smallBut(change func(g *gorgonia.ExprGraph, m *trainer.Model)) trainer.ModelFunc {
+	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		m, err := small(g, batch)
+		change(g, &m)
+		return m, err
+	}
+}
+
+func TestAModelThatMeansSomethingElseIsRefused(t *testing.T) {
+	calls := 0
+	for _, c := range []struct {
+		name  string
+		model trainer.ModelFunc
+		want  string
+	}{
+		{"an input is a parameter too", smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Params = append(m.Params, layers.Param{Node: m.Inputs[0], Init: layers.Zeros{}})
+		}), `"x" is listed in Params and again in Inputs`},
+		{"a result is a parameter", smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Params = append(m.Params, layers.Param{Node: m.Output, Init: layers.Zeros{}})
+		}), `"out/out" in Params is computed`},
+		{"a result is an input", smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Inputs = append(m.Inputs, m.Output)
+		}), `"out/out" in Inputs is computed`},
+		{"a parameter twice", smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Params = append(m.Params, m.Params[0])
+		}), `"hidden/w" is listed in Params and again in Params`},
+		{"an input twice", smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Inputs = append(m.Inputs, m.Inputs[0])
+		}), `"x" is listed in Inputs and again in Inputs`},
+		{"two inputs of one name", smallBut(func(g *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Inputs = append(m.Inputs, gorgonia.NewMatrix(g, tensor.Float32, gorgonia.WithShape(m.Inputs[0].Shape()[0], 2), gorgonia.WithName("x")))
+		}), `two nodes are called "x"`},
+		{"an integer parameter", smallBut(func(g *gorgonia.ExprGraph, m *trainer.Model) {
+			m.Params = append(m.Params, layers.Param{Node: gorgonia.NewVector(g, tensor.Int, gorgonia.WithShape(3), gorgonia.WithName("k")), Init: layers.Zeros{}})
+		}), `parameter "k" is of type int`},
+		{"another parameter each time", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			calls++
+			net := layers.On(g)
+			x := net.Input("x", batch, 4)
+			return net.Classifier(x, net.Dense(x, fmt.Sprint("out", calls), 3, nil))
+		}, `parameter "out2/w" is in this program and not in the one that trains`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			device := cpu.Open()
+			defer device.Close()
+			_, err := trainer.New(c.model, trainer.Options{Device: device, Batch: 4})
+			if !errors.Is(err, trainer.ErrModel) || !strings.Contains(fmt.Sprint(err), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if bytes, blocks := device.Allocated(); bytes != 0 || blocks != 0 {
+				t.Errorf("%d bytes in %d blocks are left", bytes, blocks)
+			}
+		})
+	}
+}
+
+// ending is an initial distribution that does not come back as it should.
+type ending struct{ how func() }
+
+func (e ending) Fill(*rand.Rand, []int, int, []float64) { e.how() }
+
+func TestAnInitialDistributionThatFailsLeavesNothingBehind(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		how  func()
+	}{
+		{"panic", func() { panic("no luck") }},
+		{"end of the goroutine", runtime.Goexit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			device := cpu.Open()
+			defer device.Close()
+			model := smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) { m.Params[0].Init = ending{c.how} })
+			done := make(chan error, 1)
+			go func() {
+				err := errors.New("the goroutine ended")
+				defer func() {
+					if r := recover(); r != nil {
+						err = fmt.Errorf("escaped: %v", r)
+					}
+					done <- err
+				}()
+				_, err = trainer.New(model, trainer.Options{Device: device, Batch: 4})
+			}()
+			if err := <-done; err == nil || strings.HasPrefix(err.Error(), "escaped") {
+				t.Errorf("got %v", err)
+			}
+			if bytes, blocks := device.Allocated(); bytes != 0 || blocks != 0 {
+				t.Errorf("%d bytes in %d blocks are left", bytes, blocks)
+			}
+		})
+	}
+}
+
+func TestANilContextIsAnError(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds := samples(t, 8, 4, 3)
+	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
+	var none context.Context
+	if _, err := tr.Fit(none, ds); !errors.Is(err, trainer.ErrOption) {
+		t.Errorf("fit: %v", err)
+	}
+	if _, err := tr.Evaluate(none, ds); !errors.Is(err, trainer.ErrOption) {
+		t.Errorf("evaluate: %v", err)
+	}
+	for _, err := range tr.Predict(none, ds) {
+		if !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("predict: %v", err)
+		}
+	}
+	var zero trainer.Trainer
+	if _, err := zero.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrClosed) {
+		t.Errorf("a trainer that New did not make: %v", err)
+	}
+	if err := zero.Close(); err != nil {
+		t.Errorf("closing it: %v", err)
+	}
+	if s := zero.Stats(); s.Arena.Reserved != 0 || s.Programs != 0 {
+		t.Errorf("its counters: %+v", s)
+	}
+}
+
+func TestKeptMayBeAskedForDuringAPass(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds := samples(t, 64, 4, 3)
+	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}})
+	stop := make(chan struct{})
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _, _ = tr.Kept("hidden/act")
+			}
+		}
+	})
+	for range 20 {
+		fit(t, tr, ds)
+	}
+	close(stop)
+	asked.Wait()
+	h, spec, err := tr.Kept("hidden/act")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, spec.Bytes())
+	if err := h.Read(b); err != nil || len(spec.Shape) != 2 || spec.Shape[0] != 4 || spec.Shape[1] != 8 {
+		t.Errorf("%v: %v", spec, err)
+	}
+}
+
+// longer is a dataset that has more samples each time it is asked.
+type longer struct {
+	*dataloader.Slices
+	n int
+}
+
+func (g *longer) Len() int { g.n++; return g.n }
+
+func TestADatasetThatChangesItsLengthAtEveryLookIsReadWholeOrRefused(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds := &longer{Slices: samples(t, 1000, 4, 3), n: 9}
+	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
+	for range 20 {
+		within(t, 10*time.Second, "a pass", func() {
+			before := ds.n
+			res, err := tr.Fit(context.Background(), ds)
+			if err == nil && (res.Samples < before || res.Samples > ds.n) {
+				t.Errorf("%d samples of %d to %d", res.Samples, before, ds.n)
+			}
+		})
+	}
+}
+
+func TestTheLargestBatchHasAnUpperEnd(t *testing.T) {
+	device := cpu.Open()
+	defer device.Close()
+	n, err := trainer.MaxBatch(small, trainer.Options{Device: device, Memory: 64 << 10}, math.MaxInt)
+	if err != nil || n < 100 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestPredictSaysThatOtherDataCannotBeStreamed(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds, other := samples(t, 8, 4, 3), samples(t, 12, 4, 3)
+	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Resident: []dataloader.Dataset{ds}})
+	for _, err := range tr.Predict(context.Background(), other) {
+		if !errors.Is(err, trainer.ErrData) || !strings.Contains(err.Error(), "Options.Fields") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
