@@ -25,8 +25,58 @@ type link struct {
 	size   uintptr        // of them, in bytes
 }
 
+// link makes the values that the graph and the arena share, and moves those of inputs with a gradient into the arena.
+func (m *Machine) link(links *compile.Links, at func(arena.Ref, string) (arena.Handle, error)) error {
+	unified := m.opt.Device.Unified()
+	share := func(c compile.Link) (link, error) {
+		h, err := at(c.Ref, c.Node.Name())
+		if err != nil {
+			return link{}, err
+		}
+		return newLink(c.Node, c.Spec, h, unified)
+	}
+	shown := make(map[*gorgonia.Node]bool)
+	for _, c := range links.Grads {
+		l, err := share(c)
+		if err != nil {
+			return err
+		}
+		m.grads = append(m.grads, gradient{link: l, sum: c.Sum, own: c.Own})
+		if c.Own {
+			shown[c.Node.Deriv()] = true
+		}
+	}
+	for _, c := range links.Outputs {
+		l, err := share(c)
+		if err != nil {
+			return err
+		}
+		m.outputs = append(m.outputs, l)
+		m.bound = append(m.bound, compile.Computed(c.Node) && !shown[c.Node])
+	}
+	for _, c := range links.Inputs {
+		l, err := share(c)
+		if err != nil {
+			return err
+		}
+		in := input{link: l}
+		if v := c.Node.Value(); !blank(v) && c.Node.Deriv() != nil && l.addr != 0 {
+			if err := loadValue(in.bytes, v, in.spec); err != nil {
+				return fmt.Errorf("%q: %w", c.Node.Name(), err)
+			}
+			if err := gorgonia.UnsafeLet(c.Node, in.value); err != nil {
+				return fmt.Errorf("%q: %w", c.Node.Name(), err)
+			}
+			in.moved = true
+		}
+		m.inputs = append(m.inputs, in)
+	}
+	return nil
+}
+
 // newLink makes the link of a node, or of its gradient, to a place in the arena.
 func newLink(n *gorgonia.Node, spec kernels.Spec, h arena.Handle, unified bool) (link, error) {
+	spec.Shape = slices.Clone(spec.Shape) // not the node's, nor that of a tensor of the program's
 	l := link{node: n, spec: spec, handle: h, far: !unified}
 	if l.far {
 		l.bytes = make([]byte, spec.Bytes())
@@ -42,12 +92,12 @@ func newLink(n *gorgonia.Node, spec kernels.Spec, h arena.Handle, unified bool) 
 
 // renew makes another value over the bytes.
 func (l *link) renew() {
-	shape := l.node.Shape()
+	shape := l.spec.Shape
 	switch {
 	case l.node.Dtype() == tensor.Bool && len(shape) == 0:
 		l.value = gorgonia.NewB(false)
 	case l.node.Dtype() == tensor.Bool:
-		l.value = tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, l.spec.Shape.Elems())))
+		l.value = compile.Unpooled(tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, shape.Elems()))))
 	default:
 		l.value = compile.ValueOver(l.node, l.bytes)
 		if len(shape) > 0 {
@@ -64,6 +114,12 @@ func (l *link) mine(v gorgonia.Value) bool {
 		return l.over(d) && slices.Equal(d.Shape(), tensor.Shape(l.spec.Shape)) && contiguous(d)
 	}
 	return v != nil && v == l.value
+}
+
+// blank reports whether v is no value: nil, or a tensor whose elements UnbindAll has taken away, perhaps that of another graph.
+func blank(v gorgonia.Value) bool {
+	d, ok := v.(*tensor.Dense)
+	return v == nil || ok && (d == nil || d.MemSize() == 0)
 }
 
 // over reports whether d lies over the bytes. A tensor that Gorgonia has blanked has none, and no address.
@@ -175,7 +231,7 @@ func (g *gradient) begin() error {
 		return nil
 	}
 	v, _ := g.node.Grad()
-	if d := g.node.Deriv().Value(); v == nil || v == d {
+	if d := g.node.Deriv().Value(); blank(v) || v == d {
 		clear(g.bytes) // nothing has been added up yet
 		return g.upload()
 	}
@@ -225,7 +281,7 @@ func (g *gradient) endDeriv() error {
 func (g *gradient) leave() error {
 	v, _ := g.node.Grad()
 	for _, v := range []gorgonia.Value{g.value, g.twin, v} {
-		if v == nil {
+		if blank(v) {
 			continue
 		}
 		if err := g.link.leave(v); err != nil {

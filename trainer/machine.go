@@ -34,6 +34,7 @@ import (
 //     solver, or the program, sets them to zero, and Deriv's value is that sum too. A gradient node that the program computes with, or reads, stands for this run's gradient.
 //   - Values that are not finite are not errors. What Gorgonia panics with is one.
 //   - UnbindAll takes values of inputs away, as it does from a tape machine; those that lie in the arena come back with the next run.
+//     Gorgonia empties the tensors that were bound: give an input a new one, not the one that it had.
 //
 // Several machines may be made of one graph, for training and inference say; they find each other's values. Those of one graph must not
 // run at the same time, since the values of its nodes are common to them.
@@ -64,6 +65,9 @@ type MachineOptions struct {
 	Eval   bool           // run as gorgonia.EvalMode does: dropout drops nothing
 }
 
+// errNotMade is what a nil Machine and the zero Machine answer.
+var errNotMade = fmt.Errorf("the machine was not made: use NewMachine: %w", ErrOption)
+
 // ValueError names the inputs of a graph that had no value when it was to run. It wraps ErrData.
 type ValueError struct{ Nodes []string }
 
@@ -91,6 +95,7 @@ func NewMachine(g *gorgonia.ExprGraph, opt MachineOptions) (m *Machine, err erro
 	for _, n := range opt.Bind {
 		cfg.Sum[n] = true
 	}
+	compile.Settle(g)
 	p, links, err := compile.CompileMachine(context.Background(), g, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
@@ -113,6 +118,9 @@ func (o *MachineOptions) check(g *gorgonia.ExprGraph) error {
 	}
 	if o.Memory < 0 {
 		errs = append(errs, fmt.Errorf("memory %d bytes: must be positive, or 0 for what the plan needs: %w", o.Memory, ErrOption))
+	}
+	if len(g.AllNodes()) == 0 {
+		return errors.Join(append(errs, fmt.Errorf("the graph is empty: build the model before the machine: %w", ErrModel))...)
 	}
 	for _, n := range o.Bind {
 		if n == nil || n.Graph() != g || n.Op() != nil || n.Deriv() == nil {
@@ -193,64 +201,21 @@ func (m *Machine) fits() error {
 	return &CapacityError{Need: m.plan.Total, Have: limit, Plan: m.plan}
 }
 
-// link makes the values that the graph and the arena share, and moves those of inputs with a gradient into the arena.
-func (m *Machine) link(links *compile.Links, at func(arena.Ref, string) (arena.Handle, error)) error {
-	unified := m.opt.Device.Unified()
-	share := func(c compile.Link) (link, error) {
-		h, err := at(c.Ref, c.Node.Name())
-		if err != nil {
-			return link{}, err
-		}
-		return newLink(c.Node, c.Spec, h, unified)
-	}
-	shown := make(map[*gorgonia.Node]bool)
-	for _, c := range links.Grads {
-		l, err := share(c)
-		if err != nil {
-			return err
-		}
-		m.grads = append(m.grads, gradient{link: l, sum: c.Sum, own: c.Own})
-		if c.Own {
-			shown[c.Node.Deriv()] = true
-		}
-	}
-	for _, c := range links.Outputs {
-		l, err := share(c)
-		if err != nil {
-			return err
-		}
-		m.outputs = append(m.outputs, l)
-		m.bound = append(m.bound, compile.Computed(c.Node) && !shown[c.Node])
-	}
-	for _, c := range links.Inputs {
-		l, err := share(c)
-		if err != nil {
-			return err
-		}
-		in := input{link: l}
-		if v := c.Node.Value(); v != nil && c.Node.Deriv() != nil && l.addr != 0 {
-			if err := loadValue(in.bytes, v, in.spec); err != nil {
-				return fmt.Errorf("%q: %w", c.Node.Name(), err)
-			}
-			if err := gorgonia.UnsafeLet(c.Node, in.value); err != nil {
-				return fmt.Errorf("%q: %w", c.Node.Name(), err)
-			}
-			in.moved = true
-		}
-		m.inputs = append(m.inputs, in)
-	}
-	return nil
-}
-
 // RunAll runs the whole graph once and waits for it. Reset is not needed before the next run. It returns a *ValueError, and
 // runs nothing, where an input has no value; after Close an error that wraps arena.ErrClosed. It allocates no memory, but for
 // nodes that the plan marks as fallbacks.
 func (m *Machine) RunAll() (err error) {
 	defer caught("run", &err)
+	if m == nil {
+		return fmt.Errorf("run: %w", errNotMade)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	switch {
+	case m.closed:
 		return fmt.Errorf("run: the machine is %w", arena.ErrClosed)
+	case m.program == nil:
+		return fmt.Errorf("run: %w", errNotMade)
 	}
 	if err := m.fetch(); err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -273,13 +238,13 @@ func (m *Machine) fetch() error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		v := in.node.Value()
-		if v == nil && in.moved { // UnbindAll
+		if blank(v) && in.moved { // UnbindAll
 			if err := gorgonia.UnsafeLet(in.node, in.current()); err != nil {
 				return err
 			}
 			v = in.value
 		}
-		if v == nil {
+		if blank(v) {
 			missing = append(missing, in.node.Name())
 		}
 	}
@@ -323,7 +288,7 @@ func (m *Machine) show() error {
 	}
 	for _, r := range m.reads {
 		v := m.outputs[r.Output].current()
-		if *r.Into != nil {
+		if !blank(*r.Into) {
 			if _, err := gorgonia.Copy(*r.Into, v); err != nil {
 				return err
 			}
@@ -333,7 +298,7 @@ func (m *Machine) show() error {
 		if err != nil {
 			return err
 		}
-		*r.Into = c
+		*r.Into = compile.Unpooled(c)
 	}
 	return nil
 }
@@ -341,16 +306,29 @@ func (m *Machine) show() error {
 // Reset does nothing: each RunAll begins anew.
 func (m *Machine) Reset() {}
 
-// Plan returns what every byte of the arena is for.
-func (m *Machine) Plan() *report.Plan { return m.plan }
+// Plan returns what every byte of the arena is for. It is nil for a machine that NewMachine did not make.
+func (m *Machine) Plan() *report.Plan {
+	if m == nil {
+		return nil
+	}
+	return m.plan
+}
 
 // Stats returns the bytes of the arena in use now.
-func (m *Machine) Stats() arena.Stats { return m.arena.Stats() }
+func (m *Machine) Stats() arena.Stats {
+	if m == nil || m.arena == nil {
+		return arena.Stats{}
+	}
+	return m.arena.Stats()
+}
 
 // Close releases what NewMachine made, but not the device. Values and gradients of nodes keep what they held last: their tensors
 // move to Go memory. It is safe to call twice.
 func (m *Machine) Close() (err error) {
 	defer caught("close", &err)
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -360,7 +338,7 @@ func (m *Machine) Close() (err error) {
 	var errs []error
 	leave := func(l *link, err error) {
 		errs = append(errs, err, l.leave(l.value))
-		if v := l.node.Value(); v != nil {
+		if v := l.node.Value(); !blank(v) {
 			errs = append(errs, l.leave(v))
 		}
 	}

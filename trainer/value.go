@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -67,6 +68,9 @@ func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 			fits = spec.Type == arena.Uint8 && gather(dst, d.Uint8s(), d)
 		}
 	}
+	if blank(d) {
+		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: give the input a new one: %w", ErrData)
+	}
 	if !fits {
 		return fmt.Errorf("value is a tensor of %v %v, not %v: %w", d.Dtype(), d.Shape(), spec, kernels.ErrShape)
 	}
@@ -79,7 +83,14 @@ func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	if contiguous(d) {
 		return copy(dst, src) == len(dst)
 	}
-	if len(shape) != len(strides) {
+	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(d int) bool { return d < 1 }) {
+		return false
+	}
+	last := 0
+	for i, d := range shape {
+		last += (d - 1) * strides[i]
+	}
+	if last < 0 || last >= len(src) || slices.ContainsFunc(strides, func(s int) bool { return s < 0 }) {
 		return false
 	}
 	return strided(dst, src, shape, strides) == len(dst)

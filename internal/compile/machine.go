@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
@@ -280,7 +281,29 @@ func (f *face) own(n *gorgonia.Node, sum bool) bool {
 }
 
 // ValueOver returns a value for n over b, which holds its elements: a tensor shares these bytes, a scalar is a copy.
-func ValueOver(n *gorgonia.Node, b []byte) gorgonia.Value { return declare(n).wrap(b) }
+func ValueOver(n *gorgonia.Node, b []byte) gorgonia.Value { return Unpooled(declare(n).wrap(b)) }
+
+// Unpooled returns v as a tensor of its own, shape included. Gorgonia's constructors hand out tensors that UnbindAll has blanked, and
+// slices of their shapes, while whoever had them before may still use them.
+func Unpooled(v gorgonia.Value) gorgonia.Value {
+	d, ok := v.(*tensor.Dense)
+	if !ok {
+		return v
+	}
+	own := *d
+	own.AP = tensor.MakeAP(slices.Clone(d.Shape()), slices.Clone(d.Strides()), d.DataOrder(), tensor.NotTriangle)
+	return &own
+}
+
+// Settle gives every node of g a shape of its own. A node that was made with a value shares the value's shape, and so do nodes that are
+// computed from it: Gorgonia's UnbindAll, which sets that shape to zeros, would change the nodes too.
+func Settle(g *gorgonia.ExprGraph) {
+	for _, n := range g.AllNodes() {
+		if s := n.Shape(); n.Type() != nil && len(s) > 0 {
+			gorgonia.WithShape(s...)(n)
+		}
+	}
+}
 
 // Computed reports whether n has an op that computes its value: it is neither an input nor a constant.
 func Computed(n *gorgonia.Node) bool { return n.Op() != nil && valueOf(n.Op()) == nil }
