@@ -26,9 +26,9 @@ type stage struct {
 	row    []float64
 }
 
-// Predict yields the output for every sample of ds, in order. Any number of rows and, at once, any number of goroutines and passes
-// of Predict are fine: each takes the device for one batch at a time. While Fit or Evaluate runs it yields ErrBusy. Fields that only
-// the loss needs may be missing from ds.
+// Predict yields the output for every sample of ds, in order. Any number of rows and, at once, any number of goroutines are fine: each
+// takes the device for one batch at a time. While Fit or Evaluate runs it yields ErrBusy; between two batches others may run them, or
+// Close, after which it yields ErrClosed. Fields that only the loss needs may be missing from ds. What is not finite is yielded as it is.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		if err := t.predict(ctx, ds, yield); err != nil {

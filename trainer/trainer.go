@@ -212,8 +212,8 @@ func (t *Trainer) nextEpoch() int {
 	return t.epoch - 1
 }
 
-// Close releases everything that New made, but not the device. It is safe to call twice; during a pass it returns ErrBusy: end the
-// pass by its context first. Where a dataset's reader does not come back, the error wraps dataloader.ErrStuck and the memory stays,
+// Close releases everything that New made, but not the device. It is safe to call twice; while Fit or Evaluate runs it returns ErrBusy: end
+// them by their context first. Where a dataset's reader does not come back, the error wraps dataloader.ErrStuck and the memory stays,
 // since the reader may still write to it; call Close again when it has returned.
 func (t *Trainer) Close() error {
 	t.mu.Lock()
