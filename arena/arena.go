@@ -42,6 +42,9 @@ type usage struct {
 // Where the host cannot see device memory, New also makes a stream and a small pinned buffer, for [Handle.Read] and
 // [Handle.Write]. l may change or go afterwards; dev must stay open until Close.
 func New(dev Device, l *Layout, limit int64) (*Arena, error) {
+	if dev == nil || l == nil {
+		return nil, fmt.Errorf("%w arena: it needs a device and a layout", ErrInvalid)
+	}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("layout: %w", err)
 	}
@@ -89,7 +92,12 @@ func New(dev Device, l *Layout, limit int64) (*Arena, error) {
 }
 
 // Memory returns the block, for binding programs to it. It is the arena's: nobody else frees it.
-func (a *Arena) Memory() Memory { return a.memory }
+func (a *Arena) Memory() Memory {
+	if a == nil {
+		return nil
+	}
+	return a.memory
+}
 
 // Base returns where region r starts, in bytes from the start of the block. A region that does not exist starts at -1.
 func (a *Arena) Base(r Region) int64 {
@@ -169,8 +177,11 @@ func (a *Arena) Reset(r Region) error {
 }
 
 // Close frees the block. Handles then fail with ErrClosed. Streams must have finished with the memory. A second
-// call does nothing.
+// call does nothing. Where the device was closed before, which freed the block, the error says so and wraps ErrClosed.
 func (a *Arena) Close() error {
+	if a == nil || a.memory == nil {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -191,6 +202,9 @@ func (a *Arena) Close() error {
 
 // known returns an error where r is no region of a.
 func (a *Arena) known(r Region) error {
+	if a == nil || a.memory == nil {
+		return fmt.Errorf("%w arena: it was not made: use New", ErrInvalid)
+	}
 	if r < 0 || int(r) >= len(a.regions) {
 		return fmt.Errorf("%w region %d: the arena has %d", ErrInvalid, r, len(a.regions))
 	}

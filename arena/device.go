@@ -1,7 +1,8 @@
 package arena
 
 // Device is what an arena needs of a machine: memory, and queues of work on it.
-// All methods may be called from any goroutine.
+// All methods may be called from any goroutine. Once the device is closed, or where it never was opened, those of the device, and of all
+// that was made on it, return errors that wrap ErrClosed, but for Close, which returns nil.
 type Device interface {
 	// Name says which device this is, for people: "cpu", "emu".
 	Name() string
@@ -35,7 +36,8 @@ type Memory interface {
 	Size() int64
 	// Bytes is the allocation as the host sees it, or nil where the host cannot.
 	Bytes() []byte
-	// Free gives the memory back. A second call is an error that wraps ErrFreed.
+	// Free gives the memory back. A second call is an error that wraps ErrFreed; the first one after the device's Close, which freed
+	// the memory, is one that wraps ErrClosed.
 	Free() error
 }
 
@@ -47,7 +49,8 @@ type Span struct {
 }
 
 // Stream is a queue of work on one device, executed in order.
-// Calls enqueue and return; what goes wrong later is kept and returned by the next Sync, first error first.
+// Calls enqueue and return; what goes wrong later is kept and returned by the next Sync, first error first. Until then work that is
+// enqueued is dropped.
 type Stream interface {
 	// Copy enqueues a copy of equally long spans. Each lies in device or pinned memory.
 	Copy(dst, src Span) error
@@ -55,7 +58,8 @@ type Stream interface {
 	Fill(dst Span, b byte) error
 	// Record marks the work enqueued so far; e is done when that work is.
 	Record(e Event) error
-	// Wait holds back work enqueued from now on until the last record of e is done.
+	// Wait holds back work enqueued from now on until the last record of e is done. Where work before that record went wrong, its
+	// error counts as this stream's own: what would follow computes from values that were never made.
 	Wait(e Event) error
 	// Sync blocks until all work enqueued so far is done.
 	Sync() error

@@ -92,6 +92,9 @@ func (h Handle) valid() error {
 	if h.arena.closed {
 		return fmt.Errorf("handle %q: %w", h.name, h.arena.errClosed())
 	}
+	if h.arena.host != nil && h.arena.memory.Bytes() == nil {
+		return fmt.Errorf("handle %q: the device %s was %w before the arena", h.name, h.arena.device.Name(), ErrClosed)
+	}
 	if now := h.arena.use[h.ref.Region].step; now != h.step {
 		return &StaleError{Name: h.name, Region: h.arena.regions[h.ref.Region].Name, Taken: h.step, Now: now}
 	}
@@ -151,12 +154,16 @@ func (s *stage) size() int64 {
 func (s *stage) move(b []byte, at Span, write bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	host := s.pinned.Bytes()
+	if int64(len(host)) < s.pinned.Size() {
+		return fmt.Errorf("the device was %w before the arena", ErrClosed)
+	}
 	for len(b) > 0 {
 		n := min(int64(len(b)), s.pinned.Size())
 		mine, there := Span{Memory: s.pinned, Size: n}, Span{Memory: at.Memory, Offset: at.Offset, Size: n}
 		dst, src := mine, there
 		if write {
-			copy(s.pinned.Bytes()[:n], b)
+			copy(host[:n], b)
 			dst, src = there, mine
 		}
 		if err := s.stream.Copy(dst, src); err != nil {
@@ -166,7 +173,7 @@ func (s *stage) move(b []byte, at Span, write bool) error {
 			return err
 		}
 		if !write {
-			copy(b, s.pinned.Bytes()[:n])
+			copy(b, host[:n])
 		}
 		b = b[n:]
 		at.Offset += n

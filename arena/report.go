@@ -29,6 +29,9 @@ type RegionStats struct {
 
 // Stats returns the counts of now.
 func (a *Arena) Stats() Stats {
+	if a == nil {
+		return Stats{}
+	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	s := Stats{InUse: a.inUse, Peak: a.peak, Regions: make([]RegionStats, len(a.regions))}
@@ -48,6 +51,9 @@ func (a *Arena) Stats() Stats {
 
 // InUse returns Stats().InUse. It allocates nothing.
 func (a *Arena) InUse() int64 {
+	if a == nil {
+		return 0
+	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return a.inUse
@@ -73,6 +79,9 @@ func (l *Layout) Report() Report { return newReport("layout", l.Regions()) }
 
 // Report says who has what in the arena now.
 func (a *Arena) Report() Report {
+	if a == nil || a.device == nil {
+		return newReport("arena that was not made", nil)
+	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	regions := slices.Clone(a.regions)

@@ -90,8 +90,8 @@ type bound struct {
 
 // Bind prepares calls. It reports everything that is wrong with them at once.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
-	if d.isClosed() {
-		return nil, fmt.Errorf("cpu: bind: %w", arena.ErrClosed)
+	if err := d.usable("bind"); err != nil {
+		return nil, err
 	}
 	if at.Memory == nil {
 		return nil, fmt.Errorf("cpu: bind: no memory")

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -19,7 +18,7 @@ type Options struct {
 	Memory int64
 }
 
-// Device is the host. All methods may be called from any goroutine.
+// Device is the host, made by Open or OpenWith: others answer with errors. All methods may be called from any goroutine.
 type Device struct {
 	pool  *pool
 	limit int64 // bytes, 0: the system's
@@ -49,13 +48,31 @@ func (d *Device) Name() string { return "cpu" }
 // Unified returns true: device memory is host memory.
 func (d *Device) Unified() bool { return true }
 
-// Info returns the memory of the system, or of the pretended size.
-func (d *Device) Info() (arena.Info, error) {
+// usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened.
+func (d *Device) usable(what string) error {
+	if d == nil || d.pool == nil {
+		return fmt.Errorf("cpu: %s: not opened, use cpu.Open(): the device is %w", what, arena.ErrClosed)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.open(what)
+}
+
+// open is usable under the device's lock, for one that was opened.
+func (d *Device) open(what string) error {
 	if d.closed {
-		return arena.Info{}, fmt.Errorf("cpu: info: %w", arena.ErrClosed)
+		return fmt.Errorf("cpu: %s: the device was %w", what, arena.ErrClosed)
 	}
+	return nil
+}
+
+// Info returns the memory of the system, or of the pretended size.
+func (d *Device) Info() (arena.Info, error) {
+	if err := d.usable("info"); err != nil {
+		return arena.Info{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.limit > 0 {
 		return arena.Info{Total: d.limit, Free: d.limit - d.used}, nil
 	}
@@ -73,10 +90,13 @@ func (d *Device) Alloc(bytes int64) (arena.Memory, error) { return d.alloc("allo
 func (d *Device) Pin(bytes int64) (arena.Memory, error) { return d.alloc("pin", bytes) }
 
 func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
+	if err := d.usable(what); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil, fmt.Errorf("cpu: %s: %w", what, arena.ErrClosed)
+	if err := d.open(what); err != nil { // closed in between
+		return nil, err
 	}
 	if bytes < 0 {
 		return nil, fmt.Errorf("cpu: %s: %d bytes", what, bytes)
@@ -99,29 +119,36 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 
 // NewStream makes a queue that runs what is enqueued at once, in the caller.
 func (d *Device) NewStream(name string) (arena.Stream, error) {
-	if d.isClosed() {
-		return nil, fmt.Errorf("cpu: stream %q: %w", name, arena.ErrClosed)
+	if err := d.usable("stream"); err != nil {
+		return nil, err
 	}
 	return &stream{dev: d, name: name}, nil
 }
 
 // NewEvent makes a marker. Since streams run at once, it is done whenever someone looks.
 func (d *Device) NewEvent() (arena.Event, error) {
-	if d.isClosed() {
-		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	if err := d.usable("event"); err != nil {
+		return nil, err
 	}
 	return &event{dev: d}, nil
 }
 
 // Allocated returns the bytes and the number of blocks that were not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {
+	if d == nil {
+		return 0, 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.used, len(d.live)
 }
 
-// Close frees all memory that is left and ends the workers. No goroutine of the device remains. Safe to call twice.
+// Close frees all memory that is left and ends the workers. No goroutine of the device remains. What was made on the device
+// answers with errors that wrap arena.ErrClosed from then on. Safe to call twice.
 func (d *Device) Close() error {
+	if d == nil || d.pool == nil {
+		return nil
+	}
 	d.mu.Lock()
 	d.closed = true
 	left := make([]*memory, 0, len(d.live))
@@ -129,18 +156,9 @@ func (d *Device) Close() error {
 		left = append(left, m)
 	}
 	d.mu.Unlock()
-	var errs []error
 	for _, m := range left {
-		if err := m.Free(); err != nil && !errors.Is(err, arena.ErrFreed) {
-			errs = append(errs, err)
-		}
+		m.release(lost)
 	}
 	d.pool.close()
-	return errors.Join(errs...)
-}
-
-func (d *Device) isClosed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+	return nil
 }

@@ -274,3 +274,29 @@ func TestProgramsOfSeveralGoroutinesRunAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAnArenaWhoseDeviceWasClosedSaysSo(t *testing.T) {
+	d := cpu.Open()
+	var l arena.Layout
+	ref := l.Place(l.Region("parameters"), "", "w", 6400)
+	a, err := arena.New(d, &l, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := a.Handle(ref, "w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, bytes := h.Bytes()
+	for what, err := range map[string]error{"bytes": bytes, "read": h.Read(make([]byte, 6400)), "write": h.Write(make([]byte, 6400)), "close": a.Close()} {
+		if !errors.Is(err, arena.ErrClosed) || !strings.Contains(err.Error(), "the device") {
+			t.Errorf("%s: got %v, want an error that says that the device was closed", what, err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}

@@ -19,9 +19,18 @@ const (
 type memory struct {
 	dev   *Device
 	size  int64
-	bytes []byte // nil once freed; guarded by dev.mu
-	freed bool
+	bytes []byte    // nil once freed; guarded by dev.mu
+	state freeState // guarded by dev.mu
 }
+
+// freeState says who has given a block back.
+type freeState uint8
+
+const (
+	live freeState = iota
+	lost           // freed by the device's Close, which its owner has not been told yet
+	gone           // freed
+)
 
 // Size is the length in bytes.
 func (m *memory) Size() int64 { return m.size }
@@ -33,20 +42,35 @@ func (m *memory) Bytes() []byte {
 	return m.bytes
 }
 
-// Free gives the block back. A second call is an error that wraps arena.ErrFreed.
+// Free gives the block back. A second call is an error that wraps arena.ErrFreed; the first one after the device's Close, which has
+// freed the block, is one that wraps arena.ErrClosed.
 func (m *memory) Free() error {
+	was := m.release(gone)
+	if was == live {
+		return nil
+	}
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	if m.state == lost {
+		m.state = gone
+		return fmt.Errorf("cpu: free of %d bytes: before it, the device was %w", m.size, arena.ErrClosed)
+	}
+	return fmt.Errorf("cpu: free of %d bytes: %w", m.size, arena.ErrFreed)
+}
+
+// release gives the block back unless it is back already, notes by whom, and returns what it was before.
+func (m *memory) release(as freeState) freeState {
 	d := m.dev
 	d.mu.Lock()
-	if m.freed {
-		d.mu.Unlock()
-		return fmt.Errorf("cpu: free of %d bytes: %w", m.size, arena.ErrFreed)
+	was := m.state
+	if was == live {
+		m.state, m.bytes = as, nil
+		delete(d.live, m)
+		d.used -= m.size
 	}
-	m.freed, m.bytes = true, nil
-	delete(d.live, m)
-	d.used -= m.size
 	d.mu.Unlock()
-	if m.size >= returnSize {
+	if was == live && m.size >= returnSize {
 		debug.FreeOSMemory()
 	}
-	return nil
+	return was
 }

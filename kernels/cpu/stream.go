@@ -22,12 +22,23 @@ type stream struct {
 // errExit is what remains of a call whose function called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// begin locks the stream for work. With false there is nothing to do: it is closed (err), or has failed.
-func (s *stream) begin(what string) (ok bool, err error) {
+// enter locks the stream, unless it or the device was closed.
+func (s *stream) enter(what string) error {
+	if err := s.dev.usable(what); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return false, fmt.Errorf("cpu: %s on stream %q: %w", what, s.name, arena.ErrClosed)
+		return fmt.Errorf("cpu: %s on stream %q: %w", what, s.name, arena.ErrClosed)
+	}
+	return nil
+}
+
+// begin locks the stream for work. With false there is nothing to do: it is closed (err), or has failed.
+func (s *stream) begin(what string) (ok bool, err error) {
+	if err := s.enter(what); err != nil {
+		return false, err
 	}
 	if s.err != nil {
 		s.mu.Unlock()
@@ -48,6 +59,9 @@ func (s *stream) launch(p *program) error {
 
 // Copy copies equally long spans.
 func (s *stream) Copy(dst, src arena.Span) error {
+	if err := s.dev.usable("copy"); err != nil {
+		return err
+	}
 	to, err := s.span(dst)
 	if err != nil {
 		return fmt.Errorf("cpu: copy to: %w", err)
@@ -69,6 +83,9 @@ func (s *stream) Copy(dst, src arena.Span) error {
 
 // Fill sets every byte of dst.
 func (s *stream) Fill(dst arena.Span, b byte) error {
+	if err := s.dev.usable("fill"); err != nil {
+		return err
+	}
 	to, err := s.span(dst)
 	if err != nil {
 		return fmt.Errorf("cpu: fill: %w", err)
@@ -108,26 +125,28 @@ func (s *stream) Record(e arena.Event) error {
 	if err != nil {
 		return fmt.Errorf("cpu: record: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return fmt.Errorf("cpu: record on stream %q: %w", s.name, arena.ErrClosed)
+	if err := s.enter("record"); err != nil {
+		return err
 	}
+	defer s.mu.Unlock()
 	return ev.record(s.err)
 }
 
-// Wait returns at once: the work that e stands for is done.
+// Wait returns at once: the work that e stands for is done. Where it went wrong, so has this stream.
 func (s *stream) Wait(e arena.Event) error {
 	ev, err := s.event(e)
 	if err != nil {
 		return fmt.Errorf("cpu: wait: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return fmt.Errorf("cpu: wait on stream %q: %w", s.name, arena.ErrClosed)
+	if err := s.enter("wait"); err != nil {
+		return err
 	}
-	return ev.open()
+	defer s.mu.Unlock()
+	failed, err := ev.last()
+	if s.err == nil {
+		s.err = failed
+	}
+	return err
 }
 
 func (s *stream) event(e arena.Event) (*event, error) {
@@ -140,11 +159,10 @@ func (s *stream) event(e arena.Event) (*event, error) {
 
 // Sync returns the first error since the last Sync, and clears it.
 func (s *stream) Sync() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return fmt.Errorf("cpu: sync of stream %q: %w", s.name, arena.ErrClosed)
+	if err := s.enter("sync"); err != nil {
+		return err
 	}
+	defer s.mu.Unlock()
 	err := s.err
 	s.err = nil
 	return err
@@ -178,23 +196,26 @@ func (e *event) record(err error) error {
 	return nil
 }
 
-func (e *event) open() error {
+// last returns the first error of the work before the last record, as failed. err says that the event is closed.
+func (e *event) last() (failed, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
-		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)
 	}
-	return nil
+	return e.err, nil
 }
 
 // Sync returns the first error of the work before the last record.
 func (e *event) Sync() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
+	if err := e.dev.usable("event sync"); err != nil {
+		return err
 	}
-	return e.err
+	failed, err := e.last()
+	if err != nil {
+		return err
+	}
+	return failed
 }
 
 // Done returns true: the work before a record is done when Record returns.

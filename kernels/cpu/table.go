@@ -80,6 +80,12 @@ func bindReference(b *binding) (func(), error) {
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if d == nil || d.pool == nil {
+		return d.usable("supports")
+	}
+	if op == nil {
+		return fmt.Errorf("cpu: no operation: %w", kernels.ErrUnsupported)
+	}
 	if kernels.ByName(op.Name) != op {
 		return fmt.Errorf("cpu: %s is not registered: %w", op.Name, kernels.ErrUnsupported)
 	}
@@ -87,6 +93,9 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 		for _, s := range specs {
 			if len(s.Shape) > maxRank {
 				return fmt.Errorf("cpu: %s on %v: more than %d dimensions: %w", op.Name, s, maxRank, kernels.ErrUnsupported)
+			}
+			if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
+				return fmt.Errorf("cpu: %s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
 			}
 		}
 	}
@@ -102,8 +111,11 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 
 // Workspace returns the scratch bytes of a call. They depend on the shapes and on the number of threads.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	if d.Supports(op, attrs, in, out) != nil {
+		return 0
+	}
 	k := lookup(op)
-	if k.work == nil || d.Supports(op, attrs, in, out) != nil {
+	if k.work == nil {
 		return 0
 	}
 	return k.work(d.pool.threads(), attrs, in, out)

@@ -57,7 +57,8 @@ var calls = []string{
 // Calls returns the names that Options.Fault is asked about.
 func Calls() []string { return append([]string(nil), calls...) }
 
-// Device is an emulated device. It implements kernels.Device. All methods may be called from any goroutine.
+// Device is an emulated device, made by Open: others answer with errors. It implements kernels.Device. All methods may be called from
+// any goroutine.
 type Device struct {
 	opts Options
 
@@ -143,6 +144,9 @@ func (d *Device) NewEvent() (arena.Event, error) {
 // Close runs what is queued to its end, then releases everything that is left, and returns what went wrong that nobody has been
 // told: errors of work, overwritten red zones. Left says what it had to release. A second call returns nil.
 func (d *Device) Close() error {
+	if !d.opened() {
+		return nil
+	}
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -169,19 +173,26 @@ func (d *Device) Close() error {
 		e.release()
 	}
 	for m := range d.live.memories {
+		m.lost = true
 		errs = append(errs, m.release())
 	}
 	return errors.Join(errs...)
 }
 
+// opened reports whether Open made the device.
+func (d *Device) opened() bool { return d != nil && d.asked != nil }
+
 // enter begins a call: it asks for a fault, takes the lock and refuses a device that is closed or had a fatal error.
 // It holds the lock only when it returns nil.
 func (d *Device) enter(call string) error {
+	if !d.opened() {
+		return fmt.Errorf("emu: %s: not opened, use emu.Open: the device is %w", call, arena.ErrClosed)
+	}
 	err := d.fault(call)
 	d.mu.Lock()
 	switch {
 	case d.closed:
-		err = fmt.Errorf("emu: %s: device: %w", call, arena.ErrClosed)
+		err = fmt.Errorf("emu: %s: the device was %w", call, arena.ErrClosed)
 	case d.fatal != nil:
 		err = fmt.Errorf("emu: %s: %w", call, d.fatal)
 	case err != nil:

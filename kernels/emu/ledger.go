@@ -51,6 +51,9 @@ type Traffic struct {
 
 // Ledger returns what is open now and how much was ever made.
 func (d *Device) Ledger() Ledger {
+	if d == nil {
+		return Ledger{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ledger
@@ -58,6 +61,9 @@ func (d *Device) Ledger() Ledger {
 
 // Left returns what was still open when Close was called, and had to be released by it.
 func (d *Device) Left() Ledger {
+	if d == nil {
+		return Ledger{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.left
@@ -65,6 +71,9 @@ func (d *Device) Left() Ledger {
 
 // Traffic returns the work done so far.
 func (d *Device) Traffic() Traffic {
+	if d == nil {
+		return Traffic{}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.traffic

@@ -21,7 +21,8 @@ type memory struct {
 	block  []byte
 	data   []byte // the payload, aligned to arena.Align
 	freed  bool
-	queued int // pieces of queued work that refer to it
+	lost   bool // freed by the device's Close, which the memory's owner has not been told yet
+	queued int  // pieces of queued work that refer to it
 	shadow shadow
 }
 
@@ -87,11 +88,15 @@ func (m *memory) Bytes() []byte {
 }
 
 // Free gives the memory back, and overwrites it so that whoever still reads it notices. An overwritten red zone is an error
-// that wraps arena.ErrOverrun. Memory that queued work refers to stays, and the error wraps ErrInUse.
+// that wraps arena.ErrOverrun. Memory that queued work refers to stays, and the error wraps ErrInUse. What the device's Close has
+// freed is an error that wraps arena.ErrClosed, once.
 func (m *memory) Free() error {
 	m.d.mu.Lock()
 	defer m.d.mu.Unlock()
 	switch {
+	case m.lost:
+		m.lost = false
+		return fmt.Errorf("emu: free %v: before it, the device was %w", m, arena.ErrClosed)
 	case m.freed:
 		return fmt.Errorf("emu: %v: %w", m, arena.ErrFreed)
 	case m.queued > 0:

@@ -37,8 +37,16 @@ type place struct {
 
 // Supports returns nil for what has a reference and fits its shapes.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if !d.opened() {
+		return fmt.Errorf("emu: supports: not opened, use emu.Open: the device is %w", arena.ErrClosed)
+	}
 	if op == nil || op.Infer == nil {
 		return fmt.Errorf("emu: %w: no such operation", kernels.ErrUnsupported)
+	}
+	for _, s := range slices.Concat(in, out) {
+		if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
+			return fmt.Errorf("emu: %s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
+		}
 	}
 	want, err := op.Infer(attrs, in)
 	if err != nil {

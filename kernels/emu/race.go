@@ -49,6 +49,9 @@ func (r *Race) Unwrap() error { return ErrRace }
 
 // Races returns the races found so far, each pair of calls once a block of memory.
 func (d *Device) Races() []error {
+	if d == nil {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.check.races)
@@ -57,6 +60,9 @@ func (d *Device) Races() []error {
 // Touch announces that the host is about to read or write a part of pinned memory, so that the checker can hold
 // it against the copies that were enqueued. What the host knows is what it waited for, in any goroutine.
 func (d *Device) Touch(s arena.Span, write bool) {
+	if !d.opened() {
+		return
+	}
 	d.mu.Lock()
 	host := &d.check.host
 	host.clock = host.clock.tick(0)

@@ -135,26 +135,3 @@ func testEvents(t *testing.T, open func() kernels.Device) {
 		filled.Close(), filled.Close(), copied.Close(), copied.Close())
 	must(t, p.a.Free(), p.b.Free(), p.host.Free())
 }
-
-// testClose checks that a device closes with everything still open, twice, and gives nothing afterwards.
-func testClose(t *testing.T, open func() kernels.Device) {
-	dev := open()
-	s, err := dev.NewStream("left")
-	must(t, err)
-	_, err = dev.NewEvent()
-	must(t, err)
-	m, err := dev.Alloc(4096)
-	must(t, err)
-	_, err = dev.Pin(4096)
-	must(t, err)
-	must(t, s.Fill(whole(m), 1))
-	must(t, dev.Close())
-	must(t, dev.Close())
-	if _, err := dev.Alloc(1); err == nil {
-		t.Error("a closed device gives memory")
-	}
-	if _, err := dev.NewStream("late"); err == nil {
-		t.Error("a closed device gives a stream")
-	}
-	must(t, s.Close())
-}

@@ -1,12 +1,42 @@
 package kerneltest
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
+
+// testSupports checks that a device refuses what no operation can be: none at all, and dimensions below 0.
+func testSupports(t *testing.T, open func() kernels.Device) {
+	dev, r := openBench(t, open).dev, random(t)
+	if err := dev.Supports(nil, nil, nil, nil); err == nil {
+		t.Error("no operation is supported")
+	}
+	if n := dev.Workspace(nil, nil, nil, nil); n != 0 {
+		t.Errorf("no operation wants %d bytes", n)
+	}
+	for _, op := range kernels.All() {
+		c := op.Cases(r, arena.Float32)
+		for k, s := range c.In {
+			for d := range s.Shape {
+				in := slices.Clone(c.In)
+				in[k].Shape = slices.Clone(s.Shape)
+				in[k].Shape[d] = -1
+				out, err := op.Infer(c.Attrs, in)
+				if err != nil {
+					continue
+				}
+				if err := dev.Supports(op, c.Attrs, in, out); !errors.Is(err, kernels.ErrShape) {
+					t.Errorf("%s on %v: got %v, want ErrShape", op.Name, in, err)
+				}
+			}
+		}
+	}
+}
 
 // testPrograms checks that calls run in order, that a program is bound to places, and that bad calls are refused.
 func testPrograms(t *testing.T, open func() kernels.Device) {

@@ -1,0 +1,72 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
+	for _, dev := range []kernels.Device{cpu.Open(), emu.Open(emu.Options{})} {
+		ds := samples(t, 9, 4, 3)
+		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fit(t, tr, ds)
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, fitted := tr.Fit(context.Background(), ds)
+		_, evaluated := tr.Evaluate(context.Background(), ds)
+		for what, err := range map[string]error{"fit": fitted, "evaluate": evaluated, "predict": firstError(tr, ds), "close": tr.Close()} {
+			if !errors.Is(err, arena.ErrClosed) {
+				t.Errorf("%s: %s: got %v, want arena.ErrClosed", dev.Name(), what, err)
+			}
+		}
+	}
+}
+
+func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
+	for _, dev := range []kernels.Device{cpu.Open(), emu.Open(emu.Options{})} {
+		m := perceptron(newSketch(t, tensor.Float64, 1))
+		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range m.data {
+			letBe(t, n, randomTensor(m.r, m.dt, n.Shape()...))
+		}
+		runs(t, vm)
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"run": vm.RunAll(), "close": vm.Close()} {
+			if !errors.Is(err, arena.ErrClosed) {
+				t.Errorf("%s: %s: got %v, want arena.ErrClosed", dev.Name(), what, err)
+			}
+		}
+	}
+}
+
+func TestADeviceThatWasNotOpenedIsRefused(t *testing.T) {
+	for name, dev := range map[string]kernels.Device{
+		"nil cpu": (*cpu.Device)(nil), "zero cpu": &cpu.Device{}, "nil emu": (*emu.Device)(nil), "zero emu": &emu.Device{},
+	} {
+		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("%s: trainer: got %v, want arena.ErrClosed", name, err)
+		}
+		m := perceptron(newSketch(t, tensor.Float64, 1))
+		if _, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev}); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("%s: machine: got %v, want arena.ErrClosed", name, err)
+		}
+	}
+}
