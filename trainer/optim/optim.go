@@ -2,21 +2,16 @@
 //
 // An [Optimizer] is a plain struct whose zero value is the textbook's default. It chooses the operation that
 // updates a parameter where it lies and what that operation keeps beside it. A [Schedule] makes the
-// rate of each update from the optimizer's own. [Clip] bounds gradients before they are used.
+// rate of each update from the optimizer's own. [Clip] bounds gradients before they are used. [Check] finds every mistake in the three
+// before the first update, and [Write] makes the numbers of one update.
 package optim
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/kernels"
 )
-
-// ErrOption is wrapped by errors about options outside their range.
-var ErrOption = errors.New("bad option")
 
 // Optimizer is a rule of update. Those of this package are plain values, safe for concurrent use.
 //
@@ -51,14 +46,6 @@ type Clip struct {
 // Validate returns an error that names every bad field and wraps ErrOption.
 func (c Clip) Validate() error {
 	return check("clip", least("Value", c.Value, 0), least("Norm", c.Norm, 0))
-}
-
-// Write fills the controls of update t: those of o, and the rate that s makes of the rate of o. s may be nil.
-func Write(o Optimizer, s Schedule, t int64, dst []float64) {
-	o.Controls(t, dst)
-	if s != nil {
-		dst[0] = s.Rate(dst[0], t)
-	}
 }
 
 // Named is an optimizer with the name that Parse knows it by.
@@ -125,29 +112,4 @@ func or(v, def float64) float64 {
 		return def
 	}
 	return v
-}
-
-// least returns an error unless v is finite and low or more.
-func least(name string, v, low float64) error {
-	if v >= low && !math.IsInf(v, 0) {
-		return nil
-	}
-	return fmt.Errorf("%s is %v, must be finite and %v or more", name, v, low)
-}
-
-// share returns an error unless v is from 0 to below 1.
-func share(name string, v float64) error {
-	if v >= 0 && v < 1 {
-		return nil
-	}
-	return fmt.Errorf("%s is %v, must be 0 or more and below 1", name, v)
-}
-
-// check joins errors about the fields of one thing.
-func check(what string, errs ...error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if len(errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %w: %w", what, ErrOption, errors.Join(errs...))
 }

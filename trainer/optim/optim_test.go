@@ -190,7 +190,9 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 							scale = math.Min(1, clip.Norm/math.Sqrt(norm))
 							m.scale[0] = scale
 						}
-						optim.Write(o, schedule, step, m.controls)
+						if err := optim.Write(o, schedule, step, m.controls); err != nil {
+							t.Fatal(err)
+						}
 						rate := rates[n.Name] * min(float64(step)/5, 1)
 						if step > 5 {
 							done := math.Min(float64(step-6)/10, 1)
@@ -222,7 +224,9 @@ func TestAdamsFirstUpdateCountsFromOne(t *testing.T) {
 	p := []float64{0}
 	o := optim.Adam{Rate: 0.1}
 	m := newModel(t, o, optim.Clip{}, p)
-	optim.Write(o, nil, 1, m.controls)
+	if err := optim.Write(o, nil, 1, m.controls); err != nil {
+		t.Fatal(err)
+	}
 	m.step([]float64{1})
 	if math.Abs(p[0]+0.0999999990) > 1e-12 {
 		t.Errorf("got %.10f, want -0.0999999990", p[0])
@@ -233,7 +237,9 @@ func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
 	for _, n := range optim.All() {
 		p := []float64{1, 2}
 		m := newModel(t, n.Optimizer, optim.Clip{}, p)
-		optim.Write(n.Optimizer, nil, 1, m.controls)
+		if err := optim.Write(n.Optimizer, nil, 1, m.controls); err != nil {
+			t.Fatal(err)
+		}
 		m.in[2].Data[0] = 7
 		m.step([]float64{math.NaN(), 1})
 		if p[0] != 1 || p[1] != 2 {
@@ -254,7 +260,9 @@ func TestControlsAllocateNothing(t *testing.T) {
 		var step int64
 		if got := testing.AllocsPerRun(100, func() {
 			step++
-			optim.Write(n.Optimizer, schedule, step, dst)
+			if err := optim.Write(n.Optimizer, schedule, step, dst); err != nil {
+				t.Fatal(err)
+			}
 		}); got != 0 {
 			t.Errorf("%s: %v objects an update, want 0", n.Name, got)
 		}

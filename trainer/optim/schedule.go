@@ -83,19 +83,3 @@ func (w Warmup) Rate(base float64, t int64) float64 {
 func (w Warmup) Validate() error {
 	return check("warmup", atLeast("Steps", w.Steps), ValidateSchedule(w.Then))
 }
-
-// ValidateSchedule returns what s.Validate returns, where s has such a method. s may be nil.
-func ValidateSchedule(s Schedule) error {
-	if v, ok := s.(interface{ Validate() error }); ok {
-		return v.Validate()
-	}
-	return nil
-}
-
-// atLeast returns an error unless n is 1 or more.
-func atLeast(name string, n int64) error {
-	if n >= 1 {
-		return nil
-	}
-	return fmt.Errorf("%s is %d, must be 1 or more", name, n)
-}
