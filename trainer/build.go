@@ -48,8 +48,8 @@ type build struct {
 type source struct {
 	name  string
 	node  *gorgonia.Node
-	init  func(dst []byte, spec kernels.Spec) // nil: the node's value
-	fixed []byte                              // a constant of the graph
+	init  func(dst []byte, spec kernels.Spec) error // nil: the node's value
+	fixed []byte                                    // a constant of the graph
 }
 
 // newBuild compiles all programs for the full batch and lays the arena out.

@@ -65,16 +65,15 @@ func (b *build) checkFrozen() error {
 }
 
 // filler returns what fills a parameter's bytes from the seed, nil without an initial distribution.
-func (b *build) filler(name string, init layers.Init) func([]byte, kernels.Spec) {
+func (b *build) filler(name string, init layers.Init) func([]byte, kernels.Spec) error {
 	if init == nil {
 		return nil
 	}
-	return func(dst []byte, s kernels.Spec) {
+	return func(dst []byte, s kernels.Spec) error {
 		if s.Type == arena.Float32 {
-			layers.Fill(dataloader.View[float32](dst), init, b.opt.Seed, name, s.Shape...)
-		} else {
-			layers.Fill(dataloader.View[float64](dst), init, b.opt.Seed, name, s.Shape...)
+			return layers.Fill(dataloader.View[float32](dst), init, b.opt.Seed, name, s.Shape...)
 		}
+		return layers.Fill(dataloader.View[float64](dst), init, b.opt.Seed, name, s.Shape...)
 	}
 }
 
@@ -84,7 +83,7 @@ func (s source) write(dst []byte, spec kernels.Spec) error {
 	case s.fixed != nil:
 		copy(dst, s.fixed)
 	case s.init != nil:
-		s.init(dst, spec)
+		return s.init(dst, spec)
 	case s.node != nil:
 		return loadValue(dst, s.node.Value(), spec)
 	}

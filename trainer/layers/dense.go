@@ -28,7 +28,7 @@ func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gor
 	case out < 1:
 		n.fail(fmt.Errorf("%s: %d outputs: must be 1 or more: %w", layer, out, ErrShape))
 	case x.Dtype() != n.Type:
-		n.fail(fmt.Errorf("%s: input is %v but Net.Type is %v: %w", layer, x.Dtype(), n.Type, ErrShape))
+		n.fail(fmt.Errorf("%s: input is %s but Net.Type is %s: %w", layer, typeString(x.Dtype()), typeString(n.Type), ErrShape))
 	}
 	init := n.Weights
 	if init == nil {

@@ -1,9 +1,12 @@
 package layers
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+
+	"gorgonia.org/tensor"
 )
 
 // Init says how a parameter starts. It is a plain value; implement it for rules of your own.
@@ -119,8 +122,20 @@ func Fans(shape []int) (in, out float64) {
 const chunk = 1024
 
 // Fill writes a whole parameter, row-major: a function of init, seed, name and shape. It needs 8 KiB beside dst,
-// whatever the size of the parameter.
-func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, shape ...int) {
+// whatever the size of the parameter. An init that is nil, panics, or makes a value that is not finite in T is an error that wraps
+// ErrInit; a dst that is not as long as the shape has elements is one that wraps ErrShape.
+func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, shape ...int) (err error) {
+	if err := checkInit(init); err != nil {
+		return err
+	}
+	if n := tensor.Shape(shape).TotalSize(); n != len(dst) {
+		return fmt.Errorf("%d elements for shape %s: %w", len(dst), shapeString(shape), ErrShape)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("init of type %T: panic: %v: %w", init, p, ErrInit)
+		}
+	}()
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
@@ -129,8 +144,13 @@ func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, sha
 		part := buf[:min(len(buf), len(dst)-at)]
 		init.Fill(r, shape, at, part)
 		for i, v := range part {
-			dst[at+i] = T(v)
+			x := T(v)
+			if x-x != 0 {
+				return fmt.Errorf("init of type %T makes element %d %v: %w", init, at+i, x, ErrInit)
+			}
+			dst[at+i] = x
 		}
 		at += len(part)
 	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -311,17 +312,38 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		}, layers.ErrShape, "must be an integer type"},
 		{"logits of rank 3", func(n *layers.Net) { x := n.Input("x", 4, 3, 2); n.Classifier(x, x) }, layers.ErrShape, "need 2 dimensions"},
 		{"target name taken", func(n *layers.Net) { y := n.Input("y", 4, 3); n.Classifier(y, y) }, layers.ErrName, `labels "y"`},
-		{"nil input", func(n *layers.Net) { n.Dense(nil, "hidden", 3, nil) }, nil, `dense "hidden": the input is nil`},
+		{"nil input", func(n *layers.Net) { n.Dense(nil, "hidden", 3, nil) }, layers.ErrNode, `dense "hidden": the input is nil`},
 		{"another graph", func(n *layers.Net) {
 			n.Dense(layers.On(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
-		}, nil, `"x" belongs to another graph`},
-		{"no init", func(n *layers.Net) { n.Param("w", nil, 3) }, nil, `parameter "w" has no init`},
+		}, layers.ErrNode, `"x" belongs to another graph`},
+		{"no init", func(n *layers.Net) { n.Param("w", nil, 3) }, layers.ErrInit, `parameter "w": no init: use layers.Zeros{}`},
+		{"nil weights", func(n *layers.Net) {
+			var p *layers.Normal
+			n.Weights = p
+			n.Dense(n.Input("x", 2, 3), "hidden", 3, nil)
+		}, layers.ErrInit, `parameter "hidden/w": init is a nil *layers.Normal`},
+		{"no type", func(n *layers.Net) { n.Type = tensor.Dtype{}; n.Input("x", 2, 3) }, layers.ErrShape, `input "x": Net.Type is no type: use`},
+		{"no type for a layer", func(n *layers.Net) {
+			x := n.Input("x", 2, 3)
+			n.Type = tensor.Dtype{}
+			n.Dense(x, "hidden", 3, nil)
+		}, layers.ErrShape, `input is float32 but Net.Type is no type`},
+		{"nil target", func(n *layers.Net) { n.CrossEntropy(n.Input("x", 4, 3), nil, "loss") }, layers.ErrNode, `"loss": the target is nil`},
+		{"target of another graph", func(n *layers.Net) {
+			n.CrossEntropy(n.Input("x", 4, 3), layers.On(gorgonia.NewGraph()).Labels("y", 4), "loss")
+		}, layers.ErrNode, `"y" belongs to another graph`},
+		{"nil output", func(n *layers.Net) { n.Regressor(n.Input("x", 4, 3), nil) }, layers.ErrNode, `regressor: the input is nil`},
+		{"nil model input", func(n *layers.Net) { n.Regressor(nil, n.Input("x", 4, 3)) }, layers.ErrNode, `model: the input is nil`},
+		{"statement", func(n *layers.Net) {
+			var v gorgonia.Value
+			layers.Tanh(n, gorgonia.Read(n.Input("x", 4, 3), &v), "act")
+		}, layers.ErrNode, `is a statement`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			net := layers.On(gorgonia.NewGraph())
 			c.build(net)
 			err := net.Err()
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, c.is) {
 				t.Fatalf("got %v, want %q that is %v", err, c.want, c.is)
 			}
 			if net.Input("later", 2, 3) != nil || !errors.Is(net.Err(), err) {
@@ -332,7 +354,14 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 			}
 		})
 	}
-	if layers.On(nil).Err() == nil {
-		t.Error("a nil graph is no error")
+	for name, net := range map[string]*layers.Net{"nil graph": layers.On(nil), "zero net": {Type: tensor.Float32}} {
+		x := net.Input("x", 2, 3)
+		_, err := net.Classifier(x, net.Dense(x, "hidden", 3, layers.ReLU))
+		if !errors.Is(err, layers.ErrNode) || err != net.Err() {
+			t.Errorf("%s: got %v, want ErrNode", name, err)
+		}
+	}
+	if !errors.Is(layers.ErrShape, kernels.ErrShape) {
+		t.Error("shapes that do not fit are of two classes")
 	}
 }

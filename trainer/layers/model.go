@@ -106,8 +106,8 @@ func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices
 	if !n.ready(layer, logits) {
 		return nil
 	}
-	if y == nil {
-		n.fail(fmt.Errorf("%s: the target is nil", layer))
+	if err := n.checkNode(layer, "target", y); err != nil {
+		n.fail(err)
 		return nil
 	}
 	integer := y.Dtype() != tensor.Float32 && y.Dtype() != tensor.Float64
@@ -121,9 +121,9 @@ func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices
 	case !slices.Equal(y.Shape(), want):
 		n.fail(fmt.Errorf("%s: target %q is %s, must be %s: %w", layer, y.Name(), shapeString(y.Shape()), shapeString(want), ErrShape))
 	case indices && !integer:
-		n.fail(fmt.Errorf("%s: target %q is of type %v, must be an integer type: %w", layer, y.Name(), y.Dtype(), ErrShape))
+		n.fail(fmt.Errorf("%s: target %q is of type %s, must be an integer type: %w", layer, y.Name(), typeString(y.Dtype()), ErrShape))
 	case !indices && y.Dtype() != logits.Dtype():
-		n.fail(fmt.Errorf("%s: target %q is of type %v, must be %v like the logits: %w", layer, y.Name(), y.Dtype(), logits.Dtype(), ErrShape))
+		n.fail(fmt.Errorf("%s: target %q is of type %s, must be %s like the logits: %w", layer, y.Name(), typeString(y.Dtype()), typeString(logits.Dtype()), ErrShape))
 	}
 	if n.err != nil {
 		return nil
@@ -162,9 +162,9 @@ func (n *Net) model(x, out, loss, correct *gorgonia.Node) (Model, error) {
 	if n.err != nil {
 		return Model{}, n.err
 	}
-	if x == nil {
-		n.fail(fmt.Errorf("model: the input is nil"))
-		return Model{}, n.err
+	if err := n.checkNode("model", "input", x); err != nil {
+		n.fail(err)
+		return Model{}, err
 	}
 	inputs := n.Inputs()
 	if !slices.Contains(inputs, x) {

@@ -1,19 +1,12 @@
 package layers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-// ErrShape is wrapped by errors about nodes whose shape or type does not fit their layer.
-var ErrShape = errors.New("shapes do not fit")
-
-// ErrName is wrapped by errors about names that are empty or taken.
-var ErrName = errors.New("bad name")
 
 // Net adds layers to one graph. It keeps the first error and does nothing after it: methods then
 // return nil, and Model-making methods and Err return the error. It is not safe for concurrent use.
@@ -33,10 +26,16 @@ type Net struct {
 // On returns a Net that adds to g.
 func On(g *gorgonia.ExprGraph) *Net {
 	n := &Net{Type: tensor.Float32, g: g}
-	if g == nil {
-		n.err = errors.New("layers: the graph is nil: make one with gorgonia.NewGraph")
-	}
+	n.begun()
 	return n
+}
+
+// begun reports whether the net has a graph and no error.
+func (n *Net) begun() bool {
+	if n.g == nil {
+		n.fail(fmt.Errorf("the graph is nil: use layers.On(gorgonia.NewGraph()): %w", ErrNode))
+	}
+	return n.err == nil
 }
 
 // Err returns the first error.
@@ -68,8 +67,8 @@ func (n *Net) Labels(name string, batch int) *gorgonia.Node {
 
 // Param adds a parameter that starts as init says. Its layer is the part of the name before the last "/".
 func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
-	if n.err == nil && init == nil {
-		n.fail(fmt.Errorf("parameter %q has no init: use layers.Zeros{}, layers.HeUniform{} or another", name))
+	if err := checkInit(init); err != nil {
+		n.fail(fmt.Errorf("parameter %q: %w", name, err))
 	}
 	p := n.leaf("parameter", name, n.Type, dims)
 	if p != nil {
@@ -90,15 +89,19 @@ func (n *Net) Values(seed uint64) error {
 		}
 		shape := p.Node.Shape()
 		t := tensor.New(tensor.Of(p.Node.Dtype()), tensor.WithShape(shape...))
+		var err error
 		switch data := t.Data().(type) {
 		case []float32:
-			Fill(data, p.Init, seed, p.Node.Name(), shape...)
+			err = Fill(data, p.Init, seed, p.Node.Name(), shape...)
 		case []float64:
-			Fill(data, p.Init, seed, p.Node.Name(), shape...)
+			err = Fill(data, p.Init, seed, p.Node.Name(), shape...)
 		default:
-			return fmt.Errorf("parameter %q is of type %v: only float32 and float64 can be learned", p.Node.Name(), p.Node.Dtype())
+			err = fmt.Errorf("type %s: only float32 and float64 can be learned: %w", typeString(p.Node.Dtype()), ErrShape)
 		}
-		if err := gorgonia.Let(p.Node, t); err != nil {
+		if err == nil {
+			err = gorgonia.Let(p.Node, t)
+		}
+		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Node.Name(), err)
 		}
 	}
@@ -107,7 +110,7 @@ func (n *Net) Values(seed uint64) error {
 
 // leaf adds a node without operation, after checking everything that Gorgonia panics at.
 func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node {
-	if n.err != nil {
+	if !n.begun() {
 		return nil
 	}
 	switch {
@@ -117,7 +120,7 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 		// Gorgonia takes inputs of one name for one node.
 		n.fail(fmt.Errorf("%s %q: the graph has a node of that name: %w", what, name, ErrName))
 	case t != tensor.Float32 && t != tensor.Float64 && t != tensor.Int:
-		n.fail(fmt.Errorf("%s %q: Net.Type is %v: use tensor.Float32 or tensor.Float64: %w", what, name, t, ErrShape))
+		n.fail(fmt.Errorf("%s %q: Net.Type is %s: use tensor.Float32 or tensor.Float64: %w", what, name, typeString(t), ErrShape))
 	case len(dims) == 0:
 		n.fail(fmt.Errorf("%s %q needs at least 1 dimension: %w", what, name, ErrShape))
 	case slices.Min(dims) < 1:
@@ -142,7 +145,7 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 		return nil
 	}
 	if err != nil {
-		n.fail(fmt.Errorf("%s: %w", layer, err))
+		n.fail(fmt.Errorf("%s: %w: %w", layer, err, ErrNode))
 		return nil
 	}
 	if name != "" {
@@ -153,14 +156,13 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 
 // ready reports whether x can be built on, and keeps an error when it is nil, from another graph, or not a float.
 func (n *Net) ready(layer string, x *gorgonia.Node) bool {
-	switch {
-	case n.err != nil:
-	case x == nil:
-		n.fail(fmt.Errorf("%s: the input is nil", layer))
-	case x.Graph() != n.g:
-		n.fail(fmt.Errorf("%s: %q belongs to another graph", layer, x.Name()))
-	case x.Dtype() != tensor.Float32 && x.Dtype() != tensor.Float64:
-		n.fail(fmt.Errorf("%s: %q is of type %v: only float32 and float64 are supported: %w", layer, x.Name(), x.Dtype(), ErrShape))
+	if !n.begun() {
+		return false
+	}
+	if err := n.checkNode(layer, "input", x); err != nil {
+		n.fail(err)
+	} else if x.Dtype() != tensor.Float32 && x.Dtype() != tensor.Float64 {
+		n.fail(fmt.Errorf("%s: %q is of type %s: only float32 and float64 are supported: %w", layer, x.Name(), typeString(x.Dtype()), ErrShape))
 	}
 	return n.err == nil
 }

@@ -36,7 +36,7 @@ func (b *base) Hashcode() uint32 {
 func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	s, ok := in[0].(tensor.Shape)
 	if !ok {
-		return nil, fmt.Errorf("%v: operand is %T, not a shape", b, in[0])
+		return nil, fmt.Errorf("%v: operand is %T, not a shape: %w", b, in[0], ErrShape)
 	}
 	if b.signature[b.Arity()] != hm.Type(vector) {
 		return s.Clone(), nil
@@ -50,7 +50,7 @@ func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 // check counts the operands of Do.
 func (b *base) check(in []gorgonia.Value) error {
 	if len(in) != b.Arity() {
-		return fmt.Errorf("%v: %d operands, needs %d", b, len(in), b.Arity())
+		return fmt.Errorf("%v: %d operands, needs %d: %w", b, len(in), b.Arity(), ErrShape)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func floats(v gorgonia.Value) ([]float64, error) {
 	case float64:
 		return []float64{d}, nil
 	}
-	return nil, fmt.Errorf("operand of type %v is no float", v.Dtype())
+	return nil, fmt.Errorf("operand of type %s is no float: %w", typeString(v.Dtype()), ErrShape)
 }
 
 // ints returns class indices.
@@ -99,7 +99,7 @@ func ints(v gorgonia.Value) ([]int, error) {
 	case []uint8:
 		return convert(d), nil
 	}
-	return nil, fmt.Errorf("labels of type %v are no class indices", v.Dtype())
+	return nil, fmt.Errorf("labels of type %s are no class indices: %w", typeString(v.Dtype()), ErrShape)
 }
 
 func widen(d []float32) []float64 {
