@@ -3,7 +3,6 @@ package dataloader
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -71,44 +70,6 @@ func (f Field) check() string {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Check returns every mistake in what ds says of itself: no samples, more samples than an int32 counts, no fields,
-// fields of the same name, and fields that no memory can hold.
-func Check(ds Dataset) error {
-	if ds == nil {
-		return fmt.Errorf("nil dataset: %w", ErrOption)
-	}
-	var errs []error
-	switch n := ds.Len(); {
-	case n == 0:
-		errs = append(errs, ErrEmpty)
-	case n < 0:
-		errs = append(errs, fmt.Errorf("dataset length %d: must be 1 or more: %w", n, ErrEmpty))
-	case int64(n) > math.MaxInt32:
-		errs = append(errs, fmt.Errorf("dataset length %d: at most %d samples can be indexed: %w", n, math.MaxInt32, ErrOption))
-	}
-	errs = append(errs, checkFields(ds.Fields()))
-	return errors.Join(errs...)
-}
-
-func checkFields(fields []Field) error {
-	if len(fields) == 0 {
-		return fmt.Errorf("dataset has no fields: %w", ErrField)
-	}
-	var errs []error
-	for k, f := range fields {
-		if p := f.check(); p != "" {
-			errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: p})
-		}
-		for j := range k {
-			if f.Name != "" && fields[j].Name == f.Name {
-				errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("has the same name as field %d", j)})
-				break
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // SampleBytes is the size of one sample in its storage types.
 func SampleBytes(ds Dataset) int64 {
 	var n int64
@@ -163,7 +124,8 @@ type subset struct {
 	from, n int
 }
 
-func (s *subset) Len() int { return s.n }
+// Len is n, or less where the dataset has shrunk, for a loader to notice.
+func (s *subset) Len() int { return max(0, min(s.n, s.Dataset.Len()-s.from)) }
 
 func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	at.Index += s.from
@@ -172,7 +134,7 @@ func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 
 // Map is ds with every sample changed in place by f, right after it was fetched. f may be called by many goroutines
 // at once, must be a function of the sample and of at.Rand alone, and must not keep sample. Maps of Maps see
-// independent draws.
+// independent draws. A nil f is an error of Check, and so of New.
 func Map(ds Dataset, f func(at At, sample [][]byte) error) Dataset {
 	return &mapped{Dataset: ds, f: f}
 }
@@ -182,11 +144,21 @@ type mapped struct {
 	f func(at At, sample [][]byte) error
 }
 
+func (m *mapped) check() error {
+	if m.f == nil {
+		return fmt.Errorf("map: the function is nil: %w", ErrOption)
+	}
+	return Check(m.Dataset)
+}
+
 func (m *mapped) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	inner := at
 	inner.Seed = mix(at.Seed ^ domainMap)
 	if err := m.Dataset.Fetch(ctx, inner, dst); err != nil {
 		return err
+	}
+	if m.f == nil {
+		return m.check()
 	}
 	return m.f(at, dst)
 }

@@ -28,6 +28,8 @@ var (
 	ErrFormat = errors.New("bad format")
 	// ErrStuck: a reader does not come back. The error is a *StuckError.
 	ErrStuck = errors.New("reader does not return")
+	// ErrChanged: a dataset changed its length or its fields while it was in use. The error is a *ChangedError.
+	ErrChanged = errors.New("dataset changed")
 	// ErrPanic: a dataset's code panicked. The error is a *PanicError.
 	ErrPanic = errors.New("panic")
 )
@@ -62,6 +64,24 @@ func (e *SampleError) Error() string {
 
 // Unwrap returns the cause.
 func (e *SampleError) Unwrap() error { return e.Err }
+
+// ChangedError says that a dataset is not what it was when its loader was made. It unwraps to ErrChanged.
+type ChangedError struct {
+	Dataset  string // its Go type
+	Was, Now int    // samples; the same where it is the fields that changed
+}
+
+// Error names the dataset and what changed.
+func (e *ChangedError) Error() string {
+	what := fmt.Sprintf("%d samples became %d", e.Was, e.Now)
+	if e.Was == e.Now {
+		what = "its fields became others"
+	}
+	return fmt.Sprintf("dataset of type %s: %s: it must not change while it is in use", e.Dataset, what)
+}
+
+// Unwrap returns ErrChanged.
+func (e *ChangedError) Unwrap() error { return ErrChanged }
 
 // SlotError is the failure of the event that guards a slot against being refilled too early.
 type SlotError struct {
@@ -103,7 +123,8 @@ type Blocked struct {
 }
 
 // StuckError says which calls had not returned when Close gave up waiting for them. Until they do, they may still
-// write to the slots: that memory must stay allocated, and nobody may rely on what it holds. It unwraps to ErrStuck.
+// write to the slots: that memory must stay allocated, and nobody may rely on what it holds. Whoever owns the memory closes again
+// later; a trainer keeps it until a Close succeeds. It unwraps to ErrStuck.
 type StuckError struct {
 	Blocked []Blocked // by worker
 }
@@ -124,7 +145,7 @@ func (e *StuckError) Error() string {
 	if len(e.Blocked) == 0 {
 		return "a worker is slow to come back: try again"
 	}
-	return b.String() + ": it ignores its context; keep the slots allocated until it returns"
+	return b.String() + ": it ignores its context and may still write to its batch's memory, which is kept: close again when it has returned"
 }
 
 // Unwrap returns ErrStuck.

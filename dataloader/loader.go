@@ -34,6 +34,9 @@ type Options struct {
 // maxWorkers bounds Options.Workers against slips: more readers than this is a mistake in units.
 const maxWorkers = 4096
 
+// errNoContext is about a nil context.
+var errNoContext = fmt.Errorf("no context: use context.Background(): %w", ErrOption)
+
 // Loader reads a dataset in batches, epoch after epoch, with the same workers and buffers. One epoch runs at a time.
 // Its methods may be called from any goroutine.
 type Loader struct {
@@ -59,7 +62,10 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
 		return nil, err
 	}
-	n := ds.Len()
+	n, fields, err := describe(ds)
+	if err != nil {
+		return nil, err
+	}
 	if opt.Tail == DropTail && n < opt.Batch {
 		return nil, fmt.Errorf("%d samples, batch %d: keep the tail, or batch <= %d: %w", n, opt.Batch, n, ErrShort)
 	}
@@ -69,7 +75,7 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	if opt.Grace == 0 {
 		opt.Grace = 500 * time.Millisecond
 	}
-	l := &Loader{ds: ds, opt: opt, fields: slices.Clone(ds.Fields()), gone: make(chan struct{})}
+	l := &Loader{ds: ds, opt: opt, fields: fields, gone: make(chan struct{})}
 	for k, f := range l.fields {
 		if f.Bytes() > math.MaxInt/int64(opt.Batch) {
 			return nil, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("%d bytes × batch %d overflow", f.Bytes(), opt.Batch)}
@@ -91,6 +97,19 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 		go l.serve(w)
 	}
 	return l, nil
+}
+
+// describe returns the length and the fields of ds, which Check has accepted, or a *ChangedError where they are others by now.
+func describe(ds Dataset) (n int, fields []Field, err error) {
+	defer blame(ds, &err)
+	n, fields = ds.Len(), slices.Clone(ds.Fields())
+	for k := range fields {
+		fields[k].Shape = slices.Clone(fields[k].Shape)
+	}
+	if n < 1 || int64(n) > math.MaxInt32 || checkFields(fields) != nil {
+		return 0, nil, fmt.Errorf("dataset of type %T answers otherwise each time it is asked: %w", ds, ErrChanged)
+	}
+	return n, fields, nil
 }
 
 func (o Options) check() error {
@@ -129,8 +148,19 @@ func (l *Loader) Workers() int { return len(l.workers) }
 // caller's, and are written until the run is closed: at most len(slots) batches are under way, counting those that
 // the caller holds. ctx goes to every Fetch; when it is done, the run ends. The run must be closed before the next epoch.
 //
+// A dataset that is not what it was when the loader was made is a *ChangedError, here or from Next.
+//
 // It starts no goroutine and its allocations do not depend on the number of steps.
 func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, error) {
+	if l == nil || l.gone == nil {
+		return nil, fmt.Errorf("the loader was not made: use New: %w", ErrOption)
+	}
+	if ctx == nil {
+		return nil, fmt.Errorf("epoch %d: %w", epoch, errNoContext)
+	}
+	if err := l.changed(true); err != nil {
+		return nil, err
+	}
 	if err := l.checkSlots(slots); err != nil {
 		return nil, err
 	}
@@ -193,6 +223,9 @@ func (l *Loader) blocked() *StuckError {
 // Close closes the current run, ends the workers and returns when they have left. A worker whose Fetch ignores its
 // context is left behind after Options.Grace, and the error is a *StuckError. Safe to call twice.
 func (l *Loader) Close() error {
+	if l == nil || l.gone == nil {
+		return nil
+	}
 	l.mu.Lock()
 	l.closed = true
 	r := l.run

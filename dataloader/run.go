@@ -124,6 +124,15 @@ func (r *Run) issue(i int, ready Waiter) {
 // batches before it, and the same again from then on. When ctx is done it returns ctx's error, and may be called again;
 // when the epoch's own context is done, that one's. It allocates nothing.
 func (r *Run) Next(ctx context.Context) (Batch, error) {
+	if r == nil || r.l == nil {
+		return Batch{}, fmt.Errorf("next: %w", errNoRun)
+	}
+	if ctx == nil {
+		return Batch{}, fmt.Errorf("next: %w", errNoContext)
+	}
+	if err := r.l.changed(false); err != nil {
+		r.abandon(err)
+	}
 	f, err := r.await(ctx)
 	if err != nil {
 		return Batch{}, err
@@ -134,6 +143,19 @@ func (r *Run) Next(ctx context.Context) (Batch, error) {
 	case <-r.ctx.Done():
 	}
 	return r.take(ctx, f)
+}
+
+// errNoRun is about a Run that no loader made.
+var errNoRun = fmt.Errorf("the run was not made: use Loader.Epoch: %w", ErrOption)
+
+// abandon ends the run with err, for this call of Next and all later ones.
+func (r *Run) abandon(err error) {
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
+	if r.last == nil {
+		r.last = err
+		r.failed.Store(-1)
+	}
 }
 
 // await returns the slot that the next batch is in or will be in.
@@ -197,6 +219,9 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 // nothing. Where no batch is left for the slot, nobody waits for ready: pass it on in Slot.Ready of the next epoch.
 // Releasing a slot that is not held is an error that wraps ErrSlot.
 func (r *Run) Release(slot int, ready Waiter) error {
+	if r == nil || r.l == nil {
+		return fmt.Errorf("release slot %d: %w", slot, errNoRun)
+	}
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	if r.closed {
@@ -218,14 +243,15 @@ func (r *Run) Release(slot int, ready Waiter) error {
 // returns nil, that Fetch may still write to the row that it was given: keep the slots allocated, and rely on
 // nothing in them. Nothing else is harmed by it, and the loader can be used again once it has returned. Safe to call twice.
 func (r *Run) Close() error {
+	if r == nil || r.l == nil {
+		return nil
+	}
 	l := r.l
 	l.mu.Lock()
 	if !r.closed {
 		r.closed = true
 		r.cancel()
-		if r.busy == 0 {
-			close(r.quiet)
-		}
+		r.settle()
 	}
 	l.mu.Unlock()
 	select {
@@ -248,9 +274,23 @@ func (r *Run) Close() error {
 	}
 }
 
+// settle ends a closed run when its last worker has left: nothing of the run keeps the caller's memory alive from then on. l.mu is held.
+func (r *Run) settle() {
+	if !r.closed || r.busy > 0 {
+		return
+	}
+	for i := range r.fills {
+		r.fills[i].slot, r.fills[i].ready = Slot{}, nil
+	}
+	close(r.quiet)
+}
+
 // Stuck returns a *StuckError while a closed run has workers that have not come back, else nil. As long as it does,
 // the memory of the slots must stay allocated.
 func (r *Run) Stuck() error {
+	if r == nil || r.l == nil {
+		return nil
+	}
 	if e := r.stuck(); e != nil {
 		return e
 	}

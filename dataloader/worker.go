@@ -135,9 +135,7 @@ func (w *worker) finish(j job) {
 		f.done <- struct{}{}
 	}
 	r.busy--
-	if r.closed && r.busy == 0 {
-		close(r.quiet)
-	}
+	r.settle()
 }
 
 // fail records err for a position unless an earlier one failed.

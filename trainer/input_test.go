@@ -184,7 +184,7 @@ func TestOtherDataThanPlannedAreRefused(t *testing.T) {
 			ds         dataloader.Dataset
 		}{
 			{"nil", "nil", nil},
-			{"nil pointer", "panic", (*dataloader.Slices)(nil)},
+			{"nil pointer", "nil *dataloader.Slices", (*dataloader.Slices)(nil)},
 			{"empty", "no samples", empty{good}},
 			{"missing field", `"y"`, columns(t, 8, dataloader.Column("x", x, 4))},
 			{"field too many", `"z"`, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("z", y))},

@@ -1,0 +1,81 @@
+package dataloader
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime/debug"
+	"slices"
+)
+
+// Check returns every mistake in what ds says of itself: nil, no samples, more samples than an int32 counts, no fields,
+// fields of the same name, and fields that no memory can hold. A panic in ds is a *PanicError.
+func Check(ds Dataset) (err error) {
+	if ds == nil {
+		return fmt.Errorf("nil dataset: %w", ErrOption)
+	}
+	if v := reflect.ValueOf(ds); v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("dataset is a nil %T: %w", ds, ErrOption)
+	}
+	defer blame(ds, &err)
+	if c, ok := ds.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	switch n := ds.Len(); {
+	case n == 0:
+		errs = append(errs, ErrEmpty)
+	case n < 0:
+		errs = append(errs, fmt.Errorf("dataset length %d: must be 1 or more: %w", n, ErrEmpty))
+	case int64(n) > math.MaxInt32:
+		errs = append(errs, fmt.Errorf("dataset length %d: at most %d samples can be indexed: %w", n, math.MaxInt32, ErrOption))
+	}
+	errs = append(errs, checkFields(ds.Fields()))
+	return errors.Join(errs...)
+}
+
+// blame turns a panic in a dataset's code into an error.
+func blame(ds Dataset, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("dataset of type %T: %w", ds, &PanicError{Value: p, Stack: debug.Stack()})
+	}
+}
+
+func checkFields(fields []Field) error {
+	if len(fields) == 0 {
+		return fmt.Errorf("dataset has no fields: %w", ErrField)
+	}
+	var errs []error
+	for k, f := range fields {
+		if p := f.check(); p != "" {
+			errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: p})
+		}
+		for j := range k {
+			if f.Name != "" && fields[j].Name == f.Name {
+				errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("has the same name as field %d", j)})
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// changed returns a *ChangedError where the dataset has another length than when the loader was made, or, if these are asked for, other
+// fields.
+func (l *Loader) changed(fields bool) (err error) {
+	defer blame(l.ds, &err)
+	if n := l.ds.Len(); n != len(l.order) {
+		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: len(l.order), Now: n}
+	}
+	if fields && !slices.EqualFunc(l.fields, l.ds.Fields(), Field.equal) {
+		return &ChangedError{Dataset: fmt.Sprintf("%T", l.ds), Was: len(l.order), Now: len(l.order)}
+	}
+	return nil
+}
+
+func (f Field) equal(g Field) bool {
+	return f.Name == g.Name && f.Type == g.Type && f.Scale == g.Scale && f.Shift == g.Shift && slices.Equal(f.Shape, g.Shape)
+}

@@ -1,0 +1,122 @@
+package dataloader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Select is ds with only the fields of these names, in this order: for a model that does not use the others. Of a dataset in
+// memory, and of a Subset of one, it is another view of the same columns. Any other dataset goes on writing all of its fields,
+// those that are left out to memory of Select's own, one sample a worker.
+func Select(ds Dataset, names ...string) (Dataset, error) {
+	if err := Check(ds); err != nil {
+		return nil, err
+	}
+	fields := ds.Fields()
+	from, err := choose(fields, names)
+	if err != nil {
+		return nil, err
+	}
+	switch ds := ds.(type) {
+	case *Slices:
+		s := &Slices{n: ds.n}
+		for _, k := range from {
+			s.fields, s.bytes, s.data = append(s.fields, ds.fields[k]), append(s.bytes, ds.bytes[k]), append(s.data, ds.data[k])
+		}
+		return s, nil
+	case *subset:
+		inner, err := Select(ds.Dataset, names...)
+		return &subset{Dataset: inner, from: ds.from, n: ds.n}, err
+	}
+	s := &selected{Dataset: ds, from: from}
+	var left []int64 // bytes of what is left out, by field of ds; 0 for the others
+	for k, f := range fields {
+		left = append(left, f.Bytes())
+		if slices.Contains(from, k) {
+			left[k] = 0
+		}
+	}
+	for _, k := range from {
+		s.fields = append(s.fields, fields[k])
+	}
+	s.samples.New = func() any {
+		x := &sample{all: make([][]byte, len(left)), left: make([][]byte, len(left))}
+		for k, n := range left {
+			x.left[k] = make([]byte, n)
+		}
+		return x
+	}
+	return s, nil
+}
+
+// choose returns where the names are among the fields.
+func choose(fields []Field, names []string) ([]int, error) {
+	if len(names) == 0 {
+		return nil, fmt.Errorf("select no fields: name one or more: %w", ErrOption)
+	}
+	var from []int
+	var errs []error
+	for i, name := range names {
+		k := slices.IndexFunc(fields, func(f Field) bool { return f.Name == name })
+		switch {
+		case k < 0:
+			var have []string
+			for _, f := range fields {
+				have = append(have, f.Name)
+			}
+			errs = append(errs, fmt.Errorf("select %q: the dataset has the fields %q: %w", name, have, ErrOption))
+		case slices.Contains(names[:i], name):
+			errs = append(errs, fmt.Errorf("select %q twice: %w", name, ErrOption))
+		}
+		from = append(from, k)
+	}
+	return from, errors.Join(errs...)
+}
+
+// selected is some fields of a dataset.
+type selected struct {
+	Dataset
+	from    []int // by field: its index in Dataset
+	fields  []Field
+	samples sync.Pool // of *sample
+}
+
+// sample is where a dataset writes one sample, by field.
+type sample struct {
+	all  [][]byte // what Fetch is given
+	left [][]byte // memory of the fields that are left out; of the others, none
+}
+
+// Fields returns the fields that were selected, or, where the dataset's are others by now, all of these, for a loader to notice.
+func (s *selected) Fields() []Field {
+	all := s.Dataset.Fields()
+	for i, k := range s.from {
+		if k >= len(all) || !all[k].equal(s.fields[i]) {
+			return all
+		}
+	}
+	return s.fields
+}
+
+func (s *selected) Fetch(ctx context.Context, at At, dst [][]byte) error {
+	x := s.samples.Get().(*sample)
+	all := x.all
+	copy(all, x.left)
+	for i, k := range s.from {
+		all[k] = dst[i]
+	}
+	err := s.Dataset.Fetch(ctx, at, all)
+	for i, k := range s.from {
+		if err == nil && (len(all[k]) != len(dst[i]) || &all[k][0] != &dst[i][0]) {
+			err = &FieldError{Index: i, Name: s.fields[i].Name, Problem: errReplace.Error()}
+		}
+		all[k] = nil
+	}
+	if err == nil {
+		s.samples.Put(x) // else it may still be written to
+	}
+	return err
+}
