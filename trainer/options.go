@@ -73,7 +73,7 @@ type Progress struct {
 
 // Errors that callers tell apart. Others are those of arena (ErrCapacity), dataloader and kernels (ErrShape, ErrUnsupported).
 var (
-	ErrOption    = errors.New("bad option")
+	ErrOption    = optim.ErrOption
 	ErrModel     = errors.New("bad model")
 	ErrData      = errors.New("data do not fit the model")
 	ErrNonFinite = errors.New("not finite")
@@ -121,12 +121,7 @@ func (o *Options) check(needDevice bool) error {
 			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
 		}
 	}
-	for _, err := range []error{o.optimizer().Validate(), o.Clip.Validate(), optim.ValidateSchedule(o.Schedule)} {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrOption, err))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, optim.Check(o.optimizer(), o.Schedule, o.Clip))...)
 }
 
 func (o *Options) optimizer() optim.Optimizer {

@@ -93,9 +93,8 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	if w.mode == compile.Train {
 		update := t.updates + t.inFlight + 1
 		t.announce(s.controlsSpan, true)
-		optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls)
-		if rate := s.controls[0]; math.IsNaN(rate) || math.IsInf(rate, 0) {
-			return fmt.Errorf("learning rate of update %d is %v: %w", update, rate, ErrOption)
+		if err := optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls); err != nil {
+			return err
 		}
 	}
 	if err := t.arena.Reset(t.region[ir.Results]); err != nil {
