@@ -344,13 +344,3 @@ func owner(name string) string { return compile.Owner(name) }
 
 // comparable reports whether a dataset can be told from another.
 func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Comparable() }
-
-// checkDataset is dataloader.Check, and makes an error of a panic in the dataset's code.
-func checkDataset(ds dataloader.Dataset) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("dataset of type %T: panic: %v: %w", ds, r, ErrData)
-		}
-	}()
-	return dataloader.Check(ds)
-}

@@ -22,7 +22,7 @@ type loader struct {
 
 // prepare makes ready what a pass over a dataset needs. After the first pass over it there is nothing left to do.
 func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
-	if err := checkDataset(ds); err != nil {
+	if err := dataloader.Check(ds); err != nil {
 		return nil, err
 	}
 	if i := t.residence(ds); i != streamed { // outside the lock: it may take long
@@ -51,7 +51,7 @@ func (t *Trainer) residence(ds dataloader.Dataset) int {
 // source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
 // uploads a resident one that is not on the device yet, and compiles the program of the last, short batch, if there is one.
 func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
-	if err := checkDataset(ds); err != nil {
+	if err := dataloader.Check(ds); err != nil {
 		return nil, err
 	}
 	w := &walk{t: t, mode: mode, from: t.residence(ds), read: ds}

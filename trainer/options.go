@@ -115,7 +115,7 @@ func (o *Options) check(needDevice bool) error {
 		}
 	}
 	for i, ds := range o.Resident {
-		if err := checkDataset(ds); err != nil {
+		if err := dataloader.Check(ds); err != nil {
 			errs = append(errs, fmt.Errorf("resident dataset %d: %w", i, err))
 		} else if !comparable(ds) {
 			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
