@@ -103,6 +103,9 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 func (t *Trainer) Plan() *report.Plan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.build == nil {
+		return &report.Plan{}
+	}
 	return t.report()
 }
 
