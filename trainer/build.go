@@ -76,7 +76,23 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		}
 	}
 	b.homes.Sealed = true
+	for _, k := range b.order {
+		b.scratch = max(b.scratch, b.single(ctx, k))
+	}
 	return b, errors.Join(b.checkFrozen(), b.lay())
+}
+
+// single returns the scratch of program k for a batch of one row. Another batch below the full one takes over the full one's places, and
+// needs no more; but a dimension of 1 can make other instructions of the same graph. A model that refuses a single row may do so
+// when one comes.
+func (b *build) single(ctx context.Context, k key) int64 {
+	full := b.programs[k]
+	k.rows = 1
+	p, err := b.compile(ctx, k, full)
+	if err != nil {
+		return 0
+	}
+	return p.Plan.Bytes
 }
 
 // sources returns where batches can come from.

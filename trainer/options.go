@@ -34,7 +34,7 @@ const (
 
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
-	Device    kernels.Device  // where to train; the trainer does not close it
+	Device    kernels.Device  // where to train; the trainer does not close it, and Plan allocates nothing on it
 	Batch     int             // rows of a step
 	Optimizer optim.Optimizer // nil: optim.SGD{}
 	Schedule  optim.Schedule  // of the learning rate; nil: constant

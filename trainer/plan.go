@@ -14,8 +14,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Plan returns what every byte would be for, and allocates none of them. Options.Device may be nil: then the plan is one for a device
-// whose kernels need no workspace. Options.Memory is not looked at.
+// Plan returns what every byte would be for, and allocates none of them. Pass the device that you will train on: its kernels may want
+// workspaces, which are part of the plan. Where Options.Device is nil, the plan is one for a device whose kernels need none.
+// Options.Memory is not looked at.
 func Plan(model ModelFunc, opt Options) (*report.Plan, error) {
 	b, err := newBuild(context.Background(), model, opt, false)
 	if err != nil {
