@@ -47,7 +47,7 @@ type TransposeAttrs struct{ Perm []int }
 
 // Transpose permutes dimensions: dimension i of the result is dimension Perm[i] of x.  x [...] → y, of x's type.
 var Transpose = Register(&Op{
-	Name: "transpose", Gorgonia: []string{"gorgonia.transposeOp", "*gorgonia.transposeOp"},
+	Name: "transpose", Gorgonia: []string{"gorgonia.transposeOp"},
 	Decode: func(f Fields) (any, error) {
 		perm, err := f.Ints("pattern")
 		return TransposeAttrs{slices.Clone(perm)}, err
