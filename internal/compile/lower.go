@@ -37,6 +37,7 @@ func init() { // refers to itself through the rules that recognise patterns
 		"gorgonia.reshapeOp":            lowerSame,
 		"*gorgonia.sliceOp":             lowerSlice,
 		"gorgonia.sliceIncrOp":          lowerSliceIncr,
+		"gorgonia.atOp":                 lowerAt,
 		"gorgonia.concatOp":             lowerConcat,
 		"*gorgonia.globalAveragePoolOp": lowerGlobalAverage,
 		"*gorgonia.dropoutOp":           lowerDropout,

@@ -133,3 +133,20 @@ func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 		return r.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: shape, Start: a.Start, Step: a.Step}, r.reshape(v[0], part)), nil
 	}}, nil
 }
+
+// lowerAt reads one element.
+func lowerAt(r *reader, n *gorgonia.Node) (*rule, error) {
+	at, err := fields{n.Op()}.Ints("coordinates")
+	if err != nil {
+		return nil, err
+	}
+	x := children(n)[0]
+	a := kernels.SliceAttrs{Start: at}
+	for i, shape := range shapeOf(x) {
+		if i >= len(at) || at[i] < 0 || at[i] >= shape {
+			return nil, fmt.Errorf("element %v of %v: %w", at, shapeOf(x), kernels.ErrShape)
+		}
+		a.End, a.Step = append(a.End, at[i]+1), append(a.Step, 1)
+	}
+	return r.use(kernels.Slice, a, x), nil
+}
