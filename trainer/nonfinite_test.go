@@ -42,8 +42,8 @@ func TestNotFiniteDataNameFieldAndSample(t *testing.T) {
 					for _, pass := range []func(context.Context, dataloader.Dataset) (trainer.Result, error){tr.Evaluate, tr.Fit} {
 						_, err := pass(context.Background(), ds)
 						var e *trainer.NonFiniteError
-						if !errors.As(err, &e) || !errors.Is(err, trainer.ErrNonFinite) || e.Sample != 6 || !strings.HasSuffix(e.Label, "x") || e.Op != "" {
-							t.Errorf("guard %d, %v, evaluation %v: got %v, want field x of sample 6", guard, v, first, err)
+						if !errors.As(err, &e) || !errors.Is(err, trainer.ErrNonFinite) || e.Sample != 6 || !strings.HasSuffix(e.Label, "x") || e.Op != "" || e.Index != 2*4+1 {
+							t.Errorf("guard %d, %v, evaluation %v: got %v, want element 9 of field x, sample 6", guard, v, first, err)
 						}
 						if !strings.Contains(fmt.Sprint(err), "step 1") {
 							t.Errorf("%q does not name step 1", err)
@@ -114,13 +114,14 @@ func TestALogarithmOfZeroNamesItsLayerAndChangesNothing(t *testing.T) {
 			}
 			good := columns(t, 12, dataloader.Column("x", slices.Clone(x), 4), dataloader.Column("y", y))
 			x[6*4+2], y[6] = 0, 2 // the right class has probability 0
+			x[7*4+1] = 0          // a later one
 			bad := columns(t, 12, dataloader.Column("x", x, 4), dataloader.Column("y", y))
 			opt := trainer.Options{Device: dev, Batch: 4, Fields: good.Fields(), Guard: guard, Keep: []string{"body/w"}, Sequential: true, Optimizer: optim.Adam{}}
 			tr := made(t, logOf, opt)
 			_, err := tr.Fit(context.Background(), bad)
 			var e *trainer.NonFiniteError
-			if !errors.As(err, &e) || !strings.Contains(e.Label, "head") || !strings.Contains(err.Error(), "log") || !strings.Contains(err.Error(), "step 1") {
-				t.Errorf("guard %d: got %v, want op log in layer head at step 1", guard, err)
+			if !errors.As(err, &e) || e.Label != "head/log" || e.Op != "log" || e.Index != 2*4+2 || !math.IsInf(e.Value, -1) || !strings.Contains(err.Error(), "step 1") {
+				t.Errorf("guard %d: got %v, want -Inf at element 10 of log head/log at step 1", guard, err)
 			}
 			if n := tr.Stats().Updates; n != 1 {
 				t.Errorf("guard %d: %d updates, want the one before", guard, n)
@@ -137,6 +138,36 @@ func TestALogarithmOfZeroNamesItsLayerAndChangesNothing(t *testing.T) {
 				t.Errorf("guard %d: the failed step has changed parameters", guard)
 			}
 			fit(t, tr, good)
+		}
+	})
+}
+
+// terms has a loss of two terms: the mean of x·w, and that of x ÷ z.
+func terms(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.On(g)
+	x, z := net.Input("x", batch, 1), net.Input("z", batch, 1)
+	w := net.Param("layer/w", layers.Ones{}, 1, 1)
+	if err := net.Err(); err != nil {
+		return trainer.Model{}, err
+	}
+	xw := gorgonia.Must(gorgonia.Mul(x, w))
+	first, second := gorgonia.Must(gorgonia.Mean(xw)), gorgonia.Must(gorgonia.HadamardDiv(x, z))
+	gorgonia.WithName("term1/mean")(first)
+	gorgonia.WithName("term2/quotient")(second)
+	loss := gorgonia.Must(gorgonia.Add(first, gorgonia.Must(gorgonia.Mean(second))))
+	return trainer.Model{Inputs: net.Inputs(), Output: xw, Loss: loss, Params: net.Params()}, nil
+}
+
+func TestTheTermOfALossThatIsNotFiniteIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := columns(t, 4, dataloader.Column("x", []float32{1, 2, 3, 0}, 1), dataloader.Column("z", []float32{1, 2, 3, 0}, 1))
+		tr := made(t, terms, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Sequential: true})
+		for what, pass := range map[string]func(context.Context, dataloader.Dataset) (trainer.Result, error){"fit": tr.Fit, "evaluate": tr.Evaluate} {
+			_, err := pass(context.Background(), ds)
+			var e *trainer.NonFiniteError
+			if !errors.As(err, &e) || e.Label != "term2/quotient" || e.Op != "div" || e.Index != 3 || !math.IsNaN(e.Value) {
+				t.Errorf("%s: got %v, want NaN at element 3 of div term2/quotient", what, err)
+			}
 		}
 	})
 }
