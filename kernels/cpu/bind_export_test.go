@@ -13,3 +13,14 @@ var (
 	Sigmoid32  = sigmoid32
 	Softplus32 = softplus32
 )
+
+// OpsWithWorkspace lists the operations of the table whose calls can need workspace.
+func OpsWithWorkspace() []*kernels.Op {
+	var ops []*kernels.Op
+	for op, k := range table {
+		if k.work != nil {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}

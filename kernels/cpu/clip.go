@@ -32,7 +32,7 @@ func bindSumSquaresOf[T float](b *binding) func() {
 	if len(x) <= pieceLen {
 		return func() { y[0] = squaresOf(x) }
 	}
-	part := view[float64](b.work())
+	part := view[float64](b.work())[:(len(x)+pieceLen-1)/pieceLen]
 	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) { part[lo/pieceLen] = squaresOf(x[lo:hi]) })
 	return func() {
 		pieces()

@@ -15,8 +15,7 @@ func matmulWorkspace(threads int, attrs any, in, out []kernels.Spec) int64 {
 	if s == nil || !ok {
 		return 0
 	}
-	p := newMatmulPlan(s, threads, t, in, out)
-	return int64(p.workers(threads)) * int64(p.panel+p.block)
+	return sizedPlan(s, t, in, out).workspace(threads)
 }
 
 // bindMatmul prepares a product.
@@ -82,8 +81,8 @@ func (x *matmul) launch(p *pool) func() {
 	switch {
 	case x.k == 0:
 		return x.empty
-	case tasks == 1:
-		return func() { x.do(0, 0) }
+	case len(x.workers) == 1:
+		return func() { serial(x, tasks) }
 	}
 	return func() { p.run(x, tasks) }
 }
@@ -248,7 +247,7 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	if x.transA {
 		n, lines = rows*size, t.k
 	}
-	pitch := x.pitchA(n / size)
+	pitch := x.isa.pitch(n / size)
 	for i := range lines {
 		copy(w.block[i*pitch:i*pitch+n], a[i*x.lda:i*x.lda+n])
 	}

@@ -35,6 +35,11 @@ func BindMatMul(name string, p *Pool, c kernels.Call, mem []byte, base []int64) 
 
 // MatMulWorkspace is the workspace of a product for one variant.
 func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
+	return sizedPlan(variant(name, out[0].Type), attrs, in, out).workspace(threads)
+}
+
+// MatMulNeed is how much of its workspace a product uses.
+func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
 	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
 	return int64(p.workers(threads)) * int64(p.panel+p.block)
 }

@@ -13,7 +13,7 @@ const (
 	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
 	dotRows      = 8             // rows of B that a dots kernel takes
 	blockBytes   = 192 << 10     // a block of A that is read in place stays in the second-level cache
-	packedBytes  = 96 << 10      // a block of A that is packed, which costs workspace
+	packedBytes  = 88 << 10      // most of a block of A that is packed, which costs workspace
 	blockRows    = 1024          // most rows of a block of A
 	taskFlops    = 250_000       // a task below this is not worth handing to another thread
 	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
@@ -54,12 +54,7 @@ type matmulPlan struct {
 
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
 func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
-	y, a := out[0].Shape, in[0].Shape
-	r := len(y) - 2
-	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
-	if t.TransA {
-		p.k = a[r]
-	}
+	p := sizedPlan(s, t, in, out)
 	if p.n == 1 && p.m > 1 {
 		p.flipped = true
 		p.m, p.n, p.transA, p.transB = p.n, p.m, false, !p.transA
@@ -77,36 +72,40 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 	return p
 }
 
+// sizedPlan is a plan of which only the sizes are known.
+func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
+	y, a := out[0].Shape, in[0].Shape
+	r := len(y) - 2
+	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	if t.TransA {
+		p.k = a[r]
+	}
+	return p
+}
+
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.size()
-	steps := stepsFloat32
-	if size == 8 {
-		steps = stepsFloat64
-	}
 	p.dots = p.m == 1 && p.transB && s.dots != nil
+	steps := s.steps()
 	if p.dots {
 		steps = dotSteps
 	}
-	p.kc = over(p.k, over(p.k, steps))
+	p.kc = stretch(p.k, steps)
 	panels := over(p.n, s.cols)
 	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
-		(p.transA && p.lda > farApart || !p.transA && p.aliases() && p.m > s.rows)
-	bytes := blockBytes
+		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
+	rows := min(blockRows, max(s.rows, blockBytes/(p.kc*size)))
 	if p.packA {
-		bytes = packedBytes
+		rows = p.packedRows(p.kc)
 	}
-	rows := min(blockRows, max(s.rows, bytes/(p.kc*size)))
 	p.split(threads, over(p.m, rows), panels)
 	if p.packB || p.n%s.cols != 0 && !p.dots {
-		p.panel = line(p.kc * s.cols * size)
+		p.panel = s.panel(p.kc)
 	}
 	if p.packA {
-		p.block = line(p.kc * p.pitchA(min(p.rowBlock, p.m)))
-		if !p.transA {
-			p.block = line(min(p.rowBlock, p.m) * p.pitchA(p.kc))
-		}
+		p.block = p.blockOf(min(p.rowBlock, p.m), p.kc)
 	}
 }
 
@@ -114,6 +113,9 @@ func (p *matmulPlan) cut(threads int) {
 // of B and every column block all of A, so it weighs that against threads that wait for the last.
 func (p *matmulPlan) split(threads, rowsLeast, panels int) {
 	s, want := p.isa, p.tasks(threads)
+	if want == 1 {
+		threads = 1
+	}
 	rowsMost := max(rowsLeast, min(want, p.m/(4*s.rows)))
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
@@ -147,12 +149,6 @@ func (p *matmulPlan) cost(threads, rows, cols int) float64 {
 	return cost
 }
 
-// aliases reports whether the rows of a tile of A compete for the same few lines of the cache.
-func (p *matmulPlan) aliases() bool {
-	apart := min(aliasPitch, p.lda&-p.lda)
-	return p.isa.rows*apart/aliasPitch > aliasRows
-}
-
 // tasks returns how many tasks are worth having.
 func (p *matmulPlan) tasks(threads int) int {
 	if threads < 2 {
@@ -162,17 +158,11 @@ func (p *matmulPlan) tasks(threads int) int {
 	return int(max(1, min(flops/taskFlops, float64(tasksThread*threads))))
 }
 
-// pitchA is the bytes of a row of n elements in a packed block of A.
-func (p *matmulPlan) pitchA(n int) int {
-	pitch := line(n * p.isa.size())
-	if pitch%(4*packedPitch) == 0 {
-		pitch += packedPitch
-	}
-	return pitch
-}
-
-// workers returns how many workers can take part.
+// workers returns how many workers take part.
 func (p *matmulPlan) workers(threads int) int {
+	if p.tasks(threads) == 1 {
+		return 1
+	}
 	return max(1, min(threads, p.batch*p.rowBlocks*p.colBlocks))
 }
 

@@ -59,12 +59,29 @@ func (r *reduction) cuts() int {
 	return 1
 }
 
-func reduceWork(_ int, attrs any, in, out []kernels.Spec) int64 {
-	r := newReduction(attrs.(kernels.ReduceAttrs), in[0].Shape)
-	if n := r.cuts(); n > 1 {
-		return int64(r.outputs) * int64(n) * 8
+// reduceWork returns what the worst reduction up to this size needs: where dimensions are 1 their neighbours merge, and
+// runs become long that are not so here. It keeps the outputs before some dimension, and cuts all that goes from there on.
+func reduceWork(_ int, attrs any, in, _ []kernels.Spec) int64 {
+	s, axes := in[0].Shape, attrs.(kernels.ReduceAttrs).Axes
+	gone := func(k int) bool { return len(axes) == 0 || slices.Contains(axes, k) }
+	if s.Elems() == 0 {
+		return 0
 	}
-	return 0
+	before := 1
+	for k, d := range s {
+		if !gone(k) {
+			before *= d
+		}
+	}
+	pieces, run := 0, 1
+	for k := len(s) - 1; k >= 0; k-- {
+		if !gone(k) {
+			before /= s[k]
+		} else if run *= s[k]; run > pieceLen {
+			pieces = max(pieces, before*over(run, pieceLen))
+		}
+	}
+	return int64(pieces) * 8
 }
 
 func bindReduce(b *binding) (func(), error) {

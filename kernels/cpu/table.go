@@ -109,7 +109,8 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	return nil
 }
 
-// Workspace returns the scratch bytes of a call. They depend on the shapes and on the number of threads.
+// Workspace returns the scratch bytes of a call. They depend on the shapes and on the number of threads. A call of which
+// no dimension is larger needs no more, given the same attributes and operands that broadcast along the same dimensions.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
 	if d.Supports(op, attrs, in, out) != nil {
 		return 0
