@@ -181,16 +181,17 @@ func TestOtherDataThanPlannedAreRefused(t *testing.T) {
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields(), Keep: weights})
 		for _, c := range []struct {
 			name, text string
+			class      error
 			ds         dataloader.Dataset
 		}{
-			{"nil", "nil", nil},
-			{"nil pointer", "nil *dataloader.Slices", (*dataloader.Slices)(nil)},
-			{"empty", "no samples", empty{good}},
-			{"missing field", `"y"`, columns(t, 8, dataloader.Column("x", x, 4))},
-			{"field too many", `"z"`, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("z", y))},
-			{"another type", `"x"`, columns(t, 8, dataloader.Column("x", make([]float64, 32), 4), dataloader.Column("y", y))},
-			{"another shape", `"x"`, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
-			{"another scale", `"x"`, columns(t, 8, dataloader.Column("x", x, 4).Scaled(2, 0), dataloader.Column("y", y))},
+			{"nil", "nil", dataloader.ErrOption, nil},
+			{"nil pointer", "nil *dataloader.Slices", dataloader.ErrOption, (*dataloader.Slices)(nil)},
+			{"empty", "no samples", dataloader.ErrEmpty, empty{good}},
+			{"missing field", `"y"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", x, 4))},
+			{"field too many", `"z"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", y), dataloader.Column("z", y))},
+			{"another type", `"x"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", make([]float64, 32), 4), dataloader.Column("y", y))},
+			{"another shape", `"x"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
+			{"another scale", `"x"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", x, 4).Scaled(2, 0), dataloader.Column("y", y))},
 		} {
 			for what, pass := range map[string]func() error{
 				"fit":      func() error { _, err := tr.Fit(context.Background(), c.ds); return err },
@@ -200,8 +201,8 @@ func TestOtherDataThanPlannedAreRefused(t *testing.T) {
 				if what == "predict" && c.name == "missing field" { // labels
 					continue
 				}
-				if err := pass(); err == nil || !strings.Contains(err.Error(), c.text) {
-					t.Errorf("%s, %s: got %v, want an error that names %s", c.name, what, err, c.text)
+				if err := pass(); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.text) {
+					t.Errorf("%s, %s: got %v, want %v that names %s", c.name, what, err, c.class, c.text)
 				}
 			}
 		}
@@ -220,17 +221,18 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 	x, y := make([]float32, 32), make([]uint8, 8)
 	for _, c := range []struct {
 		name, text string
+		class      error
 		ds         dataloader.Dataset
 	}{
-		{"missing", `"y"`, columns(t, 8, dataloader.Column("x", x, 4))},
-		{"another shape", `"x"`, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
-		{"labels that are not whole", `"y"`, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", make([]float32, 8)))},
+		{"missing", `"y"`, trainer.ErrData, columns(t, 8, dataloader.Column("x", x, 4))},
+		{"another shape", `"x"`, kernels.ErrShape, columns(t, 8, dataloader.Column("x", make([]float32, 40), 5), dataloader.Column("y", y))},
+		{"labels that are not whole", `"y"`, kernels.ErrShape, columns(t, 8, dataloader.Column("x", x, 4), dataloader.Column("y", make([]float32, 8)))},
 	} {
 		for _, opt := range []trainer.Options{{Fields: c.ds.Fields()}, {Resident: []dataloader.Dataset{c.ds}}} {
 			opt.Batch = 4
 			_, err := trainer.Plan(small, opt)
-			if err == nil || !strings.Contains(err.Error(), c.text) {
-				t.Errorf("%s: got %v, want an error that names %s", c.name, err, c.text)
+			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%s: got %v, want %v that names %s", c.name, err, c.class, c.text)
 			}
 		}
 	}
