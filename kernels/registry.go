@@ -15,6 +15,9 @@ func Register(op *Op) *Op {
 	if op.Name == "" || table[op.Name] != nil {
 		panic(fmt.Sprintf("kernels: operation %q is registered twice or has no name", op.Name))
 	}
+	if op.Infer == nil || op.Ref == nil {
+		panic(fmt.Sprintf("kernels: operation %q needs Infer and Ref", op.Name))
+	}
 	table[op.Name] = op
 	for _, g := range op.Gorgonia {
 		if byGorgonia[g] != nil {

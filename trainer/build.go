@@ -247,6 +247,11 @@ func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error)
 	if k.source != streamed {
 		fields = b.opt.Resident[k.source].Fields()
 	}
+	for _, f := range fields {
+		if !slices.ContainsFunc(m.Inputs, func(n *gorgonia.Node) bool { return n.Name() == f.Name }) {
+			return nil, fmt.Errorf("field %q is not an input of the model: leave it out with dataloader.Select: %w", f.Name, ErrData)
+		}
+	}
 	in := make(map[*gorgonia.Node]compile.Input)
 	for _, n := range m.Inputs {
 		i := slices.IndexFunc(fields, func(f dataloader.Field) bool { return f.Name == n.Name() })

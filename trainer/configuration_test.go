@@ -65,7 +65,7 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 func TestAnyConfigurationRunsInItsPlanOrIsRefused(t *testing.T) {
 	r, count := random(t), 200
 	if testing.Short() {
-		count = 40
+		count = 24
 	}
 	device := openCPU(t)
 	for i := range count {

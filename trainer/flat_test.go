@@ -2,8 +2,11 @@ package trainer_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -187,4 +190,60 @@ func TestDatasetsMadeAnewForEachPassLeaveNoGoroutines(t *testing.T) {
 type incomparable struct {
 	dataloader.Dataset
 	_ []int
+}
+
+// threads returns the operating system's threads of this process, 0 where the system does not say.
+func threads() (n int) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if _, err := fmt.Sscanf(line, "Threads: %d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+func TestThreadsOfTheSystemAreFlat(t *testing.T) {
+	ds := samples(t, 2000, 4, 3)
+	var early, late int
+	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 1, Fields: ds.Fields(), Optimizer: optim.Adam{}, Progress: func(p trainer.Progress) {
+		switch p.Step {
+		case 10:
+			early = threads()
+		case 2000:
+			late = threads()
+		}
+	}})
+	fit(t, tr, ds) // the Go runtime starts its threads
+	fit(t, tr, ds)
+	if late > early || early == 0 && runtime.GOOS == "linux" {
+		t.Errorf("%d threads after step 10, %d after step 2,000", early, late)
+	}
+}
+
+func TestManyEpisodesLeaveBytesAndGoroutinesAsTheyWere(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 12, 4, 3)
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Workers: 2})
+		var use int64
+		most, count := 0, 200
+		if testing.Short() {
+			count = 60
+		}
+		for episode := range count {
+			fit(t, tr, ds)
+			outputs(t, tr, ds)
+			fit(t, tr, ds)
+			n := runtime.NumGoroutine()
+			if episode == 9 {
+				use, most = inUse(tr), n
+			}
+			if episode > 9 && (inUse(tr) != use || n > most+2) { // a reader of the pass may be on its way out
+				t.Fatalf("episode %d: %d bytes in use and %d goroutines, after episode 9 %d and %d", episode, inUse(tr), n, use, most)
+			}
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 type NonFiniteError struct {
 	Op      string  // operation that made it, or "" for data and parameters
 	Label   string  // layer and node, or the field's or parameter's name
-	Index   int     // first element that is not finite, -1 where it could not be found again
+	Index   int     // first element that is not finite, in the sample's field where Sample is one; -1 where it could not be found again
 	Value   float64 // that element
 	Samples int     // samples of the step
 	Sample  int     // index of the sample in the dataset where one is to blame, else -1
@@ -74,7 +74,7 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 		if e := t.firstBad(s, val); e != nil {
 			e.Label = val.Name
 			if val.Ref.Region == ir.Slot {
-				e.Sample = int(s.indices[e.Index/(val.Spec.Shape.Elems()/len(s.indices))])
+				e.inSample(s, val.Spec)
 			}
 			return e
 		}
@@ -105,6 +105,12 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 	return nil
 }
 
+// inSample turns the index into a field of the whole batch, of that spec, into a sample and the index into its field.
+func (e *NonFiniteError) inSample(s *slot, batch kernels.Spec) {
+	each := batch.Shape.Elems() / len(s.indices)
+	e.Sample, e.Index = int(s.indices[e.Index/each]), e.Index%each
+}
+
 // chainInputs reads what a chain works on, which it may overwrite; nil for other operations.
 func (t *Trainer) chainInputs(s *slot, p *ir.Program, in *ir.Instr) ([][]byte, error) {
 	if in.Op != kernels.Chain {
@@ -126,7 +132,7 @@ func (t *Trainer) blame(s *slot, p *ir.Program, in *ir.Instr, before [][]byte, e
 	switch in.Op {
 	case kernels.Gather:
 		e.Op, e.Label = "", p.Values[in.In[0]].Name
-		e.Sample = int(s.indices[e.Index/(p.Values[in.Out[0]].Spec.Shape.Elems()/len(s.indices))])
+		e.inSample(s, p.Values[in.Out[0]].Spec)
 	case kernels.Chain:
 		return blameStep(p, in, before, e)
 	case kernels.CrossEntropy, kernels.CrossEntropyGrad:

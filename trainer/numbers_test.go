@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -167,6 +168,45 @@ func TestFrozenParametersKeepTheirBitsAndLeaveOthersTheirs(t *testing.T) {
 					t.Errorf("frozen %q: %q is not what one step without frozen parameters makes of it", frozen, name)
 				}
 			}
+		}
+	})
+}
+
+// eye starts a matrix as the identity.
+type eye struct{}
+
+func (eye) Fill(_ *rand.Rand, shape []int, at int, dst []float64) {
+	for i := range dst {
+		dst[i] = 0
+		if row, column := (at+i)/shape[1], (at+i)%shape[1]; row == column {
+			dst[i] = 1
+		}
+	}
+}
+
+func TestTheErrorOfTheIdentityIsZeroAndTeachesNothing(t *testing.T) {
+	identity := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 5)
+		w := net.Param("layer/w", eye{}, 5, 5)
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		return net.Regressor(x, gorgonia.Must(gorgonia.Mul(x, w)))
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		r, x := random(t), make([]float32, 13*5)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		ds := columns(t, 13, dataloader.Column("x", x, 5), dataloader.Column("y", x, 5))
+		tr := made(t, identity, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1}})
+		before := parameters(t, tr)
+		if got := []float64{fit(t, tr, ds).Loss, evaluate(t, tr, ds).Loss}; got[0] != 0 || got[1] != 0 {
+			t.Errorf("losses %v, want 0", got)
+		}
+		if !bytes.Equal(parameters(t, tr), before) {
+			t.Error("a loss of 0 has changed parameters")
 		}
 	})
 }

@@ -113,6 +113,9 @@ func (o *Options) check(needDevice bool) error {
 		if slices.ContainsFunc(o.Fields[:i], func(g dataloader.Field) bool { return g.Name == f.Name }) {
 			bad("two fields are called %q", f.Name)
 		}
+		if math.IsNaN(f.Scale+f.Shift) || math.IsInf(f.Scale+f.Shift, 0) {
+			bad("field %q: scale %v and shift %v must be finite", f.Name, f.Scale, f.Shift)
+		}
 	}
 	for i, ds := range o.Resident {
 		if err := dataloader.Check(ds); err != nil {

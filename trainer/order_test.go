@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"math"
@@ -171,4 +172,43 @@ func (d *drawing) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) err
 	binary.NativeEndian.PutUint32(dst[0], math.Float32bits(float32(v)))
 	d.drawn <- [3]float64{float64(at.Epoch), float64(at.Index), v}
 	return nil
+}
+
+// parameters returns the bytes of all parameters.
+func parameters(t *testing.T, tr *trainer.Trainer) (all []byte) {
+	t.Helper()
+	ps, err := tr.Params()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range ps {
+		b := make([]byte, p.Spec.Bytes())
+		if err := p.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+func TestSameSeedGivesTheSameBytesOfParametersWhateverTheWorkers(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 29, 4, 3)
+		run := func(seed uint64, workers int) []byte {
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{}, Seed: seed, Workers: workers})
+			for range 3 {
+				fit(t, tr, ds)
+			}
+			return parameters(t, tr)
+		}
+		want := run(5, 1)
+		for _, workers := range []int{1, 2, 8} {
+			if got := run(5, workers); !bytes.Equal(got, want) || len(got) != 67*4 {
+				t.Errorf("%d workers: %d bytes of parameters differ from those of one worker", workers, len(got))
+			}
+		}
+		if bytes.Equal(run(6, 1), want) {
+			t.Error("seeds 5 and 6 give the same parameters")
+		}
+	})
 }

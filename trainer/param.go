@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -13,15 +14,32 @@ type Param struct {
 	Name   string
 	Spec   kernels.Spec
 	Frozen bool // it is not trained
-	// Handle reads and writes it, on any device, until Close. Do so between passes: during one its bytes change.
-	arena.Handle
+
+	trainer *Trainer
+	handle  arena.Handle
+}
+
+// Read copies the parameter to dst, of Spec.Bytes() bytes, on any device. While Fit or Evaluate runs it returns ErrBusy.
+func (p Param) Read(dst []byte) error { return p.between(func() error { return p.handle.Read(dst) }) }
+
+// Write copies src, of Spec.Bytes() bytes, to the parameter, on any device. While Fit or Evaluate runs it returns ErrBusy.
+func (p Param) Write(src []byte) error { return p.between(func() error { return p.handle.Write(src) }) }
+
+// between runs f while no step runs.
+func (p Param) between(f func() error) error {
+	p.trainer.mu.Lock()
+	defer p.trainer.mu.Unlock()
+	if err := p.trainer.idle(); err != nil {
+		return fmt.Errorf("parameter %q: %w", p.Name, err)
+	}
+	return f()
 }
 
 // Params returns the parameters, in the order in which the model uses them first.
 func (t *Trainer) Params() ([]Param, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.closed || t.build == nil {
 		return nil, ErrClosed
 	}
 	var ps []Param
@@ -30,7 +48,7 @@ func (t *Trainer) Params() ([]Param, error) {
 		if err != nil {
 			return nil, err
 		}
-		ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.frozenParam(p.Name), Handle: h})
+		ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.frozenParam(p.Name), trainer: t, handle: h})
 	}
 	return ps, nil
 }

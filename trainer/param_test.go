@@ -54,3 +54,33 @@ func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
 		t.Error("a handle reads after Close")
 	}
 }
+
+// Weights that a step may be writing are not read; weights that nobody writes are.
+func TestParametersAreNotReadDuringAPass(t *testing.T) {
+	device := cpu.Open()
+	t.Cleanup(func() { device.Close() })
+	ds := samples(t, 32, 4, 3)
+	var ps []trainer.Param
+	var during []error
+	opt := trainer.Options{Device: device, Batch: 8, Fields: ds.Fields(), Progress: func(trainer.Progress) {
+		w := make([]byte, ps[0].Spec.Bytes())
+		during = append(during, ps[0].Read(w), ps[0].Write(w))
+	}}
+	tr := made(t, small, opt)
+	var err error
+	if ps, err = tr.Params(); err != nil {
+		t.Fatal(err)
+	}
+	fit(t, tr, ds)
+	for _, err := range during {
+		if !errors.Is(err, trainer.ErrBusy) {
+			t.Errorf("got %v, want ErrBusy", err)
+		}
+	}
+	if len(during) != 8 {
+		t.Errorf("tried %d times", len(during))
+	}
+	if err := ps[0].Read(make([]byte, ps[0].Spec.Bytes())); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -117,10 +118,14 @@ func (b *build) report() *report.Plan {
 func (b *build) program(p *ir.Program) report.Program {
 	r := report.Program{Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Scratch: p.Plan.Bytes, Live: p.Plan.Live,
 		Buffers: p.Problem.Buffers, Offsets: p.Plan.Offsets, Notes: []string{"placed by " + p.Plan.Method}}
+	slow, _ := b.opt.Device.(interface{ ByReference(op *kernels.Op) bool })
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
-		if in.Mark != "" {
+		switch {
+		case in.Mark != "":
 			r.Fallbacks = append(r.Fallbacks, in.Label)
+		case slow != nil && slow.ByReference(in.Op):
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s has no kernel on %s and runs by its reference, slowly, and allocates on the Go heap", in.Label, in.Op.Name, b.opt.Device.Name()))
 		}
 	}
 	if at := int(p.Plan.LiveAt); at >= 0 && at < len(r.Labels) {

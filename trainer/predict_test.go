@@ -3,13 +3,16 @@ package trainer_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -241,4 +244,33 @@ func TestAResultKeepsItsMeaningForModelsOfOneClass(t *testing.T) {
 			t.Errorf("loss %v accuracy %v, want 0 and 1", res.Loss, res.Accuracy)
 		}
 	})
+}
+
+// Asked for at any time from another goroutine, a kept value is whole, or refused: never one that a step in flight overwrites.
+func TestKeptIsNeverWhatAStepInFlightOverwrites(t *testing.T) {
+	dev := openEmu(t, emu.Options{Delay: 100 * time.Microsecond, Seed: 3})
+	ds := samples(t, 64, 4, 3)
+	tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: []string{"out/out"}})
+	stop := make(chan struct{})
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if h, spec, err := tr.Kept("out/out"); err == nil {
+				_ = h.Read(make([]byte, spec.Bytes()))
+			}
+		}
+	})
+	for range 5 {
+		fit(t, tr, ds)
+	}
+	close(stop)
+	asked.Wait()
+	for _, err := range dev.Races() {
+		t.Error(err)
+	}
 }

@@ -74,6 +74,34 @@ func same(t *testing.T, what string, got, want []float64) {
 	}
 }
 
+func TestDataThatAreResidentMayBeOverwritten(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		run := func(overwrite bool) (numbers []float64) {
+			x, y := make([]float32, 21*4), make([]uint8, 21)
+			for i := range x {
+				x[i] = float32(i%11) - 5
+			}
+			for i := range y {
+				y[i] = uint8(i % 3)
+			}
+			ds := columns(t, 21, dataloader.Column("x", x, 4), dataloader.Column("y", y))
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{ds}, Seed: 4})
+			evaluate(t, tr, ds) // which uploads
+			if overwrite {
+				for i := range x {
+					x[i] = 1e9
+				}
+				for i := range y {
+					y[i] = 200
+				}
+			}
+			numbers = append(numbers, fit(t, tr, ds).Loss, evaluate(t, tr, ds).Loss)
+			return append(numbers, outputs(t, tr, ds)...)
+		}
+		same(t, "overwritten", run(true), run(false))
+	})
+}
+
 func TestResidentTrainerCanStreamOtherDataOnlyWhenPlannedFor(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds, other := images(t, 16), images(t, 11)

@@ -131,7 +131,7 @@ func (t *Trainer) Stats() Stats {
 	return s
 }
 
-// Result is what a pass found: sums over samples divided by their number.
+// Result is what a pass found: sums over samples divided by their number. Beside an error it counts the steps that were finished.
 type Result struct {
 	Loss     float64 // mean over the samples
 	Accuracy float64 // share of right outputs; NaN where the model has no Correct
@@ -170,7 +170,7 @@ func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds d
 		w.epoch = t.nextEpoch()
 	}
 	if err := w.run(ctx); err != nil {
-		return Result{}, fmt.Errorf("%v epoch %d: %w", mode, w.epoch, err)
+		return w.result(), fmt.Errorf("%v epoch %d: %w", mode, w.epoch, err)
 	}
 	return w.result(), nil
 }
@@ -219,6 +219,9 @@ func (t *Trainer) nextEpoch() int {
 // them by their context first. Where a dataset's reader does not come back, the error wraps dataloader.ErrStuck and the memory stays,
 // since the reader may still write to it; call Close again when it has returned.
 func (t *Trainer) Close() error {
+	if t == nil {
+		return nil // of a New that failed
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running != "" {

@@ -135,3 +135,24 @@ func TestPlanDoesNotDependOnTheSizeOfStreamedData(t *testing.T) {
 		}
 	}
 }
+
+func TestOnTheHostAnUploadIsNoCopy(t *testing.T) {
+	ds := images(t, 21)
+	s := &spy{Device: openCPU(t)}
+	for _, opt := range []trainer.Options{{Fields: ds.Fields()}, {Resident: []dataloader.Dataset{ds}}} {
+		opt.Device, opt.Batch = s, 8
+		tr := made(t, imageNet, opt)
+		fit(t, tr, ds)
+		evaluate(t, tr, ds)
+		outputs(t, tr, ds)
+		if st := tr.Stats(); st.Pinned != 0 || st.Uploaded == 0 {
+			t.Errorf("%d bytes are pinned, %d uploaded; want none pinned, and some", st.Pinned, st.Uploaded)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.copies != 0 {
+		t.Errorf("%d copies, want none: what is uploaded is written where it is used", s.copies)
+	}
+}

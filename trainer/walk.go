@@ -97,7 +97,7 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 			return err
 		}
 	}
-	if err := t.arena.Reset(t.region[ir.Results]); err != nil {
+	if err := t.forgetKept(s); err != nil {
 		return err
 	}
 	if err := t.enqueue(s, p); err != nil {
@@ -109,6 +109,16 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 		return nil // collect releases the slot, when the kernels are done with it
 	}
 	return run.Release(s.index, s.free)
+}
+
+// forgetKept makes the handles to kept values stale, and no new ones to those of slot s, which the next step overwrites.
+func (t *Trainer) forgetKept(s *slot) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last.slot == s.index {
+		t.last = kept{}
+	}
+	return t.arena.Reset(t.region[ir.Results])
 }
 
 // collect waits for the step in slot s, if there is one, and adds its numbers to the sums.
@@ -156,6 +166,9 @@ func (w *walk) accuracy(p *pair) float64 {
 
 // result returns the pass's numbers.
 func (w *walk) result() Result {
+	if w.samples == 0 {
+		return Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: w.loader.Dropped(), Epoch: w.epoch}
+	}
 	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.t.bound[key{w.mode, w.t.opt.Batch, w.from}]),
 		Samples: w.samples, Steps: w.steps, Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
 }

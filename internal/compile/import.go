@@ -130,14 +130,14 @@ func (r *reader) build(n *gorgonia.Node, how *rule) (v kernels.Value) {
 	return v
 }
 
-// recovered returns the error that a rule or kernels.Graph panicked with. Panics of any other kind go on.
+// recovered returns the error that a rule or kernels.Graph panicked with, and makes one of any other panic: rules may be a user's own.
 func recovered(p any) (error, bool) {
 	if p == nil {
 		return nil, false
 	}
 	b, ok := p.(bug)
 	if !ok {
-		panic(p)
+		return fmt.Errorf("panic: %v: %w", p, ErrUnsupported), true
 	}
 	return b.err, true
 }

@@ -67,6 +67,12 @@ func lookup(op *kernels.Op) kernel {
 	return kernel{bindReference, nil}
 }
 
+// ByReference reports whether the device has no kernel for op and runs it by its meaning in float64, slowly and allocating.
+func (d *Device) ByReference(op *kernels.Op) bool {
+	_, own := table[op]
+	return !own && op.Elem == nil
+}
+
 // bindReference runs an op by its meaning.
 func bindReference(b *binding) (func(), error) {
 	c, p := b.Call, b.prog

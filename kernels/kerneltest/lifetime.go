@@ -93,6 +93,10 @@ func testNotOpened(t *testing.T, open func() kernels.Device) {
 	must(t, err)
 	for name, v := range map[string]reflect.Value{"nil": reflect.Zero(typ), "zero": reflect.New(typ.Elem())} {
 		dead := v.Interface().(kernels.Device)
+		if p := panicOf(func() { _, _ = dead.Info() }); p != nil {
+			t.Errorf("a %s device panics: %v: its methods must return errors that wrap arena.ErrClosed", name, p)
+			continue
+		}
 		refuses(t, name, dead, m)
 		if err := dead.Supports(kernels.Neg, nil, nil, nil); err == nil {
 			t.Errorf("a %s device supports operations", name)
@@ -103,6 +107,13 @@ func testNotOpened(t *testing.T, open func() kernels.Device) {
 		must(t, dead.Close(), dead.Close())
 	}
 	must(t, m.Free())
+}
+
+// panicOf returns what f panics with, nil where it does not.
+func panicOf(f func()) (p any) {
+	defer func() { p = recover() }()
+	f()
+	return nil
 }
 
 // refuses checks that a device makes nothing.

@@ -298,8 +298,8 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			first = inUse
 		}
 		speed := float64(fit.Samples) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %.4f  accuracy %5.2f %%  test loss %.4f  accuracy %5.2f %%  arena %d bytes in use\n",
-			epoch+1, speed, fit.Loss, 100*fit.Accuracy, val.Loss, 100*val.Accuracy, inUse)
+		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %.4f  accuracy %5.2f %%  test loss %.4f  accuracy %5.2f %%  arena %d bytes in use, %d free between steps\n",
+			epoch+1, speed, fit.Loss, 100*fit.Accuracy, val.Loss, 100*val.Accuracy, inUse, r.ArenaBytes-inUse)
 		r.TestAccuracy, r.TestLoss, r.TrainLoss = val.Accuracy, val.Loss, fit.Loss
 		r.ImagesPerS = max(r.ImagesPerS, speed)
 		r.DriftBytes = inUse - first
