@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -163,8 +164,13 @@ func blameModel(err error) error {
 	return err
 }
 
+// building is held while a model function runs: Gorgonia counts groups of nodes in a variable of its package, without a lock.
+var building sync.Mutex
+
 // call runs the user's function; a panic in it is an error.
 func (b *build) call(g *gorgonia.ExprGraph, rows int) (m Model, err error) {
+	building.Lock()
+	defer building.Unlock()
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("model function, batch %d: panic: %v: %w", rows, r, ErrModel)

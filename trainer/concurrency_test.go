@@ -109,3 +109,21 @@ func TestTwoTrainersShareADevice(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+func TestPlansAreMadeByManyGoroutinesAtOnce(t *testing.T) {
+	want, err := trainer.Plan(small, trainer.Options{Batch: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 5 {
+				if got, err := trainer.Plan(small, trainer.Options{Batch: 8}); err != nil || got.Total != want.Total {
+					t.Errorf("%v, %v", got, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -17,7 +17,7 @@ import (
 
 // Plan returns what every byte would be for, and allocates none of them. Pass the device that you will train on: its kernels may want
 // workspaces, which are part of the plan. Where Options.Device is nil, the plan is one for a device whose kernels need none.
-// Options.Memory is not looked at.
+// Options.Memory is not looked at. Several goroutines may plan at once, but not from inside a model function.
 func Plan(model ModelFunc, opt Options) (*report.Plan, error) {
 	b, err := newBuild(context.Background(), model, opt, false)
 	if err != nil {
