@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -151,23 +150,11 @@ func TestKeptMayBeAskedForDuringAPass(t *testing.T) {
 	t.Cleanup(func() { device.Close() })
 	ds := samples(t, 64, 4, 3)
 	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}})
-	stop := make(chan struct{})
-	var asked sync.WaitGroup
-	asked.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_, _, _ = tr.Kept("hidden/act")
-			}
-		}
-	})
+	stop := askForKept(tr, "hidden/act")
 	for range 20 {
 		fit(t, tr, ds)
 	}
-	close(stop)
-	asked.Wait()
+	stop()
 	h, spec, err := tr.Kept("hidden/act")
 	if err != nil {
 		t.Fatal(err)

@@ -246,30 +246,38 @@ func TestAResultKeepsItsMeaningForModelsOfOneClass(t *testing.T) {
 	})
 }
 
+// askForKept reads a kept value over and over in a goroutine, until stop is called. What it is refused does not matter.
+func askForKept(tr *trainer.Trainer, name string) (stop func()) {
+	end := make(chan struct{})
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if h, spec, err := tr.Kept(name); err == nil {
+				_ = h.Read(make([]byte, spec.Bytes()))
+			}
+		}
+	})
+	return func() {
+		close(end)
+		asked.Wait()
+	}
+}
+
 // Asked for at any time from another goroutine, a kept value is whole, or refused: never one that a step in flight overwrites.
 func TestKeptIsNeverWhatAStepInFlightOverwrites(t *testing.T) {
 	dev := openEmu(t, emu.Options{Delay: 100 * time.Microsecond, Seed: 3})
 	ds := samples(t, 64, 4, 3)
 	tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: []string{"out/out"}})
-	stop := make(chan struct{})
-	var asked sync.WaitGroup
-	asked.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if h, spec, err := tr.Kept("out/out"); err == nil {
-				_ = h.Read(make([]byte, spec.Bytes()))
-			}
-		}
-	})
+	stop := askForKept(tr, "out/out")
 	for range 5 {
 		fit(t, tr, ds)
 	}
-	close(stop)
-	asked.Wait()
+	stop()
 	for _, err := range dev.Races() {
 		t.Error(err)
 	}
