@@ -11,6 +11,27 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
+// checkOutputs predicts ds and compares every number. It may be called from any goroutine.
+func checkOutputs(t *testing.T, tr *trainer.Trainer, ds dataloader.Dataset, want []float64) {
+	i := 0
+	for p, err := range tr.Predict(context.Background(), ds) {
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, v := range p.Output {
+			if v != want[i] {
+				t.Errorf("number %d is %v, want %v", i, v, want[i])
+				return
+			}
+			i++
+		}
+	}
+	if i != len(want) {
+		t.Errorf("%d numbers, want %d", i, len(want))
+	}
+}
+
 func TestEightPredictionsAtOnceEqualASerialOne(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 45, 4, 3)
@@ -19,23 +40,7 @@ func TestEightPredictionsAtOnceEqualASerialOne(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				i := 0
-				for p, err := range tr.Predict(context.Background(), ds) {
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					for _, v := range p.Output {
-						if v != want[i] {
-							t.Errorf("number %d is %v, want %v", i, v, want[i])
-							return
-						}
-						i++
-					}
-				}
-				if i != len(want) {
-					t.Errorf("%d numbers, want %d", i, len(want))
-				}
+				checkOutputs(t, tr, ds, want)
 			})
 		}
 		wg.Wait()
@@ -90,20 +95,7 @@ func TestTwoTrainersShareADevice(t *testing.T) {
 				if _, err := tr.Fit(context.Background(), ds); err != nil {
 					t.Error(err)
 				}
-				i := 0
-				for p, err := range tr.Predict(context.Background(), ds) {
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					for _, v := range p.Output {
-						if v != want[i] {
-							t.Errorf("number %d is %v, want %v", i, v, want[i])
-							return
-						}
-						i++
-					}
-				}
+				checkOutputs(t, tr, ds, want)
 			})
 		}
 		wg.Wait()

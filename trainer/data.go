@@ -22,13 +22,8 @@ type loader struct {
 
 // prepare makes ready what a pass over a dataset needs. After the first pass over it there is nothing left to do.
 func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
-	if err := dataloader.Check(ds); err != nil {
+	if err := t.reside(ctx, ds); err != nil { // outside the lock: it may take long
 		return nil, err
-	}
-	if i := t.residence(ds); i != streamed { // outside the lock: it may take long
-		if err := t.reside(ctx, i); err != nil {
-			return nil, err
-		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +44,7 @@ func (t *Trainer) residence(ds dataloader.Dataset) int {
 }
 
 // source checks a dataset against the plan and finds what is read for it: its samples, or where it is resident their indices. It
-// uploads a resident one that is not on the device yet, and compiles the program of the last, short batch, if there is one.
+// compiles the program of the last, short batch, if there is one.
 func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (*walk, error) {
 	if err := dataloader.Check(ds); err != nil {
 		return nil, err
@@ -62,11 +57,6 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 	if err := t.checkFields(mode, w.from, w.fields); err != nil {
 		return nil, err
 	}
-	if w.from != streamed {
-		if err := t.reside(ctx, w.from); err != nil {
-			return nil, err
-		}
-	}
 	tail := ds.Len() % t.opt.Batch
 	if mode == compile.Train && t.opt.Tail == dataloader.DropTail {
 		tail = 0
@@ -77,6 +67,15 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		}
 	}
 	return w, nil
+}
+
+// ready returns the program for a batch of so many rows, which source has made ready.
+func (t *Trainer) ready(mode compile.Mode, rows, from int) (*pair, error) {
+	p := t.bound[key{mode, rows, from}]
+	if p == nil {
+		return nil, fmt.Errorf("a batch of %d: the dataset has changed its length: %w", rows, ErrData)
+	}
+	return p, nil
 }
 
 // ensure compiles and binds the program that k names, for a batch smaller than the full one. It runs in the memory that is there:
@@ -153,9 +152,6 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 	return errors.Join(errs...)
 }
 
-// maxLoaders bounds the readers that are kept: a program that makes a new dataset for each pass does not pile them up.
-const maxLoaders = 8
-
 // scale returns the factor that a field is decoded with.
 func scale(f dataloader.Field) float64 {
 	if f.Scale == 0 {
@@ -163,6 +159,9 @@ func scale(f dataloader.Field) float64 {
 	}
 	return f.Scale
 }
+
+// maxLoaders bounds the readers that are kept: a program that makes a new dataset for each pass does not pile them up.
+const maxLoaders = 8
 
 // reader returns the loader for a dataset, the same one for every pass over it. read is what is read: the dataset, or its indices.
 func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.Loader, error) {

@@ -264,7 +264,11 @@ func inUse(tr *trainer.Trainer) int64 { return tr.Stats().Arena.InUse }
 func rowSum(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.On(g)
 	x := net.Input("x", batch, 16)
-	w := net.Param("layer/w", layers.Ones{}, 16, 1)
+	return meanProduct(net, x, net.Param("layer/w", layers.Ones{}, 16, 1))
+}
+
+// meanProduct is loss = mean(x·w).
+func meanProduct(net *layers.Net, x, w *gorgonia.Node) (trainer.Model, error) {
 	if err := net.Err(); err != nil {
 		return trainer.Model{}, err
 	}

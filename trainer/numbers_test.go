@@ -99,16 +99,7 @@ func pairOf(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	net := layers.On(g)
 	net.Type = gorgonia.Float64
 	x := net.Input("x", batch, 2)
-	w := net.Param("layer/w", layers.Zeros{}, 2, 1)
-	if err := net.Err(); err != nil {
-		return trainer.Model{}, err
-	}
-	y, err := gorgonia.Mul(x, w)
-	if err != nil {
-		return trainer.Model{}, err
-	}
-	loss, err := gorgonia.Mean(y)
-	return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: loss, Params: net.Params()}, err
+	return meanProduct(net, x, net.Param("layer/w", layers.Zeros{}, 2, 1))
 }
 
 func TestClippingBoundsGradients(t *testing.T) {

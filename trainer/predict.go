@@ -93,6 +93,9 @@ func (t *Trainer) preparePredict(ctx context.Context, ds dataloader.Dataset) (*w
 	if err := t.idle(); err != nil {
 		return nil, err
 	}
+	if err := t.reside(ctx, ds); err != nil {
+		return nil, err
+	}
 	return t.source(ctx, compile.Predict, ds)
 }
 
@@ -103,14 +106,18 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 	if err := t.idle(); err != nil {
 		return kernels.Spec{}, err
 	}
-	s, p := t.slot[0], t.bound[key{compile.Predict, b.Rows, w.from}]
+	p, err := t.ready(compile.Predict, b.Rows, w.from)
+	if err != nil {
+		return kernels.Spec{}, err
+	}
+	s := t.slot[0]
 	for _, f := range s.fields {
 		t.announce(f, true)
 	}
 	for k, f := range w.fields {
 		copy(s.host[f.Name], st.slots[b.Slot].Fields[k][:int64(b.Rows)*f.Bytes()])
 	}
-	err := t.enqueue(s, p)
+	err = t.enqueue(s, p)
 	if e := t.drain(); err == nil {
 		err = e
 	}

@@ -139,12 +139,13 @@ func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
 // uploadBytes bounds a chunk of an upload, where it goes through Go memory.
 const uploadBytes = 1 << 20
 
-// reside uploads resident dataset i, unless it is on the device already.
-func (t *Trainer) reside(ctx context.Context, i int) error {
-	if t.resident[i] {
+// reside uploads ds if it is a resident dataset that is not on the device yet.
+func (t *Trainer) reside(ctx context.Context, ds dataloader.Dataset) error {
+	i := t.residence(ds)
+	if i == streamed || t.resident[i] {
 		return nil
 	}
-	if err := t.upload(ctx, i, t.opt.Resident[i]); err != nil {
+	if err := t.upload(ctx, i, ds); err != nil {
 		return fmt.Errorf("upload resident dataset %d: %w", i, err)
 	}
 	t.resident[i] = true

@@ -84,9 +84,9 @@ func (w *walk) finish(run *dataloader.Run, err error) error {
 // submit enqueues one step on the batch in slot s.
 func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	t := w.t
-	p := t.bound[key{w.mode, b.Rows, w.from}]
-	if p == nil {
-		return fmt.Errorf("a batch of %d: the dataset has changed its length: %w", b.Rows, ErrData)
+	p, err := t.ready(w.mode, b.Rows, w.from)
+	if err != nil {
+		return err
 	}
 	s.batch, s.program = b, p
 	s.indices = append(s.indices[:0], b.Indices...)
