@@ -23,9 +23,12 @@ type Model struct {
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
+	// Statistics are kept beside the parameters and not learned: the running means and variances of batch normalization.
+	// Training moves them; evaluation and prediction read them.
+	Statistics []Param
 }
 
-// Param is a node that is learned, and how it starts.
+// Param is a node that is learned, or kept, and how it starts.
 type Param struct {
 	// Node has a name that is unique in the graph; the part before its last "/" is the layer.
 	Node *gorgonia.Node
@@ -170,5 +173,5 @@ func (n *Net) model(x, out, loss, correct *gorgonia.Node) (Model, error) {
 	if !slices.Contains(inputs, x) {
 		inputs = slices.Insert(inputs, 0, x)
 	}
-	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: n.Params()}, nil
+	return Model{Inputs: inputs, Output: out, Loss: loss, Correct: correct, Params: n.Params(), Statistics: n.Statistics()}, nil
 }

@@ -16,11 +16,12 @@ type Net struct {
 	// Weights is how weight matrices start. Nil: HeUniform where an activation follows, else GlorotUniform.
 	Weights Init
 
-	g      *gorgonia.ExprGraph
-	inputs gorgonia.Nodes
-	params []Param
-	nextID uint64 // of the next operation of ours
-	err    error
+	g          *gorgonia.ExprGraph
+	inputs     gorgonia.Nodes
+	params     []Param
+	statistics []Param
+	nextID     uint64 // of the next operation of ours
+	err        error
 }
 
 // On returns a Net that adds to g.
@@ -47,6 +48,9 @@ func (n *Net) Inputs() gorgonia.Nodes { return slices.Clone(n.inputs) }
 // Params returns the parameters in the order in which they were made.
 func (n *Net) Params() []Param { return slices.Clone(n.params) }
 
+// Statistics returns the running statistics in the order in which they were made.
+func (n *Net) Statistics() []Param { return slices.Clone(n.statistics) }
+
 // Input adds a field of the batch, of the net's type. dims[0] is the batch size: x // [B, ...].
 func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
 	x := n.leaf("input", name, n.Type, dims)
@@ -67,23 +71,33 @@ func (n *Net) Labels(name string, batch int) *gorgonia.Node {
 
 // Param adds a parameter that starts as init says. Its layer is the part of the name before the last "/".
 func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
+	return n.kept("parameter", &n.params, name, init, dims)
+}
+
+// Statistic adds a value that is kept beside the parameters and not learned, and starts as init says.
+func (n *Net) Statistic(name string, init Init, dims ...int) *gorgonia.Node {
+	return n.kept("statistic", &n.statistics, name, init, dims)
+}
+
+// kept adds a parameter or statistic to list.
+func (n *Net) kept(what string, list *[]Param, name string, init Init, dims []int) *gorgonia.Node {
 	if err := checkInit(init); err != nil {
-		n.fail(fmt.Errorf("parameter %q: %w", name, err))
+		n.fail(fmt.Errorf("%s %q: %w", what, name, err))
 	}
-	p := n.leaf("parameter", name, n.Type, dims)
+	p := n.leaf(what, name, n.Type, dims)
 	if p != nil {
-		n.params = append(n.params, Param{Node: p, Init: init})
+		*list = append(*list, Param{Node: p, Init: init})
 	}
 	return p
 }
 
-// Values binds a tensor to every parameter that has no value, filled as its Init says from seed and its name.
+// Values binds a tensor to every parameter and statistic that has no value, filled as its Init says from seed and its name.
 // It is for Gorgonia's own machines; the trainer fills its own memory with the same numbers.
 func (n *Net) Values(seed uint64) error {
 	if n.err != nil {
 		return n.err
 	}
-	for _, p := range n.params {
+	for _, p := range slices.Concat(n.params, n.statistics) {
 		if p.Node.Value() != nil {
 			continue
 		}
