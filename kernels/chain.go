@@ -1,13 +1,18 @@
 package kernels
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ChainAttrs are the attributes of Chain: elementwise steps, of which the last is the result.
-type ChainAttrs struct{ Steps []Step }
+// ChainAttrs are the attributes of Chain: elementwise steps, and what becomes of the last one's result.
+type ChainAttrs struct {
+	Steps       []Step
+	Reduce      *Op // nil: the last step is the result. Sum, Mean or Max: it is reduced at once
+	ReduceAttrs ReduceAttrs
+}
 
 // Step is one operation of a chain, with Elem set, or Fill. Of a chain with n inputs, operands 0 to n-1 are the inputs
 // and operand n+i is the result of step i. B is -1 where Op takes one operand, A and B are where it is Fill.
@@ -18,14 +23,24 @@ type Step struct {
 }
 
 // Chain is elementwise operations in one pass over memory.  n tensors of one float type that broadcast → y.
-// Every step computes as its op alone would, rounded to the type: the same bits fused or not.
+// Every step computes as its op alone would, rounded to the type: the same bits fused or not. So does the reduction
+// at the end, whose operand then never exists as a whole.
 // It has no gradient of its own: chains are made after gradients.
 var Chain = Register(&Op{
-	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, // see InPlaceOf
 	Infer: inferChain,
 	Ref:   refChain,
-	Cost: func(attrs any, _, out []Spec) int64 {
-		return int64(len(attrs.(*ChainAttrs).Steps)) * int64(out[0].Shape.Elems())
+	Cost: func(attrs any, in, _ []Spec) int64 {
+		a := attrs.(*ChainAttrs)
+		last, err := a.Last(in)
+		if err != nil {
+			return 0
+		}
+		n := int64(len(a.Steps))
+		if a.Reduce != nil {
+			n++
+		}
+		return n * int64(last.Shape.Elems())
 	},
 	Cases: chainCases,
 })
@@ -35,17 +50,35 @@ func inferChain(attrs any, in []Spec) ([]Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	last, err := a.Last(in)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Reduce == nil && a.ReduceAttrs.Axes == nil && !a.ReduceAttrs.Keep:
+		return []Spec{last}, nil
+	case a.Reduce != Sum && a.Reduce != Mean && a.Reduce != Max:
+		return nil, attrError("chain", "ends with sum, mean or max, or with none of them and no attributes of one")
+	}
+	out, err := a.Reduce.Infer(a.ReduceAttrs, []Spec{last})
+	if err != nil {
+		return nil, fmt.Errorf("chain: %w", err)
+	}
+	return out, nil
+}
+
+// Last returns the spec of the last step's result for operands of specs in: what is reduced, where the chain ends so.
+func (a *ChainAttrs) Last(in []Spec) (Spec, error) {
 	if len(a.Steps) == 0 {
-		return nil, attrError("chain", "has no steps")
+		return Spec{}, attrError("chain", "has no steps")
 	}
 	if err := floats("chain", in, len(in)); err != nil {
-		return nil, err
+		return Spec{}, err
 	}
 	known := append([]Spec(nil), in...)
 	for i, s := range a.Steps {
 		operands, err := stepOperands(i, s, len(known))
 		if err != nil {
-			return nil, err
+			return Spec{}, err
 		}
 		args := make([]Spec, len(operands))
 		for k, o := range operands {
@@ -53,20 +86,20 @@ func inferChain(attrs any, in []Spec) ([]Spec, error) {
 		}
 		out, err := s.Op.Infer(s.Attrs, args)
 		if err != nil {
-			return nil, shapeError("chain", "step %d: %v", i, err)
+			return Spec{}, shapeError("chain", "step %d: %v", i, err)
 		}
 		known = append(known, out[0])
 		if out[0].Type != known[0].Type {
-			return nil, shapeError("chain", "step %d is %v, not %v", i, out[0].Type, known[0].Type)
+			return Spec{}, shapeError("chain", "step %d is %v, not %v", i, out[0].Type, known[0].Type)
 		}
 	}
 	out := known[len(known)-1]
 	for _, s := range in {
 		if shape, err := BroadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
-			return nil, shapeError("chain", "operand %v does not broadcast to the result %v", s, out)
+			return Spec{}, shapeError("chain", "operand %v does not broadcast to the result %v", s, out)
 		}
 	}
-	return []Spec{out}, nil
+	return out, nil
 }
 
 // stepOperands returns the operands of step i, of those known before it.
@@ -90,7 +123,17 @@ func stepOperands(i int, s Step, known int) ([]int, error) {
 }
 
 func refChain(attrs any, in, out []Tensor) {
-	steps, y := attrs.(*ChainAttrs).Steps, out[0]
+	a := attrs.(*ChainAttrs)
+	steps, y := a.Steps, out[0]
+	if a.Reduce != nil {
+		specs := make([]Spec, len(in))
+		for k, x := range in {
+			specs[k] = x.Spec
+		}
+		last, _ := a.Last(specs) // as Infer has found it
+		y = Tensor{last, make([]float64, last.Shape.Elems())}
+		defer func() { a.Reduce.Ref(a.ReduceAttrs, []Tensor{y}, out) }()
+	}
 	st := make([][]int, len(in))
 	for k, x := range in {
 		st[k] = broadcastStrides(x.Shape, y.Shape)
@@ -150,7 +193,23 @@ func chainCases(r *rand.Rand, float arena.DType) Case {
 	c.Attrs = a
 	// A dozen steps, each of slope below about 3 near 1, multiply a rounding error of 6e-8.
 	c.Tolerance = 1e-4
+	if r.IntN(3) == 0 {
+		reducedChain(r, a, shape)
+		// Each of the terms may have ten times the error that those of a plain reduction have.
+		c.Tolerance = 10 * sumTolerance(reducedCount(shape, a.ReduceAttrs.Axes))
+	}
 	return c
+}
+
+// reducedChain lets a chain whose result is of that shape end in a reduction along some axes.
+func reducedChain(r *rand.Rand, a *ChainAttrs, shape Shape) {
+	a.Reduce = []*Op{Sum, Mean, Max}[r.IntN(3)]
+	a.ReduceAttrs.Keep = r.IntN(2) == 0
+	for k := range shape {
+		if r.IntN(2) == 0 {
+			a.ReduceAttrs.Axes = append(a.ReduceAttrs.Axes, k)
+		}
+	}
 }
 
 // randomStep is a step of one operand with moderate results.
@@ -163,4 +222,13 @@ func randomStep(r *rand.Rand, operand int) Step {
 		s.Attrs = AffineAttrs{0.5, 0.25}
 	}
 	return s
+}
+
+// InPlaceOf returns op.InPlace as it is for these attributes: a chain that ends in a reduction writes elements of its result while
+// operands of that very shape, which it repeats, are still read.
+func InPlaceOf(op *Op, attrs any) []int8 {
+	if a, ok := attrs.(*ChainAttrs); ok && a.Reduce != nil {
+		return nil
+	}
+	return op.InPlace
 }

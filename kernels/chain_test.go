@@ -69,6 +69,9 @@ func TestAChainHasTheBitsOfItsSteps(t *testing.T) {
 			}
 			values = append(values, runStored(t, s.Op, s.Attrs, args...))
 		}
+		if a := c.Attrs.(*kernels.ChainAttrs); a.Reduce != nil {
+			values = append(values, runStored(t, a.Reduce, a.ReduceAttrs, values[len(values)-1]))
+		}
 		sameBits(t, "chain", runStored(t, kernels.Chain, c.Attrs, in...), values[len(values)-1])
 	}
 }

@@ -44,7 +44,7 @@ type Op struct {
 	// and, if Grad is set, smooth. Every op has it.
 	Cases func(r *rand.Rand, float arena.DType) Case
 
-	// InPlace lists the inputs whose memory output 0 may take over when nobody else reads them.
+	// InPlace lists the inputs whose memory output 0 may take over when nobody else reads them. See InPlaceOf.
 	InPlace []int8
 	// Updates pairs outputs with inputs: output k is input Updates[k], changed where it lies.
 	// Such an op exists for its effect (optimizers, status words).

@@ -149,10 +149,15 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 		operands[k] = kernels.Tensor{Spec: spec, Data: make([]float64, spec.Shape.Elems())}
 		kernels.Load(operands[k].Data, spec.Type, before[k])
 	}
-	steps := in.Attrs.(*kernels.ChainAttrs).Steps
+	a := in.Attrs.(*kernels.ChainAttrs)
+	steps := a.Steps
+	last, err := a.Last(p.Specs(in.In))
+	if err != nil {
+		return err
+	}
 	for k, step := range steps {
 		// A step's own shape may be smaller than the chain's: compute it where all inputs broadcast to.
-		out := kernels.Tensor{Spec: p.Values[in.Out[0]].Spec}
+		out := kernels.Tensor{Spec: last}
 		out.Data = make([]float64, out.Shape.Elems())
 		kernels.Chain.Ref(&kernels.ChainAttrs{Steps: steps[:k+1]}, operands, []kernels.Tensor{out})
 		for i, v := range out.Data {
@@ -161,6 +166,9 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 				return e
 			}
 		}
+	}
+	if a.Reduce != nil {
+		e.Op = a.Reduce.Name
 	}
 	return e
 }

@@ -44,7 +44,7 @@ func (c *compiler) inPlace() {
 		if len(in.Op.InPlace) == 0 || c.Values[in.Out[0]].Home || c.Values[in.Out[0]].Of != kernels.None {
 			continue
 		}
-		for _, k := range in.Op.InPlace {
+		for _, k := range kernels.InPlaceOf(in.Op, in.Attrs) {
 			if int(k) >= len(in.In) || !c.takes(in, int(k), int32(i), last) {
 				continue
 			}

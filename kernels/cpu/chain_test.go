@@ -74,6 +74,9 @@ func TestChainsHaveTheBitsOfTheirSteps(t *testing.T) {
 				specs, data = append(specs, spec), append(data, y)
 			}
 			got := data[len(data)-1]
+			if a := c.Attrs.(*kernels.ChainAttrs); a.Reduce != nil {
+				_, got = eval(t, d, a.Reduce, a.ReduceAttrs, specs[len(specs)-1:], data[len(data)-1:])
+			}
 			if !bytes.Equal(got, want) {
 				t.Fatalf("chain %+v of %v: fused and unfused differ", c.Attrs, c.In)
 			}

@@ -12,7 +12,7 @@ const maxRank = 8
 
 // table holds the kernels by operation. Elementwise ops are not in it: they are one engine.
 var table = map[*kernels.Op]kernel{
-	kernels.Chain: {bindElementwise, elementwiseWork(kernels.Chain)},
+	kernels.Chain: {bindChain, chainWork},
 
 	kernels.MatMul: {bindMatmul, matmulWorkspace},
 

@@ -138,6 +138,15 @@ func scaledChain(r *rand.Rand, typ arena.DType) scaled {
 	c.attrs = &kernels.ChainAttrs{Steps: []kernels.Step{
 		{Op: kernels.Fill, Attrs: kernels.FillAttrs{Type: typ, Value: 2}, A: -1, B: -1},
 		{Op: kernels.Mul, A: 0, B: 1}, {Op: kernels.Exp, A: 3, B: -1}, {Op: kernels.Add, A: 4, B: 2}}}
+	if r.IntN(2) == 0 {
+		a := c.attrs.(*kernels.ChainAttrs)
+		a.Reduce = []*kernels.Op{kernels.Sum, kernels.Mean, kernels.Max}[r.IntN(3)]
+		for k := range max(len(c.big[0].Shape), len(c.big[1].Shape)) {
+			if r.IntN(2) == 0 {
+				a.ReduceAttrs.Axes = append(a.ReduceAttrs.Axes, k)
+			}
+		}
+	}
 	return c
 }
 

@@ -214,7 +214,7 @@ func (b *bound) takes(i int, p span) bool {
 	if b.out[0] != p {
 		return false
 	}
-	for _, k := range b.Op.InPlace {
+	for _, k := range kernels.InPlaceOf(b.Op, b.Attrs) {
 		if int(k) < len(b.in) && b.in[k] == p {
 			return true
 		}

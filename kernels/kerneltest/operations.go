@@ -80,7 +80,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 			return fmt.Errorf("output %d: %w", k, err)
 		}
 	}
-	for _, k := range op.InPlace {
+	for _, k := range kernels.InPlaceOf(op, c.Attrs) {
 		if int(k) >= len(in) || !out[0].Equal(in[k].Spec) {
 			continue
 		}
@@ -137,6 +137,9 @@ func attrString(attrs any) string {
 	var steps []string
 	for _, s := range chain.Steps {
 		steps = append(steps, fmt.Sprintf("%s%+v(%d, %d)", s.Op.Name, s.Attrs, s.A, s.B))
+	}
+	if chain.Reduce != nil {
+		steps = append(steps, fmt.Sprintf("%s%+v", chain.Reduce.Name, chain.ReduceAttrs))
 	}
 	return strings.Join(steps, "; ")
 }
