@@ -13,6 +13,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -82,7 +83,7 @@ func BenchmarkEpoch(b *testing.B) {
 
 func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	ds := pixels(b, samples)
-	dev := cpu.Open()
+	dev := cputest.Open(b, cpu.Options{})
 	defer dev.Close()
 	opt := trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()}
 	if resident {
@@ -135,7 +136,7 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 func BenchmarkGorgonia(b *testing.B) {
 	b.Run("evenkeel", func(b *testing.B) {
 		ds := pixels(b, 60*128)
-		dev := cpu.Open()
+		dev := cputest.Open(b, cpu.Options{})
 		defer dev.Close()
 		t, err := trainer.New(digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -222,7 +223,7 @@ func TestMaxBatchTakesTheDevicesFreeMemoryAndChangesNothing(t *testing.T) {
 		}
 		same(t, "outputs", outputs(t, tr, ds), before)
 	})
-	dev := cpu.OpenWith(cpu.Options{Memory: 20000})
+	dev := cputest.Open(t, cpu.Options{Memory: 20000})
 	t.Cleanup(func() { dev.Close() })
 	got, err := trainer.MaxBatch(small, trainer.Options{Device: dev, Fields: ds.Fields()}, 1000)
 	if err != nil || got < 2 || got == 1000 {

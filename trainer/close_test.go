@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -97,7 +98,7 @@ func TestAClosedTrainerSaysSo(t *testing.T) {
 }
 
 func TestAClosedDeviceIsRefused(t *testing.T) {
-	host, other := cpu.Open(), emu.Open(emu.Options{})
+	host, other := cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})
 	for _, dev := range []kernels.Device{host, other} {
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)

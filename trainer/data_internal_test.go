@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -24,7 +25,7 @@ func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
 	}
 	for _, widths := range nets {
 		for _, n := range threads {
-			device := cpu.OpenWith(cpu.Options{Threads: n})
+			device := cputest.Open(t, cpu.Options{Threads: n})
 			defer device.Close()
 			for _, batch := range batches {
 				t.Run(fmt.Sprintf("%v/threads=%d/batch=%d", widths, n, batch), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
-	for _, dev := range []kernels.Device{cpu.Open(), emu.Open(emu.Options{})} {
+	for _, dev := range []kernels.Device{cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})} {
 		ds := samples(t, 9, 4, 3)
 		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
 		if err != nil {
@@ -36,7 +37,7 @@ func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
 }
 
 func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
-	for _, dev := range []kernels.Device{cpu.Open(), emu.Open(emu.Options{})} {
+	for _, dev := range []kernels.Device{cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})} {
 		m := perceptron(newSketch(t, tensor.Float64, 1))
 		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -61,7 +62,7 @@ func BenchmarkGuard(b *testing.B) {
 	for name, guard := range map[string]trainer.Guard{"step": trainer.GuardStep, "each": trainer.GuardEach} {
 		b.Run(name, func(b *testing.B) {
 			ds := pixels(b, 20*128)
-			dev := cpu.Open()
+			dev := cputest.Open(b, cpu.Options{})
 			defer dev.Close()
 			s := &spy{Device: dev}
 			t, err := trainer.New(digits, trainer.Options{Device: s, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields(), Guard: guard})

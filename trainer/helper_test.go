@@ -14,6 +14,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -59,7 +60,7 @@ func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 
 // openCPU opens the host. At the end of the test no memory may be left.
 func openCPU(t testing.TB) kernels.Device {
-	dev := cpu.OpenWith(cpu.Options{Threads: 2})
+	dev := cputest.Open(t, cpu.Options{Threads: 2})
 	t.Cleanup(func() {
 		if bytes, blocks := dev.Allocated(); blocks != 0 {
 			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)

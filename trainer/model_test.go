@@ -15,6 +15,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -65,7 +66,7 @@ func TestAModelThatMeansSomethingElseIsRefused(t *testing.T) {
 		}, `parameter "out2/w" is in this program and not in the one that trains`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			device := cpu.Open()
+			device := cputest.Open(t, cpu.Options{})
 			defer device.Close()
 			_, err := trainer.New(c.model, trainer.Options{Device: device, Batch: 4})
 			if !errors.Is(err, trainer.ErrModel) || !strings.Contains(fmt.Sprint(err), c.want) {
@@ -92,7 +93,7 @@ func TestAnInitialDistributionThatFailsLeavesNothingBehind(t *testing.T) {
 		{"end of the goroutine", runtime.Goexit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			device := cpu.Open()
+			device := cputest.Open(t, cpu.Options{})
 			defer device.Close()
 			model := smallBut(func(_ *gorgonia.ExprGraph, m *trainer.Model) { m.Params[0].Init = ending{c.how} })
 			done := make(chan error, 1)
@@ -117,7 +118,7 @@ func TestAnInitialDistributionThatFailsLeavesNothingBehind(t *testing.T) {
 }
 
 func TestANilContextIsAnError(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds := samples(t, 8, 4, 3)
 	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
@@ -146,7 +147,7 @@ func TestANilContextIsAnError(t *testing.T) {
 }
 
 func TestKeptMayBeAskedForDuringAPass(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds := samples(t, 64, 4, 3)
 	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}})
@@ -174,7 +175,7 @@ type longer struct {
 func (g *longer) Len() int { g.n++; return g.n }
 
 func TestADatasetThatChangesItsLengthAtEveryLookIsReadWholeOrRefused(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds := &longer{Slices: samples(t, 1000, 4, 3), n: 9}
 	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
@@ -190,7 +191,7 @@ func TestADatasetThatChangesItsLengthAtEveryLookIsReadWholeOrRefused(t *testing.
 }
 
 func TestTheLargestBatchHasAnUpperEnd(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
 	n, err := trainer.MaxBatch(small, trainer.Options{Device: device, Memory: 64 << 10}, math.MaxInt)
 	if err != nil || n < 100 {
@@ -199,7 +200,7 @@ func TestTheLargestBatchHasAnUpperEnd(t *testing.T) {
 }
 
 func TestPredictSaysThatOtherDataCannotBeStreamed(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds, other := samples(t, 8, 4, 3), samples(t, 12, 4, 3)
 	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Resident: []dataloader.Dataset{ds}})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -50,7 +51,7 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 	ds := samples(t, 29, 4, 3)
 	var want []float64
 	for _, threads := range []int{1, 2, 3, 8} {
-		dev := cpu.OpenWith(cpu.Options{Threads: threads})
+		dev := cputest.Open(t, cpu.Options{Threads: threads})
 		procs := runtime.GOMAXPROCS(threads)
 		got := trained(t, trainer.Options{Device: dev, Seed: 11}, ds)
 		runtime.GOMAXPROCS(procs)

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
 func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds := samples(t, 32, 4, 3)
 	opt := trainer.Options{Device: device, Batch: 8, Fields: ds.Fields(), Frozen: []string{"hidden"}}
@@ -57,7 +58,7 @@ func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
 
 // Weights that a step may be writing are not read; weights that nobody writes are.
 func TestParametersAreNotReadDuringAPass(t *testing.T) {
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { device.Close() })
 	ds := samples(t, 32, 4, 3)
 	var ps []trainer.Param

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -117,7 +118,7 @@ func TestABudgetBetweenTwoOptimizersIsRefusedBeforeAnySampleIsRead(t *testing.T)
 }
 
 func TestAPlanForADeviceIsWhatItReservesAndTakesNothing(t *testing.T) {
-	dev := cpu.Open()
+	dev := cputest.Open(t, cpu.Options{})
 	defer dev.Close()
 	opt := trainer.Options{Device: dev, Batch: 32, Optimizer: optim.Adam{}}
 	plan, err := trainer.Plan(digits, opt)

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
@@ -18,7 +19,7 @@ import (
 // openCPU opens the host as a device for one test.
 func openCPU(t testing.TB) kernels.Device {
 	t.Helper()
-	d := cpu.Open()
+	d := cputest.Open(t, cpu.Options{})
 	t.Cleanup(func() { d.Close() })
 	return d
 }

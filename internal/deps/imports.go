@@ -26,6 +26,7 @@ var rules = map[string]rule{
 	"dataloader":         {ours: "arena"},
 	"internal/ir":        {ours: "arena kernels"},
 	"internal/compile":   {ours: "arena kernels internal/ir", other: gorgonia},
+	"internal/cputest":   {ours: "kernels/cpu"},
 	"internal/deps":      {},
 	"internal/fakecuda":  {cgo: true},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",

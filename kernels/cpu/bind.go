@@ -15,8 +15,8 @@ type float interface{ float32 | float64 }
 type kernel struct {
 	// bind prepares a call: it returns what Launch runs, which allocates nothing, or nil where nothing is to be done.
 	bind func(b *binding) (func(), error)
-	// work returns the workspace of a call in bytes on a pool of so many threads. Nil: none.
-	work func(threads int, attrs any, in, out []kernels.Spec) int64
+	// work returns the workspace of a call in bytes, which may depend on the device's threads and level. Nil: none.
+	work func(d *Device, attrs any, in, out []kernels.Spec) int64
 }
 
 // A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are

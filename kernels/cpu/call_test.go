@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
@@ -41,7 +42,7 @@ type use struct {
 // open opens a device that the test closes.
 func open(t testing.TB, o cpu.Options) *cpu.Device {
 	t.Helper()
-	d := cpu.OpenWith(o)
+	d := cputest.Open(t, o)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

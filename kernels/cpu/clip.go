@@ -19,7 +19,7 @@ func bindSumSquares(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-func sumSquaresWork(_ int, _ any, in, _ []kernels.Spec) int64 {
+func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := in[0].Shape.Elems()
 	if n <= pieceLen {
 		return 0

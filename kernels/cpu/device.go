@@ -16,12 +16,17 @@ type Options struct {
 	// Memory is the size in bytes that the device pretends to have. 0: what the system lets this process have, which
 	// remains the limit of what can be allocated.
 	Memory int64
+	// Instructions are what the kernels are made of. Best: the widest that the processor has. A device for instructions
+	// that it lacks answers every call with an InstructionsError.
+	Instructions Instructions
 }
 
 // Device is the host, made by Open or OpenWith: others answer with errors. All methods may be called from any goroutine.
 type Device struct {
 	pool  *pool
 	limit int64 // bytes, 0: the system's
+	level level
+	lacks error // the instructions that the device was opened for and the processor does not have
 
 	mu     sync.Mutex
 	closed bool
@@ -39,7 +44,8 @@ func OpenWith(o Options) *Device {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	return &Device{pool: newPool(o.Threads), limit: max(o.Memory, 0), live: map[*memory]struct{}{}}
+	level, err := o.Instructions.level()
+	return &Device{pool: newPool(o.Threads), limit: max(o.Memory, 0), level: level, lacks: err, live: map[*memory]struct{}{}}
 }
 
 // Name returns "cpu".
@@ -48,7 +54,16 @@ func (d *Device) Name() string { return "cpu" }
 // Unified returns true: device memory is host memory.
 func (d *Device) Unified() bool { return true }
 
-// usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened.
+// Instructions returns what the kernels are made of, or an error where the device cannot be used.
+func (d *Device) Instructions() (Instructions, error) {
+	if err := d.usable("instructions"); err != nil {
+		return Best, err
+	}
+	return d.level.instructions(), nil
+}
+
+// usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened, and an
+// InstructionsError where the processor lacks what it was opened for.
 func (d *Device) usable(what string) error {
 	if d == nil || d.pool == nil {
 		return fmt.Errorf("cpu: %s: not opened, use cpu.Open(): the device is %w", what, arena.ErrClosed)
@@ -62,6 +77,9 @@ func (d *Device) usable(what string) error {
 func (d *Device) open(what string) error {
 	if d.closed {
 		return fmt.Errorf("cpu: %s: the device was %w", what, arena.ErrClosed)
+	}
+	if d.lacks != nil {
+		return fmt.Errorf("cpu: %s: %w", what, d.lacks)
 	}
 	return nil
 }

@@ -48,13 +48,13 @@ func (r *recipe) workers(threads int) int {
 	return min(threads, max(1, (r.n+r.grain-1)/r.grain))
 }
 
-func elementwiseWork(op *kernels.Op) func(threads int, attrs any, in, out []kernels.Spec) int64 {
-	return func(threads int, attrs any, in, out []kernels.Spec) int64 {
+func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernels.Spec) int64 {
+	return func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 		r, err := newRecipe(op, attrs, in, out)
 		if err != nil {
 			return 0
 		}
-		return int64(r.workers(threads)) * int64(r.tiles) * int64(r.tile)
+		return int64(r.workers(d.pool.threads())) * int64(r.tiles) * int64(r.tile)
 	}
 }
 

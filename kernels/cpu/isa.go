@@ -46,12 +46,21 @@ const (
 // size is the bytes of an element.
 func (s *isa) size() int { return int(s.typ.Size()) }
 
-// bestISA returns the fastest kernels for t that this processor can run.
-func bestISA(t arena.DType) *isa {
-	for _, s := range isas() {
+// isa returns the kernels for t at a level that the processor has, nil for a type that has none.
+func (l level) isa(t arena.DType) *isa {
+	for _, s := range isasAt(l) {
 		if s.typ == t {
 			return s
 		}
 	}
 	return nil
+}
+
+// isas lists the kernels that this processor can run, fastest first.
+func isas() []*isa {
+	var list []*isa
+	for l := int(bestLevel()); l >= 0; l-- {
+		list = append(list, isasAt(level(l))...)
+	}
+	return list
 }

@@ -62,17 +62,27 @@ var avx2x64 = &isa{
 	packRows: packRows64, packCols: cols64, dots: dots64,
 }
 
-// isas lists the kernels that this processor can run, fastest first.
-func isas() []*isa {
-	var list []*isa
-	avx2 := cpu.X86.HasAVX2 && cpu.X86.HasFMA
-	if avx2 && cpu.X86.HasAVX512F && cpu.X86.HasBMI2 {
-		list = append(list, avx512x32, avx512x64)
+// bestLevel returns the highest level that this processor has.
+func bestLevel() level {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2:
+		return levelPortable
+	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL:
+		return levelAVX2
 	}
-	if avx2 {
-		list = append(list, avx2x32, avx2x64)
+	return levelAVX512
+}
+
+// isasAt returns the kernels of a level, one a type.
+func isasAt(l level) []*isa {
+	switch l {
+	case levelAVX512:
+		return []*isa{avx512x32, avx512x64}
+	case levelAVX2:
+		return []*isa{avx2x32, avx2x64}
 	}
-	return append(list, portable...)
+	return portable
 }
 
 // cols32 is packCols for 4-byte elements and any k.

@@ -2,8 +2,11 @@
 
 package cpu
 
-// isas lists the kernels that this processor can run, fastest first.
-func isas() []*isa { return portable }
+// bestLevel returns the highest level that this build has.
+func bestLevel() level { return levelPortable }
+
+// isasAt returns the kernels of a level, one a type.
+func isasAt(level) []*isa { return portable }
 
 // pause lets the sibling hardware thread run while a goroutine spins. Without assembly it does nothing.
 func pause() {}

@@ -9,18 +9,18 @@ import (
 // 2008), with one packed panel of B a thread instead of a shared block: it keeps the workspace small and costs a per cent.
 
 // matmulWorkspace returns the scratch bytes of a product.
-func matmulWorkspace(threads int, attrs any, in, out []kernels.Spec) int64 {
-	s := bestISA(out[0].Type)
+func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
+	s := d.level.isa(out[0].Type)
 	t, ok := attrs.(kernels.MatMulAttrs)
 	if s == nil || !ok {
 		return 0
 	}
-	return sizedPlan(s, t, in, out).workspace(threads)
+	return sizedPlan(s, t, in, out).workspace(d.pool.threads())
 }
 
 // bindMatmul prepares a product.
 func bindMatmul(b *binding) (func(), error) {
-	x, err := newMatmul(bestISA(b.Out[0].Type), b)
+	x, err := newMatmul(b.dev.level.isa(b.Out[0].Type), b)
 	if x == nil || err != nil {
 		return nil, err
 	}

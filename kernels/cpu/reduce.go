@@ -61,7 +61,7 @@ func (r *reduction) cuts() int {
 
 // reduceWork returns what the worst reduction up to this size needs: where dimensions are 1 their neighbours merge, and
 // runs become long that are not so here. It keeps the outputs before some dimension, and cuts all that goes from there on.
-func reduceWork(_ int, attrs any, in, _ []kernels.Spec) int64 {
+func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 	s, axes := in[0].Shape, attrs.(kernels.ReduceAttrs).Axes
 	gone := func(k int) bool { return len(axes) == 0 || slices.Contains(axes, k) }
 	if s.Elems() == 0 {

@@ -86,7 +86,7 @@ func bindReference(b *binding) (func(), error) {
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
-	if d == nil || d.pool == nil {
+	if d == nil || d.pool == nil || d.lacks != nil {
 		return d.usable("supports")
 	}
 	if op == nil {
@@ -115,7 +115,7 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	return nil
 }
 
-// Workspace returns the scratch bytes of a call. They depend on the shapes and on the number of threads. A call of which
+// Workspace returns the scratch bytes of a call. They depend on the shapes, the number of threads and the instructions. A call of which
 // no dimension is larger needs no more, given the same attributes and operands that broadcast along the same dimensions.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
 	if d.Supports(op, attrs, in, out) != nil {
@@ -125,5 +125,5 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 	if k.work == nil {
 		return 0
 	}
-	return k.work(d.pool.threads(), attrs, in, out)
+	return k.work(d, attrs, in, out)
 }

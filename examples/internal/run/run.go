@@ -42,11 +42,13 @@ type Flags struct {
 	Constant  bool
 	Seed      uint64
 	Device    string
-	Resident  bool
-	Lean      bool
-	Plan      bool
-	Picture   string
-	JSON      string
+
+	Instructions cpu.Instructions
+	Resident     bool
+	Lean         bool
+	Plan         bool
+	Picture      string
+	JSON         string
 }
 
 // Bytes is an amount of memory on the command line: 1000000, or 64MiB.
@@ -71,6 +73,9 @@ func (b *Bytes) Set(s string) error {
 
 // Parse reads the flags of os.Args over the defaults in f.
 func (f *Flags) Parse(name string, args []string) error {
+	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
+		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
+	}
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set's files; empty: the copy in the Go module cache")
 	fs.IntVar(&f.Batch, "batch", f.Batch, "samples of a step")
@@ -81,6 +86,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
 	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
 	fs.StringVar(&f.Device, "device", f.Device, "cpu, or emu: the emulated device with memory of its own, for tests; slow")
+	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2 or avx512; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
@@ -114,18 +120,23 @@ func (f *Flags) Options() (trainer.Options, error) {
 		}
 	}
 	opt.Optimizer = o
-	opt.Device, err = open(f.Device)
+	opt.Device, err = f.open()
 	return opt, err
 }
 
-func open(name string) (kernels.Device, error) {
-	switch name {
+func (f *Flags) open() (kernels.Device, error) {
+	switch f.Device {
 	case "cpu":
-		return cpu.Open(), nil
+		d := cpu.OpenWith(cpu.Options{Instructions: f.Instructions})
+		if _, err := d.Instructions(); err != nil {
+			d.Close()
+			return nil, fmt.Errorf("-instructions: %w", err)
+		}
+		return d, nil
 	case "emu":
 		return emu.Open(emu.Options{}), nil
 	}
-	return nil, fmt.Errorf("-device %q: there are cpu and emu", name)
+	return nil, fmt.Errorf("-device %q: there are cpu and emu", f.Device)
 }
 
 // Results are what -json writes.
