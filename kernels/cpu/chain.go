@@ -12,25 +12,25 @@ import (
 //	workspace: | result of the last step | the chain's tiles | the reduction's partial sums |
 
 // chainParts returns the sizes of the three parts, in bytes.
-func chainParts(threads int, a *kernels.ChainAttrs, in, out []kernels.Spec) (last kernels.Spec, parts [3]int64, err error) {
+func chainParts(d *Device, a *kernels.ChainAttrs, in, out []kernels.Spec) (last kernels.Spec, parts [3]int64, err error) {
 	last, err = a.Last(in)
 	if err != nil {
 		return last, parts, err
 	}
 	mid := []kernels.Spec{last}
-	parts = [3]int64{last.Bytes(), elementwiseWork(kernels.Chain)(threads, a, in, mid), reduceWork(threads, a.ReduceAttrs, mid, out)}
+	parts = [3]int64{last.Bytes(), elementwiseWork(kernels.Chain)(d, a, in, mid), reduceWork(d, a.ReduceAttrs, mid, out)}
 	for k := range parts {
 		parts[k] = (parts[k] + tileAlign - 1) &^ (tileAlign - 1)
 	}
 	return last, parts, nil
 }
 
-func chainWork(threads int, attrs any, in, out []kernels.Spec) int64 {
+func chainWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	a, ok := attrs.(*kernels.ChainAttrs)
 	if !ok || a.Reduce == nil {
-		return elementwiseWork(kernels.Chain)(threads, attrs, in, out)
+		return elementwiseWork(kernels.Chain)(d, attrs, in, out)
 	}
-	_, parts, err := chainParts(threads, a, in, out)
+	_, parts, err := chainParts(d, a, in, out)
 	if err != nil {
 		return 0
 	}
@@ -42,7 +42,7 @@ func bindChain(b *binding) (func(), error) {
 	if !ok || a.Reduce == nil {
 		return bindElementwise(b)
 	}
-	last, parts, err := chainParts(b.dev.pool.threads(), a, kernels.Specs(b.In), kernels.Specs(b.Out))
+	last, parts, err := chainParts(b.dev, a, kernels.Specs(b.In), kernels.Specs(b.Out))
 	if err != nil {
 		return nil, fmt.Errorf("chain: %w", err)
 	}
