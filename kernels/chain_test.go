@@ -129,7 +129,7 @@ func TestViewsShowWhatTheOperationComputes(t *testing.T) {
 			}
 			seen++
 			in := kerneltest.Fill(r, c)
-			want, err := kerneltest.Eval(op, c.Attrs, in)
+			want, err := kernels.Eval(op, c.Attrs, in)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 			in[k].Type = arena.Float64
 		}
 	}
-	g := &kerneltest.Graph{}
+	g := &kernels.Eager{}
 	var v []kernels.Value
 	for _, x := range in {
 		v = append(v, g.Input(x))
@@ -92,7 +92,7 @@ func checkDirections(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case,
 			for i, e := range direction {
 				moved[k].Data[i] += h * e
 			}
-			out, err := kerneltest.Eval(op, c.Attrs, moved)
+			out, err := kernels.Eval(op, c.Attrs, moved)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func dot(a, b []float64) float64 {
 func norm(a []float64) float64 { return math.Sqrt(dot(a, a)) }
 
 func TestEqualMaximaShareTheGradient(t *testing.T) {
-	g := &kerneltest.Graph{}
+	g := &kernels.Eager{}
 	x := g.Input(vector(arena.Float64, 3, 1, 3, 2))
 	n := g.Node(kernels.Max, kernels.ReduceAttrs{}, x)
 	d := kernels.Max.Grad(g, n, []kernels.Value{g.Input(kernels.Tensor{Spec: kernels.Spec{Type: arena.Float64}, Data: []float64{1}})})

@@ -58,7 +58,7 @@ func TestCasesFitTheirOperation(t *testing.T) {
 				t.Errorf("%s: case %v of %v is refused: %v", op.Name, c.Attrs, c.In, err)
 				break
 			}
-			if _, err := kerneltest.Eval(op, c.Attrs, kerneltest.Fill(r, c)); err != nil {
+			if _, err := kernels.Eval(op, c.Attrs, kerneltest.Fill(r, c)); err != nil {
 				t.Errorf("%s: case %v of %v: %v", op.Name, c.Attrs, c.In, err)
 			}
 			for k, u := range kernels.UpdatesOf(op, c.Attrs) {

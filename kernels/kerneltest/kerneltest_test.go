@@ -97,7 +97,7 @@ func TestAGraphPanicsWithAnErrorWhereShapesDoNotFit(t *testing.T) {
 			t.Errorf("got %v, want an error that wraps ErrShape", err)
 		}
 	}()
-	g := &Graph{}
+	g := &kernels.Eager{}
 	x := g.Input(kernels.Tensor{Spec: kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2}}, Data: make([]float64, 2)})
 	g.Apply(kernels.MatMul, kernels.MatMulAttrs{}, x, x)
 }

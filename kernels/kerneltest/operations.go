@@ -62,7 +62,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 	if err := b.dev.Supports(op, c.Attrs, c.In, out); err != nil {
 		return err
 	}
-	want, err := Eval(op, c.Attrs, in)
+	want, err := kernels.Eval(op, c.Attrs, in)
 	if err != nil {
 		return err
 	}
