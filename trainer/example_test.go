@@ -47,6 +47,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("accuracy %.0f %% in an arena of %d bytes\n", 100*result.Accuracy, t.Stats().Arena.Reserved)
-	// Output: accuracy 100 % in an arena of 8960 bytes
+	fmt.Printf("accuracy %.0f %%, arena within 12 KiB: %t\n", 100*result.Accuracy, t.Stats().Arena.Reserved <= 12<<10)
+	// Output: accuracy 100 %, arena within 12 KiB: true
 }

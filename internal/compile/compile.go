@@ -2,7 +2,7 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → fuse → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → fuse → reduce → alias → order → in place → place
 //
 // Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits.
 package compile
@@ -62,7 +62,8 @@ const (
 	Merge                      // equal instructions are computed once
 	Fold                       // constants are computed at compile time
 	Redecode                   // a batch's fields are decoded anew for each reader
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode
+	Reduce                     // a reduction takes in the elementwise operations that only it reads
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce
 )
 
 // Input says where the value of a graph input comes from: a field of the batch.
@@ -163,6 +164,9 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 		c.epilogues()
 		c.chains()
 		c.prune()
+	}
+	if c.Off&Reduce == 0 {
+		c.reductions()
 	}
 	c.alias()
 	c.order()
