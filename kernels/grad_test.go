@@ -53,7 +53,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	if slices.ContainsFunc(y.Data, math.IsNaN) {
 		return // a label that is no class: there is nothing to differentiate
 	}
-	if a, ok := c.Attrs.(kernels.MatMulAttrs); ok && (a.Act == kernels.Relu || a.Act == kernels.LeakyRelu) {
+	if act := activation(c.Attrs); act == kernels.Relu || act == kernels.LeakyRelu {
 		if slices.ContainsFunc(y.Data, func(v float64) bool { return math.Abs(v) < 1e-3 }) {
 			return // a difference might step over the kink at 0
 		}
@@ -71,6 +71,17 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 		}
 		checkDirections(t, r, op, c, in, k, g.Tensor(d), w)
 	}
+}
+
+// activation returns what a product or a convolution ends with.
+func activation(attrs any) *kernels.Op {
+	switch a := attrs.(type) {
+	case kernels.MatMulAttrs:
+		return a.Act
+	case kernels.ConvAttrs:
+		return a.Act
+	}
+	return nil
 }
 
 // checkDirections compares gradient d of operand k with differences along a dense direction and two single elements.

@@ -76,19 +76,19 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		return nil, shapeError("matmul", "bias %v must be (%d)", in[2].Shape, n)
 	}
 	out := Spec{in[0].Type, append(slices.Clone(a[:r]), m, n)}
-	return []Spec{out}, checkAct(t, out)
+	return []Spec{out}, checkAct("matmul", t.Act, t.ActAttrs, out)
 }
 
-// checkAct refuses what is not an activation that a matmul ends with.
-func checkAct(t MatMulAttrs, out Spec) error {
-	switch t.Act {
+// checkAct refuses what is not an activation that a matmul or a convolution ends with.
+func checkAct(op string, act *Op, attrs any, out Spec) error {
+	switch act {
 	case nil:
-		return noAttrs("matmul", t.ActAttrs)
+		return noAttrs(op, attrs)
 	case Relu, LeakyRelu, Sigmoid, Tanh:
-		_, err := t.Act.Infer(t.ActAttrs, []Spec{out})
+		_, err := act.Infer(attrs, []Spec{out})
 		return err
 	}
-	return attrError("matmul", "cannot end with %s", t.Act.Name)
+	return attrError(op, "cannot end with %s", act.Name)
 }
 
 func refMatMul(attrs any, in, out []Tensor) {

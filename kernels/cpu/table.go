@@ -16,6 +16,10 @@ var table = map[*kernels.Op]kernel{
 
 	kernels.MatMul: {bindMatmul, matmulWorkspace},
 
+	kernels.Conv:           {bindConv, nil},
+	kernels.ConvGradInput:  {bindConv, nil},
+	kernels.ConvGradWeight: {bindConv, nil},
+
 	kernels.Sum:  {bindReduce, reduceWork},
 	kernels.Mean: {bindReduce, reduceWork},
 	kernels.Max:  {bindReduce, reduceWork},

@@ -1,0 +1,196 @@
+package kernels
+
+import (
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// ConvAttrs are the attributes of Conv. Pairs are height, width.
+type ConvAttrs struct {
+	Stride, Dilation [2]int // at least 1
+	Pad              [2]int // zeros on both sides
+	Groups           int    // at least 1, divides C and O
+	Bias             bool   // operand 2 is a bias [O]
+	Act              *Op    // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	ActAttrs         any    // attributes of Act
+}
+
+// Conv is a convolution without flipping, as all of deep learning means it.
+// x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW], OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1.
+// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the C/Groups channels of its group.
+// The result has the same bits as Conv, Add and the activation one after the other.
+var Conv = Register(&Op{
+	Name: "conv",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, err := attrsOf[ConvAttrs]("conv", attrs)
+		if err != nil {
+			return nil, err
+		}
+		operands := 2
+		if a.Bias {
+			operands = 3
+		}
+		if err := floats("conv", in, operands); err != nil {
+			return nil, err
+		}
+		w := windowsOf(a)
+		out, err := w.output("conv", in[0].Shape, in[1].Shape)
+		if err != nil {
+			return nil, err
+		}
+		if a.Bias && !in[2].Shape.Equal(Shape{out[1]}) {
+			return nil, shapeError("conv", "bias %v must be (%d)", in[2].Shape, out[1])
+		}
+		y := Spec{in[0].Type, out}
+		return []Spec{y}, checkAct("conv", a.Act, a.ActAttrs, y)
+	},
+	Ref: refConv,
+	Cost: func(_ any, in, out []Spec) int64 {
+		return convCost(in[1].Shape, out[0].Shape)
+	},
+	Cases: func(r *rand.Rand, float arena.DType) Case {
+		w, x, k, _ := convCase(r)
+		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0}
+		a.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
+		if a.Act == LeakyRelu {
+			a.ActAttrs = LeakyReluAttrs{0.1}
+		}
+		c := Case{Attrs: a, In: []Spec{{float, x}, {float, k}}, Tolerance: sumTolerance(k[1:].Elems())}
+		if a.Bias {
+			c.In = append(c.In, Spec{float, k[:1]})
+		}
+		return c
+	},
+})
+
+// ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution, and what its output
+// does not tell.
+type ConvGradAttrs struct {
+	Stride, Pad, Dilation [2]int
+	Groups                int
+	Size                  [2]int // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
+}
+
+// ConvGradInput is the gradient of Conv by its input.  w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W].
+// dx sums w·dy over all products of Conv that x takes part in.
+var ConvGradInput = Register(&Op{
+	Name: "convGradInput",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, dy, err := convGradOperands("convGradInput", attrs, in)
+		if err != nil {
+			return nil, err
+		}
+		w := in[0].Shape
+		if len(w) != 4 {
+			return nil, shapeError("convGradInput", "weights %v must have 4 dimensions", w)
+		}
+		x := Shape{dy[0], w[1] * a.groups, a.size[0], a.size[1]}
+		return []Spec{{in[0].Type, x}}, a.makes("convGradInput", x, w, dy)
+	},
+	Ref: func(attrs any, in, out []Tensor) {
+		w, dy, dx := in[0], in[1], out[0]
+		clear(dx.Data)
+		gradWindows(attrs.(ConvGradAttrs)).visit(dx.Shape, w.Shape, dy.Shape, func(x, k, y int) {
+			dx.Data[x] += w.Data[k] * dy.Data[y]
+		})
+		roundAll(dx)
+	},
+	Cost: func(_ any, in, _ []Spec) int64 { return convCost(in[0].Shape, in[1].Shape) },
+	Cases: func(r *rand.Rand, float arena.DType) Case {
+		w, x, k, y := convCase(r)
+		return Case{Attrs: w.grad(x[2], x[3]), In: []Spec{{float, k}, {float, y}}, Tolerance: sumTolerance(k[0] * k[2] * k[3])}
+	},
+})
+
+// ConvGradWeight is the gradient of Conv by its weights.  x [B, C, H, W], dy [B, O, OH, OW] → dw [O, C/Groups, KH, KW].
+// dw sums x·dy over all products of Conv that w takes part in. Devices sum in a fixed order.
+var ConvGradWeight = Register(&Op{
+	Name: "convGradWeight",
+	Infer: func(attrs any, in []Spec) ([]Spec, error) {
+		a, dy, err := convGradOperands("convGradWeight", attrs, in)
+		if err != nil {
+			return nil, err
+		}
+		x := in[0].Shape
+		if len(x) != 4 {
+			return nil, shapeError("convGradWeight", "input %v must have 4 dimensions", x)
+		}
+		w := Shape{dy[1], x[1] / a.groups, a.size[0], a.size[1]}
+		return []Spec{{in[0].Type, w}}, a.makes("convGradWeight", x, w, dy)
+	},
+	Ref: func(attrs any, in, out []Tensor) {
+		x, dy, dw := in[0], in[1], out[0]
+		clear(dw.Data)
+		gradWindows(attrs.(ConvGradAttrs)).visit(x.Shape, dw.Shape, dy.Shape, func(at, k, y int) {
+			dw.Data[k] += x.Data[at] * dy.Data[y]
+		})
+		roundAll(dw)
+	},
+	Cost: func(_ any, in, out []Spec) int64 { return convCost(out[0].Shape, in[1].Shape) },
+	Cases: func(r *rand.Rand, float arena.DType) Case {
+		w, x, k, y := convCase(r)
+		return Case{Attrs: w.grad(k[2], k[3]), In: []Spec{{float, x}, {float, y}}, Tolerance: sumTolerance(y[0] * y[2] * y[3])}
+	},
+})
+
+// Each of the three is linear in both operands, and the other two are its gradients.
+func init() {
+	Conv.Grad = func(g Graph, n Node, dy []Value) []Value {
+		a := n.Attrs.(ConvAttrs)
+		x, w, dz := n.In[0], n.In[1], dy[0]
+		if a.Act != nil {
+			dz = a.Act.Grad(g, Node{Op: a.Act, Attrs: a.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
+		}
+		k, xs, ws := windowsOf(a), g.Spec(x).Shape, g.Spec(w).Shape
+		d := []Value{
+			g.Apply(ConvGradInput, k.grad(xs[2], xs[3]), w, dz),
+			g.Apply(ConvGradWeight, k.grad(ws[2], ws[3]), x, dz),
+		}
+		if a.Bias {
+			d = append(d, g.Apply(Sum, ReduceAttrs{Axes: []int{0, 2, 3}}, dz))
+		}
+		return d
+	}
+	ConvGradInput.Grad = func(g Graph, n Node, ddx []Value) []Value {
+		k := gradWindows(n.Attrs.(ConvGradAttrs))
+		w, dy := n.In[0], n.In[1]
+		size := g.Spec(w).Shape
+		return []Value{
+			g.Apply(ConvGradWeight, k.grad(size[2], size[3]), ddx[0], dy),
+			g.Apply(Conv, k.conv(), ddx[0], w),
+		}
+	}
+	ConvGradWeight.Grad = func(g Graph, n Node, ddw []Value) []Value {
+		k := gradWindows(n.Attrs.(ConvGradAttrs))
+		x, dy := n.In[0], n.In[1]
+		size := g.Spec(x).Shape
+		return []Value{
+			g.Apply(ConvGradInput, k.grad(size[2], size[3]), ddw[0], dy),
+			g.Apply(Conv, k.conv(), x, ddw[0]),
+		}
+	}
+}
+
+func refConv(attrs any, in, out []Tensor) {
+	a, x, w, y := attrs.(ConvAttrs), in[0], in[1], out[0]
+	clear(y.Data)
+	windowsOf(a).visit(x.Shape, w.Shape, y.Shape, func(at, k, o int) { y.Data[o] += x.Data[at] * w.Data[k] })
+	plane := y.Shape[2] * y.Shape[3]
+	for i, v := range y.Data {
+		v = Round(y.Type, v)
+		if a.Bias {
+			v = Round(y.Type, v+in[2].Data[i/plane%y.Shape[1]])
+		}
+		if a.Act != nil {
+			v = a.Act.Elem(a.ActAttrs, v, 0)
+		}
+		y.Data[i] = v
+	}
+}
+
+// roundAll rounds what was summed in float64.
+func roundAll(t Tensor) { each(t.Data, func(v float64) float64 { return Round(t.Type, v) }) }
+
+// convCost counts a multiplication and an addition for every product.
+func convCost(w, y Shape) int64 { return 2 * int64(w[1:].Elems()) * int64(y.Elems()) }
