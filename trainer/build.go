@@ -53,7 +53,7 @@ type source struct {
 	fixed []byte                                    // a constant of the graph
 }
 
-// newBuild compiles all programs for the full batch and lays the arena out.
+// newBuild compiles all programs for the full batches and lays the arena out.
 func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool) (*build, error) {
 	if err := opt.check(needDevice); err != nil {
 		return nil, err
@@ -62,9 +62,12 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		return nil, fmt.Errorf("no model function: %w", ErrModel)
 	}
 	b := &build{opt: opt, model: model, programs: make(map[key]*ir.Program)}
+	if err := b.widen(ctx); err != nil {
+		return nil, err
+	}
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			k := key{mode, opt.Batch, s}
+			k := key{mode, opt.rows(mode), s}
 			p, err := b.compile(ctx, k, nil)
 			if errors.Is(err, compile.ErrNoOutput) {
 				continue
@@ -81,6 +84,25 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		b.scratch = max(b.scratch, b.single(ctx, k))
 	}
 	return b, errors.Join(b.checkFrozen(), b.lay())
+}
+
+// widen makes the slots and the results as large as evaluation and prediction want them, where their batch is the larger one: each
+// program takes the first rows of a place.
+func (b *build) widen(ctx context.Context) error {
+	if b.opt.rows(compile.Evaluate) <= b.opt.Batch {
+		return nil
+	}
+	trial := &build{opt: b.opt, model: b.model}
+	for _, s := range b.sources() {
+		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
+			_, err := trial.compile(ctx, key{mode, b.opt.rows(mode), s}, nil)
+			if err != nil && !errors.Is(err, compile.ErrNoOutput) {
+				return err
+			}
+		}
+	}
+	b.homes.Adopt(&trial.homes, ir.Slot, ir.Results)
+	return nil
 }
 
 // single returns the scratch of program k for a batch of one row. Another batch below the full one takes over the full one's places, and

@@ -31,7 +31,7 @@ func (t *Trainer) prepare(ctx context.Context, mode compile.Mode, ds dataloader.
 	if err != nil {
 		return nil, err
 	}
-	w.loader, err = t.reader(mode == compile.Train, ds, w.read)
+	w.loader, err = t.reader(mode, ds, w.read)
 	return w, err
 }
 
@@ -57,7 +57,7 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 	if err := t.checkFields(mode, w.from, w.fields); err != nil {
 		return nil, err
 	}
-	tail := ds.Len() % t.opt.Batch
+	tail := ds.Len() % t.opt.rows(mode)
 	if mode == compile.Train && t.opt.Tail == dataloader.DropTail {
 		tail = 0
 	}
@@ -84,7 +84,7 @@ func (t *Trainer) ensure(ctx context.Context, k key) error {
 	if t.bound[k] != nil {
 		return nil
 	}
-	full := t.programs[key{k.mode, t.opt.Batch, k.source}]
+	full := t.programs[key{k.mode, t.opt.rows(k.mode), k.source}]
 	p, err := t.compile(ctx, k, full)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func sameParameters(p, full *ir.Program) error {
 
 // checkFields reports every field of a dataset that the plan has no place for, and every place that it leaves empty.
 func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader.Field) error {
-	full := t.programs[key{mode, t.opt.Batch, source}]
+	full := t.programs[key{mode, t.opt.rows(mode), source}]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(t.order, func(k key) bool { return k.mode == mode }) {
 			return blameModel(compile.ErrNoOutput)
@@ -164,7 +164,8 @@ func scale(f dataloader.Field) float64 {
 const maxLoaders = 8
 
 // reader returns the loader for a dataset, the same one for every pass over it. read is what is read: the dataset, or its indices.
-func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
+func (t *Trainer) reader(mode compile.Mode, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
+	train := mode == compile.Train
 	for _, l := range t.loaders {
 		if comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train && l.n == ds.Len() {
 			return l.l, nil
@@ -173,7 +174,7 @@ func (t *Trainer) reader(train bool, ds, read dataloader.Dataset) (*dataloader.L
 	if err := t.forget(func(l loader) bool { return !comparable(l.ds) || comparable(ds) && l.ds == ds && l.train == train }); err != nil {
 		return nil, err
 	}
-	opt := dataloader.Options{Batch: t.opt.Batch, Seed: t.opt.Seed, Workers: t.opt.Workers}
+	opt := dataloader.Options{Batch: t.opt.rows(mode), Seed: t.opt.Seed, Workers: t.opt.Workers}
 	if train {
 		opt.Shuffle, opt.Tail = !t.opt.Sequential, t.opt.Tail
 	}

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -36,6 +37,7 @@ const (
 type Options struct {
 	Device    kernels.Device  // where to train; the trainer does not close it, and Plan allocates nothing on it
 	Batch     int             // rows of a step
+	EvalBatch int             // rows of a step of evaluation and prediction; 0: Batch
 	Optimizer optim.Optimizer // nil: optim.SGD{}
 	Schedule  optim.Schedule  // of the learning rate; nil: constant
 	Clip      optim.Clip      // of gradients; zero: none
@@ -94,6 +96,9 @@ func (o *Options) check(needDevice bool) error {
 	if o.Batch < 1 || o.Batch > math.MaxInt32 {
 		bad("batch %d: must be 1 to %d", o.Batch, math.MaxInt32)
 	}
+	if o.EvalBatch < 0 || o.EvalBatch > math.MaxInt32 {
+		bad("evaluation batch %d: must be 1 to %d, or 0 for Batch", o.EvalBatch, math.MaxInt32)
+	}
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
@@ -132,6 +137,14 @@ func (o *Options) optimizer() optim.Optimizer {
 		return optim.SGD{}
 	}
 	return o.Optimizer
+}
+
+// rows returns the batch of a mode's full steps.
+func (o *Options) rows(mode compile.Mode) int {
+	if mode != compile.Train && o.EvalBatch > 0 {
+		return o.EvalBatch
+	}
+	return o.Batch
 }
 
 // frozen reports whether the parameter of that name is not trained.

@@ -46,7 +46,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 		return err
 	}
 	st := t.takeStage(w.fields)
-	l, err := dataloader.New(w.read, dataloader.Options{Batch: t.opt.Batch, Seed: t.opt.Seed, Workers: 1})
+	l, err := dataloader.New(w.read, dataloader.Options{Batch: t.opt.rows(compile.Predict), Seed: t.opt.Seed, Workers: 1})
 	if err != nil {
 		return err
 	}
@@ -141,8 +141,9 @@ const maxStages = 4
 func (t *Trainer) takeStage(fields []dataloader.Field) *stage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	rows := t.opt.rows(compile.Predict)
 	for i, st := range t.stages {
-		if st.fits(fields, t.opt.Batch) {
+		if st.fits(fields, rows) {
 			t.stages = slices.Delete(t.stages, i, i+1)
 			return st
 		}
@@ -150,7 +151,7 @@ func (t *Trainer) takeStage(fields []dataloader.Field) *stage {
 	st := &stage{slots: make([]dataloader.Slot, 2)}
 	for i := range st.slots {
 		for _, f := range fields {
-			st.slots[i].Fields = append(st.slots[i].Fields, make([]byte, f.Bytes()*int64(t.opt.Batch)))
+			st.slots[i].Fields = append(st.slots[i].Fields, make([]byte, f.Bytes()*int64(rows)))
 		}
 	}
 	return st

@@ -60,7 +60,7 @@ func (t *Trainer) openSlots() (err error) {
 		}
 	}
 	for i := range t.slot {
-		s := &slot{index: i, host: make(map[string][]byte), indices: make([]int32, 0, t.opt.Batch)}
+		s := &slot{index: i, host: make(map[string][]byte), indices: make([]int32, 0, max(t.opt.Batch, t.opt.EvalBatch))}
 		t.slot[i] = s
 		for _, e := range []*arena.Event{&s.copied, &s.consumed, &s.ready} {
 			if *e, err = t.device.NewEvent(); err != nil {

@@ -169,6 +169,6 @@ func (w *walk) result() Result {
 	if w.samples == 0 {
 		return Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: w.loader.Dropped(), Epoch: w.epoch}
 	}
-	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.t.bound[key{w.mode, w.t.opt.Batch, w.from}]),
+	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.t.bound[key{w.mode, w.t.opt.rows(w.mode), w.from}]),
 		Samples: w.samples, Steps: w.steps, Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
 }

@@ -3,6 +3,8 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -54,6 +56,13 @@ func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
 	h.end[r] = arena.Round(ref.Offset + ref.Size)
 	return ref, nil
+}
+
+// Adopt takes over another's homes in regions where h has none yet.
+func (h *Homes) Adopt(from *Homes, regions ...arena.Region) {
+	for _, r := range regions {
+		h.parts[r], h.index[r], h.end[r] = slices.Clone(from.parts[r]), maps.Clone(from.index[r]), from.end[r]
+	}
 }
 
 // Parts returns the homes in region r, in order of their places.

@@ -1,0 +1,53 @@
+package trainer_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// tiny returns a trainer of 16-32-4 with SGD at batch 16 on 4,096 resident samples, where what a step costs beside its arithmetic shows.
+func tiny(b *testing.B) (*trainer.Trainer, dataloader.Dataset) {
+	b.Helper()
+	ds := samples(b, 4096, 16, 4)
+	dev := cpu.OpenWith(cpu.Options{Threads: 2})
+	t, err := trainer.New(classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
+		Resident: []dataloader.Dataset{ds}, Tail: dataloader.DropTail})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		t.Close()
+		dev.Close()
+	})
+	return t, ds
+}
+
+// BenchmarkStep runs epochs of 256 steps of a very small net. One op is one step.
+func BenchmarkStep(b *testing.B) {
+	for _, mode := range []string{"train", "evaluate"} {
+		b.Run(mode, func(b *testing.B) {
+			t, ds := tiny(b)
+			pass := t.Fit
+			if mode == "evaluate" {
+				pass = t.Evaluate
+			}
+			ctx, left := context.Background(), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if left == 0 {
+					res, err := pass(ctx, ds)
+					if err != nil {
+						b.Fatal(err)
+					}
+					left = res.Steps
+				}
+				left--
+			}
+		})
+	}
+}
