@@ -9,27 +9,85 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Reductions add in a fixed order: short runs in the type itself, over eight accumulators, and runs together in
-// float64. Where a run is long it is cut at fixed places, and the pieces are added in order.
+// Reductions are computed in float64 and rounded once. Their order is a matter of the operand's shape alone:
+//
+//   - Elements that lie together and go into one result are a run. A run is cut into tiles of tileLen. Element i of a tile
+//     goes to partial result i%32; the 32 become one in a tree, and tiles follow one another.
+//   - A run longer than pieceLen is cut into pieces of that length, and the results of the pieces follow one another.
+//   - Where the last dimension stays, rows follow one another. More than rowCut of them that lie together are cut into
+//     pieces of so many.
+//
+// So a reduction is the same bits whether its operand lies in memory or is computed tile by tile while it is reduced.
 
 const (
-	runLen   = 256       // elements added in their own type
-	columns  = 128       // columns reduced at once
 	pieceLen = 16 * 1024 // elements of a piece of a long run
+	rowCut   = 1024      // rows of a piece of a tall matrix
+	readLen  = 32 * 1024 // elements that a kernel is given at once: some microseconds
+	columns  = 128       // results of a block: rows that are reduced, or columns
+	pulled   = 256       // columns of a block of an operand that is computed
 )
+
+// A fold is how values become one.
+type fold uint8
+
+const (
+	foldSum     fold = iota
+	foldMax          // NaN where one is
+	foldSquares      // the sum of squares
+	folds
+)
+
+// A folder holds the kernels of a level for one type. Sums take denormal float32 for 0 where they are assembly.
+type folder[T float] struct {
+	// rows folds len(acc) rows of n elements, which follow one another in x, each into its element of acc.
+	rows [folds]func(acc []float64, x []T, n int)
+	// cols folds rows of len(acc) elements, stride apart, into acc. There is none for squares.
+	cols [folds]func(acc []float64, x []T, rows, stride int)
+}
+
+// folderAt returns the kernels of a level.
+func folderAt[T float](l level) *folder[T] {
+	var t T
+	if _, single := any(t).(float32); single {
+		return any(folder32(l)).(*folder[T])
+	}
+	return any(folder64(l)).(*folder[T])
+}
+
+// start fills acc with what changes nothing.
+func (f fold) start(acc []float64) {
+	if f == foldMax {
+		set(acc, math.Inf(-1))
+		return
+	}
+	clear(acc)
+}
+
+// join folds two results.
+func (f fold) join(a, b float64) float64 {
+	if f != foldMax {
+		return a + b
+	}
+	if b > a || b != b {
+		return b
+	}
+	return a
+}
 
 // A reduction is where the operand's elements lie, split into dimensions that stay and dimensions that go.
 type reduction struct {
-	kept, gone walk
-	rows       bool // the last dimension goes: outputs reduce contiguous runs
-	inner      int  // elements of the last dimension
+	kept, gone walk // without inner and near
+	rows       bool // the last dimension goes: outputs reduce runs
+	inner      int  // elements of the last dimension, a run or a row
+	near       int  // rows: results whose runs follow one another. Otherwise: rows that do, and go
 	outputs    int
 	count      int // elements that one output reduces
+	cuts       int // pieces of a run or of a column; 1: not cut
 }
 
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	strides := rowMajor(s)
-	r := reduction{outputs: 1, count: 1, inner: 1, rows: true}
+	r := reduction{outputs: 1, count: 1, inner: 1, near: 1, cuts: 1, rows: true}
 	for k, d := range s {
 		if len(a.Axes) == 0 || slices.Contains(a.Axes, k) {
 			r.gone.add(d, strides[k])
@@ -39,159 +97,209 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 			r.outputs *= d
 		}
 	}
-	last := func(w *walk) bool { return w.rank > 0 && w.stride[w.rank-1] == 1 }
-	w := &r.gone
-	if last(&r.kept) {
-		r.rows, w = false, &r.kept
-	} else if !last(&r.gone) {
-		return r
+	inner, near := &r.gone, &r.kept
+	if w := &r.kept; w.rank > 0 && w.stride[w.rank-1] == 1 {
+		r.rows, inner, near = false, near, inner
 	}
-	w.rank--
-	r.inner = w.dims[w.rank]
+	r.inner, r.near = inner.pop(), near.pop() // neighbours: dimensions alternate
+	switch {
+	case r.gone.rank > 0:
+	case r.rows && r.inner > pieceLen:
+		r.cuts = over(r.inner, pieceLen)
+	case !r.rows && r.near > rowCut:
+		r.cuts = over(r.near, rowCut)
+	}
 	return r
 }
 
-// cuts returns in how many pieces a run is reduced.
-func (r *reduction) cuts() int {
-	if r.rows && r.gone.rank == 0 && r.inner > pieceLen {
-		return (r.inner + pieceLen - 1) / pieceLen
+// pop takes the last dimension away and returns it, 1 where there is none.
+func (w *walk) pop() int {
+	if w.rank == 0 {
+		return 1
 	}
-	return 1
+	w.rank--
+	return w.dims[w.rank]
 }
 
-// reduceWork returns what the worst reduction up to this size needs: where dimensions are 1 their neighbours merge, and
-// runs become long that are not so here. It keeps the outputs before some dimension, and cuts all that goes from there on.
+// reduceWork returns what the worst reduction up to this size needs for the results of pieces: where dimensions are 1
+// their neighbours merge, and what is cut there is not cut here.
 func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 	s, axes := in[0].Shape, attrs.(kernels.ReduceAttrs).Axes
-	gone := func(k int) bool { return len(axes) == 0 || slices.Contains(axes, k) }
-	if s.Elems() == 0 {
+	outputs, count := 1, 1
+	for k, d := range s {
+		if len(axes) == 0 || slices.Contains(axes, k) {
+			count *= d
+		} else {
+			outputs *= d
+		}
+	}
+	if count <= rowCut {
 		return 0
 	}
-	before := 1
-	for k, d := range s {
-		if !gone(k) {
-			before *= d
-		}
-	}
-	pieces, run := 0, 1
-	for k := len(s) - 1; k >= 0; k-- {
-		if !gone(k) {
-			before /= s[k]
-		} else if run *= s[k]; run > pieceLen {
-			pieces = max(pieces, before*over(run, pieceLen))
-		}
-	}
-	return int64(pieces) * 8
+	return int64(outputs) * int64(over(count, rowCut)) * 8
+}
+
+// A pull returns elements lo..lo+n-1 of a tensor, row-major, which it may compute in a place of the worker's own.
+// n is at most tileLen; worker is below the number of the pool's threads.
+type pull[T float] func(lo, n, worker int) []T
+
+// A reducer is a reduction bound to memory. Its operand is x, or what pull computes.
+type reducer[T float] struct {
+	reduction
+	kernels *folder[T]
+	fold    fold
+	scale   float64 // results are divided by it
+	x       []T
+	pull    pull[T]
+	y       []T
+	acc     [][]float64 // of each worker
+	part    []float64   // results of pieces: [cuts, outputs]
+	width   int         // most outputs of a block
+	limit   int         // most elements that are asked for at once
 }
 
 func bindReduce(b *binding) (func(), error) {
+	s := b.In[0].Shape
 	switch b.In[0].Type {
 	case arena.Float32:
-		return bindReduceOf[float32](b)
+		return reduceFrom(b, b.Op, b.Attrs.(kernels.ReduceAttrs), s, out[float32](b, 0), b.work(), in[float32](b, 0), nil), nil
 	case arena.Float64:
-		return bindReduceOf[float64](b)
+		return reduceFrom(b, b.Op, b.Attrs.(kernels.ReduceAttrs), s, out[float64](b, 0), b.work(), in[float64](b, 0), nil), nil
 	}
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-func bindReduceOf[T float](b *binding) (func(), error) {
-	r := newReduction(b.Attrs.(kernels.ReduceAttrs), b.In[0].Shape)
-	x, y := in[T](b, 0), out[T](b, 0)
-	max, scale := b.Op == kernels.Max, 1.0
-	if b.Op == kernels.Mean {
-		scale = float64(r.count)
+// reduceFrom returns a launch of op, Sum, Mean or Max, on a tensor of shape s: x, or where that is nil what pull computes.
+// work is as large as reduceWork says. It returns nil where nothing is to be done.
+func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s kernels.Shape, y []T, work []byte, x []T, pull pull[T]) func() {
+	r := &reducer[T]{reduction: newReduction(a, s), kernels: folderAt[T](b.dev.level), scale: 1, x: x, pull: pull, y: y}
+	if op == kernels.Max {
+		r.fold = foldMax
 	}
-	cuts := r.cuts()
-	switch {
-	case r.outputs == 0:
-		return nil, nil
-	case r.count == 0:
-		v := T(0 / scale)
-		if max {
-			v = T(math.Inf(-1))
-		}
-		return func() { set(y, v) }, nil
-	case !r.rows:
-		return bindColumns(b, &r, x, y, max, scale), nil
-	case cuts > 1:
-		part := view[float64](b.work())
-		cut := b.over(r.outputs*cuts, 1, func(lo, hi, _ int) {
-			for i := lo; i < hi; i++ {
-				from := i % cuts * pieceLen
-				at := r.kept.offset(i/cuts) + from
-				part[i] = run(x[at:at+min(pieceLen, r.inner-from)], max)
-			}
-		})
-		return func() {
-			cut()
-			for i := range y {
-				y[i] = T(run(part[i*cuts:(i+1)*cuts], max) / scale)
-			}
-		}, nil
+	if op == kernels.Mean {
+		r.scale = float64(r.count)
 	}
-	times := r.gone.elems()
-	return b.over(r.outputs, pieceLen/r.count, func(lo, hi, _ int) {
-		for i := lo; i < hi; i++ {
-			base := r.kept.offset(i)
-			total := run(x[base:base+r.inner], max)
-			for k := 1; k < times; k++ {
-				at := base + r.gone.offset(k)
-				total = join(total, run(x[at:at+r.inner], max), max)
-			}
-			y[i] = T(total / scale)
-		}
-	}), nil
+	if r.outputs == 0 {
+		return nil
+	}
+	if r.count == 0 {
+		var v [1]float64
+		r.fold.start(v[:])
+		return func() { set(y, T(v[0]/r.scale)) }
+	}
+	r.width, r.limit = columns, readLen
+	if pull != nil {
+		r.width, r.limit = pulled, tileLen
+	}
+	if r.cuts > 1 {
+		r.part = view[float64](work)[:r.cuts*r.outputs]
+	}
+	return r.launch(b)
 }
 
-// bindColumns reduces dimensions other than the last: whole rows are added, some columns at a time.
-func bindColumns[T float](b *binding, r *reduction, x, y []T, max bool, scale float64) func() {
-	tiles := (r.inner + columns - 1) / columns
-	outer, times, inner, kept, gone := r.kept.elems(), r.gone.elems(), r.inner, r.kept, r.gone
-	return b.over(outer*tiles, pieceLen/(times*min(inner, columns)), func(lo, hi, _ int) {
-		var acc [columns]float64
+// launch splits the work into blocks of outputs that lie together, and pieces of what they reduce.
+func (r *reducer[T]) launch(b *binding) func() {
+	group, f := r.inner, r.columns
+	if r.rows {
+		group, f = r.near, r.runs
+		r.width = min(r.width, max(1, pieceLen/r.count))
+	}
+	r.width = min(r.width, group)
+	for range b.dev.pool.threads() {
+		r.acc = append(r.acc, make([]float64, r.width))
+	}
+	per, size := over(group, r.width), min(r.count, pieceLen)*r.width
+	if !r.rows && r.cuts > 1 {
+		size = rowCut * r.width
+	}
+	all := b.over(r.outputs/group*per*r.cuts, pieceLen/size, func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
-			o, from := i/tiles, i%tiles*columns
-			n := min(columns, inner-from)
-			base := kept.offset(o) + from
-			reduceColumns(acc[:n], x, base, times, &gone, max)
-			for j, v := range acc[:n] {
-				y[o*inner+from+j] = T(v / scale)
-			}
+			block, cut := i/r.cuts, i%r.cuts
+			from := block % per * r.width
+			acc := r.acc[worker][:min(r.width, group-from)]
+			r.fold.start(acc)
+			o := block/per*group + from
+			f(acc, r.kept.offset(block/per), from, cut, worker)
+			r.store(acc, o, cut)
 		}
 	})
+	if r.cuts == 1 {
+		return all
+	}
+	return func() {
+		all()
+		for o := range r.y {
+			total := r.part[o]
+			for c := 1; c < r.cuts; c++ {
+				total = r.fold.join(total, r.part[c*r.outputs+o])
+			}
+			r.y[o] = T(total / r.scale)
+		}
+	}
 }
 
-// reduceColumns reduces the rows of len(acc) elements that start at base + gone.offset(0..times-1).
-func reduceColumns[T float](acc []float64, x []T, base, times int, gone *walk, max bool) {
-	n := len(acc)
-	row := func(k int) []T {
-		at := base + gone.offset(k)
-		return x[at : at+n]
-	}
-	if max {
-		for j, v := range row(0) {
-			acc[j] = float64(v)
-		}
-		for k := 1; k < times; k++ {
-			for j, v := range row(k) {
-				if w := float64(v); w > acc[j] || w != w {
-					acc[j] = w
-				}
-			}
-		}
+// store puts the results of a block where they belong.
+func (r *reducer[T]) store(acc []float64, o, cut int) {
+	if r.cuts > 1 {
+		copy(r.part[cut*r.outputs+o:], acc)
 		return
 	}
-	clear(acc)
-	k := 0
-	for ; k+4 <= times; k += 4 {
-		r0, r1, r2, r3 := row(k)[:n], row(k + 1)[:n], row(k + 2)[:n], row(k + 3)[:n]
-		for j := range acc {
-			acc[j] += float64(T(r0[j]+r1[j]) + T(r2[j]+r3[j]))
+	y := r.y[o : o+len(acc)]
+	for j, v := range acc {
+		y[j] = T(v / r.scale)
+	}
+}
+
+// elements returns n elements from lo on.
+func (r *reducer[T]) elements(lo, n, worker int) []T {
+	if r.pull != nil {
+		return r.pull(lo, n, worker)
+	}
+	return r.x[lo : lo+n]
+}
+
+// runs folds the runs of len(acc) outputs, or piece cut of one run.
+func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
+	f, n := r.kernels.rows[r.fold], r.inner
+	base += from * n
+	if r.cuts > 1 {
+		base += cut * pieceLen
+		n = min(pieceLen, n-cut*pieceLen)
+	}
+	for k := range r.gone.elems() {
+		at := base + r.gone.offset(k)
+		if n <= r.limit {
+			for i, per := 0, r.limit/n; i < len(acc); i += per {
+				rows := acc[i:min(i+per, len(acc))]
+				f(rows, r.elements(at+i*n, len(rows)*n, worker), n)
+			}
+			continue
+		}
+		for i := range acc {
+			for lo := 0; lo < n; lo += r.limit {
+				m := min(r.limit, n-lo)
+				f(acc[i:i+1], r.elements(at+i*n+lo, m, worker), m)
+			}
 		}
 	}
-	for ; k < times; k++ {
-		for j, v := range row(k)[:n] {
-			acc[j] += float64(v)
+}
+
+// columns folds len(acc) columns, from the one on that is given, or piece cut of them.
+func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
+	f, n := r.kernels.cols[r.fold], len(acc)
+	first, end := 0, r.near
+	if r.cuts > 1 {
+		first, end = cut*rowCut, min((cut+1)*rowCut, r.near)
+	}
+	per := max(1, r.limit/n)
+	if r.pull != nil && n < r.inner {
+		per = 1
+	}
+	for k := range r.gone.elems() {
+		at := base + from + r.gone.offset(k)
+		for i := first; i < end; i += per {
+			rows := min(per, end-i)
+			f(acc, r.elements(at+i*r.inner, (rows-1)*r.inner+n, worker), rows, r.inner)
 		}
 	}
 }
@@ -210,91 +318,4 @@ func (w *walk) offset(i int) int {
 		i /= w.dims[k]
 	}
 	return at
-}
-
-// run reduces a contiguous run.
-func run[T float](x []T, max bool) float64 {
-	if max {
-		return float64(maxOf(x))
-	}
-	return sumOf(x)
-}
-
-// join reduces two results.
-func join(a, b float64, max bool) float64 {
-	if !max {
-		return a + b
-	}
-	if b > a || b != b {
-		return b
-	}
-	return a
-}
-
-// sumOf adds x in its fixed order.
-func sumOf[T float](x []T) float64 {
-	total := 0.0
-	for len(x) > runLen {
-		total += float64(sumRun(x[:runLen]))
-		x = x[runLen:]
-	}
-	return total + float64(sumRun(x))
-}
-
-func sumRun[T float](x []T) T {
-	var a, b, c, d, e, f, g, h T
-	for ; len(x) >= 8; x = x[8:] {
-		a += x[0]
-		b += x[1]
-		c += x[2]
-		d += x[3]
-		e += x[4]
-		f += x[5]
-		g += x[6]
-		h += x[7]
-	}
-	for _, v := range x {
-		a += v
-	}
-	return ((a + b) + (c + d)) + ((e + f) + (g + h))
-}
-
-// dotOf adds the products of x and y in the order of sumOf.
-func dotOf[T float](x, y []T) float64 {
-	y = y[:len(x)]
-	total := 0.0
-	for len(x) > runLen {
-		total += float64(dotRun(x[:runLen], y[:runLen]))
-		x, y = x[runLen:], y[runLen:]
-	}
-	return total + float64(dotRun(x, y))
-}
-
-func dotRun[T float](x, y []T) T {
-	var a, b, c, d T
-	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
-		a += x[0] * y[0]
-		b += x[1] * y[1]
-		c += x[2] * y[2]
-		d += x[3] * y[3]
-	}
-	y = y[:len(x)]
-	for i, v := range x {
-		a += v * y[i]
-	}
-	return (a + b) + (c + d)
-}
-
-// maxOf returns the largest element; NaN where there is one.
-func maxOf[T float](x []T) T {
-	if len(x) == 0 {
-		return T(math.Inf(-1))
-	}
-	m := x[0]
-	for _, v := range x[1:] {
-		if v > m || v != v {
-			m = v
-		}
-	}
-	return m
 }
