@@ -31,7 +31,7 @@ var rules = map[string]rule{
 	"internal/fakecuda":  {cgo: true},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/layers":     {ours: "kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":      {ours: "arena kernels"},
 	"trainer/checkpoint": {ours: "arena"},
 	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},

@@ -13,12 +13,10 @@ type Activation func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node
 // b starts at 0 and w as Net.Weights says. act may be nil.
 func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("dense %q", name)
-	if !n.ready(layer, x) {
+	if !n.layer(layer, name, x) {
 		return nil
 	}
 	switch {
-	case name == "":
-		n.fail(fmt.Errorf("dense layer over %q has no name: %w", x.Name(), ErrName))
 	case x.Dims() != 2:
 		hint := ""
 		if x.Dims() > 2 {
@@ -27,20 +25,11 @@ func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gor
 		n.fail(fmt.Errorf("%s: input %s needs 2 dimensions%s: %w", layer, shapeString(x.Shape()), hint, ErrShape))
 	case out < 1:
 		n.fail(fmt.Errorf("%s: %d outputs: must be 1 or more: %w", layer, out, ErrShape))
-	case x.Dtype() != n.Type:
-		n.fail(fmt.Errorf("%s: input is %s but Net.Type is %s: %w", layer, typeString(x.Dtype()), typeString(n.Type), ErrShape))
-	}
-	init := n.Weights
-	if init == nil {
-		init = GlorotUniform{}
-		if act != nil {
-			init = HeUniform{}
-		}
 	}
 	if n.err != nil {
 		return nil
 	}
-	w := n.Param(name+"/w", init, x.Shape()[1], out)
+	w := n.Param(name+"/w", n.weights(act), x.Shape()[1], out)
 	b := n.Param(name+"/b", Zeros{}, out)
 	if n.err != nil {
 		return nil
@@ -50,10 +39,7 @@ func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gor
 		return nil
 	}
 	y, err := gorgonia.BroadcastAdd(xw, b, nil, []byte{0})
-	if y = n.keep(layer, name+"/out", y, err); y == nil || act == nil {
-		return y
-	}
-	return act(n, y, name+"/act")
+	return n.activated(n.keep(layer, name+"/out", y, err), name, act)
 }
 
 // Flatten adds a view of x with one row a sample.  x [B, ...] → [B, rest].

@@ -62,11 +62,20 @@ func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
 
 // Labels adds a field of class indices, one a row: y // [B], of type int.
 func (n *Net) Labels(name string, batch int) *gorgonia.Node {
-	y := n.leaf("labels", name, tensor.Int, []int{batch})
-	if y != nil {
-		n.inputs = append(n.inputs, y)
+	return n.integers("labels", name, []int{batch})
+}
+
+// Indices adds a field of integers of type int, such as the words of a text: x // [B, ...].
+func (n *Net) Indices(name string, dims ...int) *gorgonia.Node {
+	return n.integers("indices", name, dims)
+}
+
+func (n *Net) integers(what, name string, dims []int) *gorgonia.Node {
+	x := n.leaf(what, name, tensor.Int, dims)
+	if x != nil {
+		n.inputs = append(n.inputs, x)
 	}
-	return y
+	return x
 }
 
 // Param adds a parameter that starts as init says. Its layer is the part of the name before the last "/".
@@ -179,6 +188,37 @@ func (n *Net) ready(layer string, x *gorgonia.Node) bool {
 		n.fail(fmt.Errorf("%s: %q is of type %s: only float32 and float64 are supported: %w", layer, x.Name(), typeString(x.Dtype()), ErrShape))
 	}
 	return n.err == nil
+}
+
+// layer reports whether a layer called name can be built on x, and keeps an error where not.
+func (n *Net) layer(layer, name string, x *gorgonia.Node) bool {
+	switch {
+	case !n.ready(layer, x):
+	case name == "":
+		n.fail(fmt.Errorf("%slayer over %q has no name: %w", layer[:len(layer)-len(`""`)], x.Name(), ErrName))
+	case x.Dtype() != n.Type:
+		n.fail(fmt.Errorf("%s: input is %s but Net.Type is %s: %w", layer, typeString(x.Dtype()), typeString(n.Type), ErrShape))
+	}
+	return n.err == nil
+}
+
+// weights returns how the weights of a layer start.
+func (n *Net) weights(act Activation) Init {
+	switch {
+	case n.Weights != nil:
+		return n.Weights
+	case act != nil:
+		return HeUniform{}
+	}
+	return GlorotUniform{}
+}
+
+// activated ends a layer called name.
+func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia.Node {
+	if y == nil || act == nil {
+		return y
+	}
+	return act(n, y, name+"/act")
 }
 
 func (n *Net) fail(err error) {

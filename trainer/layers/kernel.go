@@ -1,0 +1,237 @@
+package layers
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/chewxy/hm"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// kernel is an operation of package kernels in a Gorgonia graph: the compiler takes it as it is, and Gorgonia's own machines
+// run its reference, in float64. A node has one value: that of output 0.
+type kernel struct {
+	base
+	op    *kernels.Op
+	attrs any
+	types []arena.DType // of the operands
+}
+
+// Kernel returns the operation and its attributes. Its operands are the children of the node.
+func (k *kernel) Kernel() (op *kernels.Op, attrs any) { return k.op, k.attrs }
+
+// kernel makes the op of a node over children, with a result of so many dimensions. It checks no shapes.
+func (n *Net) kernel(op *kernels.Op, attrs any, dims int, children ...*gorgonia.Node) kernel {
+	k := kernel{base: base{id: n.id(), name: op.Name}, op: op, attrs: attrs}
+	for _, c := range children {
+		k.types = append(k.types, storage[c.Dtype()])
+		k.signature = append(k.signature, c.Type())
+	}
+	k.signature = append(k.signature, typeOf(dims, children[0].Dtype()))
+	return k
+}
+
+// typeOf is the Gorgonia type of a node with so many dimensions.
+func typeOf(dims int, of tensor.Dtype) hm.Type {
+	if dims == 0 {
+		return of
+	}
+	return gorgonia.TensorType{Dims: dims, Of: of}
+}
+
+// apply adds a node that computes op, called name. Operands that do not fit are the error that the operation itself has for them.
+func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*gorgonia.Node) *gorgonia.Node {
+	if n.err != nil {
+		return nil
+	}
+	in := make([]kernels.Spec, len(children))
+	for i, c := range children {
+		in[i] = kernels.Spec{Type: storage[c.Dtype()], Shape: kernels.Shape(c.Shape())}
+	}
+	out, err := op.Infer(attrs, in)
+	if err != nil {
+		n.fail(fmt.Errorf("%s: %w", layer, err))
+		return nil
+	}
+	k := n.kernel(op, attrs, len(out[0].Shape), children...)
+	y, err := gorgonia.ApplyOp(&k, children...)
+	return n.keep(layer, name, y, err)
+}
+
+// storage maps the types of Gorgonia's values to those of ours.
+var storage = map[tensor.Dtype]arena.DType{
+	tensor.Float32: arena.Float32, tensor.Float64: arena.Float64,
+	tensor.Int: arena.Int64, tensor.Int64: arena.Int64, tensor.Int32: arena.Int32, tensor.Uint8: arena.Uint8,
+}
+
+// InferShape is that of the operation.
+func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	if len(in) != len(k.types) {
+		return nil, fmt.Errorf("%v: %d operands, needs %d: %w", k, len(in), len(k.types), ErrShape)
+	}
+	specs := make([]kernels.Spec, len(in))
+	for i, d := range in {
+		s, ok := d.(tensor.Shape)
+		if !ok {
+			return nil, fmt.Errorf("%v: operand is %T, not a shape: %w", k, d, ErrShape)
+		}
+		specs[i] = kernels.Spec{Type: k.types[i], Shape: kernels.Shape(s)}
+	}
+	out, err := k.op.Infer(k.attrs, specs)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Shape(out[0].Shape), nil
+}
+
+// operands returns the values of the operands in float64.
+func (k *kernel) operands(in []gorgonia.Value) ([]kernels.Tensor, error) {
+	if len(in) < len(k.types) {
+		return nil, fmt.Errorf("%v: %d operands, needs %d: %w", k, len(in), len(k.types), ErrShape)
+	}
+	x := make([]kernels.Tensor, len(k.types))
+	for i, t := range k.types {
+		d, err := numbers(in[i], t)
+		if err != nil {
+			return nil, fmt.Errorf("%v: operand %d: %w", k, i, err)
+		}
+		x[i] = kernels.Tensor{Spec: kernels.Spec{Type: t, Shape: kernels.Shape(in[i].Shape())}, Data: d}
+	}
+	return x, nil
+}
+
+// numbers returns a value's elements in float64, after a check that they are stored as t.
+func numbers(v gorgonia.Value, t arena.DType) ([]float64, error) {
+	if got, ok := storage[v.Dtype()]; !ok || got != t {
+		return nil, fmt.Errorf("type %s, must be %v: %w", typeString(v.Dtype()), t, ErrShape)
+	}
+	if t.Float() {
+		return floats(v)
+	}
+	i, err := ints(v)
+	out := make([]float64, len(i))
+	for j, x := range i {
+		out[j] = float64(x)
+	}
+	return out, err
+}
+
+// Do runs the reference.
+func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	if err := k.check(in); err != nil {
+		return nil, err
+	}
+	x, err := k.operands(in)
+	if err != nil {
+		return nil, err
+	}
+	y, err := kernels.Eval(k.op, k.attrs, x)
+	if err != nil {
+		return nil, err
+	}
+	return result(in[0], y[0].Data, y[0].Shape...), nil
+}
+
+// DiffWRT says that there is a gradient for each operand that is a float, if the operation has one at all.
+func (k *kernel) DiffWRT(int) []bool {
+	d := make([]bool, len(k.types))
+	for i, t := range k.types {
+		d[i] = k.op.Grad != nil && t.Float()
+	}
+	return d
+}
+
+// SymDiff adds a node for the gradient of each operand that has one.
+func (k *kernel) SymDiff(in gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+	return k.gradients(in, dy, k.DiffWRT(len(in)), func(x []kernels.Tensor, dy kernels.Tensor, wrt int) ([]float64, error) {
+		return k.gradient(x, dy, wrt)
+	})
+}
+
+// gradients adds a node computed by f for each operand that is set in wanted.
+func (k *kernel) gradients(in gorgonia.Nodes, dy *gorgonia.Node, wanted []bool, f gradient) (gorgonia.Nodes, error) {
+	out := make(gorgonia.Nodes, len(in))
+	for i := range in {
+		if !wanted[i] {
+			continue
+		}
+		op := &kernelGrad{kernel: k, wrt: i, f: f}
+		op.base = base{k.id, fmt.Sprintf("%sGrad%d", k.name, i), slices.Concat(k.signature[:len(in)], []hm.Type{dy.Type(), in[i].Type()})}
+		var err error
+		if out[i], err = gorgonia.ApplyOp(op, append(slices.Clone(in), dy)...); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// gradient computes the gradient of operand wrt from the operands and that of the result.
+type gradient func(x []kernels.Tensor, dy kernels.Tensor, wrt int) ([]float64, error)
+
+// gradient evaluates the operation's gradient rule.
+func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []float64, err error) {
+	defer func() { // kernels.Graph panics with an error where specs do not fit
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v: gradient: %v: %w", k, p, ErrShape)
+		}
+	}()
+	g := &kernels.Eager{}
+	in := make([]kernels.Value, len(x))
+	for i, t := range x {
+		in[i] = g.Input(t)
+	}
+	node := g.Node(k.op, k.attrs, in...)
+	douts := make([]kernels.Value, len(node.Out))
+	for i := range douts {
+		douts[i] = kernels.None
+	}
+	dy.Shape = g.Spec(node.Out[0]).Shape // Gorgonia does not tell a vector from a matrix of one column
+	douts[0] = g.Input(dy)
+	v := k.op.Grad(g, node, douts)[wrt]
+	if v == kernels.None {
+		return make([]float64, len(x[wrt].Data)), nil
+	}
+	return g.Tensor(v).Data, nil
+}
+
+// kernelGrad is the gradient of one operand of a kernel.  (operands, dy) → that of operand wrt, as its operand in shape.
+type kernelGrad struct {
+	base
+	kernel *kernel
+	wrt    int
+	f      gradient
+}
+
+// InferShape is that of the operand.
+func (k *kernelGrad) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	s, ok := in[k.wrt].(tensor.Shape)
+	if !ok {
+		return nil, fmt.Errorf("%v: operand is %T, not a shape: %w", k, in[k.wrt], ErrShape)
+	}
+	return s.Clone(), nil
+}
+
+// Do computes the gradient.
+func (k *kernelGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	if err := k.check(in); err != nil {
+		return nil, err
+	}
+	x, err := k.kernel.operands(in)
+	if err != nil {
+		return nil, err
+	}
+	last := in[len(in)-1]
+	dy := kernels.Tensor{Spec: kernels.Spec{Type: storage[last.Dtype()], Shape: kernels.Shape(last.Shape())}}
+	if dy.Data, err = floats(last); err != nil {
+		return nil, fmt.Errorf("%v: %w", k, err)
+	}
+	d, err := k.f(x, dy, k.wrt)
+	if err != nil {
+		return nil, err
+	}
+	return result(in[k.wrt], d, in[k.wrt].Shape()...), nil
+}
