@@ -29,6 +29,7 @@ var rules = map[string]rule{
 	"internal/cputest":   {ours: "kernels/cpu"},
 	"internal/deps":      {},
 	"internal/fakecuda":  {cgo: true},
+	"internal/peer":      examples,
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
 	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},

@@ -35,7 +35,7 @@ func Names(files []File) []error {
 		if f.Test {
 			pkg = strings.TrimSuffix(pkg, "_test")
 		}
-		if pkg != dir && !(pkg == "main" && strings.HasPrefix(f.Dir, "examples/")) {
+		if pkg != dir && !(pkg == "main" && (strings.HasPrefix(f.Dir, "examples/") || f.Dir == "internal/peer")) {
 			errs = append(errs, fmt.Errorf("%s: package %s lies in directory %s: they have one name", f.Path, f.AST.Name.Name, dir))
 		}
 		if !noun.MatchString(dir) {

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/trainer"
+	plans "github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// clock runs a workload and notes its times.
+type clock struct {
+	f flags
+	w workload
+	d data
+
+	t       *trainer.Trainer
+	plan    *plans.Plan
+	total   int                     // steps that will be timed or warmed up with; 0: as many as the epochs have
+	stop    context.CancelCauseFunc // of training
+	started time.Time               // of training
+	since   time.Time               // the window began
+	done    int                     // steps
+
+	windows, epochs, evals []time.Duration
+	first                  time.Duration // until the first step was done
+	budget                 bool          // training was stopped by it
+	loss, accuracy         []float64
+	rss                    rss
+}
+
+func newClock(f flags, w workload) *clock {
+	if f.epochs <= 0 {
+		f.epochs = max(w.epochs, 1)
+	}
+	if f.steps <= 0 {
+		f.steps = w.steps
+	}
+	c := &clock{f: f, w: w}
+	if w.steps > 0 {
+		c.total = f.steps + w.window*w.warm
+	}
+	return c
+}
+
+// train makes the trainer, trains and evaluates.
+func (c *clock) train(ctx context.Context) (err error) {
+	f := c.f
+	c.rss.Imported = resident("VmRSS")
+	if c.d, err = c.w.load(c.w, f); err != nil {
+		return err
+	}
+	instructions := cpu.Best
+	for _, v := range variants {
+		if v.name == f.variant {
+			instructions = v.instructions
+		}
+	}
+	device := cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: instructions})
+	defer func() { err = errors.Join(err, device.Close()) }()
+	opt := trainer.Options{Device: device, Batch: c.w.batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
+		Tail: dataloader.DropTail, Progress: c.progress, Resident: []dataloader.Dataset{c.d.train}}
+	if c.d.test != c.d.train {
+		opt.Resident = append(opt.Resident, c.d.test)
+	}
+	if c.t, err = trainer.New(c.w.model, opt); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.t.Close()) }()
+	c.plan = c.t.Plan()
+	for _, ds := range opt.Resident { // the first prediction brings the data to the device
+		for _, err := range c.t.Predict(ctx, ds) {
+			if err != nil {
+				return err
+			}
+			break
+		}
+	}
+	c.d.drop()
+	c.rss.Data = resident("VmRSS")
+	if err := c.run(ctx); err != nil {
+		return err
+	}
+	c.rss.End, c.rss.Peak = resident("VmRSS"), resident("VmHWM")
+	return nil
+}
+
+var (
+	errEnough = errors.New("all steps are done")
+	errBudget = errors.New("the budget is spent")
+)
+
+// run trains epoch by epoch. Where steps are counted it evaluates twice at the end, else after each epoch.
+func (c *clock) run(ctx context.Context) error {
+	within, cancel := context.WithTimeoutCause(ctx, seconds(c.f.budget), errBudget)
+	defer cancel()
+	within, c.stop = context.WithCancelCause(within)
+	defer c.stop(nil)
+	c.started = time.Now()
+	c.since = c.started
+	for epoch := 0; within.Err() == nil && (c.total > 0 || epoch < c.f.epochs); epoch++ {
+		began := time.Now()
+		if c.total == 0 {
+			c.since = began
+		}
+		res, err := c.t.Fit(within, c.d.train)
+		if why := context.Cause(within); err != nil && why != errEnough && why != errBudget {
+			return err
+		}
+		c.budget = context.Cause(within) == errBudget
+		if res.Samples > 0 {
+			c.epochs = append(c.epochs, time.Since(began))
+			c.loss = append(c.loss, res.Loss)
+		}
+		if c.total == 0 {
+			if err := c.evaluate(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if c.total > 0 {
+		return errors.Join(c.evaluate(ctx), c.evaluate(ctx))
+	}
+	return nil
+}
+
+func (c *clock) evaluate(ctx context.Context) error {
+	training := c.stop
+	c.stop = nil // says to progress that its steps are not those of training
+	defer func() { c.stop = training }()
+	began := time.Now()
+	res, err := c.t.Evaluate(ctx, c.d.test)
+	if err != nil {
+		return err
+	}
+	c.evals = append(c.evals, time.Since(began))
+	c.accuracy = append(c.accuracy, res.Accuracy)
+	c.rss.Epochs = append(c.rss.Epochs, resident("VmRSS"))
+	return nil
+}
+
+// progress counts the steps of training and looks at the time at the end of a window. A step is reported when its numbers are there.
+func (c *clock) progress(p trainer.Progress) {
+	if c.stop == nil {
+		return
+	}
+	c.done++
+	n := c.done
+	if c.total == 0 {
+		n = p.Step
+	}
+	if n%c.w.window == 0 {
+		now := time.Now()
+		c.windows = append(c.windows, now.Sub(c.since))
+		c.since = now
+	}
+	if c.done == 1 {
+		c.first = time.Since(c.started)
+	}
+	if c.done == c.total {
+		c.stop(errEnough)
+	}
+}
+
+// speed returns the median of the windows that count.
+func (c *clock) speed() (time.Duration, error) {
+	if len(c.windows) == 0 {
+		if c.done == 0 {
+			return 0, fmt.Errorf("no step was done")
+		}
+		var all time.Duration
+		for _, e := range c.epochs {
+			all += e
+		}
+		c.windows = []time.Duration{all * time.Duration(c.w.window) / time.Duration(c.done)}
+	}
+	timed := c.windows
+	if len(timed) > c.w.warm {
+		timed = timed[c.w.warm:]
+	}
+	return median(timed), nil
+}
+
+func median(d []time.Duration) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	d = slices.Sorted(slices.Values(d))
+	return (d[(len(d)-1)/2] + d[len(d)/2]) / 2
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// report is what a run writes.
+type report struct {
+	Peer         string           `json:"peer"`
+	Variant      string           `json:"variant"`
+	Version      string           `json:"version"`
+	Workload     string           `json:"workload"`
+	Threads      int              `json:"threads"`
+	Batch        int              `json:"batch"`
+	TrainN       int              `json:"train_n"`
+	EpochsDone   int              `json:"epochs_done"`
+	WindowSteps  int              `json:"window_steps"`
+	Windows      []float64        `json:"windows_s"` // all, those of the warm-up too
+	WarmUp       int              `json:"warmup_windows"`
+	TrainImages  float64          `json:"train_img_s"` // of the median window after the warm-up
+	StepMicros   float64          `json:"us_per_step"`
+	EvalImages   float64          `json:"eval_img_s"` // of the median evaluation, without the first where there are more
+	EpochSeconds []float64        `json:"epoch_s"`
+	EvalSeconds  []float64        `json:"eval_s"`
+	FirstStep    float64          `json:"first_step_s"`
+	TrainLoss    []float64        `json:"train_loss"` // by epoch
+	TestAcc      []float64        `json:"test_acc"`   // by evaluation
+	RSS          rss              `json:"rss_mb"`
+	Planned      map[string]int64 `json:"planned_bytes"`
+	BudgetStop   bool             `json:"budget_stop"`
+	Notes        []string         `json:"notes"`
+	StepsDone    int              `json:"steps_done"`
+}
+
+// rss is the resident set of the process, in MB of 2^20 bytes.
+type rss struct {
+	Imported float64   `json:"imported"` // at the start
+	Data     float64   `json:"data"`     // with the data on the device
+	Peak     float64   `json:"peak"`
+	End      float64   `json:"end"`
+	Epochs   []float64 `json:"epochs"` // after each evaluation
+}
+
+// report returns what the clock has noted.
+func (c *clock) report() (*report, error) {
+	window, err := c.speed()
+	if err != nil {
+		return nil, err
+	}
+	evals := c.evals
+	if len(evals) > 1 {
+		evals = evals[1:]
+	}
+	r := &report{Peer: "evenkeel", Variant: c.f.variant, Version: version(), Workload: c.f.workload, Threads: c.f.threads, Batch: c.w.batch,
+		TrainN: c.d.train.Len(), EpochsDone: len(c.epochs), WindowSteps: c.w.window, Windows: inSeconds(c.windows), WarmUp: c.w.warm,
+		TrainImages:  round(float64(c.w.batch*c.w.window)/window.Seconds(), 1),
+		StepMicros:   round(window.Seconds()*1e6/float64(c.w.window), 3),
+		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
+		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
+		Notes: []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
+	if e := median(evals); e > 0 {
+		r.EvalImages = round(float64(c.d.test.Len())/e.Seconds(), 1)
+	}
+	return r, nil
+}
+
+// planned returns what every byte of the arena is for: the regions, and the scratch of each program.
+func (c *clock) planned() map[string]int64 {
+	p := map[string]int64{"arena": c.plan.Total, "pinned": c.plan.Pinned}
+	for _, r := range c.plan.Regions {
+		p[strings.ReplaceAll(r.Name, " ", "_")] = r.Size
+	}
+	for _, q := range c.plan.Programs {
+		p["scratch of "+q.Name] = q.Scratch
+	}
+	return p
+}
+
+func (r *report) write(w io.Writer) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", b)
+	return err
+}
+
+// version returns the version that this program was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "unknown"
+	}
+	return info.Main.Version
+}
+
+// resident returns a line of /proc/self/status in MB, -1 where the system has none.
+func resident(key string) float64 {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(b)) {
+		var kb int64
+		if _, err := fmt.Sscanf(line, key+": %d kB", &kb); err == nil {
+			return round(float64(kb)/1024, 2)
+		}
+	}
+	return -1
+}
+
+// inSeconds returns durations to the microsecond.
+func inSeconds(d []time.Duration) []float64 {
+	s := make([]float64, len(d))
+	for i := range d {
+		s[i] = round(d[i].Seconds(), 6)
+	}
+	return s
+}
+
+// round returns x with so many digits behind the point.
+func round(x float64, digits int) float64 {
+	p := math.Pow10(digits)
+	return math.Round(x*p) / p
+}
