@@ -18,6 +18,8 @@ type isa struct {
 	// packCols transposes n <= lanes rows of k elements, stride bytes apart, to k rows of lanes, pitch bytes apart.
 	// Elements of rows from n on can be anything.
 	packCols func(dst, src []byte, k, stride, n, pitch int)
+	// prefetch brings the first n bytes of rows that lie stride bytes apart into the second-level cache. Nil: cannot.
+	prefetch func(src []byte, rows, stride, n int)
 	// dots multiplies row a with n <= 8 rows of B, stepB bytes apart, into neighbours in c. It knows flagAdd only. Nil: none.
 	dots func(t *tile)
 }

@@ -22,7 +22,7 @@ var avx512x32 = &isa{
 		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
-	packRows: packRows128, packCols: cols32, dots: dots32,
+	packRows: packRows128, packCols: cols32, dots: dots32, prefetch: prefetch,
 }
 
 var avx512x64 = &isa{
@@ -37,7 +37,7 @@ var avx512x64 = &isa{
 		wideTile7x8x64, wideTile8x8x64, wideTile9x8x64, wideTile10x8x64, wideTile11x8x64, wideTile12x8x64,
 		wideTile13x8x64, wideTile14x8x64,
 	},
-	packRows: packRows128, packCols: cols64, dots: dots64,
+	packRows: packRows128, packCols: cols64, dots: dots64, prefetch: prefetch,
 }
 
 var avx2x32 = &isa{
@@ -48,7 +48,7 @@ var avx2x32 = &isa{
 	halves: []func(*tile){nil,
 		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
 	},
-	packRows: packRows64, packCols: cols32, dots: dots32,
+	packRows: packRows64, packCols: cols32, dots: dots32, prefetch: prefetch,
 }
 
 var avx2x64 = &isa{
@@ -59,7 +59,7 @@ var avx2x64 = &isa{
 	halves: []func(*tile){nil,
 		tile1x4x64, tile2x4x64, tile3x4x64, tile4x4x64, tile5x4x64, tile6x4x64,
 	},
-	packRows: packRows64, packCols: cols64, dots: dots64,
+	packRows: packRows64, packCols: cols64, dots: dots64, prefetch: prefetch,
 }
 
 // bestLevel returns the highest level that this processor has.

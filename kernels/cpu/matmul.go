@@ -42,6 +42,7 @@ type matmulWorker struct {
 	tile  tile
 	panel []byte // packed panel of B
 	block []byte // packed block of A
+	ahead ahead
 	_     [cacheLine]byte
 }
 
@@ -226,6 +227,7 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 		if t.flags&flagBias != 0 {
 			t.bias = x.bias[col*size:]
 		}
+		x.lookAhead(&w.ahead, b, k, col, c0, c1)
 		row := 0
 		for i := range tiles {
 			t.rows = least
@@ -236,7 +238,47 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 			t.c = c[((r0+row)*x.n+col)*size:]
 			run[t.rows](t)
 			row += t.rows
+			if w.ahead.src != nil {
+				w.ahead.bring(s, i+1, tiles)
+			}
 		}
+	}
+}
+
+// An ahead is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
+// afar would wait for every line.
+type ahead struct {
+	src             []byte
+	rows, stride, n int // n is in bytes
+	done            int // rows
+}
+
+// lookAhead finds the panel after the one at column col, or leaves none.
+func (x *matmul) lookAhead(h *ahead, b []byte, k, col, c0, c1 int) {
+	h.src = nil
+	if !x.far {
+		return
+	}
+	size, steps := x.isa.size(), min(x.kc, x.k-k)
+	if col += x.isa.cols; col >= c1 {
+		if k += x.kc; k >= x.k {
+			return
+		}
+		col, steps = c0, min(x.kc, x.k-k)
+	}
+	cols := min(x.isa.cols, c1-col)
+	if x.transB {
+		*h = ahead{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
+	} else {
+		*h = ahead{b[k*x.ldb+col*size:], steps, x.ldb, cols * size, 0}
+	}
+}
+
+// bring makes part of parts near.
+func (h *ahead) bring(s *isa, part, parts int) {
+	if to := h.rows * part / parts; to > h.done {
+		s.prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
+		h.done = to
 	}
 }
 

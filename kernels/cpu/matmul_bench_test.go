@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -9,57 +10,77 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// w1 lists the products of a training step of an MLP, 784-512-256-10 at batch 128.
-func w1(typ arena.DType) []product {
-	var list []product
-	for _, v := range cpu.MatMulVariants(typ) {
-		for _, s := range [][3]int{{128, 784, 512}, {128, 512, 256}, {128, 256, 10}} {
-			b, k, n := s[0], s[1], s[2]
-			list = append(list,
-				product{v, typ, 0, b, k, n, kernels.MatMulAttrs{Bias: true, Act: kernels.Relu}},
-				product{v, typ, 0, k, b, n, kernels.MatMulAttrs{TransA: true}},
-				product{v, typ, 0, b, n, k, kernels.MatMulAttrs{TransB: true}})
-		}
-	}
-	return list
+// A named product says where it occurs.
+type named struct {
+	name    string
+	m, n, k int
+	attrs   kernels.MatMulAttrs
 }
 
-// odd lists products that are small, skinny, many or large.
-func odd(typ arena.DType) []product {
+var (
+	forward = kernels.MatMulAttrs{Bias: true, Act: kernels.Relu}
+	weight  = kernels.MatMulAttrs{TransA: true} // gradient of
+	input   = kernels.MatMulAttrs{TransB: true} // gradient of
+)
+
+// mlp lists the products of a training step of an MLP, 784-512-256-10 at batch 128.
+var mlp = []named{
+	{"forward1", 128, 512, 784, forward}, {"forward2", 128, 256, 512, forward}, {"forward3", 128, 10, 256, forward},
+	{"weight1", 784, 512, 128, weight}, {"weight2", 512, 256, 128, weight}, {"weight3", 256, 10, 128, weight},
+	{"input2", 128, 512, 256, input}, {"input3", 128, 256, 10, input},
+}
+
+// others are products that are large, long, skinny or small.
+var others = []named{
+	{"512", 512, 512, 512, kernels.MatMulAttrs{}}, {"1024", 1024, 1024, 1024, kernels.MatMulAttrs{}},
+	{"2048", 2048, 2048, 2048, kernels.MatMulAttrs{}}, {"long", 64, 576, 16384, input}, {"patches", 64, 1024, 576, kernels.MatMulAttrs{}},
+	{"pointwise", 64, 3136, 64, kernels.MatMulAttrs{}}, {"tall", 8192, 64, 64, kernels.MatMulAttrs{}},
+	{"row", 1, 512, 784, kernels.MatMulAttrs{}}, {"rowTrans", 1, 784, 512, input}, {"column", 512, 1, 784, kernels.MatMulAttrs{}},
+	{"outer", 512, 784, 1, kernels.MatMulAttrs{}}, {"tenColumns", 2048, 10, 512, kernels.MatMulAttrs{}},
+	{"small16", 16, 16, 32, forward}, {"small4", 16, 32, 4, forward},
+}
+
+// typical returns the products of both lists for all variants.
+func typical(typ arena.DType) []product {
 	var list []product
 	for _, v := range cpu.MatMulVariants(typ) {
-		for _, s := range [][4]int{{0, 1, 784, 512}, {0, 512, 784, 1}, {0, 512, 1, 784}, {0, 8, 8, 8}, {64, 16, 32, 16}, {0, 512, 512, 512}} {
-			list = append(list, product{v, typ, s[0], s[1], s[2], s[3], kernels.MatMulAttrs{}})
+		for _, s := range slices.Concat(mlp, others) {
+			list = append(list, product{v, typ, 0, s.m, s.k, s.n, s.attrs})
 		}
-		list = append(list, product{v, typ, 0, 784, 512, 1, kernels.MatMulAttrs{TransA: true}},
-			product{v, typ, 0, 1, 784, 512, kernels.MatMulAttrs{TransB: true}})
 	}
 	return list
 }
 
 func BenchmarkMatMul(b *testing.B) {
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
-		for _, p := range append(w1(typ), odd(typ)...) {
-			if p.variant == "wide" {
-				continue
-			}
-			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("%v/threads=%d", p, threads), func(b *testing.B) {
-					pool := cpu.NewPool(threads)
-					defer pool.Close()
-					o := p.layOut(threads)
-					o.fill(newRand())
-					run, err := cpu.BindMatMul(p.variant, pool, o.call, o.mem, o.base)
-					if err != nil {
-						b.Fatal(err)
-					}
-					for b.Loop() {
-						run()
-					}
-					flops := 2 * float64(max(p.batch, 1)) * float64(p.m) * float64(p.k) * float64(p.n) * float64(b.N)
-					b.ReportMetric(flops/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-				})
+		for _, s := range slices.Concat(mlp, others) {
+			for _, v := range cpu.MatMulVariants(typ) {
+				if v == "wide" {
+					continue
+				}
+				for _, threads := range []int{1, 2} {
+					p := product{v, typ, 0, s.m, s.k, s.n, s.attrs}
+					b.Run(fmt.Sprintf("%v/%s/threads=%d/%s", typ, v, threads, s.name), func(b *testing.B) {
+						benchmarkProduct(b, p, threads)
+					})
+				}
 			}
 		}
 	}
+}
+
+func benchmarkProduct(b *testing.B, p product, threads int) {
+	pool := cpu.NewPool(threads)
+	defer pool.Close()
+	o := p.layOut(threads)
+	o.fill(newRand())
+	run, err := cpu.BindMatMul(p.variant, pool, o.call, o.mem, o.base)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		run()
+	}
+	flops := 2 * float64(p.m) * float64(p.k) * float64(p.n) * float64(b.N)
+	b.ReportMetric(flops/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }

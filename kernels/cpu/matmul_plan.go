@@ -12,8 +12,10 @@ const (
 	stepsFloat64 = 256           // the same for elements of twice the size
 	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
 	dotRows      = 8             // rows of B that a dots kernel takes
-	blockBytes   = 192 << 10     // a block of A that is read in place stays in the second-level cache
-	packedBytes  = 88 << 10      // most of a block of A that is packed, which costs workspace
+	blockBytes   = 256 << 10     // a block of A that is read in place stays in the second-level cache
+	packedLeast  = 128 << 10     // most of a block of A that is packed, which costs workspace, with a small B
+	packedMost   = 384 << 10     // and with a large one, since every block packs all of B again: half of the second-level cache
+	packedShare  = 16            // in between, this part of B
 	blockRows    = 1024          // most rows of a block of A
 	taskFlops    = 250_000       // a task below this is not worth handing to another thread
 	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
@@ -21,6 +23,7 @@ const (
 	aliasPitch   = 4096          // rows of A that lie a multiple of this apart share cache sets
 	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
 	cacheLine    = 64            // bytes
+	farBytes     = 512 << 10     // a matrix larger than this does not stay in the second-level cache
 	packCost     = 4             // multiplications in the time that packing an element takes
 	packPanels   = 3             // panels of B from which on packing A pays
 	farApart     = 8 * cacheLine // bytes between rows of a transposed A from which on packing it pays
@@ -48,6 +51,7 @@ type matmulPlan struct {
 	rowBlock, colBlock   int // of a task
 	rowBlocks, colBlocks int
 	packA                bool
+	far                  bool // B lies too far away to be packed without bringing it near first
 	packB                bool // else full panels are read in place, and only an edge is packed
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 }
@@ -94,6 +98,7 @@ func (p *matmulPlan) cut(threads int) {
 	p.kc = stretch(p.k, steps)
 	panels := over(p.n, s.cols)
 	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
+	p.far = p.packB && s.prefetch != nil && p.k*p.n*size > farBytes
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
 	rows := min(blockRows, max(s.rows, blockBytes/(p.kc*size)))

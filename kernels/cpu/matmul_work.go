@@ -30,13 +30,13 @@ func (p *matmulPlan) workerBytes() int {
 	switch {
 	case over(p.n, s.cols) < packPanels:
 	case p.transA && p.m*s.size() > farApart:
-		most += min(p.blockOf(p.m, kc), packedBytes)
+		most += min(p.blockOf(p.m, kc), p.packedBytes())
 	case !p.transA && p.m > s.rows:
 		apart := s.aliasing() / s.size()
 		for k := apart; k > 0 && k <= p.k; k += apart {
 			kc := stretch(k, steps)
 			if kc == steps { // the longest there is, so no k after it needs more than this
-				return max(most, s.panel(kc)+min(p.blockOf(p.m, kc), packedBytes))
+				return max(most, s.panel(kc)+min(p.blockOf(p.m, kc), p.packedBytes()))
 			}
 			most = max(most, s.panel(kc)+p.blockOf(min(p.m, p.packedRows(kc)), kc))
 		}
@@ -44,12 +44,17 @@ func (p *matmulPlan) workerBytes() int {
 	return most
 }
 
+// packedBytes returns the most that a packed block of A takes.
+func (p *matmulPlan) packedBytes() int {
+	return max(packedLeast, min(packedMost, p.k*p.n*p.isa.size()/packedShare))
+}
+
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
 func (p *matmulPlan) packedRows(kc int) int {
 	s := p.isa
-	rows := packedBytes / s.pitch(kc)
+	rows := p.packedBytes() / s.pitch(kc)
 	if p.transA {
-		pitch := packedBytes / kc &^ (cacheLine - 1)
+		pitch := p.packedBytes() / kc &^ (cacheLine - 1)
 		if pitch%(4*packedPitch) == 0 {
 			pitch -= packedPitch
 		}

@@ -63,7 +63,7 @@ func TestSmallerProductsNeedNoMoreWorkspace(t *testing.T) {
 
 func TestEveryTailOfABatchNeedsNoMoreWorkspaceThanTheBatch(t *testing.T) {
 	for _, typ := range floats {
-		for _, full := range append(w1(typ), odd(typ)...) {
+		for _, full := range typical(typ) {
 			for _, threads := range threadCounts {
 				limit, _ := full.workspace(threads)
 				for rows := 1; rows <= 128; rows++ {

@@ -74,6 +74,7 @@ func main() {
 	packCols(double, turn2)
 	dots(masks, single)
 	dots(masks, double)
+	prefetch()
 	pause()
 	Generate()
 	if err := typed(stubs); err != nil {
@@ -210,6 +211,32 @@ func turn2() []VecPhysical {
 	VUNPCKLPD(Y1, Y0, Y2)
 	VUNPCKHPD(Y1, Y0, Y3)
 	return ymm[2:4]
+}
+
+// prefetch brings rows of a matrix into the second-level cache.
+func prefetch() {
+	TEXT("prefetch", NOSPLIT, "func(src []byte, rows, stride, n int)")
+	Doc("prefetch brings the first n bytes of rows that lie stride bytes apart near. It may be given what lies nowhere.")
+	Pragma("noescape")
+	src, rows, stride, n, at := RSI, RCX, RDX, RBX, RAX
+	Load(Param("src").Base(), src)
+	Load(Param("rows"), rows)
+	Load(Param("stride"), stride)
+	Load(Param("n"), n)
+	TESTQ(rows, rows)
+	JLE(LabelRef("done"))
+	Label("row")
+	XORQ(at, at)
+	Label("line")
+	PREFETCHT1(Mem{Base: src, Index: at, Scale: 1})
+	ADDQ(Imm(64), at)
+	CMPQ(at, n)
+	JL(LabelRef("line"))
+	ADDQ(stride, src)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	Label("done")
+	RET()
 }
 
 func pause() {
