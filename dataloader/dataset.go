@@ -94,6 +94,9 @@ func (n indices) Fetch(_ context.Context, at At, dst [][]byte) error {
 	return nil
 }
 
+// fill implements instant.
+func (n indices) fill(fields [][]byte, samples []int32) { copy(fields[0], bytesOf(samples)) }
+
 // Subset is the samples [from, to) of ds, numbered from 0. A sample's random draws stay those that it has in ds.
 func Subset(ds Dataset, from, to int) (Dataset, error) {
 	if err := Check(ds); err != nil {

@@ -43,8 +43,9 @@ type Loader struct {
 	ds      Dataset
 	opt     Options
 	fields  []Field
-	bytes   []int // of one sample, by field
-	steps   int   // batches of an epoch
+	bytes   []int   // of one sample, by field
+	instant instant // ds, where it is so
+	steps   int     // batches of an epoch
 	order   []int32
 	workers []*worker
 	gone    chan struct{} // closed when the last worker has left
@@ -76,6 +77,7 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 		opt.Grace = 500 * time.Millisecond
 	}
 	l := &Loader{ds: ds, opt: opt, fields: fields, gone: make(chan struct{})}
+	l.instant, _ = ds.(instant)
 	for k, f := range l.fields {
 		if f.Bytes() > math.MaxInt/int64(opt.Batch) {
 			return nil, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf("%d bytes × batch %d overflow", f.Bytes(), opt.Batch)}
@@ -97,6 +99,12 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 		go l.serve(w)
 	}
 	return l, nil
+}
+
+// instant is a dataset whose samples take no time to make: Next writes them itself, in its caller, where the slot need not be waited
+// for. That costs less than waking a worker.
+type instant interface {
+	fill(fields [][]byte, samples []int32) // writes the first rows of each field
 }
 
 // describe returns the length and the fields of ds, which Check has accepted, or a *ChangedError where they are others by now.

@@ -35,6 +35,7 @@ const (
 	waiting              // for its Waiter
 	syncing              // a worker is in its Waiter's Sync
 	filling              // rows are being fetched
+	due                  // for Next to write itself, where the dataset is instant
 	filled               // whole, and not yet handed out
 	held                 // by the caller
 )
@@ -112,8 +113,11 @@ func (r *Run) issue(i int, ready Waiter) {
 	f.step = r.issued
 	f.rows = min(r.l.opt.Batch, len(r.l.order)-f.step*r.l.opt.Batch)
 	f.next, f.left, f.ready, f.state = 0, f.rows, ready, filling
-	if ready != nil {
+	switch {
+	case ready != nil:
 		f.state = waiting
+	case r.l.instant != nil:
+		f.state = due
 	}
 	r.ring[f.step%len(r.ring)] = i
 	r.issued++
@@ -133,9 +137,9 @@ func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if err := r.l.changed(false); err != nil {
 		r.abandon(err)
 	}
-	f, err := r.await(ctx)
-	if err != nil {
-		return Batch{}, err
+	f, b, err := r.await(ctx)
+	if f == nil || err != nil {
+		return b, err
 	}
 	select {
 	case <-f.done:
@@ -158,23 +162,37 @@ func (r *Run) abandon(err error) {
 	}
 }
 
-// await returns the slot that the next batch is in or will be in.
-func (r *Run) await(ctx context.Context) (*fill, error) {
+// await returns the slot that the next batch is in or will be in. Where it is due, await writes the batch and returns that instead.
+func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	if err := r.over(ctx); err != nil {
-		return nil, err
+		return nil, Batch{}, err
 	}
 	switch {
 	case r.asked:
-		return nil, fmt.Errorf("next: another call is waiting: %w", ErrBusy)
+		return nil, Batch{}, fmt.Errorf("next: another call is waiting: %w", ErrBusy)
 	case r.given == r.l.steps:
-		return nil, io.EOF
+		return nil, Batch{}, io.EOF
 	case r.given == r.issued:
-		return nil, fmt.Errorf("next: step %d: %w", r.given, ErrHeld)
+		return nil, Batch{}, fmt.Errorf("next: step %d: %w", r.given, ErrHeld)
+	}
+	f := &r.fills[r.ring[r.given%len(r.ring)]]
+	if f.state == due {
+		b := r.give(f)
+		r.l.instant.fill(f.slot.Fields, b.Indices)
+		return nil, b, nil
 	}
 	r.asked = true
-	return &r.fills[r.ring[r.given%len(r.ring)]], nil
+	return f, Batch{}, nil
+}
+
+// give hands f out. l.mu is held.
+func (r *Run) give(f *fill) Batch {
+	f.state = held
+	r.given++
+	first := f.step * r.l.opt.Batch
+	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.l.order[first : first+f.rows : first+f.rows]}
 }
 
 // over returns why no batch will be given to a caller with ctx, or nil. l.mu is held.
@@ -203,15 +221,11 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 		}
 		return Batch{}, err
 	}
-	first := f.step * r.l.opt.Batch
 	if r.failed.Load() < r.position(f.step+1, -1) {
 		r.last = r.err
 		return Batch{}, r.last
 	}
-	f.state = held
-	r.given++
-	indices := r.l.order[first : first+f.rows : first+f.rows]
-	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: indices}, nil
+	return r.give(f), nil
 }
 
 // Release gives a slot back, to be refilled once ready.Sync has returned; nil means at once. An error of Sync
@@ -234,7 +248,9 @@ func (r *Run) Release(slot int, ready Waiter) error {
 		return fmt.Errorf("release slot %d: it is not held: %w", slot, ErrSlot)
 	}
 	r.issue(slot, ready)
-	r.l.wake.Broadcast()
+	if r.fills[slot].state != due {
+		r.l.wake.Broadcast()
+	}
 	return nil
 }
 
