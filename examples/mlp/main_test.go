@@ -3,10 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,32 +12,10 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/examples/internal/run"
+	"github.com/evenkeel/evenkeel/examples/internal/runtest"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
-
-func example(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	return exampleOf(t, 6000, args...)
-}
-
-// exampleOf runs the example on the first n training images.
-func exampleOf(t *testing.T, n int, args ...string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	err := defaults.Run(context.Background(), "mlp", args, &out, mlp, func(dir string) (train, test dataloader.Dataset, err error) {
-		train, test, err = load(dir)
-		if err != nil || n == train.Len() {
-			return train, test, err
-		}
-		train, trainErr := dataloader.Subset(train, 0, n)
-		test, testErr := dataloader.Subset(test, 0, n/6)
-		return train, test, errors.Join(trainErr, testErr)
-	})
-	return out.String(), err
-}
 
 // runs are what is trained: in short tests little. Drift takes two epochs to show.
 func runs() []trained {
@@ -69,32 +44,17 @@ type trained struct {
 func TestTheExampleLearnsInsideTheAnnouncedMemory(t *testing.T) {
 	for _, c := range runs() {
 		t.Run(c.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "results.json")
-			out, err := exampleOf(t, c.samples, append(c.args, "-epochs", fmt.Sprint(c.epochs), "-json", file)...)
-			if err != nil {
-				t.Fatal(err)
+			r := runtest.Trains(t, example, c.samples, c.epochs, c.args...)
+			if r.TestAccuracy == nil || *r.TestAccuracy < c.accuracy || r.AllocsPerStep > c.allocs || r.UploadBytesPerEpoch != c.upload {
+				t.Fatalf("results %+v, want accuracy %v and %d bytes an epoch", r, c.accuracy, c.upload)
 			}
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var r run.Results
-			if err := json.Unmarshal(b, &r); err != nil {
-				t.Fatal(err)
-			}
-			if r.TestAccuracy < c.accuracy || r.DriftBytes != 0 || r.AllocsPerStep > c.allocs || r.UploadBytesPerEpoch != c.upload || r.ImagesPerS <= 0 {
-				t.Errorf("results %+v, want accuracy %v and %d bytes an epoch\n%s", r, c.accuracy, c.upload, out)
-			}
-			if !strings.Contains(out, "memory plan: ") || !strings.Contains(out, fmt.Sprintf("epoch %2d", c.epochs)) {
-				t.Errorf("output:\n%s", out)
-			}
-			t.Logf("%d epochs of %d images: accuracy %v", c.epochs, c.samples, r.TestAccuracy)
+			t.Logf("%d epochs of %d images: accuracy %v", c.epochs, c.samples, *r.TestAccuracy)
 		})
 	}
 }
 
 func TestTooLittleMemorySaysWhatIsMissingAndWhatFits(t *testing.T) {
-	_, err := example(t, "-memory", "9MiB")
+	_, err := runtest.Run(example, 6000, "-memory", "9MiB")
 	var short *trainer.CapacityError
 	if !errors.As(err, &short) || !errors.Is(err, arena.ErrCapacity) {
 		t.Fatalf("got %v", err)
@@ -106,7 +66,7 @@ func TestTooLittleMemorySaysWhatIsMissingAndWhatFits(t *testing.T) {
 
 func TestPlanStopsBeforeTraining(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "memory.svg")
-	out, err := example(t, "-plan", "-picture", picture)
+	out, err := runtest.Run(example, 6000, "-plan", "-picture", picture)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,10 +94,11 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		{"epochs", []string{"-epochs", "-1"}, "-epochs", nil},
 		{"data", []string{"-data", t.TempDir()}, "train-images-idx3-ubyte", os.ErrNotExist},
 		{"argument", []string{"train"}, "train", nil},
+		{"picture", []string{"-picture", "digits.png"}, "draws no png", nil},
 		{"file of results", []string{"-epochs", "0", "-json", filepath.Join(t.TempDir(), "no", "where")}, "where", os.ErrNotExist},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := example(t, c.args...)
+			_, err := runtest.Run(example, 6000, c.args...)
 			if err == nil || !strings.Contains(strings.ToLower(err.Error()), c.want) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

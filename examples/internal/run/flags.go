@@ -1,0 +1,124 @@
+package run
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	humanize "github.com/dustin/go-humanize"
+
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Flags are the flags that every example has.
+type Flags struct {
+	Data      string
+	Batch     int
+	Epochs    int
+	Memory    Bytes
+	Optimizer string
+	Rate      float64
+	Constant  bool
+	Seed      uint64
+	Device    string
+
+	Instructions cpu.Instructions
+	Resident     bool
+	Lean         bool
+	Plan         bool
+	Picture      string
+	JSON         string
+}
+
+// Bytes is an amount of memory on the command line: 1000000, or 64MiB.
+type Bytes int64
+
+// String returns the number of bytes.
+func (b *Bytes) String() string { return fmt.Sprint(int64(*b)) }
+
+// Set parses an amount; a sign is kept, for the trainer to refuse.
+func (b *Bytes) Set(s string) error {
+	amount, negative := strings.CutPrefix(s, "-")
+	n, err := humanize.ParseBytes(amount)
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is no amount of memory: write 67108864 or 64MiB", s)
+	}
+	*b = Bytes(n)
+	if negative {
+		*b = -*b
+	}
+	return nil
+}
+
+// Parse reads the flags of os.Args over the defaults in f.
+func (f *Flags) Parse(name string, args []string) error {
+	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
+		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
+	}
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set's files; empty: the data that come with the example")
+	fs.IntVar(&f.Batch, "batch", f.Batch, "samples of a step")
+	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set")
+	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
+	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adam, adamw, lion, momentum, nesterov, rmsprop or sgd")
+	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
+	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
+	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
+	fs.StringVar(&f.Device, "device", f.Device, "cpu, or emu: the emulated device with memory of its own, for tests; slow")
+	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2 or avx512; EVENKEEL_INSTRUCTIONS is the default")
+	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
+	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
+	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .png, what the example draws when it is done; else a map of the memory, in SVG")
+	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if f.Epochs < 0 {
+		return fmt.Errorf("-epochs %d: must not be negative", f.Epochs)
+	}
+	return nil
+}
+
+// Options returns the trainer's options for the flags, but for the data. The caller closes the device.
+func (f *Flags) Options() (trainer.Options, error) {
+	opt := trainer.Options{Batch: f.Batch, Memory: int64(f.Memory), Seed: f.Seed}
+	if f.Lean {
+		opt.Guard = trainer.GuardEach
+	}
+	o, err := optim.Parse(f.Optimizer)
+	if err != nil {
+		return opt, fmt.Errorf("-optimizer: %w", err)
+	}
+	if f.Rate != 0 {
+		if o, err = optim.AtRate(o, f.Rate); err != nil {
+			return opt, fmt.Errorf("-rate: %w", err)
+		}
+	}
+	opt.Optimizer = o
+	opt.Device, err = f.open()
+	return opt, err
+}
+
+func (f *Flags) open() (kernels.Device, error) {
+	switch f.Device {
+	case "cpu":
+		d := cpu.OpenWith(cpu.Options{Instructions: f.Instructions})
+		if _, err := d.Instructions(); err != nil {
+			d.Close()
+			return nil, fmt.Errorf("-instructions: %w", err)
+		}
+		return d, nil
+	case "emu":
+		return emu.Open(emu.Options{}), nil
+	}
+	return nil, fmt.Errorf("-device %q: there are cpu and emu", f.Device)
+}
