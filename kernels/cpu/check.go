@@ -11,22 +11,37 @@ import (
 // checkGrain is the bytes of a piece of a check, which reads at the speed of memory.
 const checkGrain = 256 * 1024
 
-// bindCheck is CheckFinite: it looks at exponents as integers, eight bytes at a time.
+// A number is NaN or infinite when all bits of its exponent are set. So the largest exponent of all, compared as an
+// integer, says whether one is: of float32 in each word, of float64 in each upper word.
+const (
+	exponent32, infinite32 = 0x7f800000_7f800000, 0x7f800000
+	exponent64, infinite64 = 0x7ff00000_00000000, 0x7ff00000
+)
+
+// bindCheck is CheckFinite.
 func bindCheck(b *binding) (func(), error) {
 	guard, code := in[int32](b, 1), b.Attrs.(kernels.CheckFiniteAttrs).Code
-	x := b.bytes(b.In[0])
-	var bad func(x []byte) bool
+	x, largest := in[uint32](b, 0), largestAt(b.dev.level)
+	var mask uint64
+	var infinite uint32
 	switch b.In[0].Type {
 	case arena.Float32:
-		bad = bad32
+		mask, infinite = exponent32, infinite32
 	case arena.Float64:
-		bad = func(x []byte) bool { return carries(view[uint64](x), clear64, one64, carry64) }
+		mask, infinite = exponent64, infinite64
 	default:
 		return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 	}
+	if len(x) <= checkGrain/4 {
+		return func() {
+			if guard[0] == 0 && largest(x, mask) >= infinite {
+				guard[0] = code
+			}
+		}, nil
+	}
 	var found atomic.Bool
-	look := b.over(len(x), checkGrain, func(lo, hi, _ int) {
-		if !found.Load() && bad(x[lo:hi]) {
+	look := b.over(len(x), checkGrain/4, func(lo, hi, _ int) {
+		if !found.Load() && largest(x[lo:hi], mask) >= infinite {
 			found.Store(true)
 		}
 	})
@@ -42,45 +57,15 @@ func bindCheck(b *binding) (func(), error) {
 	}, nil
 }
 
-// A float32 is NaN or infinite when all bits of its exponent are set: then, with the sign cleared, adding one to the
-// exponent carries into the sign's place. Two at once: the carry of the lower never reaches the upper.
-const (
-	clear32 = 0x7fffffff_7fffffff
-	one32   = 0x00800000_00800000
-	carry32 = 0x80000000_80000000
-	clear64 = 0x7fffffff_ffffffff
-	one64   = 0x00100000_00000000
-	carry64 = 0x80000000_00000000
-)
-
-// bad32 reports whether one of x, float32 at an address that is a multiple of 4, is not finite.
-func bad32(x []byte) bool {
-	if len(x) > 0 && misaligned(x, 8) {
-		if bad32tail(x[:4]) {
-			return true
-		}
-		x = x[4:]
+// goLargest returns the largest element of x once all bits are cleared but those of mask, which holds for two words.
+func goLargest(x []uint32, mask uint64) uint32 {
+	var a, b uint32
+	even, odd := uint32(mask), uint32(mask>>32)
+	for ; len(x) >= 2; x = x[2:] {
+		a, b = max(a, x[0]&even), max(b, x[1]&odd)
 	}
-	whole := len(x) &^ 7
-	return carries(view[uint64](x[:whole]), clear32, one32, carry32) || bad32tail(x[whole:])
-}
-
-func bad32tail(x []byte) bool {
-	v := view[uint32](x)
-	return len(v) > 0 && (v[0]&0x7fffffff+0x00800000)>>31 != 0
-}
-
-// carries reports whether adding one to the exponents of some word of x, signs cleared, carries.
-func carries(x []uint64, mask, one, carry uint64) bool {
-	var a, b, c, d uint64
-	for ; len(x) >= 4; x = x[4:] {
-		a |= x[0]&mask + one
-		b |= x[1]&mask + one
-		c |= x[2]&mask + one
-		d |= x[3]&mask + one
+	if len(x) > 0 {
+		a = max(a, x[0]&even)
 	}
-	for _, v := range x {
-		a |= v&mask + one
-	}
-	return (a|b|c|d)&carry != 0
+	return max(a, b)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindSumSquares adds the squares of fixed pieces in float64, then the pieces in order.
+// bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
 func bindSumSquares(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -24,16 +24,24 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	if n <= pieceLen {
 		return 0
 	}
-	return int64((n+pieceLen-1)/pieceLen) * 8
+	return int64(over(n, pieceLen)) * 8
 }
 
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
+	squares := folderAt[T](b.dev.level).rows[foldSquares]
 	if len(x) <= pieceLen {
-		return func() { y[0] = squaresOf(x) }
+		return func() {
+			y[0] = 0
+			squares(y, x, len(x))
+		}
 	}
-	part := view[float64](b.work())[:(len(x)+pieceLen-1)/pieceLen]
-	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) { part[lo/pieceLen] = squaresOf(x[lo:hi]) })
+	part := view[float64](b.work())[:over(len(x), pieceLen)]
+	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) {
+		total := part[lo/pieceLen:][:1]
+		total[0] = 0
+		squares(total, x[lo:hi], hi-lo)
+	})
 	return func() {
 		pieces()
 		total := 0.0
@@ -42,22 +50,6 @@ func bindSumSquaresOf[T float](b *binding) func() {
 		}
 		y[0] = total
 	}
-}
-
-// squaresOf adds the squares of x in float64, over four accumulators.
-func squaresOf[T float](x []T) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4; x = x[4:] {
-		v0, v1, v2, v3 := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
-		a += v0 * v0
-		b += v1 * v1
-		c += v2 * v2
-		d += v3 * v3
-	}
-	for _, v := range x {
-		a += float64(v) * float64(v)
-	}
-	return (a + b) + (c + d)
 }
 
 // bindClipNorm turns sums of squares into the scale that holds the global norm at Max.

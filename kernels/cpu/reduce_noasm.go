@@ -1,3 +1,5 @@
+//go:build !amd64 || purego
+
 package cpu
 
 // folder32 returns the folds of float32 of a level.
@@ -5,3 +7,6 @@ func folder32(level) *folder[float32] { return goFolder[float32]() }
 
 // folder64 returns the folds of float64 of a level.
 func folder64(level) *folder[float64] { return goFolder[float64]() }
+
+// largestAt returns the function that looks for the largest of masked words.
+func largestAt(level) func(x []uint32, mask uint64) uint32 { return goLargest }
