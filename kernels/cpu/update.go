@@ -9,60 +9,50 @@ import (
 )
 
 // Optimizer rules make one pass over parameter, gradient and states. Scalars are combined in float64 and rounded once.
+// Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0 by the assembly.
 
-const (
-	updateGrain = 8 * 1024 // elements of a piece of an update
-	updateRun   = 256      // elements whose gradients are prepared at once, on the stack
-)
+const updateGrain = 16 * 1024 // elements of a piece of an update
 
-// An updater is a rule bound to memory: param, grad, guard, controls (, scale), states.
+// A rule is an optimizer rule bound to memory. The assembly knows the fields' offsets.
+type rule[T float] struct {
+	p, g    []T // parameter and gradient
+	s, v    []T // states
+	prepare int // 1: gradients are prepared, 0: they are used as they are
+
+	// A gradient is prepared by scaling it, clipping it to least..most, and adding decay·p.
+	scale, most, least, decay T
+	own                       [8]T // the rule's own numbers: see its function
+}
+
+// rules holds the functions of a level for one type. Each updates elements lo..hi-1.
+type rules[T float] struct {
+	sgd      func(r *rule[T], lo, hi int) // p -= own[0]·g
+	momentum func(r *rule[T], lo, hi int) // s = own[1]·s + g; p -= own[0]·s
+	nesterov func(r *rule[T], lo, hi int) // s = own[1]·s + g; p -= own[0]·(own[1]·s + g)
+	rmsProp  func(r *rule[T], lo, hi int) // s = own[1]·s + own[2]·g²; p -= own[0]·g / (√s + own[3])
+	adam     func(r *rule[T], lo, hi int) // s = own[1]·s + own[2]·g; v = own[3]·v + own[4]·g²; p -= own[0]·s / (√(own[5]·v) + own[6])
+	adamW    func(r *rule[T], lo, hi int) // as adam, and p -= own[7]·p
+	lion     func(r *rule[T], lo, hi int) // t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p)
+}
+
+// rulesAt returns the functions of a level.
+func rulesAt[T float](l level) *rules[T] {
+	var t T
+	if _, single := any(t).(float32); single {
+		return any(rules32(l)).(*rules[T])
+	}
+	return any(rules64(l)).(*rules[T])
+}
+
+// An updater is a rule with what changes from step to step.
 type updater[T float] struct {
-	p, g     []T
-	s        [2][]T // states
+	rule[T]
 	guard    []int32
 	controls []float64
-	scale    []float64 // nil: gradients are not scaled
-	common   kernels.UpdateAttrs
-}
-
-// A gradient is what happens to gradients before the rule: scaled, clipped, decayed.
-type gradient[T float] struct {
-	scale, clip, decay T
-	plain              bool // nothing happens
-}
-
-func (u *updater[T]) gradient(decoupled bool) gradient[T] {
-	c := gradient[T]{scale: 1, clip: T(math.Inf(1)), decay: T(u.common.Decay)}
-	if u.scale != nil {
-		c.scale = T(u.scale[0])
-	}
-	if u.common.ClipValue > 0 {
-		c.clip = T(u.common.ClipValue)
-	}
-	if decoupled {
-		c.decay = 0
-	}
-	c.plain = c.scale == 1 && u.common.ClipValue == 0 && c.decay == 0
-	return c
-}
-
-// of returns the gradients that the rule sees: g itself, or tile.
-func (c *gradient[T]) of(tile, g, p []T) []T {
-	if c.plain {
-		return g
-	}
-	tile, p = tile[:len(g)], p[:len(g)]
-	for i, v := range g {
-		v *= c.scale
-		if v > c.clip {
-			v = c.clip
-		}
-		if v < -c.clip {
-			v = -c.clip
-		}
-		tile[i] = v + c.decay*p[i]
-	}
-	return tile
+	by       []float64 // nil: gradients are not scaled
+	clips    bool
+	rates    func(controls []float64) // sets the rule's own numbers that depend on them
+	run      func(r *rule[T], lo, hi int)
 }
 
 func bindUpdate(b *binding) (func(), error) {
@@ -80,133 +70,87 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 	if !ok {
 		return nil, fmt.Errorf("attributes %T: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	u := &updater[T]{
-		p: in[T](b, 0), g: in[T](b, 1), guard: in[int32](b, 2), controls: in[float64](b, 3), common: attrs.Common(),
+	common, first := attrs.Common(), 4
+	u := &updater[T]{guard: in[int32](b, 2), controls: in[float64](b, 3), clips: common.ClipValue > 0}
+	u.p, u.g = in[T](b, 0), in[T](b, 1)
+	u.scale, u.most, u.decay = 1, T(math.Inf(1)), T(common.Decay)
+	if u.clips {
+		u.most = T(common.ClipValue)
 	}
-	first := 4
-	if u.common.Scaled {
-		u.scale, first = in[float64](b, 4), 5
+	u.least = -u.most
+	if common.Scaled {
+		u.by, first = in[float64](b, 4), 5
 	}
-	for k := range b.In[first:] {
-		u.s[k] = in[T](b, first+k)
+	for k, s := range []*[]T{&u.s, &u.v}[:len(b.In)-first] {
+		*s = in[T](b, first+k)
 	}
-	f := u.rule(b.Op, b.Attrs)
-	if f == nil {
+	if !u.choose(b.Op, b.Attrs, rulesAt[T](b.dev.level)) {
 		return nil, fmt.Errorf("%s with %T: %w", b.Op.Name, b.Attrs, kernels.ErrUnsupported)
 	}
-	all := b.over(len(u.p), updateGrain, func(lo, hi, _ int) { f(lo, hi) })
+	r, run := &u.rule, u.run
+	if len(u.p) <= updateGrain {
+		return func() {
+			if u.begin() {
+				run(r, 0, len(r.p))
+			}
+		}, nil
+	}
+	all := b.over(len(u.p), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
-		if u.guard[0] == 0 {
+		if u.begin() {
 			all()
 		}
 	}, nil
 }
 
-// rule returns the update of elements lo..hi-1, or nil.
-func (u *updater[T]) rule(op *kernels.Op, attrs any) func(lo, hi int) {
+// begin sets what depends on the step, and reports whether there is anything to do.
+func (u *updater[T]) begin() bool {
+	if u.guard[0] != 0 {
+		return false
+	}
+	if u.by != nil {
+		u.scale = T(u.by[0])
+	}
+	u.prepare = 0
+	if u.scale != 1 || u.clips || u.decay != 0 {
+		u.prepare = 1
+	}
+	u.rates(u.controls)
+	return true
+}
+
+// choose sets the rule's function and numbers, and reports whether there is one.
+func (u *updater[T]) choose(op *kernels.Op, attrs any, all *rules[T]) bool {
+	own := &u.own
+	u.rates = func(c []float64) { own[0] = T(c[0]) }
 	switch a := attrs.(type) {
 	case kernels.SgdAttrs:
-		return u.sgd
+		u.run = all.sgd
 	case kernels.MomentumAttrs:
-		return func(lo, hi int) { u.momentum(a, lo, hi) }
+		u.run, own[1] = all.momentum, T(a.Momentum)
+		if a.Nesterov {
+			u.run = all.nesterov
+		}
 	case kernels.RmsPropAttrs:
-		return func(lo, hi int) { u.rmsProp(a, lo, hi) }
+		u.run = all.rmsProp
+		own[1], own[2], own[3] = T(a.Rho), T(1-a.Rho), T(a.Epsilon)
 	case kernels.LionAttrs:
-		return func(lo, hi int) { u.lion(a, lo, hi) }
+		u.run, u.decay = all.lion, 0
+		own[1], own[2], own[3], own[4] = T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2)
+		own[5], own[6], own[7] = T(a.Decay), 1, T(math.Copysign(0, -1))
 	case kernels.AdamAttrs:
-		decoupled := op == kernels.AdamW
-		return func(lo, hi int) { u.adam(a, decoupled, lo, hi) }
-	}
-	return nil
-}
-
-func (u *updater[T]) sgd(lo, hi int) {
-	c, rate := u.gradient(false), T(u.controls[0])
-	var tile [updateRun]T
-	for ; lo < hi; lo += updateRun {
-		p := u.p[lo:min(hi, lo+updateRun)]
-		g := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)]
-		for i, x := range p {
-			p[i] = x - rate*g[i]
+		u.run = all.adam
+		own[1], own[2], own[3], own[4] = T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2)
+		own[6] = T(a.Epsilon)
+		decay := 0.0
+		if op == kernels.AdamW {
+			u.run, u.decay, decay = all.adamW, 0, a.Decay
 		}
-	}
-}
-
-func (u *updater[T]) momentum(a kernels.MomentumAttrs, lo, hi int) {
-	c, rate, mu := u.gradient(false), T(u.controls[0]), T(a.Momentum)
-	var tile [updateRun]T
-	for ; lo < hi; lo += updateRun {
-		p := u.p[lo:min(hi, lo+updateRun)]
-		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
-		for i, x := range p {
-			v := mu*s[i] + g[i]
-			s[i] = v
-			if a.Nesterov {
-				v = g[i] + mu*v
-			}
-			p[i] = x - rate*v
+		u.rates = func(c []float64) { // the bias corrections go into the rate and under the root
+			own[0], own[5], own[7] = T(c[0]/c[2]), T(1/c[3]), T(c[0]*decay)
 		}
+	default:
+		return false
 	}
-}
-
-func (u *updater[T]) rmsProp(a kernels.RmsPropAttrs, lo, hi int) {
-	c, rate := u.gradient(false), T(u.controls[0])
-	rho, rest, eps := T(a.Rho), T(1-a.Rho), T(a.Epsilon)
-	var tile [updateRun]T
-	for ; lo < hi; lo += updateRun {
-		p := u.p[lo:min(hi, lo+updateRun)]
-		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
-		for i, x := range p {
-			d := g[i]
-			v := rho*s[i] + rest*d*d
-			s[i] = v
-			p[i] = x - rate*d/(T(math.Sqrt(float64(v)))+eps)
-		}
-	}
-}
-
-func (u *updater[T]) lion(a kernels.LionAttrs, lo, hi int) {
-	c, rate, decay := u.gradient(true), T(u.controls[0]), T(a.Decay)
-	b1, r1, b2, r2 := T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2)
-	var tile [updateRun]T
-	for ; lo < hi; lo += updateRun {
-		p := u.p[lo:min(hi, lo+updateRun)]
-		g, s := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)], u.s[0][lo:][:len(p)]
-		for i, x := range p {
-			d, m := g[i], s[i]
-			s[i] = b2*m + r2*d
-			step := b1*m + r1*d
-			switch {
-			case step > 0:
-				step = 1
-			case step < 0:
-				step = -1
-			}
-			p[i] = x - rate*(step+decay*x)
-		}
-	}
-}
-
-// adam is Adam, and AdamW where decay is decoupled. The bias corrections are folded into the rate and under the root.
-func (u *updater[T]) adam(a kernels.AdamAttrs, decoupled bool, lo, hi int) {
-	c := u.gradient(decoupled)
-	rate, inv := T(u.controls[0]/u.controls[2]), T(1/u.controls[3])
-	var shrink T
-	if decoupled {
-		shrink = T(u.controls[0] * a.Decay)
-	}
-	b1, r1, b2, r2, eps := T(a.Beta1), T(1-a.Beta1), T(a.Beta2), T(1-a.Beta2), T(a.Epsilon)
-	var tile [updateRun]T
-	for ; lo < hi; lo += updateRun {
-		p := u.p[lo:min(hi, lo+updateRun)]
-		g := c.of(tile[:], u.g[lo:lo+len(p)], p)[:len(p)]
-		s0, s1 := u.s[0][lo:][:len(p)], u.s[1][lo:][:len(p)]
-		for i, x := range p {
-			d := g[i]
-			m := b1*s0[i] + r1*d
-			v := b2*s1[i] + r2*d*d
-			s0[i], s1[i] = m, v
-			p[i] = x - rate*m/(T(math.Sqrt(float64(v*inv)))+eps) - shrink*x
-		}
-	}
+	return true
 }

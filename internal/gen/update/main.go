@@ -1,0 +1,73 @@
+// Command update writes the amd64 assembly of package cpu's optimizer rules.
+//
+//	go -C kernels/cpu generate
+//
+// A rule makes one pass over parameter, gradient and states. AVX-512 and AVX2 do the same to every element, so both give
+// the same bits. Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+func main() {
+	dir := flag.String("dir", ".", "folder of package cpu")
+	flag.Parse()
+	stubs := filepath.Join(*dir, "zz_update_amd64.go")
+	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_update_amd64.s"), "stubs": stubs} {
+		if err := flag.Set(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ConstraintExpr("!purego")
+	masks := maskTable()
+	for _, e := range []elem{single, double} {
+		for _, wide := range []bool{true, false} {
+			for _, r := range rules {
+				k := &kernel{elem: e, wide: wide, rule: r, masks: masks}
+				k.emit()
+			}
+		}
+	}
+	Generate()
+	if err := typed(stubs); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// typed gives the stubs their type, which avo does not know.
+func typed(stubs string) error {
+	b, err := os.ReadFile(stubs)
+	if err != nil {
+		return err
+	}
+	s := string(b)
+	for bits, stand := range untyped {
+		s = strings.ReplaceAll(s, stand, fmt.Sprintf("*rule[float%d]", bits))
+	}
+	return os.WriteFile(stubs, []byte(s), 0o644)
+}
+
+// untyped stands for pointers to rules.
+var untyped = map[int]string{32: "*uint32", 64: "*uint64"}
+
+// maskTable is 64 bytes of ones, then 64 of zeros: at 64-n it starts a mask of n bytes.
+func maskTable() Mem {
+	t := GLOBL("updateMasks", RODATA|NOPTR)
+	for i := 0; i < 128; i += 8 {
+		v := ^uint64(0)
+		if i >= 64 {
+			v = 0
+		}
+		DATA(i, U64(v))
+	}
+	return t
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// rules are the rules of cpu.rules. Each names its own numbers in the order of cpu.rule.own.
+var rules = []rule{
+	{"sgd", "p -= own[0]·g.", 0, 1, func(k *kernel) {
+		k.fnma(k.own(0), k.grad(), k.param())
+	}},
+	{"momentum", "s = own[1]·s + g; p -= own[0]·s.", 1, 2, func(k *kernel) {
+		k.velocity()
+		k.fnma(k.own(0), k.state(), k.param())
+	}},
+	{"nesterov", "s = own[1]·s + g; p -= own[0]·(own[1]·s + g).", 1, 2, func(k *kernel) {
+		k.velocity()
+		k.fma(k.own(1), k.state(), k.grad())
+		k.fnma(k.own(0), k.grad(), k.param())
+	}},
+	{"rmsProp", "s = own[1]·s + own[2]·g²; p -= own[0]·g / (√s + own[3]).", 1, 4, func(k *kernel) {
+		s, t := k.state(), k.temp(0)
+		k.get(2, s)
+		k.mul(k.own(1), s, s)
+		k.mul(k.own(2), k.grad(), t)
+		k.fma(t, k.grad(), s)
+		k.put(2, s)
+		k.sqrt(s, s)
+		k.add(k.own(3), s, s)
+		k.mul(k.own(0), k.grad(), t)
+		k.div(s, t, t)
+		k.sub(t, k.param(), k.param())
+	}},
+	{"adam", "s = own[1]·s + own[2]·g; v = own[3]·v + own[4]·g²; p -= own[0]·s / (√(own[5]·v) + own[6]).", 2, 7, func(k *kernel) {
+		k.moments()
+		k.sub(k.temp(0), k.param(), k.param())
+	}},
+	{"adamW", "as adam, and p -= own[7]·p.", 2, 8, func(k *kernel) {
+		k.moments()
+		p, t := k.param(), k.temp(1)
+		k.mul(k.own(7), p, t)
+		k.sub(t, p, p)
+		k.sub(k.temp(0), p, p)
+	}},
+	{"lion", "t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).", 1, 8, func(k *kernel) {
+		s, t := k.state(), k.temp(0)
+		k.get(2, s)
+		k.mul(k.own(1), s, t)
+		k.fma(k.own(2), k.grad(), t)
+		k.mul(k.own(3), s, s)
+		k.fma(k.own(4), k.grad(), s)
+		k.put(2, s)
+		k.sign(t)
+		k.fma(k.own(5), k.param(), t)
+		k.fnma(k.own(0), t, k.param())
+	}},
+}
+
+// velocity moves momentum's state.
+func (k *kernel) velocity() {
+	k.get(2, k.state())
+	k.fma213(k.grad(), k.own(1), k.state())
+	k.put(2, k.state())
+}
+
+// moments moves Adam's states and leaves the step in temp(0).
+func (k *kernel) moments() {
+	m, v, g, t := k.state(), k.square(), k.grad(), k.temp(0)
+	k.get(2, m)
+	k.get(3, v)
+	k.mul(k.own(1), m, m)
+	k.fma(k.own(2), g, m)
+	k.put(2, m)
+	k.mul(k.own(3), v, v)
+	k.mul(k.own(4), g, t)
+	k.fma(t, g, v)
+	k.put(3, v)
+	k.mul(k.own(5), v, v)
+	k.sqrt(v, v)
+	k.add(k.own(6), v, v)
+	k.mul(k.own(0), m, t)
+	k.div(v, t, t)
+}
+
+// sign turns t into its sign: itself where it is 0 or not a number. own[6] is 1 and own[7] is -0.
+func (k *kernel) sign(t VecPhysical) {
+	zero, one := k.temp(1), k.square() // no rule with a sign has squares
+	VXORPS(zero.AsX(), zero.AsX(), zero.AsX())
+	k.and(t, k.own(7), one)
+	k.or(one, k.own(6), one)
+	const ordered = 12 // not equal, and both are numbers
+	if k.wide {
+		k.cmp(Imm(ordered), zero, t, K2)
+		k.move(one, K2, t)
+		return
+	}
+	k.cmp(Imm(ordered), zero, t, zero)
+	k.blend(zero, one, t, t)
+}

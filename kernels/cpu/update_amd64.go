@@ -1,0 +1,59 @@
+//go:build amd64 && !purego
+
+package cpu
+
+//go:generate go -C ../../internal/gen run ./update -dir ../../kernels/cpu
+
+// rules32 returns the rules of float32 of a level.
+func rules32(l level) *rules[float32] {
+	switch l {
+	case levelAVX512:
+		return &rules[float32]{
+			sgd:      wideSgd32,
+			momentum: wideMomentum32,
+			nesterov: wideNesterov32,
+			rmsProp:  wideRmsProp32,
+			adam:     wideAdam32,
+			adamW:    wideAdamW32,
+			lion:     wideLion32,
+		}
+	case levelAVX2:
+		return &rules[float32]{
+			sgd:      sgd32,
+			momentum: momentum32,
+			nesterov: nesterov32,
+			rmsProp:  rmsProp32,
+			adam:     adam32,
+			adamW:    adamW32,
+			lion:     lion32,
+		}
+	}
+	return goRules[float32]()
+}
+
+// rules64 returns the rules of float64 of a level.
+func rules64(l level) *rules[float64] {
+	switch l {
+	case levelAVX512:
+		return &rules[float64]{
+			sgd:      wideSgd64,
+			momentum: wideMomentum64,
+			nesterov: wideNesterov64,
+			rmsProp:  wideRmsProp64,
+			adam:     wideAdam64,
+			adamW:    wideAdamW64,
+			lion:     wideLion64,
+		}
+	case levelAVX2:
+		return &rules[float64]{
+			sgd:      sgd64,
+			momentum: momentum64,
+			nesterov: nesterov64,
+			rmsProp:  rmsProp64,
+			adam:     adam64,
+			adamW:    adamW64,
+			lion:     lion64,
+		}
+	}
+	return goRules[float64]()
+}

@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package cpu
+
+// rules32 returns the rules of float32 of a level.
+func rules32(level) *rules[float32] { return goRules[float32]() }
+
+// rules64 returns the rules of float64 of a level.
+func rules64(level) *rules[float64] { return goRules[float64]() }
