@@ -9,43 +9,6 @@ import (
 // A binaryFunc computes dst[i] = f(a[i], b[i]) over a tile. dst may be a or b. It is what assembly replaces.
 type binaryFunc[T float] func(dst, a, b []T)
 
-// binaryTile returns the tile function of an elementwise op of two operands, or nil.
-func binaryTile[T float](op *kernels.Op, attrs any) binaryFunc[T] {
-	switch op {
-	case kernels.Add:
-		return addTile[T]
-	case kernels.Sub:
-		return subTile[T]
-	case kernels.Mul:
-		return mulTile[T]
-	case kernels.Div:
-		return divTile[T]
-	case kernels.Pow:
-		return powTile[T]
-	case kernels.Less:
-		return lessTile[T]
-	case kernels.LessEqual:
-		return lessEqualTile[T]
-	case kernels.Greater:
-		return func(dst, a, b []T) { lessTile(dst, b, a) }
-	case kernels.GreaterEqual:
-		return func(dst, a, b []T) { lessEqualTile(dst, b, a) }
-	case kernels.Equal:
-		return equalTile[T]
-	case kernels.NotEqual:
-		return notEqualTile[T]
-	case kernels.ReluGrad:
-		return reluGradTile[T]
-	case kernels.LeakyReluGrad:
-		return leakyReluGradTile[T](attrs.(kernels.LeakyReluAttrs).Slope)
-	case kernels.SigmoidGrad:
-		return sigmoidGradTile[T]
-	case kernels.TanhGrad:
-		return tanhGradTile[T]
-	}
-	return nil
-}
-
 func addTile[T float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -152,16 +115,11 @@ func reluGradTile[T float](dst, y, dy []T) {
 	}
 }
 
-// leakyReluGradTile is not inlined for the reason that leakyRelu32Tile is not.
-//
-//go:noinline
-func leakyReluGradTile[T float](slope float64) binaryFunc[T] {
-	s := [2]T{T(slope), 1} // by truth, since a branch would be mispredicted half of the time
-	return func(dst, y, dy []T) {
-		y, dy = y[:len(dst)], dy[:len(dst)]
-		for i := range dst {
-			dst[i] = dy[i] * s[truth(y[i] > 0)&1]
-		}
+func leakyReluGradTile[T float](dst, y, dy []T, slope T) {
+	s := [2]T{slope, 1} // by truth, since a branch would be mispredicted half of the time
+	y, dy = y[:len(dst)], dy[:len(dst)]
+	for i := range dst {
+		dst[i] = dy[i] * s[truth(y[i] > 0)&1]
 	}
 }
 

@@ -82,7 +82,7 @@ func bindConvOf[T float](b *binding) func() {
 	}
 	var act unaryFunc[T]
 	if a.Act != nil {
-		act = unaryTile[T](a.Act, a.ActAttrs)
+		act = unaryTile[T](b.dev.level, a.Act, a.ActAttrs)
 	}
 	plane := v.oh * v.ow
 	return b.over(v.b*v.groups, 1, func(lo, hi, _ int) {

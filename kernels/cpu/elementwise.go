@@ -176,7 +176,7 @@ func bindEngine[T float](b *binding) (func(), error) {
 		e.in = append(e.in, b.bytes(o))
 	}
 	for _, s := range r.stages {
-		e.steps = append(e.steps, newStep[T](s, in, b.prog))
+		e.steps = append(e.steps, newStep[T](b, s, in))
 	}
 	for range r.workers(b.dev.pool.threads()) {
 		e.slots = append(e.slots, make([][]T, len(r.sources)))
@@ -186,7 +186,7 @@ func bindEngine[T float](b *binding) (func(), error) {
 }
 
 // newStep finds the function of a stage. An op that has none is computed element by element as it is defined.
-func newStep[T float](s stage, in []kernels.Spec, p *program) step[T] {
+func newStep[T float](b *binding, s stage, in []kernels.Spec) step[T] {
 	st := step[T]{stage: s}
 	switch {
 	case s.op == kernels.Fill:
@@ -197,15 +197,15 @@ func newStep[T float](s stage, in []kernels.Spec, p *program) step[T] {
 		a := s.attrs.(kernels.DecodeAttrs)
 		st.unary = affine64Tile[T](a.Scale, a.Shift)
 	case s.b < 0:
-		if st.unary = unaryTile[T](s.op, s.attrs); st.unary == nil {
+		if st.unary = unaryTile[T](b.dev.level, s.op, s.attrs); st.unary == nil {
 			f, attrs := s.op.Elem, s.attrs
 			st.unary = mathTile[T](func(x float64) float64 { return f(attrs, x, 0) })
-			p.slow = append(p.slow, s.op)
+			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	default:
-		if st.binary = binaryTile[T](s.op, s.attrs); st.binary == nil {
+		if st.binary = binaryTile[T](b.dev.level, s.op, s.attrs); st.binary == nil {
 			st.binary = elemTile[T](s.op, s.attrs)
-			p.slow = append(p.slow, s.op)
+			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	}
 	return st

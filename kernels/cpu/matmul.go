@@ -65,7 +65,7 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 	if t.Bias {
 		x.bias = b.bytes(b.In[2])
 	}
-	x.end(out[0].Type, t)
+	x.end(b.dev.level, out[0].Type, t)
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
 	work := b.work()
 	for i := range x.workers {
@@ -115,7 +115,7 @@ func (x *matmul) finish(c []byte, r0, r1, c0, c1 int) {
 }
 
 // end decides what the kernel does at the end, and what is done after it.
-func (x *matmul) end(typ arena.DType, t kernels.MatMulAttrs) {
+func (x *matmul) end(l level, typ arena.DType, t kernels.MatMulAttrs) {
 	after := x.k == 0 || x.dots || x.flipped && t.Bias
 	switch {
 	case !t.Bias:
@@ -131,9 +131,9 @@ func (x *matmul) end(typ arena.DType, t kernels.MatMulAttrs) {
 	case t.Act == kernels.Relu && !after:
 		x.flags |= flagRelu
 	case typ == arena.Float32:
-		x.act = inPlace(unaryTile[float32](t.Act, t.ActAttrs))
+		x.act = inPlace(unaryTile[float32](l, t.Act, t.ActAttrs))
 	default:
-		x.act = inPlace(unaryTile[float64](t.Act, t.ActAttrs))
+		x.act = inPlace(unaryTile[float64](l, t.Act, t.ActAttrs))
 	}
 }
 

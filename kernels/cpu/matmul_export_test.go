@@ -26,7 +26,7 @@ func variant(name string, t arena.DType) *isa {
 
 // BindMatMul prepares a product for one variant, on operands in mem.
 func BindMatMul(name string, p *Pool, c kernels.Call, mem []byte, base []int64) (func(), error) {
-	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p}, mem: mem, base: base})
+	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p, level: bestLevel()}, mem: mem, base: base})
 	if x == nil || err != nil {
 		return func() {}, err
 	}
@@ -47,9 +47,9 @@ func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []k
 // Activate applies an activation in place, as the op alone does.
 func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
 	if t == arena.Float32 {
-		inPlace(unaryTile[float32](op, attrs))(data)
+		inPlace(unaryTile[float32](bestLevel(), op, attrs))(data)
 	} else {
-		inPlace(unaryTile[float64](op, attrs))(data)
+		inPlace(unaryTile[float64](bestLevel(), op, attrs))(data)
 	}
 }
 

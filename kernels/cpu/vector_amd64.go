@@ -1,0 +1,85 @@
+//go:build amd64 && !purego
+
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+//go:generate go -C ../../internal/gen run ./elementwise -dir ../../kernels/cpu
+
+// vectors32 returns the float32 functions of a level.
+func vectors32(l level) *vectors[float32] {
+	return [...]*vectors[float32]{goVectors32, avx2Vectors32, avx512Vectors32}[l]
+}
+
+// vectors64 returns the float64 functions of a level.
+func vectors64(l level) *vectors[float64] {
+	return [...]*vectors[float64]{goVectors64, avx2Vectors64, avx512Vectors64}[l]
+}
+
+var avx2Vectors32 = &vectors[float32]{
+	unary: map[*kernels.Op]unaryFunc[float32]{
+		kernels.Neg: neg32AVX2, kernels.Abs: abs32AVX2, kernels.Sign: sign32AVX2, kernels.Square: square32AVX2,
+		kernels.Cube: cube32AVX2, kernels.Inverse: inverse32AVX2, kernels.Sqrt: sqrt32AVX2,
+		kernels.InverseSqrt: inverseSqrt32AVX2, kernels.Ceil: ceil32AVX2, kernels.Floor: floor32AVX2,
+		kernels.Relu: relu32AVX2, kernels.Exp: exp32AVX2, kernels.Expm1: expm132AVX2, kernels.Log: log32AVX2,
+		kernels.Log2: log232AVX2, kernels.Log1p: log1p32AVX2, kernels.Sigmoid: sigmoid32AVX2, kernels.Tanh: tanh32AVX2,
+		kernels.Softplus: softplus32AVX2,
+	},
+	binary: map[*kernels.Op]binaryFunc[float32]{
+		kernels.Add: add32AVX2, kernels.Sub: sub32AVX2, kernels.Mul: mul32AVX2, kernels.Div: div32AVX2,
+		kernels.Less: less32AVX2, kernels.LessEqual: lessEqual32AVX2, kernels.Equal: equal32AVX2,
+		kernels.NotEqual: notEqual32AVX2, kernels.ReluGrad: reluGrad32AVX2, kernels.SigmoidGrad: sigmoidGrad32AVX2,
+		kernels.TanhGrad: tanhGrad32AVX2,
+	},
+	affine: affine32AVX2, leakyRelu: leakyRelu32AVX2, leakyReluGrad: leakyReluGrad32AVX2, fill: fill32AVX2,
+}
+
+var avx2Vectors64 = &vectors[float64]{
+	unary: map[*kernels.Op]unaryFunc[float64]{
+		kernels.Neg: neg64AVX2, kernels.Abs: abs64AVX2, kernels.Sign: sign64AVX2, kernels.Square: square64AVX2,
+		kernels.Cube: cube64AVX2, kernels.Inverse: inverse64AVX2, kernels.Sqrt: sqrt64AVX2,
+		kernels.InverseSqrt: inverseSqrt64AVX2, kernels.Ceil: ceil64AVX2, kernels.Floor: floor64AVX2,
+		kernels.Relu: relu64AVX2,
+	},
+	binary: map[*kernels.Op]binaryFunc[float64]{
+		kernels.Add: add64AVX2, kernels.Sub: sub64AVX2, kernels.Mul: mul64AVX2, kernels.Div: div64AVX2,
+		kernels.Less: less64AVX2, kernels.LessEqual: lessEqual64AVX2, kernels.Equal: equal64AVX2,
+		kernels.NotEqual: notEqual64AVX2, kernels.ReluGrad: reluGrad64AVX2, kernels.SigmoidGrad: sigmoidGrad64AVX2,
+		kernels.TanhGrad: tanhGrad64AVX2,
+	},
+	affine: affine64AVX2, leakyRelu: leakyRelu64AVX2, leakyReluGrad: leakyReluGrad64AVX2, fill: fill64AVX2,
+}
+
+var avx512Vectors32 = &vectors[float32]{
+	unary: map[*kernels.Op]unaryFunc[float32]{
+		kernels.Neg: neg32AVX512, kernels.Abs: abs32AVX512, kernels.Sign: sign32AVX512, kernels.Square: square32AVX512,
+		kernels.Cube: cube32AVX512, kernels.Inverse: inverse32AVX512, kernels.Sqrt: sqrt32AVX512,
+		kernels.InverseSqrt: inverseSqrt32AVX512, kernels.Ceil: ceil32AVX512, kernels.Floor: floor32AVX512,
+		kernels.Relu: relu32AVX512, kernels.Exp: exp32AVX512, kernels.Expm1: expm132AVX512, kernels.Log: log32AVX512,
+		kernels.Log2: log232AVX512, kernels.Log1p: log1p32AVX512, kernels.Sigmoid: sigmoid32AVX512,
+		kernels.Tanh: tanh32AVX512, kernels.Softplus: softplus32AVX512,
+	},
+	binary: map[*kernels.Op]binaryFunc[float32]{
+		kernels.Add: add32AVX512, kernels.Sub: sub32AVX512, kernels.Mul: mul32AVX512, kernels.Div: div32AVX512,
+		kernels.Less: less32AVX512, kernels.LessEqual: lessEqual32AVX512, kernels.Equal: equal32AVX512,
+		kernels.NotEqual: notEqual32AVX512, kernels.ReluGrad: reluGrad32AVX512, kernels.SigmoidGrad: sigmoidGrad32AVX512,
+		kernels.TanhGrad: tanhGrad32AVX512,
+	},
+	affine: affine32AVX512, leakyRelu: leakyRelu32AVX512, leakyReluGrad: leakyReluGrad32AVX512, fill: fill32AVX512,
+}
+
+var avx512Vectors64 = &vectors[float64]{
+	unary: map[*kernels.Op]unaryFunc[float64]{
+		kernels.Neg: neg64AVX512, kernels.Abs: abs64AVX512, kernels.Sign: sign64AVX512, kernels.Square: square64AVX512,
+		kernels.Cube: cube64AVX512, kernels.Inverse: inverse64AVX512, kernels.Sqrt: sqrt64AVX512,
+		kernels.InverseSqrt: inverseSqrt64AVX512, kernels.Ceil: ceil64AVX512, kernels.Floor: floor64AVX512,
+		kernels.Relu: relu64AVX512,
+	},
+	binary: map[*kernels.Op]binaryFunc[float64]{
+		kernels.Add: add64AVX512, kernels.Sub: sub64AVX512, kernels.Mul: mul64AVX512, kernels.Div: div64AVX512,
+		kernels.Less: less64AVX512, kernels.LessEqual: lessEqual64AVX512, kernels.Equal: equal64AVX512,
+		kernels.NotEqual: notEqual64AVX512, kernels.ReluGrad: reluGrad64AVX512, kernels.SigmoidGrad: sigmoidGrad64AVX512,
+		kernels.TanhGrad: tanhGrad64AVX512,
+	},
+	affine: affine64AVX512, leakyRelu: leakyRelu64AVX512, leakyReluGrad: leakyReluGrad64AVX512, fill: fill64AVX512,
+}

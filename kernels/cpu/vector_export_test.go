@@ -1,0 +1,33 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Levels returns the sets of instructions that this processor has, from Portable on.
+func Levels() []Instructions {
+	var all []Instructions
+	for l := levelPortable; l <= bestLevel(); l++ {
+		all = append(all, l.instructions())
+	}
+	return all
+}
+
+// Unary returns the function of an op of one operand at a level.
+func Unary[T float](i Instructions, op *kernels.Op, attrs any) func(dst, a []T) {
+	return unaryTile[T](level(i-Portable), op, attrs)
+}
+
+// Binary returns the function of an op of two operands at a level.
+func Binary[T float](i Instructions, op *kernels.Op, attrs any) func(dst, a, b []T) {
+	return binaryTile[T](level(i-Portable), op, attrs)
+}
+
+// Assembled reports whether the op's function at a level is assembly.
+func Assembled[T float](i Instructions, op *kernels.Op) bool {
+	v := vectorsAt[T](level(i - Portable))
+	return v.unary[op] != nil || v.binary[op] != nil ||
+		slices.Contains([]*kernels.Op{kernels.LeakyRelu, kernels.LeakyReluGrad, kernels.Affine, kernels.Greater, kernels.GreaterEqual}, op)
+}

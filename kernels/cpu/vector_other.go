@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package cpu
+
+// vectors32 returns the float32 functions of a level.
+func vectors32(level) *vectors[float32] { return goVectors32 }
+
+// vectors64 returns the float64 functions of a level.
+func vectors64(level) *vectors[float64] { return goVectors64 }
