@@ -228,19 +228,20 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 			t.bias = x.bias[col*size:]
 		}
 		x.lookAhead(&w.ahead, b, k, col, c0, c1)
-		row := 0
-		for i := range tiles {
-			t.rows = least
+		for i, row := 0, 0; i < tiles; {
+			t.rows, t.more = least, min(tiles-i, tilesAtOnce)
 			if i < more {
-				t.rows++
+				t.rows, t.more = least+1, min(more-i, tilesAtOnce)
+			}
+			if w.ahead.src != nil {
+				t.more = min(t.more, tilesAhead)
+				w.ahead.bring(s, i+t.more, tiles)
 			}
 			t.a = a[row*t.rowA:]
 			t.c = c[((r0+row)*x.n+col)*size:]
+			i, row = i+t.more, row+t.more*t.rows
+			t.more--
 			run[t.rows](t)
-			row += t.rows
-			if w.ahead.src != nil {
-				w.ahead.bring(s, i+1, tiles)
-			}
 		}
 	}
 }

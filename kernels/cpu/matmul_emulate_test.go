@@ -44,7 +44,7 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			if rows > 2 && n < cols && r.IntN(cols) > 3 { // all edges of few rows, some of many
 				continue
 			}
-			e := &emulation{f: f, rows: rows, cols: cols, size: bits / 8, n: n, k: r.IntN(10), flags: r.IntN(8)}
+			e := &emulation{f: f, rows: rows, more: r.IntN(3), cols: cols, size: bits / 8, n: n, k: r.IntN(10), flags: r.IntN(8)}
 			if err := e.run(r); err != nil {
 				t.Errorf("%s, %d columns, k %d, flags %d: %v (seed %d)", name, e.n, e.k, e.flags, err, *matmulSeed)
 			}
@@ -57,10 +57,10 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 
 // An emulation is one run of a kernel.
 type emulation struct {
-	f                             *function
-	rows, cols, size, n, k, flags int
-	rowA, stepA, rowB, rowC       int // elements
-	a, b, c, bias                 []byte
+	f                                   *function
+	rows, more, cols, size, n, k, flags int
+	rowA, stepA, rowB, rowC             int // elements
+	a, b, c, bias                       []byte
 }
 
 // run lays operands of exactly the size that the kernel may touch out, and compares.
@@ -72,7 +72,7 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 	}()
 	e.rowA, e.stepA = e.k+r.IntN(3), 1
 	if r.IntN(2) == 0 {
-		e.rowA, e.stepA = 1, e.rows+r.IntN(3)
+		e.rowA, e.stepA = 1, e.height()+r.IntN(3)
 	}
 	e.rowB, e.rowC = e.cols+r.IntN(3), e.n+r.IntN(3)
 	whole := func(n int) []byte {
@@ -83,10 +83,10 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 		return b
 	}
 	if e.k > 0 {
-		e.a = whole((e.rows-1)*e.rowA + (e.k-1)*e.stepA + 1)
+		e.a = whole((e.height()-1)*e.rowA + (e.k-1)*e.stepA + 1)
 		e.b = whole((e.k-1)*e.rowB + e.cols)
 	}
-	e.c, e.bias = whole((e.rows-1)*e.rowC+e.n), whole(e.n)
+	e.c, e.bias = whole((e.height()-1)*e.rowC+e.n), whole(e.n)
 	if r.IntN(4) == 0 {
 		putFloat(e.bias, e.size, math.NaN())
 	}
@@ -101,10 +101,13 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 	return nil
 }
 
+// height returns the rows of all tiles.
+func (e *emulation) height() int { return e.rows * (1 + e.more) }
+
 func (e *emulation) machine() *machine {
-	tile := make([]byte, 152)
+	tile := make([]byte, 176)
 	for i, v := range map[int]int{0: atA, 24: atB, 48: atC, 72: atBias, 96: e.k, 104: e.rowA * e.size, 112: e.stepA * e.size,
-		120: e.rowB * e.size, 128: e.rowC * e.size, 136: e.n, 144: e.flags} {
+		120: e.rowB * e.size, 128: e.rowC * e.size, 136: e.n, 144: e.flags, 160: e.more} {
 		binary.LittleEndian.PutUint64(tile[i:], uint64(v))
 	}
 	masks := make([]byte, 256)
@@ -118,7 +121,7 @@ func (e *emulation) machine() *machine {
 // expect returns what C should hold afterwards.
 func (e *emulation) expect() []byte {
 	c := append([]byte(nil), e.c...)
-	for i := range e.rows {
+	for i := range e.height() {
 		for j := range e.n {
 			sum := 0.0
 			for k := range e.k {

@@ -23,8 +23,15 @@ func goISA[T float](t arena.DType) *isa {
 	}
 }
 
-// goTile computes a tile of up to 4 x 4.
+// goTile computes tiles of up to 4 x 4, one below the other.
 func goTile[T float](t *tile) {
+	for goOneTile[T](t); t.more > 0; t.more-- {
+		t.a, t.c = t.a[t.rows*t.rowA:], t.c[t.rows*t.rowC:]
+		goOneTile[T](t)
+	}
+}
+
+func goOneTile[T float](t *tile) {
 	var sum [goRows * goCols]T
 	size := elemSize[T]()
 	a, b, c := view[T](t.a), view[T](t.b), view[T](t.c)

@@ -62,6 +62,7 @@ type machine struct {
 	gp     map[string]uint64
 	vec    [32][64]byte
 	mask   [8]uint64
+	mxcsr  uint32
 	result int64             // of the last instruction that sets flags
 	memory map[uint64][]byte // by address
 }
@@ -198,15 +199,24 @@ func (m *machine) move(from, to string, bytes int, on func(lane int) bool) {
 	}
 }
 
+// mxcsr is the control register of a new thread: no exception traps.
+const mxcsr = 0x1f80
+
 // run executes f to its end.
 func (m *machine) run(f *function) {
+	m.mxcsr = mxcsr
 	for pc, steps := 0, 0; ; steps++ {
 		in := f.code[pc]
 		pc++
 		switch in.op {
 		case "RET":
+			if m.mxcsr != mxcsr {
+				panic("MXCSR is not what it was")
+			}
 			return
 		case "VZEROUPPER", "PREFETCHT0": // change nothing that is looked at
+		case "JMP":
+			pc = f.labels[in.args[0]]
 		case "JL", "JLE", "JGE", "JE", "JNE":
 			r := m.result
 			if map[string]bool{"JL": r < 0, "JLE": r <= 0, "JGE": r >= 0, "JE": r == 0, "JNE": r != 0}[in.op] {
@@ -214,6 +224,9 @@ func (m *machine) run(f *function) {
 			}
 		default:
 			if in.op[0] == 'V' {
+				if m.mxcsr == mxcsr && strings.Contains(in.op, "FMADD") {
+					panic("denormal numbers are not flushed")
+				}
 				m.vector(in)
 			} else {
 				m.integer(in)
@@ -231,6 +244,20 @@ func (m *machine) integer(in inst) {
 	switch in.op {
 	case "MOVQ":
 		m.gp[last] = m.value(a[0])
+	case "IMUL3Q":
+		m.gp[last] = m.value(a[0]) * m.value(a[1])
+	case "MOVL":
+		if !strings.Contains(last, "(") {
+			m.gp[last] = uint64(binary.LittleEndian.Uint32(m.at(m.address(a[0]), 4)))
+		} else {
+			binary.LittleEndian.PutUint32(m.at(m.address(last), 4), uint32(m.reg(a[0])))
+		}
+	case "ORL":
+		m.gp[last] = m.reg(last) | m.value(a[0])
+	case "STMXCSR":
+		binary.LittleEndian.PutUint32(m.at(m.address(last), 4), m.mxcsr)
+	case "LDMXCSR":
+		m.mxcsr = binary.LittleEndian.Uint32(m.at(m.address(last), 4))
 	case "LEAQ":
 		m.gp[last] = m.address(a[0])
 	case "ADDQ", "SUBQ", "DECQ":
@@ -241,8 +268,13 @@ func (m *machine) integer(in inst) {
 		if in.op != "ADDQ" {
 			n = -n
 		}
-		m.gp[last] = m.reg(last) + n
-		m.result = int64(m.gp[last])
+		n += m.value(last)
+		m.result = int64(n)
+		if strings.Contains(last, "(") {
+			binary.LittleEndian.PutUint64(m.at(m.address(last), 8), n)
+		} else {
+			m.gp[last] = n
+		}
 	case "SHRQ":
 		m.gp[last] = m.reg(last) >> m.value(a[0])
 	case "SHLQ":

@@ -17,6 +17,8 @@ const (
 	packedMost   = 384 << 10     // and with a large one, since every block packs all of B again: half of the second-level cache
 	packedShare  = 16            // in between, this part of B
 	blockRows    = 1024          // most rows of a block of A
+	tilesAtOnce  = 32            // most tiles of a call of assembly, which nothing can interrupt
+	tilesAhead   = 4             // the same where the next panel is brought near in between
 	taskFlops    = 250_000       // a task below this is not worth handing to another thread
 	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
 	packedPitch  = cacheLine     // added to the rows of a packed block, against rows that share cache sets

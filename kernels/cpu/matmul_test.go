@@ -375,8 +375,38 @@ func TestMatMulWorkspaceIsSmall(t *testing.T) {
 }
 
 func TestTileLiesAsTheAssemblyReadsIt(t *testing.T) {
-	want := []uintptr{0, 24, 48, 72, 96, 104, 112, 120, 128, 136, 144} // internal/gen/matmul
+	want := []uintptr{0, 24, 48, 72, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168} // internal/gen/matmul
 	if got := cpu.TileOffsets()[:len(want)]; !slices.Equal(got, want) {
 		t.Errorf("offsets %v, want %v", got, want)
+	}
+}
+
+func TestMatMulFlushesDenormalNumbersAndRestoresTheirTreatment(t *testing.T) {
+	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
+		for _, v := range cpu.MatMulVariants(typ) {
+			if v == "go" || v == "wide" {
+				continue // plain Go computes them
+			}
+			for _, attrs := range []kernels.MatMulAttrs{{}, {TransB: true}} {
+				p := product{v, typ, 0, 1, 20, 20, attrs}
+				o := p.layOut(1)
+				o.fill(newRand())
+				a := o.bytes(o.call.In[0])
+				clear(a)
+				for i := 0; i < len(a); i += int(typ.Size()) {
+					a[i] = 1 // the smallest number there is
+				}
+				tiny := math.Float32frombits(uint32(a[0]))
+				p.run(t, o, 1)
+				for _, got := range o.values(o.call.Out[0]) {
+					if got != 0 {
+						t.Fatalf("%v: got %v, want 0", p, got)
+					}
+				}
+				if tiny+tiny == 0 {
+					t.Fatalf("%v: denormal numbers are flushed afterwards", p)
+				}
+			}
+		}
 	}
 }

@@ -26,6 +26,13 @@ func wideISA[T float](typ arena.DType, cols, lanes int) *isa {
 
 // wideTile is a kernel for tiles of any size.
 func wideTile[T float](t *tile) {
+	for oneWideTile[T](t); t.more > 0; t.more-- {
+		t.a, t.c = t.a[t.rows*t.rowA:], t.c[t.rows*t.rowC:]
+		oneWideTile[T](t)
+	}
+}
+
+func oneWideTile[T float](t *tile) {
 	size := elemSize[T]()
 	a, b, c, bias := view[T](t.a), view[T](t.b), view[T](t.c), view[T](t.bias)
 	for i := range t.rows {

@@ -39,16 +39,25 @@ DATA masks<>+248(SB)/8, $0x0000000000000000
 GLOBL masks<>(SB), RODATA|NOPTR, $256
 
 // func tile1x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile1x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -104,7 +113,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -135,8 +144,7 @@ unbiased:
 store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, 32(AX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -174,19 +182,41 @@ edge_store:
 	VMASKMOVPS Y0, Y12, (AX)
 	VMOVUPS    32(R11), Y12
 	VMASKMOVPS Y1, Y12, 32(AX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x01, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x01, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile1x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile1x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -232,7 +262,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -258,8 +288,7 @@ unbiased:
 
 store:
 	VMOVUPS Y0, (AX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -288,14 +317,36 @@ edge_unbiased:
 edge_store:
 	VMOVUPS    (R11), Y12
 	VMASKMOVPS Y0, Y12, (AX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x01, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x01, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile2x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile2x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -304,7 +355,7 @@ TEXT ·tile2x16x32(SB), NOSPLIT, $0-8
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -375,7 +426,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -414,8 +465,7 @@ store:
 	VMOVUPS Y2, (AX)(R8*1)
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y3, 32(AX)(R8*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -463,21 +513,43 @@ edge_store:
 	VMOVUPS    32(R11), Y12
 	VMASKMOVPS Y1, Y12, 32(AX)
 	VMASKMOVPS Y3, Y12, 32(AX)(R8*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x02, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x02, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile2x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile2x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	PREFETCHT0 (AX)
 	VXORPS     Y1, Y1, Y1
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -533,7 +605,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -563,8 +635,7 @@ unbiased:
 store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, (AX)(R8*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -598,14 +669,36 @@ edge_store:
 	VMOVUPS    (R11), Y12
 	VMASKMOVPS Y0, Y12, (AX)
 	VMASKMOVPS Y1, Y12, (AX)(R8*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x02, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x02, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile3x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile3x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -617,7 +710,7 @@ TEXT ·tile3x16x32(SB), NOSPLIT, $0-8
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -703,7 +796,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -750,8 +843,7 @@ store:
 	VMOVUPS Y1, 32(AX)
 	VMOVUPS Y3, 32(AX)(R8*1)
 	VMOVUPS Y5, 32(AX)(R8*2)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -809,14 +901,36 @@ edge_store:
 	VMASKMOVPS Y1, Y12, 32(AX)
 	VMASKMOVPS Y3, Y12, 32(AX)(R8*1)
 	VMASKMOVPS Y5, Y12, 32(AX)(R8*2)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x03, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x03, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile3x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile3x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -825,7 +939,7 @@ TEXT ·tile3x8x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*1)
 	VXORPS     Y2, Y2, Y2
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -891,7 +1005,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -925,8 +1039,7 @@ store:
 	VMOVUPS Y0, (AX)
 	VMOVUPS Y1, (AX)(R8*1)
 	VMOVUPS Y2, (AX)(R8*2)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -965,14 +1078,36 @@ edge_store:
 	VMASKMOVPS Y0, Y12, (AX)
 	VMASKMOVPS Y1, Y12, (AX)(R8*1)
 	VMASKMOVPS Y2, Y12, (AX)(R8*2)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x03, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x03, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile4x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile4x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -987,7 +1122,7 @@ TEXT ·tile4x16x32(SB), NOSPLIT, $0-8
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -1088,7 +1223,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -1143,8 +1278,7 @@ store:
 	VMOVUPS Y3, 32(AX)(R8*1)
 	VMOVUPS Y5, 32(AX)(R8*2)
 	VMOVUPS Y7, 32(AX)(R9*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -1212,14 +1346,36 @@ edge_store:
 	VMASKMOVPS Y3, Y12, 32(AX)(R8*1)
 	VMASKMOVPS Y5, Y12, 32(AX)(R8*2)
 	VMASKMOVPS Y7, Y12, 32(AX)(R9*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x04, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x04, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile4x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile4x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -1230,7 +1386,7 @@ TEXT ·tile4x8x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*2)
 	VXORPS     Y3, Y3, Y3
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -1306,7 +1462,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -1344,8 +1500,7 @@ store:
 	VMOVUPS Y1, (AX)(R8*1)
 	VMOVUPS Y2, (AX)(R8*2)
 	VMOVUPS Y3, (AX)(R9*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -1389,14 +1544,36 @@ edge_store:
 	VMASKMOVPS Y1, Y12, (AX)(R8*1)
 	VMASKMOVPS Y2, Y12, (AX)(R8*2)
 	VMASKMOVPS Y3, Y12, (AX)(R9*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x04, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x04, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile5x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile5x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -1414,7 +1591,7 @@ TEXT ·tile5x16x32(SB), NOSPLIT, $0-8
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -1530,7 +1707,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -1593,8 +1770,7 @@ store:
 	VMOVUPS Y5, 32(AX)(R8*2)
 	VMOVUPS Y7, 32(AX)(R9*1)
 	VMOVUPS Y9, 32(AX)(R8*4)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -1672,14 +1848,36 @@ edge_store:
 	VMASKMOVPS Y5, Y12, 32(AX)(R8*2)
 	VMASKMOVPS Y7, Y12, 32(AX)(R9*1)
 	VMASKMOVPS Y9, Y12, 32(AX)(R8*4)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x05, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x05, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile5x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile5x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -1692,7 +1890,7 @@ TEXT ·tile5x8x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R9*1)
 	VXORPS     Y4, Y4, Y4
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -1778,7 +1976,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -1820,8 +2018,7 @@ store:
 	VMOVUPS Y2, (AX)(R8*2)
 	VMOVUPS Y3, (AX)(R9*1)
 	VMOVUPS Y4, (AX)(R8*4)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -1870,14 +2067,36 @@ edge_store:
 	VMASKMOVPS Y2, Y12, (AX)(R8*2)
 	VMASKMOVPS Y3, Y12, (AX)(R9*1)
 	VMASKMOVPS Y4, Y12, (AX)(R8*4)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x05, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x05, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile6x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile6x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -1900,7 +2119,7 @@ TEXT ·tile6x16x32(SB), NOSPLIT, $0-8
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -2038,7 +2257,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	LEAQ   (AX)(R8*4), BX
@@ -2111,8 +2330,7 @@ store:
 	VMOVUPS Y7, 32(AX)(R9*1)
 	VMOVUPS Y9, 32(AX)(R8*4)
 	VMOVUPS Y11, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -2200,14 +2418,36 @@ edge_store:
 	VMASKMOVPS Y7, Y12, 32(AX)(R9*1)
 	VMASKMOVPS Y9, Y12, 32(AX)(R8*4)
 	VMASKMOVPS Y11, Y12, 32(BX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x06, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x06, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile6x8x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile6x8x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -2224,7 +2464,7 @@ TEXT ·tile6x8x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*4)
 	VXORPS     Y5, Y5, Y5
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -2327,7 +2567,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	LEAQ   (AX)(R8*4), BX
@@ -2375,8 +2615,7 @@ store:
 	VMOVUPS Y3, (AX)(R9*1)
 	VMOVUPS Y4, (AX)(R8*4)
 	VMOVUPS Y5, (BX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -2430,21 +2669,49 @@ edge_store:
 	VMASKMOVPS Y3, Y12, (AX)(R9*1)
 	VMASKMOVPS Y4, Y12, (AX)(R8*4)
 	VMASKMOVPS Y5, Y12, (BX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x06, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x06, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile1x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile1x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -2500,16 +2767,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -2536,19 +2797,43 @@ unbiased:
 store:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K2, 64(AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile1x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile1x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -2589,14 +2874,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -2617,14 +2898,40 @@ unbiased:
 
 store:
 	VMOVUPS Z0, K1, (AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile2x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile2x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -2635,7 +2942,7 @@ TEXT ·wideTile2x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(R8*1)
 	PREFETCHT0 64(AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -2706,16 +3013,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -2752,21 +3053,45 @@ store:
 	VMOVUPS Z2, K1, (AX)(R8*1)
 	VMOVUPS Z1, K2, 64(AX)
 	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile2x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile2x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 (AX)
 	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -2812,14 +3137,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -2845,14 +3166,40 @@ unbiased:
 store:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile3x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile3x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -2867,7 +3214,7 @@ TEXT ·wideTile3x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (AX)(R8*2)
 	PREFETCHT0 64(AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -2953,16 +3300,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3009,14 +3350,38 @@ store:
 	VMOVUPS Z1, K2, 64(AX)
 	VMOVUPS Z3, K2, 64(AX)(R8*1)
 	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile3x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile3x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -3025,7 +3390,7 @@ TEXT ·wideTile3x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*1)
 	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -3076,14 +3441,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3114,14 +3475,40 @@ store:
 	VMOVUPS Z0, K1, (AX)
 	VMOVUPS Z1, K1, (AX)(R8*1)
 	VMOVUPS Z2, K1, (AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile4x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile4x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -3140,7 +3527,7 @@ TEXT ·wideTile4x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (AX)(R9*1)
 	PREFETCHT0 64(AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -3241,16 +3628,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3307,14 +3688,38 @@ store:
 	VMOVUPS Z3, K2, 64(AX)(R8*1)
 	VMOVUPS Z5, K2, 64(AX)(R8*2)
 	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile4x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile4x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -3325,7 +3730,7 @@ TEXT ·wideTile4x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*2)
 	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -3381,14 +3786,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3424,14 +3825,40 @@ store:
 	VMOVUPS Z1, K1, (AX)(R8*1)
 	VMOVUPS Z2, K1, (AX)(R8*2)
 	VMOVUPS Z3, K1, (AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile5x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile5x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -3454,7 +3881,7 @@ TEXT ·wideTile5x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (AX)(R8*4)
 	PREFETCHT0 64(AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -3570,16 +3997,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3646,14 +4067,38 @@ store:
 	VMOVUPS Z5, K2, 64(AX)(R8*2)
 	VMOVUPS Z7, K2, 64(AX)(R9*1)
 	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile5x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile5x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -3666,7 +4111,7 @@ TEXT ·wideTile5x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R9*1)
 	VPXORD     Z4, Z4, Z4
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -3727,14 +4172,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -3775,14 +4216,40 @@ store:
 	VMOVUPS Z2, K1, (AX)(R8*2)
 	VMOVUPS Z3, K1, (AX)(R9*1)
 	VMOVUPS Z4, K1, (AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile6x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile6x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -3811,7 +4278,7 @@ TEXT ·wideTile6x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -3949,18 +4416,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -4037,14 +4498,38 @@ store:
 	VMOVUPS Z7, K2, 64(AX)(R9*1)
 	VMOVUPS Z9, K2, 64(AX)(R8*4)
 	VMOVUPS Z11, K2, 64(BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile6x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile6x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4061,7 +4546,7 @@ TEXT ·wideTile6x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*4)
 	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4134,16 +4619,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -4189,14 +4670,40 @@ store:
 	VMOVUPS Z3, K1, (AX)(R9*1)
 	VMOVUPS Z4, K1, (AX)(R8*4)
 	VMOVUPS Z5, K1, (BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile7x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile7x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4229,7 +4736,7 @@ TEXT ·wideTile7x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (BX)(R8*1)
 	PREFETCHT0 64(BX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4382,18 +4889,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -4480,14 +4981,38 @@ store:
 	VMOVUPS Z9, K2, 64(AX)(R8*4)
 	VMOVUPS Z11, K2, 64(BX)
 	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile7x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile7x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4506,7 +5031,7 @@ TEXT ·wideTile7x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)
 	VPXORD     Z6, Z6, Z6
 	PREFETCHT0 (BX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4584,16 +5109,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -4644,14 +5165,40 @@ store:
 	VMOVUPS Z4, K1, (AX)(R8*4)
 	VMOVUPS Z5, K1, (BX)
 	VMOVUPS Z6, K1, (BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile8x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile8x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4688,7 +5235,7 @@ TEXT ·wideTile8x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z15, Z15, Z15
 	PREFETCHT0 (BX)(R8*2)
 	PREFETCHT0 64(BX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4856,18 +5403,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -4964,14 +5505,38 @@ store:
 	VMOVUPS Z11, K2, 64(BX)
 	VMOVUPS Z13, K2, 64(BX)(R8*1)
 	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile8x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile8x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -4992,7 +5557,7 @@ TEXT ·wideTile8x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*1)
 	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (BX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5075,16 +5640,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -5140,14 +5701,40 @@ store:
 	VMOVUPS Z5, K1, (BX)
 	VMOVUPS Z6, K1, (BX)(R8*1)
 	VMOVUPS Z7, K1, (BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile9x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile9x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5188,7 +5775,7 @@ TEXT ·wideTile9x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z17, Z17, Z17
 	PREFETCHT0 (BX)(R9*1)
 	PREFETCHT0 64(BX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5371,18 +5958,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -5489,14 +6070,38 @@ store:
 	VMOVUPS Z13, K2, 64(BX)(R8*1)
 	VMOVUPS Z15, K2, 64(BX)(R8*2)
 	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile9x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile9x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5519,7 +6124,7 @@ TEXT ·wideTile9x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*2)
 	VPXORD     Z8, Z8, Z8
 	PREFETCHT0 (BX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5607,16 +6212,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -5677,14 +6278,40 @@ store:
 	VMOVUPS Z6, K1, (BX)(R8*1)
 	VMOVUPS Z7, K1, (BX)(R8*2)
 	VMOVUPS Z8, K1, (BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile10x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile10x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5729,7 +6356,7 @@ TEXT ·wideTile10x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z19, Z19, Z19
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 64(BX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -5927,18 +6554,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -6055,14 +6676,38 @@ store:
 	VMOVUPS Z15, K2, 64(BX)(R8*2)
 	VMOVUPS Z17, K2, 64(BX)(R9*1)
 	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile10x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile10x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6087,7 +6732,7 @@ TEXT ·wideTile10x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R9*1)
 	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (BX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6180,16 +6825,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -6255,14 +6896,40 @@ store:
 	VMOVUPS Z7, K1, (BX)(R8*2)
 	VMOVUPS Z8, K1, (BX)(R9*1)
 	VMOVUPS Z9, K1, (BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile11x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile11x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6313,7 +6980,7 @@ TEXT ·wideTile11x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z21, Z21, Z21
 	PREFETCHT0 (CX)
 	PREFETCHT0 64(CX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6533,7 +7200,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -6541,12 +7208,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -6673,14 +7334,38 @@ store:
 	VMOVUPS Z17, K2, 64(BX)(R9*1)
 	VMOVUPS Z19, K2, 64(BX)(R8*4)
 	VMOVUPS Z21, K2, 64(CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile11x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile11x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6709,7 +7394,7 @@ TEXT ·wideTile11x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	VPXORD     Z10, Z10, Z10
 	PREFETCHT0 (CX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6814,7 +7499,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -6822,10 +7507,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -6896,14 +7577,40 @@ store:
 	VMOVUPS Z8, K1, (BX)(R9*1)
 	VMOVUPS Z9, K1, (BX)(R8*4)
 	VMOVUPS Z10, K1, (CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile12x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile12x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -6958,7 +7665,7 @@ TEXT ·wideTile12x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z23, Z23, Z23
 	PREFETCHT0 (CX)(R8*1)
 	PREFETCHT0 64(CX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -7193,7 +7900,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -7201,12 +7908,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -7343,14 +8044,38 @@ store:
 	VMOVUPS Z19, K2, 64(BX)(R8*4)
 	VMOVUPS Z21, K2, 64(CX)
 	VMOVUPS Z23, K2, 64(CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile12x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile12x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -7381,7 +8106,7 @@ TEXT ·wideTile12x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)
 	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (CX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -7491,7 +8216,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -7499,10 +8224,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -7578,14 +8299,40 @@ store:
 	VMOVUPS Z9, K1, (BX)(R8*4)
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K1, (CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile13x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile13x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -7644,7 +8391,7 @@ TEXT ·wideTile13x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z25, Z25, Z25
 	PREFETCHT0 (CX)(R8*2)
 	PREFETCHT0 64(CX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -7894,7 +8641,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -7902,12 +8649,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -8054,14 +8795,38 @@ store:
 	VMOVUPS Z21, K2, 64(CX)
 	VMOVUPS Z23, K2, 64(CX)(R8*1)
 	VMOVUPS Z25, K2, 64(CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile13x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile13x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8094,7 +8859,7 @@ TEXT ·wideTile13x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)(R8*1)
 	VPXORD     Z12, Z12, Z12
 	PREFETCHT0 (CX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8209,7 +8974,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -8217,10 +8982,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -8301,14 +9062,40 @@ store:
 	VMOVUPS Z10, K1, (CX)
 	VMOVUPS Z11, K1, (CX)(R8*1)
 	VMOVUPS Z12, K1, (CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile14x32x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile14x32x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8371,7 +9158,7 @@ TEXT ·wideTile14x32x32(SB), NOSPLIT, $0-8
 	VPXORD     Z27, Z27, Z27
 	PREFETCHT0 (CX)(R9*1)
 	PREFETCHT0 64(CX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8636,7 +9423,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -8644,12 +9431,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -8806,14 +9587,38 @@ store:
 	VMOVUPS Z23, K2, 64(CX)(R8*1)
 	VMOVUPS Z25, K2, 64(CX)(R8*2)
 	VMOVUPS Z27, K2, 64(CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile14x16x32(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile14x16x32(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8848,7 +9653,7 @@ TEXT ·wideTile14x16x32(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)(R8*2)
 	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (CX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -8968,7 +9773,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -8976,10 +9781,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPS.Z (AX), K1, Z29
@@ -9065,20 +9866,40 @@ store:
 	VMOVUPS Z11, K1, (CX)(R8*1)
 	VMOVUPS Z12, K1, (CX)(R8*2)
 	VMOVUPS Z13, K1, (CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile1x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile1x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9134,7 +9955,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9165,8 +9986,7 @@ unbiased:
 store:
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, 32(AX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9204,19 +10024,41 @@ edge_store:
 	VMASKMOVPD Y0, Y12, (AX)
 	VMOVUPD    32(R11), Y12
 	VMASKMOVPD Y1, Y12, 32(AX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x01, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x01, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile1x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile1x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9262,7 +10104,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9288,8 +10130,7 @@ unbiased:
 
 store:
 	VMOVUPD Y0, (AX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9318,14 +10159,36 @@ edge_unbiased:
 edge_store:
 	VMOVUPD    (R11), Y12
 	VMASKMOVPD Y0, Y12, (AX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x01, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x01, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile2x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile2x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -9334,7 +10197,7 @@ TEXT ·tile2x8x64(SB), NOSPLIT, $0-8
 	VXORPS     Y2, Y2, Y2
 	VXORPS     Y3, Y3, Y3
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9405,7 +10268,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9444,8 +10307,7 @@ store:
 	VMOVUPD Y2, (AX)(R8*1)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y3, 32(AX)(R8*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9493,21 +10355,43 @@ edge_store:
 	VMOVUPD    32(R11), Y12
 	VMASKMOVPD Y1, Y12, 32(AX)
 	VMASKMOVPD Y3, Y12, 32(AX)(R8*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x02, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x02, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile2x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile2x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
 	PREFETCHT0 (AX)
 	VXORPS     Y1, Y1, Y1
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9563,7 +10447,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9593,8 +10477,7 @@ unbiased:
 store:
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, (AX)(R8*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9628,14 +10511,36 @@ edge_store:
 	VMOVUPD    (R11), Y12
 	VMASKMOVPD Y0, Y12, (AX)
 	VMASKMOVPD Y1, Y12, (AX)(R8*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x02, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x02, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile3x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile3x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -9647,7 +10552,7 @@ TEXT ·tile3x8x64(SB), NOSPLIT, $0-8
 	VXORPS     Y4, Y4, Y4
 	VXORPS     Y5, Y5, Y5
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9733,7 +10638,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9780,8 +10685,7 @@ store:
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y3, 32(AX)(R8*1)
 	VMOVUPD Y5, 32(AX)(R8*2)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9839,14 +10743,36 @@ edge_store:
 	VMASKMOVPD Y1, Y12, 32(AX)
 	VMASKMOVPD Y3, Y12, 32(AX)(R8*1)
 	VMASKMOVPD Y5, Y12, 32(AX)(R8*2)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x03, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x03, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile3x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile3x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -9855,7 +10781,7 @@ TEXT ·tile3x4x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*1)
 	VXORPS     Y2, Y2, Y2
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -9921,7 +10847,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -9955,8 +10881,7 @@ store:
 	VMOVUPD Y0, (AX)
 	VMOVUPD Y1, (AX)(R8*1)
 	VMOVUPD Y2, (AX)(R8*2)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -9995,14 +10920,36 @@ edge_store:
 	VMASKMOVPD Y0, Y12, (AX)
 	VMASKMOVPD Y1, Y12, (AX)(R8*1)
 	VMASKMOVPD Y2, Y12, (AX)(R8*2)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x03, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x03, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile4x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile4x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -10017,7 +10964,7 @@ TEXT ·tile4x8x64(SB), NOSPLIT, $0-8
 	VXORPS     Y6, Y6, Y6
 	VXORPS     Y7, Y7, Y7
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -10118,7 +11065,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -10173,8 +11120,7 @@ store:
 	VMOVUPD Y3, 32(AX)(R8*1)
 	VMOVUPD Y5, 32(AX)(R8*2)
 	VMOVUPD Y7, 32(AX)(R9*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -10242,14 +11188,36 @@ edge_store:
 	VMASKMOVPD Y3, Y12, 32(AX)(R8*1)
 	VMASKMOVPD Y5, Y12, 32(AX)(R8*2)
 	VMASKMOVPD Y7, Y12, 32(AX)(R9*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x04, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x04, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile4x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile4x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -10260,7 +11228,7 @@ TEXT ·tile4x4x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*2)
 	VXORPS     Y3, Y3, Y3
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -10336,7 +11304,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -10374,8 +11342,7 @@ store:
 	VMOVUPD Y1, (AX)(R8*1)
 	VMOVUPD Y2, (AX)(R8*2)
 	VMOVUPD Y3, (AX)(R9*1)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -10419,14 +11386,36 @@ edge_store:
 	VMASKMOVPD Y1, Y12, (AX)(R8*1)
 	VMASKMOVPD Y2, Y12, (AX)(R8*2)
 	VMASKMOVPD Y3, Y12, (AX)(R9*1)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x04, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x04, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile5x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile5x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -10444,7 +11433,7 @@ TEXT ·tile5x8x64(SB), NOSPLIT, $0-8
 	VXORPS     Y8, Y8, Y8
 	VXORPS     Y9, Y9, Y9
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -10560,7 +11549,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -10623,8 +11612,7 @@ store:
 	VMOVUPD Y5, 32(AX)(R8*2)
 	VMOVUPD Y7, 32(AX)(R9*1)
 	VMOVUPD Y9, 32(AX)(R8*4)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -10702,14 +11690,36 @@ edge_store:
 	VMASKMOVPD Y5, Y12, 32(AX)(R8*2)
 	VMASKMOVPD Y7, Y12, 32(AX)(R9*1)
 	VMASKMOVPD Y9, Y12, 32(AX)(R8*4)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x05, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x05, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile5x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile5x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VXORPS     Y0, Y0, Y0
@@ -10722,7 +11732,7 @@ TEXT ·tile5x4x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R9*1)
 	VXORPS     Y4, Y4, Y4
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -10808,7 +11818,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	MOVQ   144(DI), DX
@@ -10850,8 +11860,7 @@ store:
 	VMOVUPD Y2, (AX)(R8*2)
 	VMOVUPD Y3, (AX)(R9*1)
 	VMOVUPD Y4, (AX)(R8*4)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -10900,14 +11909,36 @@ edge_store:
 	VMASKMOVPD Y2, Y12, (AX)(R8*2)
 	VMASKMOVPD Y3, Y12, (AX)(R9*1)
 	VMASKMOVPD Y4, Y12, (AX)(R8*4)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x05, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x05, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile6x8x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile6x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -10930,7 +11961,7 @@ TEXT ·tile6x8x64(SB), NOSPLIT, $0-8
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -11068,7 +12099,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	LEAQ   (AX)(R8*4), BX
@@ -11141,8 +12172,7 @@ store:
 	VMOVUPD Y7, 32(AX)(R9*1)
 	VMOVUPD Y9, 32(AX)(R8*4)
 	VMOVUPD Y11, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -11230,14 +12260,36 @@ edge_store:
 	VMASKMOVPD Y7, Y12, 32(AX)(R9*1)
 	VMASKMOVPD Y9, Y12, 32(AX)(R8*4)
 	VMASKMOVPD Y11, Y12, 32(BX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x06, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x06, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func tile6x4x64(t *uintptr)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, FMA3, MMX+, SSE
 TEXT ·tile6x4x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -11254,7 +12306,7 @@ TEXT ·tile6x4x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*4)
 	VXORPS     Y5, Y5, Y5
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -11357,7 +12409,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ   48(DI), AX
+	MOVQ   R15, AX
 	MOVQ   128(DI), R8
 	LEAQ   (R8)(R8*2), R9
 	LEAQ   (AX)(R8*4), BX
@@ -11405,8 +12457,7 @@ store:
 	VMOVUPD Y3, (AX)(R9*1)
 	VMOVUPD Y4, (AX)(R8*4)
 	VMOVUPD Y5, (BX)
-	VZEROUPPER
-	RET
+	JMP     next
 
 edge:
 	LEAQ       masks<>+128(SB), R11
@@ -11460,21 +12511,49 @@ edge_store:
 	VMASKMOVPD Y3, Y12, (AX)(R9*1)
 	VMASKMOVPD Y4, Y12, (AX)(R8*4)
 	VMASKMOVPD Y5, Y12, (BX)
+
+next:
+	SUBQ   $0x01, 160(DI)
+	JL     done
+	IMUL3Q $0x06, R8, DX
+	ADDQ   DX, R15
+	MOVQ   104(DI), DX
+	IMUL3Q $0x06, DX, DX
+	ADDQ   DX, R14
+	JMP    tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile1x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile1x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -11530,16 +12609,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -11566,19 +12639,43 @@ unbiased:
 store:
 	VMOVUPD Z0, K1, (AX)
 	VMOVUPD Z1, K2, 64(AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile1x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile1x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 (AX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -11619,14 +12716,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -11647,14 +12740,40 @@ unbiased:
 
 store:
 	VMOVUPD Z0, K1, (AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile2x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile2x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -11665,7 +12784,7 @@ TEXT ·wideTile2x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(R8*1)
 	PREFETCHT0 64(AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -11736,16 +12855,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -11782,21 +12895,45 @@ store:
 	VMOVUPD Z2, K1, (AX)(R8*1)
 	VMOVUPD Z1, K2, 64(AX)
 	VMOVUPD Z3, K2, 64(AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile2x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile2x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 (AX)
 	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -11842,14 +12979,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -11875,14 +13008,40 @@ unbiased:
 store:
 	VMOVUPD Z0, K1, (AX)
 	VMOVUPD Z1, K1, (AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile3x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile3x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -11897,7 +13056,7 @@ TEXT ·wideTile3x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (AX)(R8*2)
 	PREFETCHT0 64(AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -11983,16 +13142,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12039,14 +13192,38 @@ store:
 	VMOVUPD Z1, K2, 64(AX)
 	VMOVUPD Z3, K2, 64(AX)(R8*1)
 	VMOVUPD Z5, K2, 64(AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile3x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile3x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -12055,7 +13232,7 @@ TEXT ·wideTile3x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*1)
 	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 (AX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -12106,14 +13283,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12144,14 +13317,40 @@ store:
 	VMOVUPD Z0, K1, (AX)
 	VMOVUPD Z1, K1, (AX)(R8*1)
 	VMOVUPD Z2, K1, (AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile4x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile4x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -12170,7 +13369,7 @@ TEXT ·wideTile4x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (AX)(R9*1)
 	PREFETCHT0 64(AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -12271,16 +13470,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12337,14 +13530,38 @@ store:
 	VMOVUPD Z3, K2, 64(AX)(R8*1)
 	VMOVUPD Z5, K2, 64(AX)(R8*2)
 	VMOVUPD Z7, K2, 64(AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile4x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile4x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -12355,7 +13572,7 @@ TEXT ·wideTile4x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*2)
 	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -12411,14 +13628,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12454,14 +13667,40 @@ store:
 	VMOVUPD Z1, K1, (AX)(R8*1)
 	VMOVUPD Z2, K1, (AX)(R8*2)
 	VMOVUPD Z3, K1, (AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile5x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile5x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -12484,7 +13723,7 @@ TEXT ·wideTile5x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (AX)(R8*4)
 	PREFETCHT0 64(AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -12600,16 +13839,10 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12676,14 +13909,38 @@ store:
 	VMOVUPD Z5, K2, 64(AX)(R8*2)
 	VMOVUPD Z7, K2, 64(AX)(R9*1)
 	VMOVUPD Z9, K2, 64(AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile5x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile5x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	VPXORD     Z0, Z0, Z0
@@ -12696,7 +13953,7 @@ TEXT ·wideTile5x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R9*1)
 	VPXORD     Z4, Z4, Z4
 	PREFETCHT0 (AX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	MOVQ       112(DI), R10
@@ -12757,14 +14014,10 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -12805,14 +14058,40 @@ store:
 	VMOVUPD Z2, K1, (AX)(R8*2)
 	VMOVUPD Z3, K1, (AX)(R9*1)
 	VMOVUPD Z4, K1, (AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile6x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile6x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -12841,7 +14120,7 @@ TEXT ·wideTile6x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (BX)
 	PREFETCHT0 64(BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -12979,18 +14258,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -13067,14 +14340,38 @@ store:
 	VMOVUPD Z7, K2, 64(AX)(R9*1)
 	VMOVUPD Z9, K2, 64(AX)(R8*4)
 	VMOVUPD Z11, K2, 64(BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile6x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile6x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13091,7 +14388,7 @@ TEXT ·wideTile6x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)(R8*4)
 	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (BX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13164,16 +14461,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -13219,14 +14512,40 @@ store:
 	VMOVUPD Z3, K1, (AX)(R9*1)
 	VMOVUPD Z4, K1, (AX)(R8*4)
 	VMOVUPD Z5, K1, (BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile7x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile7x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13259,7 +14578,7 @@ TEXT ·wideTile7x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (BX)(R8*1)
 	PREFETCHT0 64(BX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13412,18 +14731,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -13510,14 +14823,38 @@ store:
 	VMOVUPD Z9, K2, 64(AX)(R8*4)
 	VMOVUPD Z11, K2, 64(BX)
 	VMOVUPD Z13, K2, 64(BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile7x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile7x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13536,7 +14873,7 @@ TEXT ·wideTile7x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)
 	VPXORD     Z6, Z6, Z6
 	PREFETCHT0 (BX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13614,16 +14951,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -13674,14 +15007,40 @@ store:
 	VMOVUPD Z4, K1, (AX)(R8*4)
 	VMOVUPD Z5, K1, (BX)
 	VMOVUPD Z6, K1, (BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile8x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile8x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13718,7 +15077,7 @@ TEXT ·wideTile8x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z15, Z15, Z15
 	PREFETCHT0 (BX)(R8*2)
 	PREFETCHT0 64(BX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -13886,18 +15245,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -13994,14 +15347,38 @@ store:
 	VMOVUPD Z11, K2, 64(BX)
 	VMOVUPD Z13, K2, 64(BX)(R8*1)
 	VMOVUPD Z15, K2, 64(BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile8x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile8x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14022,7 +15399,7 @@ TEXT ·wideTile8x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*1)
 	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (BX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14105,16 +15482,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -14170,14 +15543,40 @@ store:
 	VMOVUPD Z5, K1, (BX)
 	VMOVUPD Z6, K1, (BX)(R8*1)
 	VMOVUPD Z7, K1, (BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile9x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile9x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14218,7 +15617,7 @@ TEXT ·wideTile9x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z17, Z17, Z17
 	PREFETCHT0 (BX)(R9*1)
 	PREFETCHT0 64(BX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14401,18 +15800,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -14519,14 +15912,38 @@ store:
 	VMOVUPD Z13, K2, 64(BX)(R8*1)
 	VMOVUPD Z15, K2, 64(BX)(R8*2)
 	VMOVUPD Z17, K2, 64(BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile9x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile9x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14549,7 +15966,7 @@ TEXT ·wideTile9x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*2)
 	VPXORD     Z8, Z8, Z8
 	PREFETCHT0 (BX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14637,16 +16054,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -14707,14 +16120,40 @@ store:
 	VMOVUPD Z6, K1, (BX)(R8*1)
 	VMOVUPD Z7, K1, (BX)(R8*2)
 	VMOVUPD Z8, K1, (BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile10x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile10x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14759,7 +16198,7 @@ TEXT ·wideTile10x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z19, Z19, Z19
 	PREFETCHT0 (BX)(R8*4)
 	PREFETCHT0 64(BX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -14957,18 +16396,12 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -15085,14 +16518,38 @@ store:
 	VMOVUPD Z15, K2, 64(BX)(R8*2)
 	VMOVUPD Z17, K2, 64(BX)(R9*1)
 	VMOVUPD Z19, K2, 64(BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile10x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile10x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15117,7 +16574,7 @@ TEXT ·wideTile10x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R9*1)
 	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (BX)(R8*4)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15210,16 +16667,12 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
 	ADDQ      R8, BX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -15285,14 +16738,40 @@ store:
 	VMOVUPD Z7, K1, (BX)(R8*2)
 	VMOVUPD Z8, K1, (BX)(R9*1)
 	VMOVUPD Z9, K1, (BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile11x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile11x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15343,7 +16822,7 @@ TEXT ·wideTile11x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z21, Z21, Z21
 	PREFETCHT0 (CX)
 	PREFETCHT0 64(CX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15563,7 +17042,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -15571,12 +17050,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -15703,14 +17176,38 @@ store:
 	VMOVUPD Z17, K2, 64(BX)(R9*1)
 	VMOVUPD Z19, K2, 64(BX)(R8*4)
 	VMOVUPD Z21, K2, 64(CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile11x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile11x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15739,7 +17236,7 @@ TEXT ·wideTile11x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (BX)(R8*4)
 	VPXORD     Z10, Z10, Z10
 	PREFETCHT0 (CX)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15844,7 +17341,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -15852,10 +17349,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -15926,14 +17419,40 @@ store:
 	VMOVUPD Z8, K1, (BX)(R9*1)
 	VMOVUPD Z9, K1, (BX)(R8*4)
 	VMOVUPD Z10, K1, (CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile12x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile12x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -15988,7 +17507,7 @@ TEXT ·wideTile12x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z23, Z23, Z23
 	PREFETCHT0 (CX)(R8*1)
 	PREFETCHT0 64(CX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -16223,7 +17742,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -16231,12 +17750,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -16373,14 +17886,38 @@ store:
 	VMOVUPD Z19, K2, 64(BX)(R8*4)
 	VMOVUPD Z21, K2, 64(CX)
 	VMOVUPD Z23, K2, 64(CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile12x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile12x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -16411,7 +17948,7 @@ TEXT ·wideTile12x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)
 	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (CX)(R8*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -16521,7 +18058,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -16529,10 +18066,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -16608,14 +18141,40 @@ store:
 	VMOVUPD Z9, K1, (BX)(R8*4)
 	VMOVUPD Z10, K1, (CX)
 	VMOVUPD Z11, K1, (CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile13x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile13x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -16674,7 +18233,7 @@ TEXT ·wideTile13x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z25, Z25, Z25
 	PREFETCHT0 (CX)(R8*2)
 	PREFETCHT0 64(CX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -16924,7 +18483,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -16932,12 +18491,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -17084,14 +18637,38 @@ store:
 	VMOVUPD Z21, K2, 64(CX)
 	VMOVUPD Z23, K2, 64(CX)(R8*1)
 	VMOVUPD Z25, K2, 64(CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile13x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile13x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17124,7 +18701,7 @@ TEXT ·wideTile13x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)(R8*1)
 	VPXORD     Z12, Z12, Z12
 	PREFETCHT0 (CX)(R8*2)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17239,7 +18816,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -17247,10 +18824,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -17331,14 +18904,40 @@ store:
 	VMOVUPD Z10, K1, (CX)
 	VMOVUPD Z11, K1, (CX)(R8*1)
 	VMOVUPD Z12, K1, (CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile14x16x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile14x16x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x08, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17401,7 +19000,7 @@ TEXT ·wideTile14x16x64(SB), NOSPLIT, $0-8
 	VPXORD     Z27, Z27, Z27
 	PREFETCHT0 (CX)(R9*1)
 	PREFETCHT0 64(CX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17666,7 +19265,7 @@ one:
 	JNE          one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -17674,12 +19273,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
-	SHRQ      $0x08, R10
-	KMOVW     R10, K2
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -17836,14 +19429,38 @@ store:
 	VMOVUPD Z23, K2, 64(CX)(R8*1)
 	VMOVUPD Z25, K2, 64(CX)(R8*2)
 	VMOVUPD Z27, K2, 64(CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
 // func wideTile14x8x64(t *uintptr)
-// Requires: AVX, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
 TEXT ·wideTile14x8x64(SB), NOSPLIT, $0-8
-	MOVQ       t+0(FP), DI
-	MOVQ       48(DI), AX
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
 	MOVQ       128(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17878,7 +19495,7 @@ TEXT ·wideTile14x8x64(SB), NOSPLIT, $0-8
 	PREFETCHT0 (CX)(R8*2)
 	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (CX)(R9*1)
-	MOVQ       (DI), AX
+	MOVQ       R14, AX
 	MOVQ       104(DI), R8
 	LEAQ       (R8)(R8*2), R9
 	LEAQ       (AX)(R8*4), BX
@@ -17998,7 +19615,7 @@ one:
 	JNE              one
 
 summed:
-	MOVQ      48(DI), AX
+	MOVQ      R15, AX
 	MOVQ      128(DI), R8
 	LEAQ      (R8)(R8*2), R9
 	LEAQ      (AX)(R8*4), BX
@@ -18006,10 +19623,6 @@ summed:
 	LEAQ      (BX)(R8*4), CX
 	ADDQ      R8, CX
 	MOVQ      144(DI), DX
-	MOVQ      136(DI), SI
-	MOVQ      $-1, R10
-	BZHIQ     SI, R10, R10
-	KMOVW     R10, K1
 	TESTQ     $0x00000001, DX
 	JE        fresh
 	VMOVUPD.Z (AX), K1, Z29
@@ -18095,6 +19708,17 @@ store:
 	VMOVUPD Z11, K1, (CX)(R8*1)
 	VMOVUPD Z12, K1, (CX)(R8*2)
 	VMOVUPD Z13, K1, (CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
 	VZEROUPPER
 	RET
 
@@ -18293,9 +19917,14 @@ done:
 	RET
 
 // func dots32(t *uintptr)
-// Requires: AVX, CMOV, FMA3
+// Requires: AVX, CMOV, FMA3, SSE
 TEXT ·dots32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 172(DI)
+	LDMXCSR 172(DI)
 	MOVQ    24(DI), AX
 	MOVQ    120(DI), SI
 	MOVQ    136(DI), R13
@@ -18415,13 +20044,19 @@ summed:
 store:
 	VMOVUPS    (R13), Y9
 	VMASKMOVPS Y0, Y9, (SI)
+	LDMXCSR    168(DI)
 	VZEROUPPER
 	RET
 
 // func dots64(t *uintptr)
-// Requires: AVX, CMOV, FMA3
+// Requires: AVX, CMOV, FMA3, SSE
 TEXT ·dots64(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 172(DI)
+	LDMXCSR 172(DI)
 	MOVQ    24(DI), AX
 	MOVQ    120(DI), SI
 	MOVQ    136(DI), R13
@@ -18547,6 +20182,7 @@ store:
 	VMASKMOVPD Y0, Y9, (SI)
 	VMOVUPS    32(R13), Y9
 	VMASKMOVPD Y4, Y9, 32(SI)
+	LDMXCSR    168(DI)
 	VZEROUPPER
 	RET
 

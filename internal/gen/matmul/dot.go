@@ -18,6 +18,7 @@ func dots(masks Mem, e elem) {
 	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}
 	a, k, at, t := RSI, R12, R13, RDI
 	Load(Param("t"), t)
+	flush(t, p[0])
 	MOVQ(Mem{Base: t, Disp: offB}, p[0])
 	MOVQ(Mem{Base: t, Disp: offStepB}, a)
 	MOVQ(Mem{Base: t, Disp: offN}, at)
@@ -72,6 +73,7 @@ func dots(masks Mem, e elem) {
 		VMOVUPS(Mem{Base: at, Disp: 32 * v}, mask)
 		e.maskMove(sum, mask, Mem{Base: a, Disp: 32 * v})
 	}
+	restore(t)
 	VZEROUPPER()
 	RET()
 }

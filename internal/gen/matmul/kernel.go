@@ -51,6 +51,7 @@ var (
 	ptrB, stepB, stepB3 = R11, R12, R13
 	count               = RSI
 	temp                = RDX
+	ptrA, ptrC          = R14, R15 // first rows of the tile
 )
 
 // A kernel is one tile kernel: rows x vectors of sums.
@@ -90,26 +91,51 @@ func (k *kernel) emit() {
 	Doc(fmt.Sprintf("%s computes a tile of up to %d columns of %s-bit floats.", name, k.cols(), k.name))
 	Pragma("noescape")
 	Load(Param("t"), args)
-	k.begin()
-	k.loop()
-	k.address(offC, offRowC)
-	MOVQ(Mem{Base: args, Disp: offFlags}, temp)
+	flush(args, temp)
 	if k.wide() {
 		k.loadMasks()
-		k.finish(false)
-		return
 	}
-	MOVQ(Mem{Base: args, Disp: offN}, count)
-	CMPQ(count, Imm(uint64(k.cols())))
-	JNE(LabelRef("edge"))
-	k.finish(false)
-	Label("edge")
-	k.finish(true)
+	MOVQ(Mem{Base: args, Disp: offA}, ptrA)
+	MOVQ(Mem{Base: args, Disp: offC}, ptrC)
+	Label("tile")
+	k.begin()
+	k.loop()
+	k.address(ptrC, offRowC)
+	MOVQ(Mem{Base: args, Disp: offFlags}, temp)
+	if k.wide() {
+		k.finish(false)
+	} else {
+		MOVQ(Mem{Base: args, Disp: offN}, count)
+		CMPQ(count, Imm(uint64(k.cols())))
+		JNE(LabelRef("edge"))
+		k.finish(false)
+		JMP(LabelRef("next"))
+		Label("edge")
+		k.finish(true)
+		Label("next")
+	}
+	k.next()
+}
+
+// next goes on to the tile below, if there is one.
+func (k *kernel) next() {
+	SUBQ(Imm(1), Mem{Base: args, Disp: offMore})
+	JL(LabelRef("done"))
+	IMUL3Q(Imm(uint64(k.rows)), row, temp)
+	ADDQ(temp, ptrC)
+	MOVQ(Mem{Base: args, Disp: offRowA}, temp)
+	IMUL3Q(Imm(uint64(k.rows)), temp, temp)
+	ADDQ(temp, ptrA)
+	JMP(LabelRef("tile"))
+	Label("done")
+	restore(args)
+	VZEROUPPER()
+	RET()
 }
 
 // begin clears the sums and brings the rows of C near.
 func (k *kernel) begin() {
-	k.address(offC, offRowC)
+	k.address(ptrC, offRowC)
 	for i := range k.rows {
 		for v := range k.vectors {
 			if k.wide() {
@@ -123,7 +149,7 @@ func (k *kernel) begin() {
 			PREFETCHT0(k.at(i, 64))
 		}
 	}
-	k.address(offA, offRowA)
+	k.address(ptrA, offRowA)
 	MOVQ(Mem{Base: args, Disp: offStepA}, stepA)
 	MOVQ(Mem{Base: args, Disp: offB}, ptrB)
 	MOVQ(Mem{Base: args, Disp: offStepB}, stepB)
@@ -132,8 +158,8 @@ func (k *kernel) begin() {
 }
 
 // address points the bases at rows 0, 5 and 10 of an operand.
-func (k *kernel) address(pointer, stride int) {
-	MOVQ(Mem{Base: args, Disp: pointer}, bases[0])
+func (k *kernel) address(pointer GPPhysical, stride int) {
+	MOVQ(pointer, bases[0])
 	MOVQ(Mem{Base: args, Disp: stride}, row)
 	LEAQ(Mem{Base: row, Index: row, Scale: 2}, row3)
 	for i := 1; i < k.bases(); i++ {
@@ -274,8 +300,6 @@ func (k *kernel) finish(edge bool) {
 			k.write(k.sum(i, v), v, edge, mask, k.at(i, k.vector*v))
 		}
 	}
-	VZEROUPPER()
-	RET()
 }
 
 // opmask is the AVX-512 mask of vector v.

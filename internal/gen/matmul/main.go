@@ -3,7 +3,7 @@
 //	go -C kernels/cpu generate
 //
 // A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers and walks over k: it loads one row of B,
-// broadcasts one element of A a row, and multiplies and adds. Every sum is one chain of fused multiply-adds in the order of
+// broadcasts one element of A a row, and multiplies and adds. Then it goes on to as many tiles below as it is told to. Every sum is one chain of fused multiply-adds in the order of
 // k, so tiles of all sizes and both instruction sets give the same bits.
 package main
 
@@ -33,6 +33,8 @@ const (
 	offRowC  = 128
 	offN     = 136
 	offFlags = 144
+	offMore  = 160
+	offMXCSR = 168 // as it was, then as it is meanwhile
 )
 
 // Flags in cpu.tile.
@@ -41,6 +43,20 @@ const (
 	flagBias = 2
 	flagRelu = 4
 )
+
+// flush makes denormal numbers zero, as operands and as results: products with them can take a hundred times as long. Between
+// flush and restore t holds the address of the cpu.tile.
+func flush(t, temp GPPhysical) {
+	const zeros = 1<<15 | 1<<6 // FTZ and DAZ: Intel 64 and IA-32 Architectures Software Developer's Manual, 10.2.3
+	STMXCSR(Mem{Base: t, Disp: offMXCSR})
+	MOVL(Mem{Base: t, Disp: offMXCSR}, temp.As32())
+	ORL(U32(zeros), temp.As32())
+	MOVL(temp.As32(), Mem{Base: t, Disp: offMXCSR + 4})
+	LDMXCSR(Mem{Base: t, Disp: offMXCSR + 4})
+}
+
+// restore undoes flush.
+func restore(t GPPhysical) { LDMXCSR(Mem{Base: t, Disp: offMXCSR}) }
 
 var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 	Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}
