@@ -21,6 +21,11 @@ func (g *Eager) Apply(op *Op, attrs any, in ...Value) Value {
 	return g.Node(op, attrs, in...).Out[0]
 }
 
+// ApplyAll computes a use of op and returns its outputs. It panics with an error where specs do not fit.
+func (g *Eager) ApplyAll(op *Op, attrs any, in ...Value) []Value {
+	return g.Node(op, attrs, in...).Out
+}
+
 // Node computes a use of op and returns it with all its outputs. It panics with an error where specs do not fit.
 func (g *Eager) Node(op *Op, attrs any, in ...Value) Node {
 	operands := make([]Tensor, len(in))

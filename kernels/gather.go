@@ -47,3 +47,13 @@ var Gather = Register(&Op{
 		}
 	},
 })
+
+func init() {
+	Gather.Grad = func(g Graph, n Node, dy []Value) []Value {
+		data := g.Spec(n.In[0])
+		if !data.Type.Float() {
+			return []Value{None, None}
+		}
+		return []Value{g.Apply(Scatter, ScatterAttrs{Rows: data.Shape[0]}, n.In[1], dy[0]), None}
+	}
+}

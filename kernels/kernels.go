@@ -86,6 +86,8 @@ type Graph interface {
 	// Apply adds a use of op and returns its first output. Specs that do not fit are a bug in the rule: it panics
 	// with an error, which the compiler returns.
 	Apply(op *Op, attrs any, in ...Value) Value
+	// ApplyAll is Apply for an op of several outputs: it returns all of them.
+	ApplyAll(op *Op, attrs any, in ...Value) []Value
 	// Spec returns the type and shape of v.
 	Spec(v Value) Spec
 }

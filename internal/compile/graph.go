@@ -22,6 +22,11 @@ func (g *graph) Apply(op *kernels.Op, attrs any, in ...kernels.Value) kernels.Va
 	return g.apply(op, attrs, in...)[0]
 }
 
+// ApplyAll adds a use of op and returns its outputs.
+func (g *graph) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []kernels.Value {
+	return g.apply(op, attrs, in...)
+}
+
 // apply adds a use of op and returns all its outputs.
 func (g *graph) apply(op *kernels.Op, attrs any, in ...kernels.Value) []kernels.Value {
 	specs, err := op.Infer(attrs, g.Specs(in))

@@ -1,0 +1,164 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// LayerNormAttrs are the attributes of LayerNorm and its gradient. Eps is added to the variance, and is above 0.
+type LayerNormAttrs struct{ Eps float64 }
+
+// LayerNorm normalises each row.  x [..., N], gamma [N], beta [N] → y [..., N], mean [R], rstd [R], with R rows.
+// rstd = 1/√(variance + Eps); y = (x - mean)·rstd·gamma + beta.
+// Source: Ba, Kiros and Hinton, arXiv:1607.06450.
+var LayerNorm = Register(&Op{
+	Name: "layerNorm", InPlace: []int8{0}, Infer: inferLayerNorm, Ref: refLayerNorm, Cases: layerNormCases,
+	Cost: func(_ any, in, _ []Spec) int64 { return 8 * int64(in[0].Shape.Elems()) },
+})
+
+// LayerNormGrad is the gradient of LayerNorm.
+// x [..., N], gamma [N], mean [R], rstd [R], dy [..., N] → dx [..., N], dgamma [N], dbeta [N].
+// With x̂ = (x - mean)·rstd and g = dy·gamma: dx = rstd·(g - Σg/N - x̂·Σ(g·x̂)/N), sums over a row;
+// dgamma = Σ dy·x̂ and dbeta = Σ dy, over the rows.
+var LayerNormGrad = Register(&Op{
+	Name: "layerNormGrad", InPlace: []int8{0, 4}, Infer: inferLayerNormGrad, Ref: refLayerNormGrad, Cases: layerNormGradCases,
+	Cost: func(_ any, in, _ []Spec) int64 { return 14 * int64(in[0].Shape.Elems()) },
+})
+
+func init() {
+	LayerNorm.Grad = func(g Graph, n Node, dy []Value) []Value {
+		return g.ApplyAll(LayerNormGrad, n.Attrs, n.In[0], n.In[1], n.Out[1], n.Out[2], dy[0])
+	}
+}
+
+// rowsOf checks operands of a layer normalization and returns the spec of a value a column, and of one a row.
+func rowsOf(name string, attrs any, in []Spec, n int) (column, row Spec, err error) {
+	a, err := attrsOf[LayerNormAttrs](name, attrs)
+	if err != nil {
+		return column, row, err
+	}
+	if err := checkEps(name, a.Eps); err != nil {
+		return column, row, err
+	}
+	if err := floats(name, in, n); err != nil {
+		return column, row, err
+	}
+	x := in[0]
+	if len(x.Shape) == 0 || x.Shape[len(x.Shape)-1] == 0 {
+		return column, row, shapeError(name, "takes x [..., N] with N above 0, not %v", x)
+	}
+	last := len(x.Shape) - 1
+	return Spec{x.Type, x.Shape[last:]}, Spec{x.Type, Shape{x.Shape[:last].Elems()}}, nil
+}
+
+// expect checks operands against what they must be.
+func expect(name string, in []Spec, want ...Spec) error {
+	for k, w := range want {
+		if !in[k].Equal(w) {
+			return shapeError(name, "operand %d must be %v for x %v, not %v", k, w, in[0].Shape, in[k])
+		}
+	}
+	return nil
+}
+
+func inferLayerNorm(attrs any, in []Spec) ([]Spec, error) {
+	column, row, err := rowsOf("layerNorm", attrs, in, 3)
+	if err != nil {
+		return nil, err
+	}
+	return []Spec{in[0], row, row}, expect("layerNorm", in, in[0], column, column)
+}
+
+func inferLayerNormGrad(attrs any, in []Spec) ([]Spec, error) {
+	column, row, err := rowsOf("layerNormGrad", attrs, in, 5)
+	if err != nil {
+		return nil, err
+	}
+	return []Spec{in[0], column, column}, expect("layerNormGrad", in, in[0], column, row, row, in[0])
+}
+
+// moments returns the mean of x and its reciprocal standard deviation.
+func moments(x []float64, eps float64) (mean, rstd float64) {
+	n := float64(len(x))
+	for _, v := range x {
+		mean += v / n
+	}
+	variance := 0.0
+	for _, v := range x {
+		variance += (v - mean) * (v - mean) / n
+	}
+	return mean, 1 / math.Sqrt(variance+eps)
+}
+
+func refLayerNorm(attrs any, in, out []Tensor) {
+	gamma, beta := in[1].Data, in[2].Data
+	n := len(gamma)
+	for r := range out[1].Data {
+		x, y := in[0].Data[r*n:][:n], out[0].Data[r*n:][:n]
+		mean, rstd := moments(x, attrs.(LayerNormAttrs).Eps)
+		out[1].Data[r], out[2].Data[r] = mean, rstd
+		for i, v := range x {
+			y[i] = (v-mean)*rstd*gamma[i] + beta[i]
+		}
+	}
+}
+
+func refLayerNormGrad(_ any, in, out []Tensor) {
+	gamma, mean, rstd := in[1].Data, in[2].Data, in[3].Data
+	dgamma, dbeta := out[1].Data, out[2].Data
+	n := len(gamma)
+	for r := range mean {
+		x, dy, dx := in[0].Data[r*n:][:n], in[4].Data[r*n:][:n], out[0].Data[r*n:][:n]
+		sum, dot := 0.0, 0.0
+		for i, d := range dy {
+			hat := (x[i] - mean[r]) * rstd[r]
+			sum += d * gamma[i] / float64(n)
+			dot += d * gamma[i] * hat / float64(n)
+			dgamma[i] += d * hat
+			dbeta[i] += d
+		}
+		for i, d := range dy {
+			dx[i] = rstd[r] * (d*gamma[i] - sum - (x[i]-mean[r])*rstd[r]*dot)
+		}
+	}
+}
+
+// layerNormCases have rows that lie on both sides of their mean, so that a variance is small only where N is 1.
+func layerNormCases(r *rand.Rand, float arena.DType) Case {
+	s := randomShape(r, 1+r.IntN(3))
+	n := s[len(s)-1]
+	offset := []float64{0, 0, 10, -100}[r.IntN(4)]
+	a, least := LayerNormAttrs{Eps: []float64{1e-1, 1e-3}[r.IntN(2)]}, 0.25
+	if n == 1 {
+		least = a.Eps
+	}
+	c := Spec{float, s[len(s)-1:]}
+	return Case{
+		Attrs: a, In: []Spec{{float, s}, c, c}, Tolerance: normTolerance(1, 2+math.Abs(offset), least),
+		Fill: func(r *rand.Rand, k int, data []float64) {
+			if k > 0 {
+				between(r, data, -1, 1)
+				return
+			}
+			for i := 0; i < len(data); i += n {
+				twoSided(r, data[i:i+n], offset)
+			}
+		},
+	}
+}
+
+func layerNormGradCases(r *rand.Rand, float arena.DType) Case {
+	s := randomShape(r, 1+r.IntN(3))
+	x, c, row := Spec{float, s}, Spec{float, s[len(s)-1:]}, Spec{float, Shape{s[:len(s)-1].Elems()}}
+	return Case{
+		Attrs: LayerNormAttrs{Eps: 1e-5}, In: []Spec{x, c, row, row, x},
+		Tolerance: sumTolerance(max(c.Shape.Elems(), row.Shape.Elems())),
+		Fill: func(r *rand.Rand, k int, data []float64) {
+			if normal(r, data); k == 3 {
+				between(r, data, 0.5, 1.5)
+			}
+		},
+	}
+}
