@@ -20,6 +20,20 @@ var table = map[*kernels.Op]kernel{
 	kernels.ConvGradInput:  {bindConv, nil},
 	kernels.ConvGradWeight: {bindConv, nil},
 
+	kernels.MaxPool:     {bindMaxPool, nil},
+	kernels.MaxPoolGrad: {bindMaxPool, nil},
+	kernels.AvgPool:     {bindAvgPool, nil},
+	kernels.AvgPoolGrad: {bindAvgPool, nil},
+
+	kernels.BatchNorm:     {bindBatchNorm, batchNormWork},
+	kernels.BatchNormGrad: {bindBatchNorm, batchNormWork},
+	kernels.RunningStat:   {bindRunningStat, nil},
+	kernels.LayerNorm:     {bindLayerNorm, nil},
+	kernels.LayerNormGrad: {bindLayerNorm, layerNormGradWork},
+	kernels.GroupNorm:     {bindGroupNorm, nil},
+	kernels.GroupNormGrad: {bindGroupNorm, groupNormGradWork},
+	kernels.Dropout:       {bindDropout, nil},
+
 	kernels.Sum:  {bindReduce, reduceWork},
 	kernels.Mean: {bindReduce, reduceWork},
 	kernels.Max:  {bindReduce, reduceWork},
@@ -43,6 +57,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Unslice:   {bindUnslice, nil},
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindRows, nil},
+	kernels.Scatter:   {bindScatter, nil},
 	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
 

@@ -150,9 +150,39 @@ func scaledChain(r *rand.Rand, typ arena.DType) scaled {
 	return c
 }
 
+// scaledNorm returns operands of a normalization for a call of its gradient, or of BatchNorm.
+func scaledNorm(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
+	return func(r *rand.Rand, typ arena.DType) scaled {
+		big := kernels.Shape{2 + r.IntN(200), 1 + r.IntN(100), sizeUpTo(r, 2000), sizeUpTo(r, 100)}
+		small := kernels.Shape{2 + r.IntN(big[0]-1), 1 + r.IntN(big[1]), sizeUpTo(r, big[2]), sizeUpTo(r, big[3])}
+		operands := func(x kernels.Shape) []kernels.Spec {
+			of := func(dims ...int) kernels.Spec { return kernels.Spec{Type: typ, Shape: dims} }
+			all, c := of(x...), of(x[1])
+			switch op {
+			case kernels.BatchNorm:
+				return []kernels.Spec{all, c, c}
+			case kernels.BatchNormGrad:
+				return []kernels.Spec{all, c, c, c, c, all}
+			case kernels.GroupNormGrad:
+				return []kernels.Spec{all, c, of(x[0], 1), of(x[0], 1), all}
+			}
+			rows := of(x[:3].Elems())
+			return []kernels.Spec{all, of(x[3]), rows, rows, all}
+		}
+		attrs := map[*kernels.Op]any{kernels.GroupNormGrad: kernels.GroupNormAttrs{Groups: 1, Eps: 1},
+			kernels.LayerNormGrad: kernels.LayerNormAttrs{Eps: 1}}[op]
+		if attrs == nil {
+			attrs = kernels.BatchNormAttrs{Eps: 1}
+		}
+		return scaled{attrs, operands(big), operands(small)}
+	}
+}
+
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.SumSquares: scaledSquares, kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
+	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
+	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),
 }
 
 func TestSmallerCallsNeedNoMoreWorkspace(t *testing.T) {

@@ -1,0 +1,86 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// bindAvgPool is AvgPool and its gradient.
+func bindAvgPool(b *binding) (func(), error) {
+	if b.Out[0].Shape.Elems() == 0 {
+		return nil, nil
+	}
+	switch b.Out[0].Type {
+	case arena.Float32:
+		return bindAvgPoolOf[float32](b), nil
+	case arena.Float64:
+		return bindAvgPoolOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+}
+
+func bindAvgPoolOf[T float](b *binding) func() {
+	if b.Op == kernels.AvgPoolGrad {
+		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[0].Shape)
+		dy, dx := in[T](b, 0), out[T](b, 0)
+		return p.over(b, func(lo, hi int) {
+			clear(dx[lo*p.area : hi*p.area])
+			for k := lo; k < hi; k++ {
+				avgPoolGrad(&p, dx[k*p.area:][:p.area], dy[k*p.windows:][:p.windows])
+			}
+		})
+	}
+	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
+	x, y := in[T](b, 0), out[T](b, 0)
+	return p.over(b, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			avgPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows])
+		}
+	})
+}
+
+// share returns what a window's sum is multiplied with.
+func (p *pooling) share(rows, columns int) float64 {
+	if p.CountPad {
+		rows, columns = p.Kernel[0], p.Kernel[1]
+	}
+	return 1 / float64(rows*columns)
+}
+
+// avgPool pools one plane.
+func avgPool[T float](p *pooling, x, y []T) {
+	for i := range p.oh {
+		_, first, end := p.Window(0, i, p.h)
+		for j := range p.ow {
+			_, from, to := p.Window(1, j, p.w)
+			sum := 0.0
+			if from == 0 && to == p.w {
+				sum = sumOf(x[first*p.w : end*p.w])
+			} else {
+				for r := first; r < end; r++ {
+					sum += float64(sumRun(x[r*p.w+from : r*p.w+to]))
+				}
+			}
+			y[i*p.ow+j] = T(sum * p.share(end-first, to-from))
+		}
+	}
+}
+
+// avgPoolGrad adds the shares of the gradients of one plane to dx.
+func avgPoolGrad[T float](p *pooling, dx, dy []T) {
+	for i := range p.oh {
+		_, first, end := p.Window(0, i, p.h)
+		for j := range p.ow {
+			_, from, to := p.Window(1, j, p.w)
+			v := dy[i*p.ow+j] * T(p.share(end-first, to-from))
+			for r := first; r < end; r++ {
+				row := dx[r*p.w+from : r*p.w+to]
+				for c := range row {
+					row[c] += v
+				}
+			}
+		}
+	}
+}

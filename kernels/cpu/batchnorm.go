@@ -1,0 +1,199 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Batch normalization reads x twice: once for the sums of each channel, by tile and group of images, and once for the
+// result. Between them the groups of a channel are put together in their order.
+// Workspace: float64 [C][groups][2] of partial sums, then values of the channels [C][ofLen].
+
+// batchNormWork grows with every dimension: larger planes make smaller groups of images.
+func batchNormWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
+	p := newPlanes(in[0].Shape)
+	return int64(p.c) * (16*int64(p.groups) + ofLen*in[0].Type.Size())
+}
+
+func bindBatchNorm(b *binding) (func(), error) {
+	if b.In[0].Shape.Elems() == 0 {
+		return nil, nil
+	}
+	grad := b.Op == kernels.BatchNormGrad
+	switch {
+	case b.In[0].Type == arena.Float32 && grad:
+		return bindBatchNormGradOf[float32](b), nil
+	case b.In[0].Type == arena.Float32:
+		return bindBatchNormOf[float32](b), nil
+	case b.In[0].Type == arena.Float64 && grad:
+		return bindBatchNormGradOf[float64](b), nil
+	case b.In[0].Type == arena.Float64:
+		return bindBatchNormOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
+}
+
+// A batchNorm is what forward and backward pass share.
+type batchNorm[T float] struct {
+	planes
+	attrs       kernels.BatchNormAttrs
+	relu        int
+	kernels     *planeKernels[T]
+	workers     []planeWorker[T]
+	x           []T
+	gamma, beta []T
+	part        []float64 // [C][groups][2]
+	of          []T       // [C][ofLen]
+}
+
+func newBatchNorm[T float](b *binding) *batchNorm[T] {
+	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: planesOf[T](b.dev.level),
+		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
+	if n.attrs.Relu {
+		n.relu = 1
+	}
+	sums := 2 * n.c * n.groups
+	n.part = view[float64](b.work())[:sums]
+	n.of = view[T](b.work()[8*sums:])[:n.c*ofLen]
+	return n
+}
+
+// shares returns a launch of f on every tile of every group of images.
+func (n *batchNorm[T]) shares(b *binding, f func(w *planeWorker[T], c, channels, image, images int)) func() {
+	return b.over(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
+		w := &n.workers[worker]
+		for u := lo; u < hi; u++ {
+			c, channels := n.tileAt(u / n.groups)
+			image, images := n.groupAt(u % n.groups)
+			f(w, c, channels, image, images)
+			for k := range channels {
+				copy(n.part[2*((c+k)*n.groups+u%n.groups):], w.sums[k][:])
+			}
+		}
+	})
+}
+
+// results returns a launch of an elementwise kernel on every tile of every image.
+func (n *batchNorm[T]) results(b *binding, kernel func(c *planeCall[T]), dy, y []T) func() {
+	return b.over(n.b*n.tiles, max(1, planeGrain/(n.tile*n.n)), func(lo, hi, worker int) {
+		w := &n.workers[worker]
+		w.call.relu = n.relu
+		for u := lo; u < hi; u++ {
+			c, channels := n.tileAt(u % n.tiles)
+			w.each(&n.planes, kernel, n.x, dy, y, n.of[c*ofLen:], u/n.tiles, c, channels)
+		}
+	})
+}
+
+func bindBatchNormOf[T float](b *binding) func() {
+	n := newBatchNorm[T](b)
+	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	sums := n.shares(b, func(w *planeWorker[T], c, channels, image, images int) {
+		w.pivots(&n.planes, n.kernels.moments, n.x, c, channels, image)
+		w.sum(&n.planes, n.kernels.moments, n.x, n.x, c, channels, image, images)
+		count := float64(images * n.n)
+		for k := range channels {
+			pivot, s := float64(w.of[k*ofLen+ofMean]), w.sums[k][0]
+			w.sums[k] = [2]float64{pivot + s/count, w.sums[k][1] - s*s/count}
+		}
+	})
+	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+		for c := lo; c < hi; c++ {
+			m, v := n.moments(c)
+			mean[c], variance[c] = T(m), T(max(v, 0))
+			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
+			of := n.of[c*ofLen:]
+			of[ofScale], of[ofShift] = T(scale), T(shift)
+		}
+	})
+	apply := n.results(b, n.kernels.scale, n.x, y)
+	return func() {
+		sums()
+		join()
+		apply()
+	}
+}
+
+// moments returns mean and variance of a channel, from the means and sums of squares about them of its groups.
+// Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983, equation 2.1.
+func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
+	count, squares := 0.0, 0.0
+	for g := range n.groups {
+		part := n.part[2*(c*n.groups+g):][:2]
+		_, images := n.groupAt(g)
+		more := float64(images * n.n)
+		d := part[0] - mean
+		mean += d * more / (count + more)
+		squares += part[1] + d*d*count*more/(count+more)
+		count += more
+	}
+	return mean, squares / count
+}
+
+func bindBatchNormGradOf[T float](b *binding) func() {
+	n := newBatchNorm[T](b)
+	mean, variance, dy := in[T](b, 3), in[T](b, 4), in[T](b, 5)
+	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	sums := n.shares(b, func(w *planeWorker[T], c, channels, image, images int) {
+		w.call.relu = n.relu
+		clear(w.sums[:channels])
+		for k := range channels {
+			i := c + k
+			scale, shift := n.attrs.Scale(float64(n.gamma[i]), float64(n.beta[i]), float64(mean[i]), float64(variance[i]))
+			of := w.of[k*ofLen:]
+			of[ofMean], of[ofScale], of[ofShift] = mean[i], T(scale), T(shift)
+		}
+		w.sum(&n.planes, n.kernels.products, n.x, dy, c, channels, image, images)
+	})
+	count := float64(n.b * n.n)
+	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+		for c := lo; c < hi; c++ {
+			s, q := 0.0, 0.0
+			for g := range n.groups {
+				s += n.part[2*(c*n.groups+g)]
+				q += n.part[2*(c*n.groups+g)+1]
+			}
+			rstd := 1 / math.Sqrt(float64(variance[c])+n.attrs.Eps)
+			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
+			rate := float64(n.gamma[c]) * rstd
+			of := n.of[c*ofLen:]
+			of[ofMean], of[ofScale], of[ofShift] = mean[c], T(scale), T(shift)
+			of[ofRate], of[ofSlope], of[ofBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
+			dgamma[c], dbeta[c] = T(q*rstd), T(s)
+		}
+	})
+	apply := n.results(b, n.kernels.gradient, dy, dx)
+	return func() {
+		sums()
+		join()
+		apply()
+	}
+}
+
+// bindRunningStat moves running statistics, unless the program has stopped.
+func bindRunningStat(b *binding) (func(), error) {
+	switch b.In[0].Type {
+	case arena.Float32:
+		return bindRunningStatOf[float32](b), nil
+	case arena.Float64:
+		return bindRunningStatOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
+}
+
+func bindRunningStatOf[T float](b *binding) func() {
+	running, batch, guard := out[T](b, 0), in[T](b, 1), in[int32](b, 2)
+	a := b.Attrs.(kernels.RunningStatAttrs)
+	keep, take := 1-a.Momentum, a.Momentum*a.Factor
+	return func() {
+		if guard[0] != 0 {
+			return
+		}
+		for i, v := range batch {
+			running[i] = T(keep*float64(running[i]) + take*float64(v))
+		}
+	}
+}

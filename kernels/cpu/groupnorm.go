@@ -1,0 +1,136 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Group normalization takes one group of one image at a time, which stays in the cache between its sums and its result.
+// The gradient's workspace: float64 [B][C][2], what each plane adds to dbeta and dgamma.
+
+func groupNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
+	s := in[0].Shape
+	return 16 * int64(s[0]) * int64(s[1])
+}
+
+func bindGroupNorm(b *binding) (func(), error) {
+	grad := b.Op == kernels.GroupNormGrad
+	switch {
+	case b.In[0].Type == arena.Float32 && grad:
+		return bindGroupNormGradOf[float32](b), nil
+	case b.In[0].Type == arena.Float32:
+		return bindGroupNormOf[float32](b), nil
+	case b.In[0].Type == arena.Float64 && grad:
+		return bindGroupNormGradOf[float64](b), nil
+	case b.In[0].Type == arena.Float64:
+		return bindGroupNormOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
+}
+
+// A groupNorm is what forward and backward pass share.
+type groupNorm[T float] struct {
+	planes
+	attrs   kernels.GroupNormAttrs
+	size    int // channels of a group
+	kernels *planeKernels[T]
+	workers []planeWorker[T]
+	x       []T
+	gamma   []T
+}
+
+func newGroupNorm[T float](b *binding) *groupNorm[T] {
+	n := &groupNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.GroupNormAttrs), kernels: planesOf[T](b.dev.level),
+		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1)}
+	n.size = n.c / n.attrs.Groups
+	return n
+}
+
+// overGroups returns a launch of f on every group of every image: its place among them, and its first channel.
+func (n *groupNorm[T]) overGroups(b *binding, f func(w *planeWorker[T], place, image, c int)) func() {
+	return b.over(n.b*n.attrs.Groups, max(1, planeGrain/(n.size*n.n)), func(lo, hi, worker int) {
+		for u := lo; u < hi; u++ {
+			f(&n.workers[worker], u, u/n.attrs.Groups, u%n.attrs.Groups*n.size)
+		}
+	})
+}
+
+// tilesOf calls f with the tiles of a group that starts at channel c.
+func (n *groupNorm[T]) tilesOf(c int, f func(c, channels int)) {
+	for k := 0; k < n.size; k += n.tile {
+		f(c+k, min(n.tile, n.size-k))
+	}
+}
+
+func bindGroupNormOf[T float](b *binding) func() {
+	n := newGroupNorm[T](b)
+	beta := in[T](b, 2)
+	y, mean, rstd := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	whole := planes{b: n.b * n.attrs.Groups, c: 1, n: n.size * n.n} // a group as one plane
+	return n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
+		w.call.relu = 0
+		w.pivots(&whole, n.kernels.moments, n.x, 0, 1, g)
+		w.sum(&whole, n.kernels.moments, n.x, n.x, 0, 1, g, 1)
+		pivot, s, count := float64(w.of[ofMean]), w.sums[0][0], float64(whole.n)
+		m, r := pivot+s/count, reciprocal((w.sums[0][1]-s*s/count)/count, n.attrs.Eps)
+		mean[g], rstd[g] = T(m), T(r)
+		n.tilesOf(c, func(c, channels int) {
+			for k := range channels {
+				scale := float64(n.gamma[c+k]) * r
+				w.of[k*ofLen+ofScale], w.of[k*ofLen+ofShift] = T(scale), T(float64(beta[c+k])-m*scale)
+			}
+			w.each(&n.planes, n.kernels.scale, n.x, n.x, y, w.of[:], image, c, channels)
+		})
+	})
+}
+
+func bindGroupNormGradOf[T float](b *binding) func() {
+	n := newGroupNorm[T](b)
+	mean, rstd, dy := in[T](b, 2), in[T](b, 3), in[T](b, 4)
+	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
+	part := view[float64](b.work())[:2*n.b*n.c]
+	count := float64(n.size * n.n)
+	groups := n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
+		w.call.relu = 0
+		r := float64(rstd[g])
+		sum, dot := 0.0, 0.0
+		n.tilesOf(c, func(c, channels int) {
+			clear(w.sums[:channels])
+			for k := range channels {
+				w.of[k*ofLen+ofMean] = mean[g]
+			}
+			w.sum(&n.planes, n.kernels.products, n.x, dy, c, channels, image, 1)
+			for k := range channels {
+				s, q := w.sums[k][0], w.sums[k][1]*r
+				at := 2 * (image*n.c + c + k)
+				part[at], part[at+1] = s, q
+				sum += float64(n.gamma[c+k]) * s
+				dot += float64(n.gamma[c+k]) * q
+			}
+		})
+		n.tilesOf(c, func(c, channels int) {
+			for k := range channels {
+				of := w.of[k*ofLen:]
+				of[ofMean], of[ofRate] = mean[g], T(r*float64(n.gamma[c+k]))
+				of[ofSlope], of[ofBias] = T(-r*r*dot/count), T(-r*sum/count)
+			}
+			w.each(&n.planes, n.kernels.gradient, n.x, dy, dx, w.of[:], image, c, channels)
+		})
+	})
+	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+		for c := lo; c < hi; c++ {
+			s, q := 0.0, 0.0
+			for image := range n.b {
+				s += part[2*(image*n.c+c)]
+				q += part[2*(image*n.c+c)+1]
+			}
+			dgamma[c], dbeta[c] = T(q), T(s)
+		}
+	})
+	return func() {
+		groups()
+		join()
+	}
+}

@@ -1,0 +1,222 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// poolGrain is the elements of a piece of pooling, of the larger side.
+const poolGrain = 16 * 1024
+
+// A poolCall is the arguments of a kernel for windows of 2x2 at distance 2: rows of them, each over two neighbouring rows of
+// the image. The assembly knows the fields' offsets.
+type poolCall struct {
+	x      []float32 // first pixel of the image
+	y      []float32 // first result or gradient
+	index  []uint8   // like y
+	rows   int       // rows of y
+	width  int       // of y
+	stride int       // elements from one row of the image to the next
+}
+
+// poolKernels are the kernels of one level for windows of 2x2 at distance 2.
+type poolKernels struct {
+	max     func(c *poolCall) // y and index from x
+	maxGrad func(c *poolCall) // x, the gradient, from index and y
+}
+
+// pooling is the geometry of pooling of planes.
+type pooling struct {
+	kernels.PoolAttrs
+	planes        int
+	h, w          int  // of the image
+	oh, ow        int  // of the result
+	area, windows int  // elements of a plane of the image, and of the result
+	halves        bool // windows of 2x2 at distance 2, without padding
+}
+
+func newPooling(a kernels.PoolAttrs, x, y kernels.Shape) pooling {
+	two, none := [2]int{2, 2}, [2]int{}
+	return pooling{PoolAttrs: a, planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3], area: x[2] * x[3], windows: y[2] * y[3],
+		halves: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
+}
+
+// over returns a launch of f on ranges of planes.
+func (p *pooling) over(b *binding, f func(lo, hi int)) func() {
+	return b.over(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
+}
+
+// poolAttrs returns the windows of any of the four operations.
+func poolAttrs(b *binding) kernels.PoolAttrs {
+	if a, ok := b.Attrs.(kernels.PoolGradAttrs); ok {
+		return a.PoolAttrs
+	}
+	return b.Attrs.(kernels.PoolAttrs)
+}
+
+func bindMaxPool(b *binding) (func(), error) {
+	if b.Out[0].Shape.Elems() == 0 {
+		return nil, nil
+	}
+	bytes := poolAttrs(b).IndexType() == arena.Uint8
+	switch t := b.Out[0].Type; {
+	case t == arena.Float32 && bytes:
+		return bindMaxPoolOf[float32, uint8](b), nil
+	case t == arena.Float32:
+		return bindMaxPoolOf[float32, int32](b), nil
+	case t == arena.Float64 && bytes:
+		return bindMaxPoolOf[float64, uint8](b), nil
+	case t == arena.Float64:
+		return bindMaxPoolOf[float64, int32](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+}
+
+// place is the type of an index in a window.
+type place interface{ uint8 | int32 }
+
+func bindMaxPoolOf[T float, I place](b *binding) func() {
+	fast := b.Out[0].Type == arena.Float32
+	if b.Op == kernels.MaxPoolGrad {
+		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[1].Shape)
+		if p.halves && fast {
+			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 1), in[uint8](b, 0), poolsOf(b.dev.level).maxGrad)
+		}
+		index, dy, dx := in[I](b, 0), in[T](b, 1), out[T](b, 0)
+		return p.over(b, func(lo, hi int) {
+			clear(dx[lo*p.area : hi*p.area])
+			for k := lo; k < hi; k++ {
+				maxPoolGrad(&p, dx[k*p.area:][:p.area], index[k*p.windows:][:p.windows], dy[k*p.windows:][:p.windows])
+			}
+		})
+	}
+	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
+	if p.halves && fast {
+		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), poolsOf(b.dev.level).max)
+	}
+	x, y, index := in[T](b, 0), out[T](b, 0), out[I](b, 1)
+	return p.over(b, func(lo, hi int) {
+		for k := lo; k < hi; k++ {
+			maxPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows], index[k*p.windows:][:p.windows])
+		}
+	})
+}
+
+// bindHalves runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
+// Pixels that no window covers, of the last row or column, are cleared where the image is a gradient.
+func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel func(c *poolCall)) func() {
+	calls := make([]poolCall, b.dev.pool.threads())
+	grad := b.Op == kernels.MaxPoolGrad
+	return b.over(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
+		c := &calls[worker]
+		step := 1
+		if p.h%2 == 0 {
+			step = hi - lo
+		}
+		for k := lo; k < hi; k += step {
+			plane := x[k*p.area:][:step*p.area]
+			for row := 0; row < step*p.oh; row += max(1, poolGrain/p.w) {
+				at := k*p.windows + row*p.ow
+				rows := min(step*p.oh-row, max(1, poolGrain/p.w))
+				*c = poolCall{x: plane[2*row*p.w:], y: y[at:][:rows*p.ow], index: index[at:][:rows*p.ow], rows: rows, width: p.ow, stride: p.w}
+				kernel(c)
+			}
+			if grad {
+				p.clearEdge(plane)
+			}
+		}
+	})
+}
+
+// clearEdge clears the last column of rows of odd width, and the last row of an image of odd height.
+func (p *pooling) clearEdge(x []float32) {
+	if p.w%2 != 0 {
+		for i := p.w - 1; i < len(x); i += p.w {
+			x[i] = 0
+		}
+	}
+	if p.h%2 != 0 {
+		clear(x[(p.h-1)*p.w:])
+	}
+}
+
+// beats reports whether v takes the place of the best pixel so far: NaN wins, and the first of equals stays.
+func beats[T float](v, best T) bool { return v > best || v != v && best == best }
+
+// maxPool pools one plane.
+func maxPool[T float, I place](p *pooling, x, y []T, index []I) {
+	for i := range p.oh {
+		top, first, end := p.Window(0, i, p.h)
+		for j := range p.ow {
+			left, from, to := p.Window(1, j, p.w)
+			best, at := x[first*p.w+from], (first-top)*p.Kernel[1]+from-left
+			for r := first; r < end; r++ {
+				k := (r-top)*p.Kernel[1] + from - left
+				for _, v := range x[r*p.w+from : r*p.w+to] {
+					if beats(v, best) {
+						best, at = v, k
+					}
+					k++
+				}
+			}
+			y[i*p.ow+j], index[i*p.ow+j] = best, I(at)
+		}
+	}
+}
+
+// maxPoolGrad adds the gradients of one plane to dx. An index outside of window and image is left out.
+func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
+	for i := range p.oh {
+		top, _, _ := p.Window(0, i, p.h)
+		for j := range p.ow {
+			left, _, _ := p.Window(1, j, p.w)
+			at := int(index[i*p.ow+j])
+			r, c := top+at/p.Kernel[1], left+at%p.Kernel[1]
+			if at >= 0 && at < p.Kernel[0]*p.Kernel[1] && r >= 0 && r < p.h && c >= 0 && c < p.w {
+				dx[r*p.w+c] += dy[i*p.ow+j]
+			}
+		}
+	}
+}
+
+// goPools are the portable kernels.
+var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad}
+
+func goMaxHalves(c *poolCall) {
+	for r := range c.rows {
+		y, index := c.y[r*c.width:][:c.width], c.index[r*c.width:][:c.width]
+		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
+		for j := range y {
+			best, at := a[2*j], uint8(0)
+			if v := a[2*j+1]; beats(v, best) {
+				best, at = v, 1
+			}
+			if v := b[2*j]; beats(v, best) {
+				best, at = v, 2
+			}
+			if v := b[2*j+1]; beats(v, best) {
+				best, at = v, 3
+			}
+			y[j], index[j] = best, at
+		}
+	}
+}
+
+func goMaxHalvesGrad(c *poolCall) {
+	for r := range c.rows {
+		y, index := c.y[r*c.width:][:c.width], c.index[r*c.width:][:c.width]
+		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
+		clear(a)
+		clear(b)
+		for j, v := range y {
+			switch index[j] {
+			case 0, 1:
+				a[2*j+int(index[j])] = v
+			case 2, 3:
+				b[2*j+int(index[j])-2] = v
+			}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// Normalizations walk over planes: the n elements of one channel of one image, contiguous in x [B, C, n]. A kernel takes the planes
+// of several neighbouring channels of several images, so that small planes are read in long runs. Sums are kept in the
+// type itself for up to planeRun elements a channel, about a pivot near their mean, and together in float64.
+
+const (
+	planeRun   = 16 * 1024 // most elements of a channel that are added in their own type
+	planeGroup = 64 * 1024 // elements of a channel that one unit of work sums
+	planeTile  = 1024      // elements of an image from which on a tile has no more channels
+	tileMost   = 64        // channels of a tile
+	planeGrain = 16 * 1024 // elements of a piece of a pass without sums
+	laneBytes  = 64        // of the lanes of one sum
+)
+
+// Places of a channel's values in planeCall.of.
+const (
+	ofMean  = iota // of which sums are taken about
+	ofScale        // y = scale·x + shift
+	ofShift
+	ofRate // dx = rate·dy + slope·(x - mean) + bias
+	ofSlope
+	ofBias
+	ofLen = 8
+)
+
+// A planeCall is the arguments of a plane kernel. The assembly knows the fields' offsets.
+type planeCall[T float] struct {
+	x, dy, y []T // first element of each
+	of       []T // [channels][ofLen]
+	lanes    []T // [channels][2][laneBytes], sums that a kernel adds to
+	n        int // elements of a plane
+	channels int
+	images   int
+	stride   int // elements from image to image
+	relu     int // 1: y is not below 0, and dy counts only where scale·x + shift > 0
+}
+
+// planeKernels are the kernels over planes of one element type at one level.
+type planeKernels[T float] struct {
+	moments  func(c *planeCall[T]) // adds Σ(x - mean) and Σ(x - mean)² to the lanes
+	products func(c *planeCall[T]) // adds Σdy and Σdy·(x - mean) to the lanes
+	scale    func(c *planeCall[T]) // y = scale·x + shift
+	gradient func(c *planeCall[T]) // y = rate·dy + slope·(x - mean) + bias
+}
+
+// planesOf returns the kernels for T at a level.
+func planesOf[T float](l level) *planeKernels[T] {
+	if k, ok := any(planes32(l)).(*planeKernels[T]); ok {
+		return k
+	}
+	return any(planes64(l)).(*planeKernels[T])
+}
+
+// planes is the geometry of x [B, C, n], cut into tiles of channels and groups of images by its shape only.
+type planes struct {
+	b, c, n int
+	tile    int // channels of a tile
+	tiles   int
+	images  int // of a group
+	groups  int
+}
+
+func newPlanes(x kernels.Shape) planes {
+	p := planes{b: x[0], c: x[1], n: x[2:].Elems()}
+	n := max(p.n, 1)
+	p.tile = min(over(planeTile, n), tileMost)
+	p.tiles = over(p.c, p.tile)
+	p.images = max(1, planeGroup/n)
+	p.groups = over(p.b, p.images)
+	return p
+}
+
+// at is the first element of a channel of an image.
+func (p *planes) at(image, channel int) int { return (image*p.c + channel) * p.n }
+
+// tileAt returns the first channel of a tile and how many it has.
+func (p *planes) tileAt(t int) (first, channels int) {
+	first = t * p.tile
+	return first, min(p.tile, p.c-first)
+}
+
+// groupAt returns the first image of a group and how many it has.
+func (p *planes) groupAt(g int) (first, images int) {
+	first = g * p.images
+	return first, min(p.images, p.b-first)
+}
+
+// A planeWorker is what one thread keeps while it sums planes.
+type planeWorker[T float] struct {
+	call  planeCall[T]
+	sums  [tileMost][2]float64
+	of    [tileMost * ofLen]T
+	lanes []T
+}
+
+// newPlaneWorkers returns one for each thread of the pool.
+func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
+	w := make([]planeWorker[T], b.dev.pool.threads())
+	for i := range w {
+		w[i].lanes = make([]T, tileMost*2*laneBytes/int(b.Out[0].Type.Size()))
+	}
+	return w
+}
+
+// sum adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
+// channels' values.
+func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T, c, channels, b, images int) {
+	w.prepare(p, channels)
+	step := max(1, planeRun/p.n)
+	for i := b; i < b+images; i += step {
+		for off := 0; off < p.n; off += planeRun {
+			at := p.at(i, c) + off
+			w.run(kernel, x[at:], dy[at:], min(planeRun, p.n-off), min(step, b+images-i))
+		}
+	}
+}
+
+// prepare readies the call for sums over some channels.
+func (w *planeWorker[T]) prepare(p *planes, channels int) {
+	k := &w.call
+	k.of, k.lanes = w.of[:], w.lanes[:channels*len(w.lanes)/tileMost]
+	k.channels, k.stride = channels, p.c*p.n
+}
+
+// run sums planes of n elements of some images.
+func (w *planeWorker[T]) run(kernel func(c *planeCall[T]), x, dy []T, n, images int) {
+	k := &w.call
+	k.x, k.dy, k.n, k.images = x, dy, n, images
+	clear(k.lanes)
+	kernel(k)
+	w.fold(len(w.lanes) / (2 * tileMost))
+}
+
+// fold adds the lanes to w.sums, in their order.
+func (w *planeWorker[T]) fold(half int) {
+	for k := range w.call.channels {
+		a, b := w.lanes[2*k*half:][:half], w.lanes[(2*k+1)*half:][:half]
+		s, q := 0.0, 0.0
+		for i, v := range a {
+			s += float64(v)
+			q += float64(b[i])
+		}
+		w.sums[k][0] += s
+		w.sums[k][1] += q
+	}
+}
+
+// pivots sets the mean of each channel to that of its plane in image b, near enough for sums about it to keep their digits.
+func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, c, channels, b int) {
+	for k := range channels {
+		w.of[k*ofLen+ofMean] = x[p.at(b, c+k)]
+	}
+	clear(w.sums[:channels])
+	n := min(p.n, planeRun)
+	w.prepare(p, channels)
+	w.run(kernel, x[p.at(b, c):], nil, n, 1)
+	for k := range channels {
+		w.of[k*ofLen+ofMean] += T(w.sums[k][0] / float64(n))
+	}
+	clear(w.sums[:channels])
+}
+
+// each runs an elementwise kernel on planes of some channels of an image, whose values are in of.
+func (w *planeWorker[T]) each(p *planes, kernel func(c *planeCall[T]), x, dy, y, of []T, image, c, channels int) {
+	k := &w.call
+	k.of, k.channels, k.images, k.stride = of, channels, 1, p.n*p.c
+	for off := 0; off < p.n; off += planeRun {
+		at := p.at(image, c) + off
+		k.x, k.dy, k.y = x[at:], dy[at:], y[at:]
+		k.n = min(planeRun, p.n-off)
+		kernel(k)
+	}
+}

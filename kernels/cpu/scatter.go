@@ -1,0 +1,56 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Rows of a table that rows are added to are dealt out among scatterParts parts where there is enough to add: each part looks at
+// all indices and adds, in their order, what belongs to its own rows. So no two parts touch a row, and sums have one order.
+const (
+	scatterParts = 8
+	scatterGrain = 16 * 1024 // elements from which on the rows are dealt out
+)
+
+func bindScatter(b *binding) (func(), error) {
+	switch b.Out[0].Type {
+	case arena.Float32:
+		return bindScatterOf[float32](b), nil
+	case arena.Float64:
+		return bindScatterOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+}
+
+func bindScatterOf[T float](b *binding) func() {
+	dy, y := in[T](b, 1), out[T](b, 0)
+	rows := b.Out[0].Shape[0]
+	index, count := newLabels(b, 0), b.In[0].Shape[0]
+	if len(y) == 0 {
+		return nil
+	}
+	size := len(y) / rows
+	parts := 1
+	if len(dy) >= scatterGrain {
+		parts = scatterParts
+	}
+	return b.over(parts, 1, func(lo, hi, _ int) {
+		for part := lo; part < hi; part++ {
+			for r := part; r < rows; r += parts {
+				clear(y[r*size : (r+1)*size])
+			}
+			for i := range count {
+				r := index.at(i, rows)
+				if r < 0 || r%parts != part {
+					continue
+				}
+				to, from := y[r*size:][:size], dy[i*size:][:size]
+				for j, v := range from {
+					to[j] += v
+				}
+			}
+		}
+	})
+}
