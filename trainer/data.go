@@ -50,6 +50,7 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		return nil, err
 	}
 	w := &walk{t: t, mode: mode, from: t.residence(ds), read: ds}
+	w.full = t.bound[key{mode, t.opt.rows(mode), w.from}] // checkFields says so where there is none
 	if w.from != streamed {
 		w.read = dataloader.Indices(ds.Len())
 	}

@@ -257,10 +257,10 @@ func (t *Trainer) enqueue(s *slot, p *pair) error {
 	if err := t.launch(p, s.index); err != nil {
 		return err
 	}
-	if err := t.compute.Record(s.consumed); err != nil {
-		return err
-	}
 	if !t.unified {
+		if err := t.compute.Record(s.consumed); err != nil {
+			return err
+		}
 		if err := t.downloadResults(s); err != nil {
 			return fmt.Errorf("results: %w", err)
 		}

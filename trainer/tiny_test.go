@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -10,10 +11,10 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// tiny returns a trainer of 16-32-4 with SGD at batch 16 on 4,096 resident samples, where what a step costs beside its arithmetic shows.
-func tiny(b *testing.B) (*trainer.Trainer, dataloader.Dataset) {
+// tiny returns a trainer of 16-32-4 with SGD at batch 16 on n resident samples, where what a step costs beside its arithmetic shows.
+func tiny(b *testing.B, n int) (*trainer.Trainer, dataloader.Dataset) {
 	b.Helper()
-	ds := samples(b, 4096, 16, 4)
+	ds := samples(b, n, 16, 4)
 	dev := cpu.OpenWith(cpu.Options{Threads: 2})
 	t, err := trainer.New(classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
 		Resident: []dataloader.Dataset{ds}, Tail: dataloader.DropTail})
@@ -31,7 +32,7 @@ func tiny(b *testing.B) (*trainer.Trainer, dataloader.Dataset) {
 func BenchmarkStep(b *testing.B) {
 	for _, mode := range []string{"train", "evaluate"} {
 		b.Run(mode, func(b *testing.B) {
-			t, ds := tiny(b)
+			t, ds := tiny(b, 4096)
 			pass := t.Fit
 			if mode == "evaluate" {
 				pass = t.Evaluate
@@ -47,6 +48,21 @@ func BenchmarkStep(b *testing.B) {
 					left = res.Steps
 				}
 				left--
+			}
+		})
+	}
+}
+
+// BenchmarkPass runs epochs of one step, and of 256: what an epoch costs beside its steps is the difference, less that of the shuffle.
+func BenchmarkPass(b *testing.B) {
+	for _, steps := range []int{1, 256} {
+		b.Run(fmt.Sprintf("steps=%d", steps), func(b *testing.B) {
+			t, ds := tiny(b, 16*steps)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := t.Fit(context.Background(), ds); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -24,6 +24,7 @@ type walk struct {
 	read   dataloader.Dataset // what is read: the samples, or the indices of resident ones
 	fields []dataloader.Field // of read
 	loader *dataloader.Loader
+	full   *pair // the program of a full batch
 	epoch  int
 
 	loss, right    float64 // sums over samples
@@ -84,9 +85,12 @@ func (w *walk) finish(run *dataloader.Run, err error) error {
 // submit enqueues one step on the batch in slot s.
 func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	t := w.t
-	p, err := t.ready(w.mode, b.Rows, w.from)
-	if err != nil {
-		return err
+	p := w.full
+	if b.Rows != p.rows {
+		var err error
+		if p, err = t.ready(w.mode, b.Rows, w.from); err != nil {
+			return err
+		}
 	}
 	s.batch, s.program = b, p
 	s.indices = append(s.indices[:0], b.Indices...)
@@ -169,6 +173,6 @@ func (w *walk) result() Result {
 	if w.samples == 0 {
 		return Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: w.loader.Dropped(), Epoch: w.epoch}
 	}
-	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.t.bound[key{w.mode, w.t.opt.rows(w.mode), w.from}]),
+	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.full),
 		Samples: w.samples, Steps: w.steps, Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
 }

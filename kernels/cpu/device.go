@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -28,8 +29,8 @@ type Device struct {
 	level level
 	lacks error // the instructions that the device was opened for and the processor does not have
 
+	closed atomic.Bool // set under mu, so that nothing is allocated after it
 	mu     sync.Mutex
-	closed bool
 	live   map[*memory]struct{} // every allocation that was not freed
 	used   int64                // bytes in live
 }
@@ -68,14 +69,7 @@ func (d *Device) usable(what string) error {
 	if d == nil || d.pool == nil {
 		return fmt.Errorf("cpu: %s: not opened, use cpu.Open(): the device is %w", what, arena.ErrClosed)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.open(what)
-}
-
-// open is usable under the device's lock, for one that was opened.
-func (d *Device) open(what string) error {
-	if d.closed {
+	if d.closed.Load() {
 		return fmt.Errorf("cpu: %s: the device was %w", what, arena.ErrClosed)
 	}
 	if d.lacks != nil {
@@ -113,7 +107,7 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.open(what); err != nil { // closed in between
+	if err := d.usable(what); err != nil { // closed in between
 		return nil, err
 	}
 	if bytes < 0 {
@@ -129,7 +123,7 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 	if bytes > total-d.used {
 		return nil, fmt.Errorf("cpu: %s: need %d bytes, have %d of %d: %w", what, bytes, total-d.used, total, arena.ErrCapacity)
 	}
-	m := &memory{dev: d, size: bytes, bytes: aligned(bytes, memoryAlign)}
+	m := &memory{dev: d, size: bytes, bytes: newBlock(bytes)}
 	d.live[m] = struct{}{}
 	d.used += bytes
 	return m, nil
@@ -168,7 +162,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.mu.Lock()
-	d.closed = true
+	d.closed.Store(true)
 	left := make([]*memory, 0, len(d.live))
 	for m := range d.live {
 		left = append(left, m)
