@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,6 +37,36 @@ func layerCases() []layerCase {
 		{"two convs", []int{1, 1, 4, 4}, []int{1, 2, 4, 4}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			h := n.Conv(x, "c1", layers.Conv2D{Out: 2, Kernel: square(1)}, layers.Tanh)
 			return n.Conv(h, "c2", layers.Conv2D{Out: 2, Kernel: square(1)}, nil) // the same but for its weights
+		}},
+		{"max pool", []int{2, 2, 5, 7}, []int{2, 2, 2, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.MaxPool(x, "p", layers.Pool{Kernel: square(2)}) // a row and a column are left over
+		}},
+		{"overlapping max pool", []int{1, 2, 5, 5}, []int{1, 2, 3, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.MaxPool(x, "p", layers.Pool{Kernel: square(3), Stride: square(2), Pad: square(1)})
+		}},
+		{"average pool", []int{1, 2, 6, 5}, []int{1, 2, 3, 5}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.AvgPool(x, "p", layers.Pool{Kernel: square(3), Stride: [2]int{2, 1}, Pad: square(1)})
+		}},
+		{"batch norm of rows", []int{5, 3}, []int{5, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.BatchNorm(x, "n", layers.Tanh)
+		}},
+		{"batch norm of images", []int{2, 3, 2, 3}, []int{2, 3, 2, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.BatchNorm(x, "n", nil)
+		}},
+		{"layer norm", []int{2, 3, 5}, []int{2, 3, 5}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.LayerNorm(x, "n")
+		}},
+		{"group norm", []int{2, 6, 2, 2}, []int{2, 6, 2, 2}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.GroupNorm(x, "n", 3)
+		}},
+		{"residual", []int{3, 4}, []int{3, 4}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.Residual(x, "r", func(x *gorgonia.Node) *gorgonia.Node { return n.Dense(x, "d", 4, layers.Tanh) }, layers.Tanh)
+		}},
+		{"residual with a projection", []int{2, 2, 5, 4}, []int{2, 3, 3, 2}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+			return n.Residual(x, "r", func(x *gorgonia.Node) *gorgonia.Node {
+				c := layers.Conv2D{Out: 3, Kernel: square(3), Stride: square(2), Pad: square(1), NoBias: true}
+				return n.BatchNorm(n.Conv(x, "c", c, nil), "n", nil)
+			}, layers.ReLU)
 		}},
 		{"global average pool", []int{2, 3, 4, 5}, []int{2, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			return n.GlobalAvgPool(x, "p")
@@ -122,6 +153,40 @@ func differences(t *testing.T, r *rand.Rand, net *layers.Net, y *gorgonia.Node) 
 				t.Errorf("gradient of %s at %d is %v, differences say %v (seed %d)", x.Name(), i, got[k][i], want, *seed)
 			}
 		}
+	}
+}
+
+func TestEmbeddingTakesRowsAndGivesThemTheirGradients(t *testing.T) {
+	for _, dims := range [][]int{{5}, {3, 2}} {
+		t.Run(fmt.Sprint(dims), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(*seed, 8))
+			net := layers.On(gorgonia.NewGraph())
+			net.Type = tensor.Float64
+			index := net.Indices("words", dims...)
+			y := net.Embedding(index, "e", 4, 3)
+			if net.Err() != nil {
+				t.Fatal(net.Err())
+			}
+			if want := append(slices.Clone(dims), 3); !slices.Equal(y.Shape(), want) {
+				t.Fatalf("shape %v, want %v", y.Shape(), want)
+			}
+			at := []int{3, 1, 3, 0, 9, 1}[:tensor.Shape(dims).TotalSize()] // one twice, one outside
+			let(t, index, tensor.New(tensor.WithShape(dims...), tensor.WithBacking(at)))
+			var read gorgonia.Value
+			gorgonia.Read(y, &read)
+			differences(t, r, net, y)
+			run(t, y.Graph())
+			table := numbers(t, net.Params()[0].Node.Value())
+			var want []float64
+			for _, i := range at {
+				row := make([]float64, 3)
+				if i < 4 {
+					row = table[3*i : 3*i+3]
+				}
+				want = append(want, row...)
+			}
+			near(t, "rows", tensor.Float64, numbers(t, read), want)
+		})
 	}
 }
 

@@ -8,8 +8,37 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Pool says how windows of a pooling layer lie. Sizes are height, width; see [Square].
+type Pool struct {
+	Kernel [2]int // size of a window
+	Stride [2]int // from a window to the next; zero: Kernel, so that windows touch
+	Pad    [2]int // rows and columns around the image, on each side; less than Kernel
+}
+
 // Square returns n for height and width.
 func Square(n int) [2]int { return [2]int{n, n} }
+
+// MaxPool adds the largest element of each window.  x [B, C, H, W] → [B, C, OH, OW], OH = (H + 2·Pad − Kernel)/Stride + 1.
+// Rows and columns that do not fill a window are left out. Padding never wins.
+func (n *Net) MaxPool(x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
+	return n.pool("max pool", kernels.MaxPool, x, name, p)
+}
+
+// AvgPool adds the mean of each window, of the elements of the image that lie in it.  Shapes are those of MaxPool.
+func (n *Net) AvgPool(x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
+	return n.pool("average pool", kernels.AvgPool, x, name, p)
+}
+
+func (n *Net) pool(what string, op *kernels.Op, x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
+	layer := fmt.Sprintf("%s %q", what, name)
+	if !n.image(layer, name, x) {
+		return nil
+	}
+	if p.Stride == [2]int{} {
+		p.Stride = p.Kernel
+	}
+	return n.apply(layer, name, op, kernels.PoolAttrs{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, PadEnd: p.Pad}, x)
+}
 
 // GlobalAvgPool adds the mean of each channel of each image.  x [B, C, H, W] → [B, C].
 func (n *Net) GlobalAvgPool(x *gorgonia.Node, name string) *gorgonia.Node {

@@ -1,0 +1,114 @@
+package layers
+
+import (
+	"fmt"
+	"math"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// batchNorm is batch normalization.  x [B, C, ...], gamma, beta, mean, variance [C] → y. Its last two operands are the running
+// statistics, which kernels.BatchNorm does not have: a Gorgonia machine that trains writes them, one in evaluation mode reads them.
+// A batch of one element a channel is a graph like another: only training refuses it.
+type batchNorm struct {
+	kernel
+	evaluate bool
+}
+
+// SetTraining is called by Gorgonia's machines when they are made.
+func (b *batchNorm) SetTraining(training bool) error {
+	b.evaluate = !training
+	return nil
+}
+
+// InferShape is that of x.
+func (b *batchNorm) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	return b.base.InferShape(in...)
+}
+
+// Do normalizes by the batch and moves the running statistics, or normalizes by them.
+func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	if err := b.check(in); err != nil {
+		return nil, err
+	}
+	x, err := b.operands(in)
+	if err != nil {
+		return nil, err
+	}
+	if b.evaluate {
+		y := make([]float64, len(x[0].Data))
+		b.normalized(x, func(i, c int, normal, _ float64) { y[i] = x[1].Data[c]*normal + x[2].Data[c] })
+		return result(in[0], y, in[0].Shape()...), nil
+	}
+	out, err := kernels.Eval(b.op, b.attrs, x[:3])
+	if err != nil {
+		return nil, err
+	}
+	count := float64(len(x[0].Data) / len(x[1].Data))
+	for k, factor := range []float64{1, count / (count - 1)} {
+		if err := b.move(in[3+k], x[3+k], out[1+k], factor); err != nil {
+			return nil, err
+		}
+	}
+	return result(in[0], out[0].Data, in[0].Shape()...), nil
+}
+
+// move brings a running statistic nearer to that of the batch.
+func (b *batchNorm) move(to gorgonia.Value, running, batch kernels.Tensor, factor float64) error {
+	attrs := kernels.RunningStatAttrs{Momentum: b.attrs.(kernels.BatchNormAttrs).Momentum, Factor: factor}
+	guard := kernels.Tensor{Spec: kernels.GuardSpec, Data: make([]float64, kernels.GuardSpec.Shape.Elems())}
+	next, err := kernels.Eval(kernels.RunningStat, attrs, []kernels.Tensor{running, batch, guard})
+	if err != nil {
+		return err
+	}
+	switch d := to.Data().(type) {
+	case []float32:
+		for i, v := range next[0].Data {
+			d[i] = float32(v)
+		}
+	case []float64:
+		copy(d, next[0].Data)
+	default:
+		return fmt.Errorf("%v: running statistic of type %T: %w", b, d, ErrShape)
+	}
+	return nil
+}
+
+// normalized visits the elements of x: index, channel, (x − mean)/√(variance + eps) by the running statistics, and the divisor.
+func (b *batchNorm) normalized(x []kernels.Tensor, visit func(i, c int, normal, deviation float64)) {
+	channels := len(x[1].Data)
+	plane := len(x[0].Data) / channels / x[0].Shape[0]
+	eps := b.attrs.(kernels.BatchNormAttrs).Eps
+	for i, v := range x[0].Data {
+		c := i / plane % channels
+		deviation := math.Sqrt(x[4].Data[c] + eps)
+		visit(i, c, (v-x[3].Data[c])/deviation, deviation)
+	}
+}
+
+// DiffWRT leaves out the running statistics.
+func (*batchNorm) DiffWRT(int) []bool { return []bool{true, true, true, false, false} }
+
+// SymDiff adds the gradients of x, gamma and beta.
+func (b *batchNorm) SymDiff(in gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+	return b.gradients(in, dy, b.DiffWRT(len(in)), func(x []kernels.Tensor, dy kernels.Tensor, wrt int) ([]float64, error) {
+		if !b.evaluate {
+			return b.gradient(x[:3], dy, wrt)
+		}
+		d := make([]float64, len(x[wrt].Data))
+		b.normalized(x, func(i, c int, normal, deviation float64) {
+			switch wrt {
+			case 0:
+				d[i] = dy.Data[i] * x[1].Data[c] / deviation
+			case 1:
+				d[c] += dy.Data[i] * normal
+			case 2:
+				d[c] += dy.Data[i]
+			}
+		})
+		return d, nil
+	})
+}

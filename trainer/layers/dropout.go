@@ -1,0 +1,92 @@
+package layers
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Dropout adds x with elements set to 0 at random, with probability rate, and the others divided by 1 − rate: in training. In
+// evaluation and prediction it is x.  x [...] → same, rate in [0, 1).  Source: Srivastava et al., 2014.
+// Which elements are kept is a function of the trainer's seed, the training step, name and the element: the same for any
+// number of threads, and other ones in each step.
+func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
+	layer := fmt.Sprintf("dropout %q", name)
+	if !n.layer(layer, name, x) {
+		return nil
+	}
+	if !(rate >= 0 && rate < 1) {
+		n.fail(fmt.Errorf("%s: rate %v must be in [0, 1): %w", layer, rate, kernels.ErrAttrs))
+		return nil
+	}
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	op := &dropout{kernel: n.kernel(kernels.Dropout, kernels.DropoutAttrs{Rate: rate, Layer: h.Sum64()}, x.Dims(), x)}
+	y, err := gorgonia.ApplyOp(op, x)
+	return n.keep(layer, name, y, err)
+}
+
+// dropout is kernels.Dropout without its controls, which are the machine's.  x → y. On a Gorgonia machine each run is a training
+// step of seed 0; one in evaluation mode leaves x as it is.
+type dropout struct {
+	kernel
+	evaluate bool
+	step     float64 // the last one, from 1
+}
+
+// SetTraining is called by Gorgonia's machines when they are made.
+func (d *dropout) SetTraining(training bool) error {
+	d.evaluate = !training
+	return nil
+}
+
+// InferShape is that of x.
+func (d *dropout) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
+	return d.base.InferShape(in...)
+}
+
+// Do begins a step.
+func (d *dropout) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	if err := d.check(in); err != nil {
+		return nil, err
+	}
+	x, err := d.operands(in)
+	if err != nil {
+		return nil, err
+	}
+	d.step++
+	y, err := d.drop(x[0])
+	if err != nil {
+		return nil, err
+	}
+	return result(in[0], y, in[0].Shape()...), nil
+}
+
+// drop applies the mask of the last step.
+func (d *dropout) drop(x kernels.Tensor) ([]float64, error) {
+	if d.evaluate {
+		return slices.Clone(x.Data), nil
+	}
+	controls := kernels.Tensor{Spec: kernels.ControlsSpec, Data: make([]float64, kernels.Controls)}
+	controls.Data[kernels.ControlStep] = d.step
+	y, err := kernels.Eval(d.op, d.attrs, []kernels.Tensor{x, controls})
+	if err != nil {
+		return nil, err
+	}
+	return y[0].Data, nil
+}
+
+// DiffWRT says that x has a gradient.
+func (*dropout) DiffWRT(int) []bool { return []bool{true} }
+
+// SymDiff adds the gradient of x: dy under the mask that x had. It reads y, so that no machine computes it before the step begins.
+func (d *dropout) SymDiff(_ gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nodes, error) {
+	return d.gradients(gorgonia.Nodes{y}, dy, d.DiffWRT(1), func(_ []kernels.Tensor, dy kernels.Tensor, _ int) ([]float64, error) {
+		return d.drop(dy)
+	})
+}
