@@ -34,9 +34,9 @@ type build struct {
 	model    ModelFunc
 	homes    ir.Homes
 	programs map[key]*ir.Program
-	order    []key    // of programs, as they were compiled
-	params   []source // what the parameters start with
-	scratch  int64    // bytes: the most that a program needs
+	order    []key                // of programs, as they were compiled
+	starts   [ir.Regions][]source // what parameters and running statistics start with
+	scratch  int64                // bytes: the most that a program needs
 
 	layout arena.Layout
 	region [ir.Regions]arena.Region // of the layout
@@ -45,7 +45,7 @@ type build struct {
 	results [2]int64 // offset in their region
 }
 
-// source is what a parameter starts with.
+// source is what a parameter, or a running statistic, starts with.
 type source struct {
 	name  string
 	node  *gorgonia.Node
@@ -139,13 +139,14 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	}
 	cfg := compile.Config{
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
-		Params: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen,
+		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
 		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(), Debug: b.opt.Debug,
 	}
 	for _, p := range m.Params {
-		if p.Node != nil {
-			cfg.Params[p.Node] = true
-		}
+		cfg.Params[p.Node] = true
+	}
+	for _, p := range m.Statistics {
+		cfg.Statistics[p.Node] = true
 	}
 	if cfg.Inputs, err = b.inputs(m, k); err != nil {
 		return nil, err
@@ -241,11 +242,18 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 			bad("%q in %s is computed by %v: only a node without an operation can be one", n.Name(), what, n.Op())
 		}
 	}
+	float := func(what string, n *gorgonia.Node) {
+		if n != nil && n.Dtype() != tensor.Float32 && n.Dtype() != tensor.Float64 {
+			bad("%s %q is of type %v: only floating-point numbers can be learned", what, n.Name(), n.Dtype())
+		}
+	}
 	for _, p := range m.Params {
 		once("Params", p.Node)
-		if p.Node != nil && p.Node.Dtype() != tensor.Float32 && p.Node.Dtype() != tensor.Float64 {
-			bad("parameter %q is of type %v: only floating-point numbers can be trained", p.Node.Name(), p.Node.Dtype())
-		}
+		float("parameter", p.Node)
+	}
+	for _, p := range m.Statistics {
+		once("Statistics", p.Node)
+		float("statistic", p.Node)
 	}
 	for _, n := range m.Inputs {
 		once("Inputs", n)

@@ -63,7 +63,12 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		tail = 0
 	}
 	if tail > 0 {
-		if err := t.ensure(ctx, key{mode, tail, w.from}); err != nil {
+		err := t.ensure(ctx, key{mode, tail, w.from})
+		if errors.Is(err, compile.ErrRows) {
+			return nil, fmt.Errorf("last batch of %d, of %d samples in batches of %d: leave it out (Options.Tail = dataloader.DropTail) or take another batch: %w",
+				tail, ds.Len(), t.opt.Batch, err)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("last batch of %d: %w", tail, err)
 		}
 	}

@@ -41,7 +41,7 @@ type Options struct {
 	Optimizer optim.Optimizer // nil: optim.SGD{}
 	Schedule  optim.Schedule  // of the learning rate; nil: constant
 	Clip      optim.Clip      // of gradients; zero: none
-	Frozen    []string        // names of parameters, or of layers, that are not trained
+	Frozen    []string        // names of parameters, or of layers, that are not trained; a frozen batch normalization uses its running statistics
 	Memory    int64           // bytes of device memory that may be used; 0: what the plan needs
 	Guard     Guard           // what is checked before parameters change
 
@@ -52,7 +52,7 @@ type Options struct {
 	// from then on. Where Fields is nil, only they can be used.
 	Resident []dataloader.Dataset
 
-	Seed       uint64          // of initial values, of the order of samples, and of what the dataset draws
+	Seed       uint64          // of initial values, of the order of samples, of what the dataset draws, and of dropout
 	Sequential bool            // train in the dataset's own order
 	Tail       dataloader.Tail // what becomes of the last, short batch of training; evaluation and prediction keep it
 	Workers    int             // goroutines that read samples; 0: dataloader's default

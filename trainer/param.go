@@ -9,11 +9,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Param is a parameter, or a constant, of the model where it lies.
+// Param is a parameter, a constant, or a running statistic of the model where it lies.
 type Param struct {
-	Name   string
-	Spec   kernels.Spec
-	Frozen bool // it is not trained
+	Name      string
+	Spec      kernels.Spec
+	Frozen    bool // training does not change it
+	Statistic bool // it is the running mean or variance of a batch normalization
 
 	trainer *Trainer
 	handle  arena.Handle
@@ -35,7 +36,8 @@ func (p Param) between(f func() error) error {
 	return f()
 }
 
-// Params returns the parameters, in the order in which the model uses them first.
+// Params returns the parameters, in the order in which the model uses them first, and then the running statistics: all that a model
+// has learned.
 func (t *Trainer) Params() ([]Param, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,17 +45,24 @@ func (t *Trainer) Params() ([]Param, error) {
 		return nil, ErrClosed
 	}
 	var ps []Param
-	for _, p := range t.homes.Parts(ir.Parameters) {
-		h, err := t.arena.Handle(t.at(p.Ref, 0), p.Name)
-		if err != nil {
-			return nil, err
+	for _, r := range starting {
+		for _, p := range t.homes.Parts(r) {
+			h, err := t.arena.Handle(t.at(p.Ref, 0), p.Name)
+			if err != nil {
+				return nil, err
+			}
+			ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.fixed(p), Statistic: r == ir.Statistics, trainer: t, handle: h})
 		}
-		ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.frozenParam(p.Name), trainer: t, handle: h})
 	}
 	return ps, nil
 }
 
-// frozenParam reports whether no training program updates the parameter.
-func (t *Trainer) frozenParam(name string) bool {
-	return !slices.ContainsFunc(t.order, func(k key) bool { return slices.Contains(t.programs[k].Trained, name) })
+// fixed reports whether no program changes what lies at a home.
+func (t *Trainer) fixed(home ir.Part) bool {
+	return !slices.ContainsFunc(t.order, func(k key) bool {
+		p := t.programs[k]
+		return slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool {
+			return len(in.Op.Updates) > 0 && p.Values[in.Out[0]].Ref == home.Ref
+		})
+	})
 }

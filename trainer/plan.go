@@ -10,6 +10,7 @@ import (
 	humanize "github.com/dustin/go-humanize"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -27,7 +28,8 @@ func Plan(model ModelFunc, opt Options) (*report.Plan, error) {
 }
 
 // MaxBatch returns the largest batch, most at most, whose plan fits in Options.Memory, or in the memory of Options.Device that is free
-// where that is 0. It is arithmetic: nothing is allocated or trained. Where not even a batch of 1 fits, it returns a *CapacityError.
+// where that is 0. It is arithmetic: nothing is allocated or trained. Where not even a batch of 1 fits, or of 2 under batch normalization,
+// it returns a *CapacityError.
 func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 	if most < 1 {
 		return 0, fmt.Errorf("largest batch %d: must be 1 or more: %w", most, ErrOption)
@@ -52,23 +54,28 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 		opt.Batch = batch
 		return newBuild(ctx, model, opt, false)
 	}
-	b, err := total(1)
+	least := 1
+	b, err := total(least)
+	if errors.Is(err, compile.ErrRows) && most > 1 {
+		least = 2
+		b, err = total(least)
+	}
 	if err != nil {
 		return 0, err
 	}
 	if b.layout.Total() > limit {
 		return 0, b.short(limit, 0)
 	}
-	return largest(most, func(batch int) (bool, error) {
+	return largest(least, most, func(batch int) (bool, error) {
 		b, err := total(batch)
 		return err == nil && b.layout.Total() <= limit, err
 	})
 }
 
-// largest returns the largest n up to most that fits, given that 1 does. It doubles, then bisects.
-func largest(most int, fits func(int) (bool, error)) (int, error) {
-	good, bad := 1, most+1
-	for n := 2; n <= most && bad > most; n *= 2 {
+// largest returns the largest n up to most that fits, given that least does. It doubles, then bisects.
+func largest(least, most int, fits func(int) (bool, error)) (int, error) {
+	good, bad := least, most+1
+	for n := 2 * least; n <= most && bad > most; n *= 2 {
 		ok, err := fits(n)
 		if err != nil {
 			return 0, err
@@ -201,7 +208,7 @@ func (b *build) fits(ctx context.Context) error {
 	opt.Memory = limit
 	fits := 0
 	if b.opt.Batch > 1 {
-		if fits, err = MaxBatch(b.model, opt, b.opt.Batch-1); err != nil && !errors.Is(err, arena.ErrCapacity) {
+		if fits, err = MaxBatch(b.model, opt, b.opt.Batch-1); err != nil && !errors.Is(err, arena.ErrCapacity) && !errors.Is(err, compile.ErrRows) {
 			return err
 		}
 	}

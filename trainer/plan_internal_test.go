@@ -17,7 +17,7 @@ func TestLargestIsTheLargestThatFitsInFewTrials(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trials := 0
-			got, err := largest(c.most, func(n int) (bool, error) {
+			got, err := largest(1, c.most, func(n int) (bool, error) {
 				trials++
 				return c.base+c.each*n <= c.limit, nil
 			})

@@ -16,12 +16,12 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// start notes what every parameter and constant starts with that p is the first program to have. Only the first program, the one that
-// trains, may bring parameters that are trained.
+// start notes what every parameter, constant and running statistic starts with that p is the first program to have. Only the first
+// program, the one that trains, may bring parameters that are trained.
 func (b *build) start(m Model, p *ir.Program, first bool) error {
 	inits := make(map[string]layers.Init)
 	nodes := make(map[string]*gorgonia.Node)
-	for _, q := range m.Params {
+	for _, q := range slices.Concat(m.Params, m.Statistics) {
 		inits[q.Node.Name()], nodes[q.Node.Name()] = q.Init, q.Node
 	}
 	if m.Loss != nil {
@@ -31,33 +31,44 @@ func (b *build) start(m Model, p *ir.Program, first bool) error {
 			}
 		}
 	}
-	constants := make(map[string][]byte)
+	type home struct {
+		region arena.Region
+		name   string
+	}
+	constants := make(map[home][]byte)
 	for _, c := range p.Constants {
-		constants[p.Values[c.Value].Name] = c.Data
+		v := p.Values[c.Value]
+		constants[home{v.Ref.Region, v.Name}] = c.Data
 	}
 	var errs []error
-	for _, part := range b.homes.Parts(ir.Parameters)[len(b.params):] {
-		s := source{name: part.Name, fixed: constants[part.Name]}
-		if n := nodes[part.Name]; n != nil && s.fixed == nil {
-			s.node, s.init = n, b.filler(part.Name, inits[part.Name])
-			if s.init == nil && n.Value() == nil {
-				errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
+	for _, r := range starting {
+		for _, part := range b.homes.Parts(r)[len(b.starts[r]):] {
+			s := source{name: part.Name, fixed: constants[home{r, part.Name}]}
+			if n := nodes[part.Name]; n != nil && s.fixed == nil {
+				s.node, s.init = n, b.filler(part.Name, inits[part.Name])
+				if s.init == nil && n.Value() == nil {
+					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
+				}
+				if !first && r == ir.Parameters && part.Spec.Type.Float() && !b.opt.frozen(part.Name) {
+					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: the model must have the same "+
+						"parameters each time, and what the loss does not need must be frozen: %w", part.Name, ErrModel))
+				}
 			}
-			if !first && part.Spec.Type.Float() && !b.opt.frozen(part.Name) {
-				errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: the model must have the same "+
-					"parameters each time, and what the loss does not need must be frozen: %w", part.Name, ErrModel))
-			}
+			b.starts[r] = append(b.starts[r], s)
 		}
-		b.params = append(b.params, s)
 	}
 	return errors.Join(errs...)
 }
+
+// starting are the regions whose contents the model gives.
+var starting = [...]arena.Region{ir.Parameters, ir.Statistics}
 
 // checkFrozen returns an error for each name in Options.Frozen that no parameter and no layer has.
 func (b *build) checkFrozen() error {
 	var errs []error
 	for _, name := range b.opt.Frozen {
-		if !slices.ContainsFunc(b.params, func(s source) bool { return s.name == name || owner(s.name) == name }) {
+		here := func(s source) bool { return s.name == name || owner(s.name) == name }
+		if !slices.ContainsFunc(b.starts[ir.Parameters], here) && !slices.ContainsFunc(b.starts[ir.Statistics], here) {
 			errs = append(errs, fmt.Errorf("frozen %q: the model has no such parameter or layer: %w", name, ErrOption))
 		}
 	}
@@ -90,17 +101,19 @@ func (s source) write(dst []byte, spec kernels.Spec) error {
 	return nil
 }
 
-// initialise writes parameters and constants, and clears what starts at zero.
+// initialise writes parameters, constants and running statistics, and clears what starts at zero.
 func (t *Trainer) initialise() error {
-	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Statistics, ir.Guard} {
+	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Guard} {
 		if err := t.clear(r); err != nil {
 			return err
 		}
 	}
-	for i, p := range t.homes.Parts(ir.Parameters) {
-		err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.params[i].write(dst, p.Spec) })
-		if err != nil {
-			return fmt.Errorf("parameter %q: %w", p.Name, err)
+	for _, r := range starting {
+		for i, p := range t.homes.Parts(r) {
+			err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.starts[r][i].write(dst, p.Spec) })
+			if err != nil {
+				return fmt.Errorf("parameter %q: %w", p.Name, err)
+			}
 		}
 	}
 	return nil

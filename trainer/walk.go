@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -100,6 +101,7 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 		if err := optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls); err != nil {
 			return err
 		}
+		s.controls[kernels.ControlStep] = float64(update)
 	}
 	if err := t.forgetKept(s); err != nil {
 		return err

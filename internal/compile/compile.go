@@ -91,7 +91,10 @@ type Config struct {
 	Inputs map[*gorgonia.Node]Input
 	// Params are nodes that are parameters though they hold no value yet.
 	Params map[*gorgonia.Node]bool
-	Frozen func(name string) bool // parameters that are not trained; nil: none
+	// Statistics are nodes that hold running statistics. They have homes beside the parameters, and training moves them.
+	Statistics map[*gorgonia.Node]bool
+	Frozen     func(name string) bool // parameters that are not trained, and statistics that are not moved; nil: none
+	Seed       uint64                 // of what is drawn at random in training
 
 	Loss, Output, Correct *gorgonia.Node
 	Keep                  gorgonia.Nodes // read by the host after a step, under their names
@@ -111,11 +114,13 @@ type Config struct {
 type compiler struct {
 	Config
 	graph
-	values map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
-	params []param                          // in the order in which the graph was read
-	byName map[string]kernels.Value         // parameters
-	named  map[string]kernels.Value         // results
-	alike  bool                             // the instructions are those of Like
+	values  map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
+	params  []param                          // in the order in which the graph was read
+	byName  map[string]kernels.Value         // parameters
+	named   map[string]kernels.Value         // results
+	moving  []moved                          // running statistics
+	control kernels.Value                    // what the host says about a step; None: nobody has asked
+	alike   bool                             // the instructions are those of Like
 }
 
 // Compile compiles the graph that the nodes of cfg belong to.
@@ -132,11 +137,12 @@ func newCompiler(cfg Config) *compiler {
 		cfg.Homes = &ir.Homes{}
 	}
 	return &compiler{
-		Config: cfg,
-		graph:  graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
-		values: make(map[*gorgonia.Node]kernels.Value),
-		byName: make(map[string]kernels.Value),
-		named:  make(map[string]kernels.Value),
+		Config:  cfg,
+		graph:   graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
+		values:  make(map[*gorgonia.Node]kernels.Value),
+		byName:  make(map[string]kernels.Value),
+		named:   make(map[string]kernels.Value),
+		control: kernels.None,
 	}
 }
 

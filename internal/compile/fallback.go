@@ -38,24 +38,14 @@ func declare(n *gorgonia.Node) declared { return declared{n.Dtype(), n.Shape()} 
 // reusable are the ops whose UsePreallocDo overwrites all of the memory that it is given. The others ignore it, return other
 // memory, or expect something to be there.
 var reusable = map[string]bool{
-	"gorgonia.im2colOp":       true,
-	"gorgonia.col2imOp":       true,
-	"*gorgonia.maxPoolOp":     true,
-	"*gorgonia.maxPoolDiffOp": true,
-}
-
-// stateful are the ops that remember between runs what only Gorgonia can see.
-var stateful = map[string]string{
-	"*gorgonia.BatchNormOp": "the running statistics of Gorgonia's batch normalization lie inside its operation, where another program does not find them",
+	"gorgonia.im2colOp": true,
+	"gorgonia.col2imOp": true,
 }
 
 // fallback is the rule of an op that we have no kernel for: the host runs Gorgonia's code on it.
 func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	op, in := n.Op(), children(n)
 	key := fmt.Sprintf("%T", op)
-	if why := stateful[key]; why != "" && !r.training() {
-		return nil, fmt.Errorf("%s: %w", why, ErrUnsupported)
-	}
 	t, err := r.storage(n)
 	if err != nil {
 		return nil, err
@@ -103,33 +93,6 @@ func opKeyOf(n *gorgonia.Node) string {
 		return ""
 	}
 	return opKey(n.Op())
-}
-
-// lowerDropout reads dropout as a product with a mask that Gorgonia's own code draws, x ⊙ dropout(1), so that its gradient
-// is that of the product; Gorgonia's is wrong. In other modes than training nothing is dropped.
-func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
-	f, x := fields{n.Op()}, children(n)[0]
-	p, err := f.Float("probability")
-	if err != nil {
-		return nil, err
-	}
-	training, err := f.Bool("isTraining")
-	if err != nil {
-		return nil, err
-	}
-	if p == 0 || !training || !r.training() {
-		return same(x), nil
-	}
-	t, err := typeOf(x)
-	if err != nil {
-		return nil, err
-	}
-	spec := kernels.Spec{Type: t, Shape: shapeOf(x)}
-	draw := &foreign{op: n.Op(), name: n.Name(), in: []declared{declare(x)}, out: declare(n), spec: spec, axis: -1}
-	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
-		mask := r.host(draw, r.fill(t, spec.Shape, 1))
-		return r.Apply(kernels.Mul, nil, v[0], mask), nil
-	}}, nil
 }
 
 // Infer returns the spec of the output, which Gorgonia inferred when the graph was built.

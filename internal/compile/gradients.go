@@ -108,7 +108,7 @@ func (e *UnreachedError) Unwrap() error { return ErrUnreached }
 func (c *compiler) reach(g *gorgonia.ExprGraph, grads []kernels.Value) error {
 	var missing []string
 	for _, n := range g.AllNodes() {
-		if !n.IsVar() || c.isField(n) || n.Value() == nil && !c.Params[n] || c.Frozen != nil && c.Frozen(n.Name()) || !floating(n) {
+		if !n.IsVar() || c.isField(n) || n.Value() == nil && !c.Params[n] || c.Statistics[n] || c.frozen(n.Name()) || !floating(n) {
 			continue
 		}
 		if v, ok := c.values[n]; !ok || grads[v] == kernels.None {

@@ -13,12 +13,13 @@ import (
 // reader turns the nodes of a Gorgonia graph into values of the program.
 type reader struct {
 	*compiler
-	values map[*gorgonia.Node]kernels.Value // what each node became; None: reading it went wrong
-	scalar map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
-	leaf   func(n *gorgonia.Node) (kernels.Value, error)
-	of     string        // label of all that is built, where nodes have no names that a person knows
-	after  kernels.Value // a fallback also waits for this value, whose making left something behind in its op; None: for nothing
-	errs   []error
+	values  map[*gorgonia.Node]kernels.Value // what each node became; None: reading it went wrong
+	scalar  map[*gorgonia.Node]constant      // scalars that are known now, and those that are not
+	leaf    func(n *gorgonia.Node) (kernels.Value, error)
+	of      string                 // label of all that is built, where nodes have no names that a person knows
+	after   kernels.Value          // a fallback also waits for this value, whose making left something behind in its op; None: for nothing
+	readers map[*gorgonia.Node]int // how many nodes and results read a node; nil: not counted yet
+	errs    []error
 }
 
 // rule says how a node is computed: from which nodes, and how from their values.

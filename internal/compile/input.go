@@ -48,6 +48,9 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 	if in, ok := c.Inputs[n]; ok {
 		return c.field(n, spec, in)
 	}
+	if c.Statistics[n] && c.Mode != Machine {
+		return c.statistic(n, spec)
+	}
 	if n.Value() == nil && !c.Params[n] {
 		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w", n.Name(), spec, ErrInput)
 	}
@@ -60,7 +63,7 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
 	c.byName[name] = v
-	frozen := !spec.Type.Float() || c.Frozen != nil && c.Frozen(n.Name())
+	frozen := !spec.Type.Float() || c.frozen(n.Name())
 	c.params = append(c.params, param{node: n, name: name, value: v, frozen: frozen})
 	return v, nil
 }

@@ -41,13 +41,20 @@ func init() { // refers to itself through the rules that recognise patterns
 		"gorgonia.concatOp":             lowerConcat,
 		"*gorgonia.globalAveragePoolOp": lowerGlobalAverage,
 		"*gorgonia.dropoutOp":           lowerDropout,
+		"*gorgonia.maxPoolOp":           lowerMaxPool,
+		"*gorgonia.maxPoolDiffOp":       lowerMaxPoolDiff,
+		"*gorgonia.BatchNormOp":         lowerBatchNorm,
+		"*gorgonia.batchnormDiffOp":     lowerBatchNormDiff,
+		"*gorgonia.GroupNormOp":         lowerGroupNorm,
+		"*gorgonia.groupNormDiffOp":     lowerGroupNormDiff,
+		"gorgonia.transposeOp":          lowerTranspose,
 		"*gorgonia.dtConvOp":            lowerConvert,
 	}
 }
 
 // refused are ops that neither we nor Gorgonia compute rightly.
 var refused = map[string]string{
-	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use GlobalAveragePool2D, or a convolution with constant weights",
+	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use AvgPool of package layers, or GlobalAveragePool2D",
 	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
 	"*gorgonia.dropoutDiffOp": "Gorgonia's gradient of dropout divides by the probability of dropping",
 }
@@ -63,6 +70,9 @@ func (r *reader) lower(n *gorgonia.Node) (*rule, error) {
 	}
 	if x, ok := r.known(n); ok {
 		return r.constantRule(n, x)
+	}
+	if k, ok := n.Op().(kernelOp); ok {
+		return lowerKernel(r, n, k)
 	}
 	l := lowerings[key]
 	if l == nil {

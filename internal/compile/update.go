@@ -19,7 +19,7 @@ const (
 //
 // The usual way keeps every gradient until loss and gradients are known to be finite, and only then changes a parameter:
 //
-//	gradients → Gradients │ check loss, check each │ sum of squares, scale │ update each
+//	gradients → Gradients │ check loss, check each │ sum of squares, scale │ update each │ move running statistics
 //
 // The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
 // only clipping by global norm makes it keep them.
@@ -31,7 +31,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if err != nil {
 		return err
 	}
-	controls, err := c.home(ir.Slot, "batch", ControlsName, kernels.ControlsSpec)
+	controls, err := c.controls()
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		c.label, c.owner = "update "+p.name, Owner(p.name)
 		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
 	}
+	c.moveStatistics(guard)
 	c.Roots = append(c.Roots, guard)
 	return nil
 }

@@ -1,0 +1,90 @@
+package compile
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// kernelOp is an operation of package layers that is one of ours. Its operands are those of the op, but for these:
+//
+//	batchNorm  x, gamma, beta and the running mean and variance, which are inputs without an op
+//	dropout    x
+type kernelOp interface {
+	Kernel() (op *kernels.Op, attrs any)
+}
+
+// lowerKernel reads such an operation.
+func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
+	op, attrs := k.Kernel()
+	in := children(n)
+	switch a := attrs.(type) {
+	case kernels.DropoutAttrs:
+		return r.dropout(n, a.Rate)
+	case kernels.BatchNormAttrs:
+		if op != kernels.BatchNorm {
+			break
+		}
+		if len(in) != 5 {
+			return nil, fmt.Errorf("batch normalization of %d operands, takes 5: %w", len(in), kernels.ErrShape)
+		}
+		return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+			s := running{fixed: !r.training() || r.frozen(in[3].Name()), mean: v[3], variance: v[4]}
+			if r.Mode == Machine && !s.fixed {
+				s = r.hostStatistics(n, r.Spec(v[3]), false, in[3].Value, in[4].Value)
+			}
+			return r.batchNorm(n, a, v[0], v[1], v[2], s)
+		}}, nil
+	}
+	return r.use(op, attrs, in...), nil
+}
+
+// lowerDropout reads Gorgonia's dropout, which need not drop in training either. Its probability is that of dropping.
+func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
+	f := fields{n.Op()}
+	p, err := f.Float("probability")
+	if err != nil {
+		return nil, err
+	}
+	training, err := f.Bool("isTraining")
+	if err != nil {
+		return nil, err
+	}
+	if !training {
+		p = 0
+	}
+	return r.dropout(n, p)
+}
+
+// dropout drops elements in training, and nothing otherwise. Which ones is a function of the seed, the number of the step, the node's
+// name and the element.
+func (r *reader) dropout(n *gorgonia.Node, rate float64) (*rule, error) {
+	x := children(n)[0]
+	if rate == 0 || !r.training() {
+		return same(x), nil
+	}
+	layer := fnv.New64a()
+	layer.Write([]byte(n.Name()))
+	a := kernels.DropoutAttrs{Rate: rate, Seed: r.Seed, Layer: layer.Sum64()}
+	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
+		controls, err := r.controls()
+		if err != nil {
+			return kernels.None, err
+		}
+		return r.Apply(kernels.Dropout, a, v[0], controls), nil
+	}}, nil
+}
+
+// controls returns the vector of what the host says about a step.
+func (c *compiler) controls() (kernels.Value, error) {
+	if c.control != kernels.None {
+		return c.control, nil
+	}
+	var err error
+	c.control, err = c.home(ir.Slot, "batch", ControlsName, kernels.ControlsSpec)
+	return c.control, err
+}
