@@ -20,6 +20,10 @@ type isa struct {
 	packCols func(dst, src []byte, k, stride, n, pitch int)
 	// prefetch brings the first n bytes of rows that lie stride bytes apart into the second-level cache. Nil: cannot.
 	prefetch func(src []byte, rows, stride, n int)
+	// line is a tile of one row and so many columns that all exist, several times cols, with B as it lies in memory: it
+	// reads more at a time of rows that are used only once. Nil: none.
+	line     func(t *tile)
+	lineCols int
 	// dots multiplies row a with n <= 8 rows of B, stepB bytes apart, into neighbours in c. It knows flagAdd only. Nil: none.
 	dots func(t *tile)
 }

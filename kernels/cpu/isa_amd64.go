@@ -23,6 +23,7 @@ var avx512x32 = &isa{
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
 	packRows: packRows128, packCols: cols32, dots: dots32, prefetch: prefetch,
+	line: wideLine1x256x32, lineCols: 256,
 }
 
 var avx512x64 = &isa{
@@ -38,6 +39,7 @@ var avx512x64 = &isa{
 		wideTile13x8x64, wideTile14x8x64,
 	},
 	packRows: packRows128, packCols: cols64, dots: dots64, prefetch: prefetch,
+	line: wideLine1x128x64, lineCols: 128,
 }
 
 var avx2x32 = &isa{
@@ -49,6 +51,7 @@ var avx2x32 = &isa{
 		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
 	},
 	packRows: packRows64, packCols: cols32, dots: dots32, prefetch: prefetch,
+	line: line1x64x32, lineCols: 64,
 }
 
 var avx2x64 = &isa{
@@ -60,6 +63,7 @@ var avx2x64 = &isa{
 		tile1x4x64, tile2x4x64, tile3x4x64, tile4x4x64, tile5x4x64, tile6x4x64,
 	},
 	packRows: packRows64, packCols: cols64, dots: dots64, prefetch: prefetch,
+	line: line1x32x64, lineCols: 32,
 }
 
 // bestLevel returns the highest level that this processor has.

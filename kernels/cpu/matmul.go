@@ -217,7 +217,11 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 	t.rowC = x.n * size
 	tiles := over(r1-r0, s.rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
-	for col := c0; col < c1; col += s.cols {
+	col := c0
+	if x.lines {
+		col = x.line(t, a, b[k*x.ldb:], c, c0, c1)
+	}
+	for ; col < c1; col += s.cols {
 		t.n = min(s.cols, c1-col)
 		run := s.tiles
 		if t.n <= s.cols/2 && s.halves != nil {
@@ -281,6 +285,20 @@ func (h *ahead) bring(s *isa, part, parts int) {
 		s.prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
 		h.done = to
 	}
+}
+
+// line adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
+func (x *matmul) line(t *tile, a, b, c []byte, c0, c1 int) int {
+	s, size := x.isa, x.isa.size()
+	t.a, t.stepB, t.more = a, x.ldb, 0
+	for ; c1-c0 >= s.lineCols; c0 += s.lineCols {
+		if t.flags&flagBias != 0 {
+			t.bias = x.bias[c0*size:]
+		}
+		t.b, t.c = b[c0*size:], c[c0*size:]
+		s.line(t)
+	}
+	return c0
 }
 
 // packRowsOfA copies rows of a stretch of A to where they lie close together.

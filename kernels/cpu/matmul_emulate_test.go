@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -29,7 +30,7 @@ const (
 func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 	kernels := parseAssembly(t, "zz_matmul_amd64.s")
 	r := newRand()
-	form := regexp.MustCompile(`^(?:tile|wideTile)(\d+)x(\d+)x(\d+)$`)
+	form := regexp.MustCompile(`^(tile|wideTile|line|wideLine)(\d+)x(\d+)x(\d+)$`)
 	found := 0
 	for _, name := range slices.Sorted(maps.Keys(kernels)) {
 		f, p := kernels[name], form.FindStringSubmatch(name)
@@ -37,10 +38,14 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			continue
 		}
 		found++
-		rows, _ := strconv.Atoi(p[1])
-		cols, _ := strconv.Atoi(p[2])
-		bits, _ := strconv.Atoi(p[3])
-		for n := cols; n > 0; n-- {
+		rows, _ := strconv.Atoi(p[2])
+		cols, _ := strconv.Atoi(p[3])
+		bits, _ := strconv.Atoi(p[4])
+		least := 1
+		if strings.HasSuffix(strings.ToLower(p[1]), "line") {
+			least = cols // all exist
+		}
+		for n := cols; n >= least; n-- {
 			if rows > 2 && n < cols && r.IntN(cols) > 3 { // all edges of few rows, some of many
 				continue
 			}
@@ -50,7 +55,7 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			}
 		}
 	}
-	if want := 2 * 2 * (6 + 14); found != want {
+	if want := 2 * (2*(6+14) + 2); found != want {
 		t.Errorf("%d tile kernels, want %d", found, want)
 	}
 }

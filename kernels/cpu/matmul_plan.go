@@ -47,6 +47,7 @@ type matmulPlan struct {
 	transA, transB bool
 	lda, ldb       int  // bytes from row to row as stored
 	dots           bool // computes one row, from the rows of B as they are stored
+	lines          bool // computes one row, most of it in tiles that are as wide as registers allow
 	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
 
 	kc                   int
@@ -100,14 +101,19 @@ func (p *matmulPlan) cut(threads int) {
 	p.kc = stretch(p.k, steps)
 	panels := over(p.n, s.cols)
 	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
-	p.far = p.packB && s.prefetch != nil && p.k*p.n*size > farBytes
+	p.far = !p.dots && s.prefetch != nil && p.k*p.n*size > farBytes
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
 	rows := min(blockRows, max(s.rows, blockBytes/(p.kc*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.split(threads, over(p.m, rows), panels)
+	p.lines = p.m == 1 && !p.transB && s.line != nil && p.n >= s.lineCols
+	unit := s.cols
+	if p.lines && p.n >= threads*s.lineCols {
+		unit = s.lineCols
+	}
+	p.split(threads, over(p.m, rows), unit)
 	if p.packB || p.n%s.cols != 0 && !p.dots {
 		p.panel = s.panel(p.kc)
 	}
@@ -116,10 +122,10 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
-// split chooses the tasks: at least so many row blocks, and no more column blocks than panels. Every row block packs all
+// split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all
 // of B and every column block all of A, so it weighs that against threads that wait for the last.
-func (p *matmulPlan) split(threads, rowsLeast, panels int) {
-	s, want := p.isa, p.tasks(threads)
+func (p *matmulPlan) split(threads, rowsLeast, unit int) {
+	s, want, panels := p.isa, p.tasks(threads), over(p.n, unit)
 	if want == 1 {
 		threads = 1
 	}
@@ -128,7 +134,7 @@ func (p *matmulPlan) split(threads, rowsLeast, panels int) {
 	for r := rowsLeast; r <= rowsMost; r++ {
 		least := min(panels, over(want, p.batch*r))
 		for c := least; c <= min(panels, least+threads); c++ {
-			rowBlock, colBlock := over(over(p.m, r), s.rows)*s.rows, over(panels, c)*s.cols
+			rowBlock, colBlock := over(over(p.m, r), s.rows)*s.rows, over(panels, c)*unit
 			rows, cols := over(p.m, rowBlock), over(p.n, colBlock)
 			if cost := p.cost(threads, rows, cols); cost < best {
 				best = cost

@@ -64,6 +64,11 @@ func tile6x16x32(t *tile)
 //go:noescape
 func tile6x8x32(t *tile)
 
+// line1x64x32 computes a tile of up to 64 columns of 32-bit floats.
+//
+//go:noescape
+func line1x64x32(t *tile)
+
 // wideTile1x32x32 computes a tile of up to 32 columns of 32-bit floats.
 //
 //go:noescape
@@ -204,6 +209,11 @@ func wideTile14x32x32(t *tile)
 //go:noescape
 func wideTile14x16x32(t *tile)
 
+// wideLine1x256x32 computes a tile of up to 256 columns of 32-bit floats.
+//
+//go:noescape
+func wideLine1x256x32(t *tile)
+
 // tile1x8x64 computes a tile of up to 8 columns of 64-bit floats.
 //
 //go:noescape
@@ -263,6 +273,11 @@ func tile6x8x64(t *tile)
 //
 //go:noescape
 func tile6x4x64(t *tile)
+
+// line1x32x64 computes a tile of up to 32 columns of 64-bit floats.
+//
+//go:noescape
+func line1x32x64(t *tile)
 
 // wideTile1x16x64 computes a tile of up to 16 columns of 64-bit floats.
 //
@@ -403,6 +418,11 @@ func wideTile14x16x64(t *tile)
 //
 //go:noescape
 func wideTile14x8x64(t *tile)
+
+// wideLine1x128x64 computes a tile of up to 128 columns of 64-bit floats.
+//
+//go:noescape
+func wideLine1x128x64(t *tile)
 
 // packRows64 copies k rows of n bytes, stride apart, to rows of 64 bytes, filled up with zeros.
 //

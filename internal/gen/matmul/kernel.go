@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -59,7 +60,8 @@ type kernel struct {
 	elem
 	vector  int // bytes of a vector register: 32 or 64
 	rows    int
-	vectors int // 1 or 2
+	vectors int  // 1 or 2, or more in a line
+	line    bool // one row of full vectors, whose columns all exist, multiplied with B as it lies in memory
 	masks   Mem
 }
 
@@ -87,12 +89,15 @@ func (k *kernel) emit() {
 	if k.wide() {
 		name = fmt.Sprintf("wideTile%dx%dx%s", k.rows, k.cols(), k.name)
 	}
+	if k.line {
+		name = strings.Replace(strings.Replace(name, "tile", "line", 1), "Tile", "Line", 1)
+	}
 	TEXT(name, NOSPLIT, "func(t "+untyped+")")
 	Doc(fmt.Sprintf("%s computes a tile of up to %d columns of %s-bit floats.", name, k.cols(), k.name))
 	Pragma("noescape")
 	Load(Param("t"), args)
 	flush(args, temp)
-	if k.wide() {
+	if k.wide() && !k.line {
 		k.loadMasks()
 	}
 	MOVQ(Mem{Base: args, Disp: offA}, ptrA)
@@ -102,7 +107,7 @@ func (k *kernel) emit() {
 	k.loop()
 	k.address(ptrC, offRowC)
 	MOVQ(Mem{Base: args, Disp: offFlags}, temp)
-	if k.wide() {
+	if k.wide() || k.line {
 		k.finish(false)
 	} else {
 		MOVQ(Mem{Base: args, Disp: offN}, count)
@@ -145,8 +150,8 @@ func (k *kernel) begin() {
 			}
 		}
 		PREFETCHT0(k.at(i, 0))
-		if k.vectors*k.vector > 64 {
-			PREFETCHT0(k.at(i, 64))
+		for at := 64; at < k.vectors*k.vector; at += 64 {
+			PREFETCHT0(k.at(i, at))
 		}
 	}
 	k.address(ptrA, offRowA)
@@ -204,17 +209,30 @@ func (k *kernel) loop() {
 	Label("summed")
 }
 
+// rowOfB addresses vector v of row u of B.
+func (k *kernel) rowOfB(u, v int) Mem {
+	m := Mem{Base: ptrB, Disp: k.vector * v}
+	switch u {
+	case 1, 2:
+		m.Index, m.Scale = stepB, uint8(u)
+	case 3:
+		m.Index, m.Scale = stepB3, 1
+	}
+	return m
+}
+
 // step adds the product of one column of A and row u of B.
 func (k *kernel) step(u int) {
-	for v := range k.vectors {
-		m := Mem{Base: ptrB, Disp: k.vector * v}
-		switch u {
-		case 1, 2:
-			m.Index, m.Scale = stepB, uint8(u)
-		case 3:
-			m.Index, m.Scale = stepB3, 1
+	if k.line {
+		k.broadcast(k.at(0, 0), k.spare(u))
+		for v := range k.vectors {
+			k.fma(k.rowOfB(u, v), k.spare(u), k.sum(0, v))
 		}
-		k.load(m, k.spare(v))
+		ADDQ(stepA, bases[0])
+		return
+	}
+	for v := range k.vectors {
+		k.load(k.rowOfB(u, v), k.spare(v))
 	}
 	for i := range k.rows {
 		if k.wide() && k.vectors == 1 {
@@ -308,7 +326,7 @@ func opmask(v int) Register { return []Register{K1, K2}[v] }
 // read loads vector v.
 func (k *kernel) read(m Mem, v int, edge bool, mask, dst VecPhysical) {
 	switch {
-	case k.wide():
+	case k.wide() && !k.line:
 		k.loadZero(m, opmask(v), dst)
 	case edge:
 		k.maskMove(m, mask, dst)
@@ -319,7 +337,7 @@ func (k *kernel) read(m Mem, v int, edge bool, mask, dst VecPhysical) {
 
 // addFrom adds vector v in memory to a sum.
 func (k *kernel) addFrom(m Mem, v int, edge bool, mask, value, sum VecPhysical) {
-	if !k.wide() && !edge {
+	if k.line || !k.wide() && !edge {
 		k.add(m, sum, sum)
 		return
 	}
@@ -330,7 +348,7 @@ func (k *kernel) addFrom(m Mem, v int, edge bool, mask, value, sum VecPhysical) 
 // write stores vector v.
 func (k *kernel) write(sum VecPhysical, v int, edge bool, mask VecPhysical, m Mem) {
 	switch {
-	case k.wide():
+	case k.wide() && !k.line:
 		k.load(sum, opmask(v), m)
 	case edge:
 		k.maskMove(sum, mask, m)

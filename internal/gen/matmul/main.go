@@ -82,6 +82,8 @@ func main() {
 					k.emit()
 				}
 			}
+			k := kernel{elem: e, vector: t.vector, rows: 1, vectors: t.vector / 4, masks: masks, line: true}
+			k.emit()
 		}
 	}
 	packRows(masks, 64)
