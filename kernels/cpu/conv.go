@@ -1,126 +1,91 @@
 package cpu
 
 import (
-	"fmt"
-
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // A convolution is the geometry that the three operations share. Dimensions are those of x [B, C, H, W],
 // w [O, C/Groups, KH, KW] and y [B, O, OH, OW].
 type convolution struct {
-	b, c, h, w            int
-	o, kh, kw             int
-	oh, ow                int
+	isa                   *isa
+	b, c, o               int
+	in, kernel, out       [2]int // H W, KH KW, OH OW
 	stride, pad, dilation [2]int
 	groups                int
 	cg, og                int // channels and outputs of a group
 }
 
-func newConvolution(op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
+func newConvolution(s *isa, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
 	var v convolution
 	var x, w, y kernels.Shape
-	switch op {
-	case kernels.Conv:
-		a := attrs.(kernels.ConvAttrs)
+	switch a := attrs.(type) {
+	case kernels.ConvAttrs:
 		v = convolution{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups}
 		x, w, y = in[0].Shape, in[1].Shape, out[0].Shape
-	default:
-		a := attrs.(kernels.ConvGradAttrs)
+	case kernels.ConvGradAttrs:
 		v = convolution{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups}
 		x, w, y = out[0].Shape, in[0].Shape, in[1].Shape
 		if op == kernels.ConvGradWeight {
 			x, w = w, x
 		}
 	}
-	v.b, v.c, v.h, v.w = x[0], x[1], x[2], x[3]
-	v.o, v.kh, v.kw = w[0], w[2], w[3]
-	v.oh, v.ow = y[2], y[3]
+	v.isa, v.b, v.c, v.o = s, x[0], x[1], w[0]
+	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
 	return v
 }
 
-func bindConv(b *binding) (func(), error) {
-	switch b.Out[0].Type {
-	case arena.Float32:
-		return bindConvOf[float32](b), nil
-	case arena.Float64:
-		return bindConvOf[float64](b), nil
-	}
-	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+// taps returns the number of the kernel's elements.
+func (v *convolution) taps() int { return v.kernel[0] * v.kernel[1] }
+
+// flops returns the arithmetic of each of the three operations.
+func (v *convolution) flops() float64 {
+	return 2 * float64(v.b) * float64(v.out[0]*v.out[1]) * float64(v.o) * float64(v.cg*v.taps())
 }
 
-func bindConvOf[T float](b *binding) func() {
-	v := newConvolution(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
-	switch b.Op {
-	case kernels.ConvGradInput:
-		w, dy, dx := in[T](b, 0), in[T](b, 1), out[T](b, 0)
-		return b.over(v.b*v.groups, 1, func(lo, hi, _ int) {
-			for i := lo; i < hi; i++ {
-				clear(dx[i*v.cg*v.h*v.w : (i+1)*v.cg*v.h*v.w])
-				v.visit(i/v.groups, i%v.groups, func(x, k, y int) { dx[x] += w[k] * dy[y] })
-			}
-		})
-	case kernels.ConvGradWeight:
-		x, dy, dw := in[T](b, 0), in[T](b, 1), out[T](b, 0)
-		return b.over(v.groups, 1, func(lo, hi, _ int) {
-			for g := lo; g < hi; g++ {
-				n := v.og * v.cg * v.kh * v.kw
-				clear(dw[g*n : (g+1)*n])
-				for i := range v.b {
-					v.visit(i, g, func(at, k, y int) { dw[k] += x[at] * dy[y] })
-				}
-			}
-		})
+// tasks returns how many tasks are worth having on so many threads.
+func (v *convolution) tasks(threads int) int {
+	if threads < 2 {
+		return 1
 	}
-	a := b.Attrs.(kernels.ConvAttrs)
-	x, w, y := in[T](b, 0), in[T](b, 1), out[T](b, 0)
-	var bias []T
-	if a.Bias {
-		bias = in[T](b, 2)
-	}
-	var act unaryFunc[T]
-	if a.Act != nil {
-		act = unaryTile[T](b.dev.level, a.Act, a.ActAttrs)
-	}
-	plane := v.oh * v.ow
-	return b.over(v.b*v.groups, 1, func(lo, hi, _ int) {
-		for i := lo; i < hi; i++ {
-			part := y[i*v.og*plane : (i+1)*v.og*plane]
-			clear(part)
-			v.visit(i/v.groups, i%v.groups, func(at, k, o int) { y[o] += x[at] * w[k] })
-			for j := range part {
-				if bias != nil {
-					part[j] += bias[i%v.groups*v.og+j/plane]
-				}
-			}
-			if act != nil {
-				act(part, part)
-			}
-		}
-	})
+	return int(max(1, min(v.flops()/taskFlops, float64(tasksThread*threads))))
 }
 
-// visit calls f with the indices into x, w and y of every product of one group of one image.
-func (v *convolution) visit(b, g int, f func(x, w, y int)) {
-	for o := range v.og {
-		for i := range v.oh * v.ow {
-			y := (b*v.o+g*v.og+o)*v.oh*v.ow + i
-			k := (g*v.og + o) * v.cg * v.kh * v.kw
-			for c := range v.cg {
-				plane := (b*v.c + g*v.cg + c) * v.h
-				for kh := range v.kh {
-					h := i/v.ow*v.stride[0] - v.pad[0] + kh*v.dilation[0]
-					for kw := range v.kw {
-						w := i%v.ow*v.stride[1] - v.pad[1] + kw*v.dilation[1]
-						if h >= 0 && h < v.h && w >= 0 && w < v.w {
-							f((plane+h)*v.w+w, k, y)
-						}
-						k++
-					}
-				}
+// workers returns how many workers take part. It grows or stays with each size.
+func (v *convolution) workers(threads int) int { return min(threads, v.tasks(threads)) }
+
+// patches returns the windows of y over x.
+func (v *convolution) patches() patches {
+	var a [2]axis
+	for i := range a {
+		at := make([]int, v.kernel[i])
+		for k := range at {
+			at[k] = k*v.dilation[i] - v.pad[i]
+		}
+		a[i] = newAxis(v.in[i], v.out[i], v.stride[i], at)
+	}
+	return newPatches(a[0], a[1], v.isa.size(), v.in[1], v.in[0], v.c)
+}
+
+// A residue is the pixels of x, along one axis, whose distance from a multiple of the stride is one number: the same taps
+// of the kernel reach all of them.
+type residue struct {
+	first, n int
+	taps     []int // of the kernel, increasing
+	at       []int // by tap: the element of y that it multiplies for pixel 0
+}
+
+// residues cuts the pixels of x along axis i.
+func (v *convolution) residues(i int) []residue {
+	var all []residue
+	for first := range min(v.stride[i], v.in[i]) {
+		r := residue{first: first, n: over(v.in[i]-first, v.stride[i])}
+		for k := range v.kernel[i] {
+			if at := first + v.pad[i] - k*v.dilation[i]; at%v.stride[i] == 0 {
+				r.taps, r.at = append(r.taps, k), append(r.at, at/v.stride[i])
 			}
 		}
+		all = append(all, r)
 	}
+	return all
 }

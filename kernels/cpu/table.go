@@ -16,9 +16,9 @@ var table = map[*kernels.Op]kernel{
 
 	kernels.MatMul: {bindMatmul, matmulWorkspace},
 
-	kernels.Conv:           {bindConv, nil},
-	kernels.ConvGradInput:  {bindConv, nil},
-	kernels.ConvGradWeight: {bindConv, nil},
+	kernels.Conv:           {bindConv, convWork},
+	kernels.ConvGradInput:  {bindConvInput, convInputWork},
+	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
 	kernels.MaxPool:     {bindMaxPool, nil},
 	kernels.MaxPoolGrad: {bindMaxPool, nil},

@@ -1,0 +1,21 @@
+//go:build amd64 && !purego
+
+package cpu
+
+//go:generate go -C ../../internal/gen run ./conv -dir ../../kernels/cpu
+
+// packers holds the packing functions that were generated, by the tiles that they serve.
+var packers = map[*isa]*packer{
+	avx512x32: {16, widePatchRuns32, widePatchPairs32, widePatchGathers32, wideEndRows32},
+	avx512x64: {8, widePatchRuns64, widePatchPairs64, widePatchGathers64, wideEndRows64},
+	avx2x32:   {8, patchRuns32, nil, patchGathers32, endRows32},
+	avx2x64:   {4, patchRuns64, nil, patchGathers64, endRows64},
+}
+
+// packerFor returns the packing functions for the tiles of s.
+func packerFor(s *isa) *packer {
+	if k := packers[s]; k != nil {
+		return k
+	}
+	return goPacker(s)
+}

@@ -1,0 +1,144 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// convWork returns the scratch bytes of a convolution.
+func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
+	v := newConvolution(d.level.isa(out[0].Type), kernels.Conv, attrs, in, out)
+	panel, results := convWorkerBytes(v.isa, v.og, v.cg*v.taps())
+	return int64(v.workers(d.pool.threads())) * int64(panel+results)
+}
+
+// bindConv prepares a convolution: the weights as they lie times patches of the input.
+func bindConv(b *binding) (func(), error) {
+	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.Conv, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	if v.b == 0 {
+		return nil, nil
+	}
+	a, size, threads := b.Attrs.(kernels.ConvAttrs), v.isa.size(), b.dev.pool.threads()
+	plane := v.out[0] * v.out[1] * size
+	x := &convMatmul{
+		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
+		place: convPlace{plane: plane, image: v.o * plane, whole: true},
+	}
+	var bias []byte
+	if a.Bias {
+		bias = b.bytes(b.In[2])
+	}
+	x.end(b.dev.level, b.Out[0].Type, bias, a.Act, a.ActAttrs)
+	workers := v.workers(threads)
+	x.cut(workers)
+	x.bind(workers, b.work())
+	return func() { x.run(b.dev.pool) }, nil
+}
+
+// convInputWork returns the scratch bytes of a gradient by the input: all weights, transposed, and what workers pack.
+func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
+	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradInput, attrs, in, out)
+	panel, results := convWorkerBytes(v.isa, v.cg, v.og*v.taps())
+	return int64(v.transposedBytes()) + int64(v.workers(d.pool.threads()))*int64(panel+results)
+}
+
+// transposedBytes returns what the transposed weights take. It grows or stays with each size.
+func (v *convolution) transposedBytes() int {
+	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
+	return v.c * (v.og*v.taps()*v.isa.size() + residues*(cacheLine+packedPitch))
+}
+
+// A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
+// the taps of output after output.
+type transposition struct {
+	taps  []int // of the kernel
+	dst   []byte
+	pitch int // bytes from row to row
+}
+
+// bindConvInput prepares a gradient by the input: for each residue of the stride, its weights times patches of dy.
+func bindConvInput(b *binding) (func(), error) {
+	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	dx, pool := b.bytes(b.Out[0]), b.dev.pool
+	if len(dx) == 0 {
+		return nil, nil
+	}
+	size, workers := v.isa.size(), v.workers(pool.threads())
+	transposed := b.work()
+	var work []byte
+	if v.b > 0 {
+		transposed, work = transposed[:v.transposedBytes()], transposed[v.transposedBytes():]
+	}
+	plane := v.in[0] * v.in[1] * size
+	var products []*convMatmul
+	var moves []transposition
+	idle := false // some pixels are in no window
+	for _, row := range v.residues(0) {
+		for _, col := range v.residues(1) {
+			t := transposition{taps: v.tapsOf(row, col), dst: transposed}
+			if len(t.taps) == 0 {
+				idle = true
+				continue
+			}
+			t.pitch = v.isa.pitch(v.og * len(t.taps))
+			transposed = transposed[v.c*t.pitch:]
+			moves = append(moves, t)
+			q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), size, v.out[1], v.out[0], v.o)
+			x := &convMatmul{
+				isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+				a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: dx,
+				place: convPlace{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
+					width: v.in[1], whole: v.stride == [2]int{1, 1}},
+			}
+			x.cut(workers)
+			x.bind(workers, work)
+			products = append(products, x)
+		}
+	}
+	move := b.over(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves))
+	clean := b.over(len(dx), 256<<10, func(lo, hi, _ int) { clear(dx[lo:hi]) })
+	return func() {
+		if idle {
+			clean()
+		}
+		move()
+		for _, x := range products {
+			x.run(pool)
+		}
+	}, nil
+}
+
+// tapsOf returns the taps that both residues have.
+func (v *convolution) tapsOf(row, col residue) []int {
+	var taps []int
+	for _, kh := range row.taps {
+		for _, kw := range col.taps {
+			taps = append(taps, kh*v.kernel[1]+kw)
+		}
+	}
+	return taps
+}
+
+// transposer returns what moves the weights of channels lo:hi.
+func (v *convolution) transposer(w []byte, moves []transposition) func(lo, hi, _ int) {
+	if v.isa.size() == 4 {
+		return func(lo, hi, _ int) { transposeWeights(v, view[uint32](w), moves, lo, hi) }
+	}
+	return func(lo, hi, _ int) { transposeWeights(v, view[uint64](w), moves, lo, hi) }
+}
+
+func transposeWeights[T word](v *convolution, w []T, moves []transposition, lo, hi int) {
+	taps := v.taps()
+	for i := range moves {
+		m := &moves[i]
+		for c := lo; c < hi; c++ {
+			dst := view[T](m.dst[c*m.pitch : (c+1)*m.pitch])
+			group, channel := c/v.cg, c%v.cg
+			for o := range v.og {
+				src := w[((group*v.og+o)*v.cg+channel)*taps:][:taps]
+				to := dst[o*len(m.taps):][:len(m.taps)]
+				for j, tap := range m.taps {
+					to[j] = src[tap]
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package cpu
+
+// An ending is the arguments of a function that ends rows of a convolution's result, for which a bias is one number: up
+// to a panel's columns of each. The assembly knows the fields' offsets. flagBias and flagRelu count, at least one is set.
+type ending struct {
+	c, bias []byte // of the first row
+	rows    int    // at least 1
+	rowC    int    // bytes from row to row of c
+	n       int    // columns
+	flags   int
+}
+
+// goEnd is the portable ending.
+func goEnd[T float](e *ending) {
+	c, bias := view[T](e.c), view[T](e.bias)
+	size := elemSize[T]()
+	for r := range e.rows {
+		row := c[r*e.rowC/size:][:e.n]
+		for i, v := range row {
+			if e.flags&flagBias != 0 {
+				v += bias[r]
+			}
+			if e.flags&flagRelu != 0 && v < 0 {
+				v = 0
+			}
+			row[i] = v
+		}
+	}
+}
+
+// goPacker returns the portable packing functions beside the tiles of s.
+func goPacker(s *isa) *packer {
+	k := &packer{lanes: min(s.cols, patchLanes), end: goEnd[float32]}
+	if s.size() == 8 {
+		k.end = goEnd[float64]
+	}
+	return k
+}

@@ -1,0 +1,360 @@
+package cpu
+
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Sizes that the plan of an implicit product aims at.
+const (
+	convNear     = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
+	convTogether = 4          // panels that do
+	convRows     = 512        // most rows of a task
+	convTask     = 10_000_000 // flops of a task, some 100 µs
+	convCrossing = 16         // panels an image from which on those of different images are not joined
+)
+
+// A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
+//
+//	            panel of pixels, packed from the image as it is needed
+//	          ┌──┬──┬──┬──┐
+//	channels  │  │  │  │  │   a task is some panels x some rows of a group;
+//	 x taps   ├──┼──┼──┼──┤   it walks over k in stretches of whole channels, or of taps of one:
+//	    k     │  │  │  │  │     for every panel: pack, for every tile of rows: run the kernel
+//	┌──┬──┐   └──┴──┴──┴──┘
+//	│A │  │ rows
+//
+// Invariant: the stretches depend on type and shape only, so the bits of the result depend on neither threads nor
+// instruction set.
+type convMatmul struct {
+	isa     *isa
+	packer  *packer
+	pack    func(t *patch)
+	patches patches
+	images  int
+
+	groups, rows, channels int // rows and channels are of a group
+	stretches              []convStretch
+	a                      []byte // rows of all groups
+	rowA                   int    // bytes from row to row
+	src, dst               []byte
+	place                  convPlace
+	bias                   []byte
+	act                    func(data []byte)
+	tileFlags, endFlags    int // on the last stretch
+
+	perImage            int // panels of an image; 0: panels go through all images
+	panels              int
+	together            int // panels of a stretch
+	taskPanels, blocks  int
+	rowBlock, rowBlocks int
+	workers             []convWorker
+}
+
+// A convStretch is some steps of k: all taps of some channels, or some taps of one.
+type convStretch struct {
+	k, n          int // steps before it, steps
+	channel       int
+	channels      int
+	tap, tapCount int
+}
+
+// A convPlace says where the pixels of a product lie in its result.
+type convPlace struct {
+	plane, image int    // bytes from row to row of C, and from image to image
+	first, step  [2]int // of the pixels in the plane: height, width
+	width        int    // elements of a row of the plane
+	whole        bool   // all pixels of a plane, in order
+}
+
+// A convWorker is what one worker writes to besides C.
+type convWorker struct {
+	tile    tile
+	patch   patch
+	end     ending
+	panel   []byte // packed patches
+	results []byte // of panels whose pixels do not lie together
+	_       [cacheLine]byte
+}
+
+// stretchesOf cuts k.
+func stretchesOf(channels, taps, steps int) []convStretch {
+	var all []convStretch
+	if taps <= steps {
+		n := over(channels, over(channels, steps/taps))
+		for c := 0; c < channels; c += n {
+			m := min(n, channels-c)
+			all = append(all, convStretch{k: c * taps, n: m * taps, channel: c, channels: m, tapCount: taps})
+		}
+		return all
+	}
+	n := stretch(taps, steps)
+	for c := range channels {
+		for t := 0; t < taps; t += n {
+			m := min(n, taps-t)
+			all = append(all, convStretch{k: c*taps + t, n: m, channel: c, channels: 1, tap: t, tapCount: m})
+		}
+	}
+	return all
+}
+
+// cut chooses the panels and tasks.
+func (x *convMatmul) cut(workers int) {
+	s, pixels := x.isa, x.patches.pixels()
+	taps := len(x.patches.taps)
+	x.stretches = stretchesOf(x.channels, taps, s.steps())
+	x.perImage = over(pixels, s.cols)
+	whole := pixels / s.cols * s.cols
+	if rest := pixels - whole; rest > 0 {
+		whole += s.cols
+		if rest <= s.cols/2 && s.halves != nil {
+			whole -= s.cols / 2
+		}
+	}
+	x.panels = x.images * x.perImage
+	if x.perImage < convCrossing && 10*pixels < 9*whole {
+		x.perImage, x.panels = 0, over(x.images*pixels, s.cols)
+	}
+	x.together = convTogetherOf(x.rows, x.channels*taps, s.size())
+	want := 1
+	if workers > 1 {
+		want = tasksThread * workers
+	}
+	x.rowBlocks = over(x.rows, convRows)
+	if have := x.groups * x.panels; have < want {
+		x.rowBlocks = max(x.rowBlocks, min(over(x.rows, s.rows), over(want, have)))
+	}
+	x.rowBlock = over(over(x.rows, x.rowBlocks), s.rows) * s.rows
+	if x.rowBlocks == 1 {
+		x.rowBlock = x.rows
+	}
+	x.rowBlocks = over(x.rows, x.rowBlock)
+	panel := 2 * float64(min(x.rows, x.rowBlock)*x.channels*taps*s.cols)
+	x.taskPanels = max(1, min(int(convTask/panel), x.panels*x.groups*x.rowBlocks/want))
+	x.blocks = over(x.panels, x.taskPanels)
+}
+
+// convTogetherOf returns how many panels share a stretch of A.
+func convTogetherOf(rows, k, size int) int {
+	if rows*k*size > convNear {
+		return convTogether
+	}
+	return 1
+}
+
+// convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
+func convWorkerBytes(s *isa, rows, k int) (panel, results int) {
+	return s.panel(min(k, s.steps())), line(convTogetherOf(rows, k, s.size()) * min(rows, convRows+s.rows) * s.cols * s.size())
+}
+
+// bind gives workers their parts of the workspace.
+func (x *convMatmul) bind(workers int, work []byte) {
+	x.packer = packerFor(x.isa)
+	x.pack = x.packer.choose(&x.patches)
+	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
+	x.workers = make([]convWorker, workers)
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.patch = newPatch(&x.patches, x.packer.lanes)
+		w.panel, work = work[:panel:panel], work[panel:]
+		w.results, work = work[:results:results], work[results:]
+	}
+}
+
+// end decides what the kernel does at the end, and what is done after it.
+func (x *convMatmul) end(l level, typ arena.DType, bias []byte, act *kernels.Op, attrs any) {
+	x.bias = bias
+	if bias != nil {
+		x.endFlags = flagBias
+	}
+	switch {
+	case act == nil:
+	case act == kernels.Relu && bias != nil:
+		x.endFlags |= flagRelu
+	case act == kernels.Relu:
+		x.tileFlags = flagRelu
+	case typ == arena.Float32:
+		x.act = inPlace(unaryTile[float32](l, act, attrs))
+	default:
+		x.act = inPlace(unaryTile[float64](l, act, attrs))
+	}
+}
+
+// run computes the product.
+func (x *convMatmul) run(p *pool) {
+	tasks := x.groups * x.rowBlocks * x.blocks
+	if len(x.workers) == 1 {
+		serial(x, tasks)
+		return
+	}
+	p.run(x, tasks)
+}
+
+// do computes task i: some panels and rows of one group.
+func (x *convMatmul) do(i, worker int) {
+	w := &x.workers[worker]
+	block, i := i%x.blocks, i/x.blocks
+	rowBlock, group := i%x.rowBlocks, i/x.rowBlocks
+	r0 := group*x.rows + rowBlock*x.rowBlock
+	rows := min(x.rowBlock, x.rows-rowBlock*x.rowBlock)
+	for p, last := block*x.taskPanels, min((block+1)*x.taskPanels, x.panels); p < last; p += x.together {
+		x.some(w, group, r0, rows, p, min(p+x.together, last))
+	}
+}
+
+// some computes rows from r0 on of panels p0:p1, stretch by stretch.
+func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
+	size := x.isa.size()
+	bytes := rows * x.isa.cols * size
+	for i := range x.stretches {
+		s, t := &x.stretches[i], &w.tile
+		t.flags = 0
+		if i > 0 {
+			t.flags = flagAdd
+		}
+		final := i == len(x.stretches)-1
+		if final {
+			t.flags |= x.tileFlags
+		}
+		for p := p0; p < p1; p++ {
+			px, n := x.pixelsOf(p)
+			c := w.results[(p-p0)*bytes:]
+			t.rowC = x.isa.cols * size
+			at, inOrder := x.inOrder(px, n)
+			if inOrder {
+				c, t.rowC = x.dst[at+r0*x.place.plane:], x.place.plane
+			}
+			x.panel(w, s, group, px, n)
+			x.tiles(t, s, c, r0, rows, n)
+			if !final {
+				continue
+			}
+			if x.endFlags != 0 {
+				w.end = ending{c, x.bias[r0*size:], rows, t.rowC, n, x.endFlags}
+				x.packer.end(&w.end)
+			}
+			x.finish(c, t.rowC, rows, n)
+			if !inOrder {
+				x.scatter(c, r0, rows, px, n)
+			}
+		}
+	}
+}
+
+// pixelsOf returns the first pixel of a panel, counted through all images, and how many it has.
+func (x *convMatmul) pixelsOf(panel int) (px, n int) {
+	pixels, cols := x.patches.pixels(), x.isa.cols
+	if x.perImage == 0 {
+		px = panel * cols
+		return px, min(cols, x.images*pixels-px)
+	}
+	at := panel % x.perImage * cols
+	return panel/x.perImage*pixels + at, min(cols, pixels-at)
+}
+
+// inOrder returns where n pixels from px on lie in row 0 of C, if they lie in order.
+func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
+	pixels := x.patches.pixels()
+	at = px % pixels
+	return px/pixels*x.place.image + at*x.isa.size(), x.place.whole && at+n <= pixels
+}
+
+// panel packs a stretch of what n pixels see.
+func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
+	t, q, size := &w.patch, &x.patches, x.isa.size()
+	lanes := x.packer.lanes
+	t.src = x.src[(group*x.channels+s.channel)*q.plane:]
+	t.channels, t.tapCount, t.taps = s.channels, s.tapCount, q.taps[s.tap:]
+	t.pitch = x.isa.cols * size
+	masks := t.masks
+	width := x.isa.cols
+	if n <= width/2 && x.isa.halves != nil {
+		width /= 2
+	}
+	for v := 0; v < width; v += lanes {
+		t.see(q, px+v, max(0, min(lanes, n-v)))
+		t.dst = w.panel[v*size:]
+		t.masks = masks[s.tap*patchLanes:]
+		x.pack(t)
+		t.masks = masks
+	}
+	w.tile.b, w.tile.stepB, w.tile.k = w.panel, t.pitch, s.n
+}
+
+// tiles adds a stretch to rows of C that start at c.
+func (x *convMatmul) tiles(t *tile, s *convStretch, c []byte, r0, rows, n int) {
+	run := x.isa.tiles
+	if n <= x.isa.cols/2 && x.isa.halves != nil {
+		run = x.isa.halves
+	}
+	t.n, t.rowA, t.stepA = n, x.rowA, x.isa.size()
+	a := x.a[r0*x.rowA+s.k*t.stepA:]
+	count := over(rows, x.isa.rows)
+	least, more := rows/count, rows%count
+	row := 0
+	for i := range count {
+		t.rows = least
+		if i < more {
+			t.rows++
+		}
+		t.a, t.c = a[row*t.rowA:], c[row*t.rowC:]
+		run[t.rows](t)
+		row += t.rows
+	}
+}
+
+// finish applies the activation that is left.
+func (x *convMatmul) finish(c []byte, rowC, rows, n int) {
+	if x.act == nil {
+		return
+	}
+	for r := range rows {
+		x.act(c[r*rowC : r*rowC+n*x.isa.size()])
+	}
+}
+
+// scatter moves the results for n pixels from px on to where they belong.
+func (x *convMatmul) scatter(c []byte, r0, rows, px, n int) {
+	q, size, pitch := &x.patches, x.isa.size(), x.isa.cols*x.isa.size()
+	pixels := q.pixels()
+	image, at := px/pixels, px%pixels
+	for n > 0 {
+		run := pixels - at
+		dst := x.dst[image*x.place.image+r0*x.place.plane:]
+		step := 1
+		if x.place.whole {
+			dst = dst[at*size:]
+		} else {
+			row, col := at/q.cols.n, at%q.cols.n
+			run, step = q.cols.n-col, x.place.step[1]
+			dst = dst[((x.place.first[0]+row*x.place.step[0])*x.place.width+x.place.first[1]+col*step)*size:]
+		}
+		run = min(run, n)
+		for r := range rows {
+			spread(dst[r*x.place.plane:], c[r*pitch:][:run*size], size, step)
+		}
+		c = c[run*size:]
+		n -= run
+		if at += run; at == pixels {
+			at, image = 0, image+1
+		}
+	}
+}
+
+// spread copies elements to places step elements apart.
+func spread(dst, src []byte, size, step int) {
+	switch {
+	case step == 1:
+		copy(dst, src)
+	case size == 4:
+		spreadOf(view[uint32](dst), view[uint32](src), step)
+	default:
+		spreadOf(view[uint64](dst), view[uint64](src), step)
+	}
+}
+
+func spreadOf[T word](dst, src []T, step int) {
+	for i, v := range src {
+		dst[i*step] = v
+	}
+}

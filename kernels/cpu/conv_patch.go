@@ -1,0 +1,217 @@
+package cpu
+
+import (
+	"math/bits"
+)
+
+// A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
+// the kernel, its columns the pixels of the output, and an element is the one of the image that the tap sees from the pixel.
+// Panels of it are packed straight from the image (implicit im2col, after Chetlur et al., cuDNN, 2014, §3.1).
+
+// An axis is the height or the width of a convolution, seen by its pixels.
+type axis struct {
+	n    int   // pixels
+	step int   // elements of the source from pixel to pixel
+	taps []tap // of the kernel
+}
+
+// A tap is one place of the kernel along an axis.
+type tap struct {
+	at     int // element of the source that pixel 0 sees, possibly outside
+	lo, hi int // the pixels that see one inside
+}
+
+// newAxis returns an axis of n pixels over size elements, with a tap at each of the given elements.
+func newAxis(size, n, step int, at []int) axis {
+	a := axis{n: n, step: step}
+	for _, at := range at {
+		t := tap{at: at}
+		if at < 0 {
+			t.lo = min(n, over(-at, step))
+		}
+		if last := size - 1 - at; last >= 0 {
+			t.hi = min(n, last/step+1)
+		}
+		t.hi = max(t.lo, t.hi)
+		a.taps = append(a.taps, t)
+	}
+	return a
+}
+
+// patches is an image source and the windows over it. Sizes are bytes.
+type patches struct {
+	rows, cols axis
+	size       int     // of an element
+	width      int     // of a row of the source
+	plane      int     // of a channel
+	image      int     // from image to image
+	taps       []int64 // from the pixel to each tap, row-major
+	scattered  bool    // packed by one segment, with a place for each lane
+}
+
+func newPatches(rows, cols axis, size, width, height, channels int) patches {
+	p := patches{rows: rows, cols: cols, size: size, width: width * size, plane: width * height * size}
+	p.image = channels * p.plane
+	for _, r := range rows.taps {
+		for _, c := range cols.taps {
+			p.taps = append(p.taps, int64(r.at*p.width+c.at*size))
+		}
+	}
+	return p
+}
+
+// pixels returns the pixels of an image.
+func (p *patches) pixels() int { return p.rows.n * p.cols.n }
+
+// patchLanes is the most lanes of a vector of pixels. The assembly knows it.
+const patchLanes = 16
+
+// A patch is the arguments of a packing function: one vector of pixels and all that some channels and taps see from it.
+// The assembly knows the fields' offsets.
+//
+// The pixels are cut into segments, each of pixels whose elements lie evenly apart: a row of the image, or more.
+type patch struct {
+	dst      []byte   // the first row's vector: rows go by channel, then tap
+	src      []byte   // the first channel
+	taps     []int64  // bytes from a pixel to what the tap sees
+	masks    []uint16 // by tap and segment, patchLanes for a tap: the lanes of the segment that see the image
+	segments []int64  // bytes from src to the pixel that the segment would have in lane 0
+	lanes    []int32  // elements from the first pixel to each
+	tapCount int
+	segCount int
+	channels int
+	plane    int // bytes from channel to channel
+	pitch    int // bytes from row to row of dst
+	vector   int // lanes of a row, for the portable functions
+}
+
+// newPatch returns the arguments for windows p, with tables of their own.
+func newPatch(p *patches, lanes int) patch {
+	return patch{
+		masks: make([]uint16, len(p.taps)*patchLanes), segments: make([]int64, patchLanes), lanes: make([]int32, patchLanes),
+		plane: p.plane, vector: lanes,
+	}
+}
+
+// see fills the tables for the n pixels from px on, counted through all images.
+func (t *patch) see(p *patches, px, n int) {
+	pixels := p.pixels()
+	image, at := px/pixels, px%pixels
+	row, col := at/p.cols.n, at%p.cols.n
+	t.segCount = 0
+	if n == 0 {
+		t.segments[0] = 0
+		t.clear(0)
+	}
+	for lane := 0; lane < n; {
+		run := min(n-lane, p.cols.n-col)
+		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
+		t.segment(p, start, lane, run)
+		t.mark(p, row, col, lane, run)
+		lane += run
+		if col += run; col == p.cols.n {
+			col = 0
+			if row++; row == p.rows.n {
+				row = 0
+				image++
+			}
+		}
+	}
+}
+
+// segment adds a run of pixels from lane on, of which the first lies at start, to a segment.
+func (t *patch) segment(p *patches, start int64, lane, run int) {
+	if p.scattered {
+		if lane == 0 {
+			t.segments[0] = start
+			t.clear(0)
+		}
+		at := int32((start - t.segments[0]) / int64(p.size))
+		for i := range run {
+			t.lanes[lane+i] = at + int32(i*p.cols.step)
+		}
+		return
+	}
+	start -= int64(lane * p.cols.step * p.size)
+	if t.segCount == 0 || t.segments[t.segCount-1] != start {
+		t.segments[t.segCount] = start
+		t.clear(t.segCount)
+	}
+}
+
+// clear makes a segment the last one, without lanes.
+func (t *patch) clear(segment int) {
+	for i := segment; i < len(t.masks); i += patchLanes {
+		t.masks[i] = 0
+	}
+	t.segCount = segment + 1
+}
+
+// mark sets the lanes of a run of pixels, in one row of an image, by what they see.
+func (t *patch) mark(p *patches, row, col, lane, run int) {
+	segment, taps := t.segCount-1, len(p.cols.taps)
+	for j := range p.cols.taps {
+		c := &p.cols.taps[j]
+		lo, hi := max(col, c.lo), min(col+run, c.hi)
+		if lo >= hi {
+			continue
+		}
+		bits := uint16((1<<(hi-lo) - 1) << (lane + lo - col))
+		for i := range p.rows.taps {
+			if r := &p.rows.taps[i]; row >= r.lo && row < r.hi {
+				t.masks[(i*taps+j)*patchLanes+segment] |= bits
+			}
+		}
+	}
+}
+
+// A packer is the packing functions of an instruction set.
+type packer struct {
+	lanes   int            // pixels of a vector, patchLanes at most
+	runs    func(t *patch) // lanes are neighbours. Nil: in Go.
+	pairs   func(t *patch) // lanes are two elements apart. Nil: none.
+	gathers func(t *patch) // of patches that are scattered. Nil: none.
+	end     func(e *ending)
+}
+
+// choose decides how patches are packed, and returns the function that does it.
+func (k *packer) choose(p *patches) func(t *patch) {
+	const far = 1 << 31 / patchLanes // elements from image to image: lanes reach no further
+	switch step := p.cols.step; {
+	case step == 1 && p.cols.n > 1 && k.runs != nil:
+		return k.runs
+	case step == 2 && p.cols.n > 1 && k.pairs != nil:
+		return k.pairs
+	case k.gathers == nil || p.image/p.size >= far:
+		return goPatch(p.size, p.cols.step)
+	}
+	p.scattered = true
+	return k.gathers
+}
+
+// goPatch returns the portable packing function for elements of size bytes that lie step apart. It packs segments.
+func goPatch(size, step int) func(t *patch) {
+	if size == 4 {
+		return func(t *patch) { patchOf[uint32](t, size, step) }
+	}
+	return func(t *patch) { patchOf[uint64](t, size, step) }
+}
+
+func patchOf[T word](t *patch, size, step int) {
+	dst, src := view[T](t.dst), view[T](t.src)
+	row := 0
+	for c := range t.channels {
+		for tap, at := range t.taps[:t.tapCount] {
+			d := dst[row/size:][:t.vector]
+			clear(d)
+			for s, start := range t.segments[:t.segCount] {
+				first := c*t.plane/size + int((start+at)/int64(size))
+				for m := t.masks[tap*patchLanes+s]; m != 0; m &= m - 1 {
+					lane := bits.TrailingZeros16(m)
+					d[lane] = src[first+lane*step]
+				}
+			}
+			row += t.pitch
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package cpu
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// Sizes that the plan of a gradient by the weights aims at.
+const (
+	weightPixels = 1 << 10 // bytes of a row of patches: pixels of a stretch
+	weightRows   = 240     // most rows of patches of a task
+	weightOuts   = 256     // most outputs of a task
+	weightApart  = 144     // rows of patches from which on they alone make enough tasks
+	weightParts  = 8       // parts of the pixels where they do not
+)
+
+// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches · dyᵀ, in which k goes
+// over the pixels of all images.
+//
+//	           dyᵀ, panels of outputs       a task is some rows x some outputs of a group, and all pixels or a part of them;
+//	          ┌────┬────┬────┐              it walks over the pixels in stretches:
+//	pixels    │    │    │    │                pack the panels of dyᵀ, pack the rows of patches,
+//	┌────────┐└────┴────┴────┘                for every panel, for every tile of rows: run the kernel
+//	│patches │ channels·taps
+//
+// Few rows make few tasks: then the pixels are cut into parts, whose sums are added in order.
+//
+// Invariant: stretches and parts depend on type and shape only, so the bits of the result depend on neither threads nor
+// instruction set.
+type convWeights struct {
+	convolution
+	packer    *packer
+	pack      func(t *patch)
+	windows   patches
+	x, dy, dw []byte
+
+	pixels, parts, partPixels int // of all images, and of a part
+	stretch                   int // pixels
+	rowBlocks                 []convStretch
+	outBlocks                 int
+	sums                      []byte // of the parts: [parts, groups, channels·taps, outputs]
+	workers                   []weightWorker
+}
+
+// A weightWorker is what one worker writes to besides the result.
+type weightWorker struct {
+	tile   tile
+	patch  patch
+	rows   []byte // patches
+	panels []byte // of dyᵀ
+	sums   []byte // of a task
+	_      [cacheLine]byte
+}
+
+// newConvWeights cuts up a gradient for so many workers.
+func newConvWeights(v convolution, workers int) *convWeights {
+	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
+	x.stretch = weightPixels / v.isa.size()
+	x.parts = v.weightParts()
+	x.partPixels = over(over(x.pixels, x.parts), x.stretch) * x.stretch
+	x.parts = over(x.pixels, x.partPixels)
+	x.outBlocks = over(v.og, weightOuts)
+	rows := v.cg * v.taps()
+	want := 1
+	if workers > 1 {
+		want = 2 * workers
+	}
+	apart := max(1, over(want, x.parts*x.outBlocks*v.groups)) // row blocks that make enough tasks
+	if workers > 1 && rows < apart*weightApart {
+		apart = min(apart, over(workers, x.parts*x.outBlocks*v.groups))
+	}
+	x.rowBlocks = stretchesOf(v.cg, v.taps(), max(v.isa.rows, min(weightRows, over(rows, apart))))
+	return x
+}
+
+// weightParts returns in how many parts the pixels are summed: a bound that the number of pixels may lower.
+func (v *convolution) weightParts() int {
+	if v.cg*v.taps()*v.groups >= weightApart {
+		return 1
+	}
+	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.size())))
+}
+
+// weightBytes returns what a worker packs and sums at most, and the sums of all parts. They grow or stay with each size.
+func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
+	s, size := v.isa, v.isa.size()
+	stretch := weightPixels / size
+	all := v.cg * v.taps()
+	outs := min(v.og, weightOuts)
+	rows = min(all, max(weightRows, s.rows)) * s.pitch(stretch)
+	panels = over(outs, s.cols) * s.panel(stretch)
+	sums = line(min(all, max(weightRows, s.rows)) * outs * size)
+	small := *v
+	if all*v.groups >= weightApart {
+		small.cg, small.groups, small.kernel = weightApart-1, 1, [2]int{1, 1}
+	}
+	if n := small.weightParts(); n > 1 {
+		parts = line(n * min(all*v.groups, weightApart-1) * v.og * size)
+	}
+	return rows, panels, sums, parts
+}
+
+// convWeightWork returns the scratch bytes of a gradient by the weights.
+func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
+	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradWeight, attrs, in, out)
+	rows, panels, sums, parts := v.weightBytes()
+	return int64(v.workers(d.pool.threads()))*int64(rows+panels+sums) + int64(parts)
+}
+
+// bindConvWeight prepares a gradient by the weights.
+func bindConvWeight(b *binding) (func(), error) {
+	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.ConvGradWeight, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	dw, pool := b.bytes(b.Out[0]), b.dev.pool
+	if v.b == 0 {
+		return func() { clear(dw) }, nil
+	}
+	workers := v.workers(pool.threads())
+	x := newConvWeights(v, workers)
+	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
+	x.packer = packerFor(v.isa)
+	x.pack = x.packer.choose(&x.windows)
+	rows, panels, sums, parts := v.weightBytes()
+	work := b.work()
+	x.sums, work = work[:parts:parts], work[parts:]
+	x.workers = make([]weightWorker, workers)
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.patch = newPatch(&x.windows, x.packer.lanes)
+		w.rows, work = work[:rows:rows], work[rows:]
+		w.panels, work = work[:panels:panels], work[panels:]
+		w.sums, work = work[:sums:sums], work[sums:]
+	}
+	tasks := x.parts * v.groups * x.outBlocks * len(x.rowBlocks)
+	all := v.groups * v.cg * v.taps()
+	join := b.over(all, v.isa.lanes, x.join)
+	return func() {
+		if workers == 1 {
+			serial(x, tasks)
+		} else {
+			pool.run(x, tasks)
+		}
+		if x.parts > 1 {
+			join()
+		}
+	}, nil
+}
+
+// do computes task i: a block of rows and outputs, over a part of the pixels.
+func (x *convWeights) do(i, worker int) {
+	w, size := &x.workers[worker], x.isa.size()
+	block, i := &x.rowBlocks[i%len(x.rowBlocks)], i/len(x.rowBlocks)
+	out, i := i%x.outBlocks*weightOuts, i/x.outBlocks
+	group, part := i%x.groups, i/x.groups
+	outs := min(weightOuts, x.og-out)
+	t := &w.tile
+	c := w.sums
+	t.rowC = outs * size
+	if x.parts > 1 {
+		t.rowC = x.og * size
+		row := (part*x.groups+group)*x.cg*x.taps() + block.k
+		c = x.sums[(row*x.og+out)*size:]
+	}
+	first, last := part*x.partPixels, min((part+1)*x.partPixels, x.pixels)
+	t.flags = 0
+	for px := first; px < last; px += x.stretch {
+		n := min(x.stretch, last-px)
+		x.packOuts(w, group*x.og+out, outs, px, n)
+		x.packRows(w, group, block, px, n)
+		x.tiles(w, c, block.n, outs, n)
+		t.flags = flagAdd
+	}
+	if x.parts == 1 {
+		x.write(c, t.rowC, block.n, outs, group*x.og+out, block.k)
+	}
+}
+
+// packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
+func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
+	s, size := x.isa, x.isa.size()
+	pixels := x.windows.pixels()
+	pitch := s.cols * size
+	for done := 0; done < n; {
+		image, at := (px+done)/pixels, (px+done)%pixels
+		run := min(n-done, pixels-at)
+		dy := x.dy[((image*x.o+out)*pixels+at)*size:]
+		for o := 0; o < outs; o += s.cols {
+			cols := min(s.cols, outs-o)
+			width := s.cols
+			if cols <= width/2 && s.halves != nil {
+				width /= 2
+			}
+			dst := w.panels[o/s.cols*s.panel(x.stretch)+done*pitch:]
+			for j := 0; j < width; j += s.lanes {
+				row := min(j, cols-1) // where no output is left, the last one again
+				s.packCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.lanes, cols-row), pitch)
+			}
+		}
+		done += run
+	}
+}
+
+// packRows packs what n pixels from px on see from a block of rows.
+func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, px, n int) {
+	t, size := &w.patch, x.isa.size()
+	t.src = x.x[(group*x.cg+block.channel)*x.windows.plane:]
+	t.channels, t.tapCount, t.taps = block.channels, block.tapCount, x.windows.taps[block.tap:]
+	t.pitch = x.isa.pitch(x.stretch)
+	masks := t.masks
+	for v := 0; v < n; v += x.packer.lanes {
+		t.see(&x.windows, px+v, min(x.packer.lanes, n-v))
+		t.dst, t.masks = w.rows[v*size:], masks[block.tap*patchLanes:]
+		x.pack(t)
+		t.masks = masks
+	}
+}
+
+// tiles adds n pixels to rows x outs sums.
+func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
+	s, t, size := x.isa, &w.tile, x.isa.size()
+	t.k, t.rowA, t.stepA, t.stepB = n, s.pitch(x.stretch), size, s.cols*size
+	count := over(rows, s.rows)
+	least, more := rows/count, rows%count
+	for o := 0; o < outs; o += s.cols {
+		t.n, t.b = min(s.cols, outs-o), w.panels[o/s.cols*s.panel(x.stretch):]
+		run := s.tiles
+		if t.n <= s.cols/2 && s.halves != nil {
+			run = s.halves
+		}
+		row := 0
+		for i := range count {
+			t.rows = least
+			if i < more {
+				t.rows++
+			}
+			t.a, t.c = w.rows[row*t.rowA:], c[row*t.rowC+o*size:]
+			run[t.rows](t)
+			row += t.rows
+		}
+	}
+}
+
+// write transposes sums of rows from row on into the result.
+func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
+	s, size := x.isa, x.isa.size()
+	pitch := x.cg * x.taps() * size
+	dw := x.dw[out*pitch+row*size:]
+	r := 0
+	for ; r+s.lanes <= rows; r += s.lanes {
+		s.packCols(dw[r*size:], sums[r*rowC:], outs, rowC, s.lanes, pitch)
+	}
+	for ; r < rows; r++ {
+		for o := range outs {
+			copy(dw[o*pitch+r*size:][:size], sums[r*rowC+o*size:])
+		}
+	}
+}
+
+// join adds up the parts of rows lo:hi, counted through all groups, and writes them.
+func (x *convWeights) join(lo, hi, _ int) {
+	rows, size := x.cg*x.taps(), x.isa.size()
+	rowC := x.og * size
+	for lo < hi {
+		n := min(hi-lo, rows-lo%rows)
+		sum := x.sums[lo*rowC : (lo+n)*rowC]
+		for part := 1; part < x.parts; part++ {
+			at := part * x.groups * rows * rowC
+			addBytes(sum, x.sums[at+lo*rowC:][:n*rowC], size)
+		}
+		x.write(sum, rowC, n, x.og, lo/rows*x.og, lo%rows)
+		lo += n
+	}
+}
+
+// addBytes adds elements of size bytes.
+func addBytes(dst, src []byte, size int) {
+	if size == 4 {
+		addElements(view[float32](dst), view[float32](src))
+	} else {
+		addElements(view[float64](dst), view[float64](src))
+	}
+}
+
+func addElements[T float](dst, src []T) {
+	for i, v := range src {
+		dst[i] += v
+	}
+}
