@@ -7,70 +7,63 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// A chain that ends in a reduction makes its last step's result in the workspace and reduces it there:
+// A chain that ends in a reduction never makes its last step's result as a whole: the reduction asks for it tile by tile.
 //
-//	workspace: | result of the last step | the chain's tiles | the reduction's partial sums |
+//	workspace: | the chain's tiles | the reduction's partial sums |
 
-// chainParts returns the sizes of the three parts, in bytes.
-func chainParts(d *Device, a *kernels.ChainAttrs, in, out []kernels.Spec) (last kernels.Spec, parts [3]int64, err error) {
-	last, err = a.Last(in)
-	if err != nil {
-		return last, parts, err
-	}
-	mid := []kernels.Spec{last}
-	parts = [3]int64{last.Bytes(), elementwiseWork(kernels.Chain)(d, a, in, mid), reduceWork(d, a.ReduceAttrs, mid, out)}
-	for k := range parts {
-		parts[k] = (parts[k] + tileAlign - 1) &^ (tileAlign - 1)
-	}
-	return last, parts, nil
+// endsInReduction returns the attributes of such a chain.
+func endsInReduction(attrs any) (*kernels.ChainAttrs, bool) {
+	a, ok := attrs.(*kernels.ChainAttrs)
+	return a, ok && a.Reduce != nil
 }
 
 func chainWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
-	a, ok := attrs.(*kernels.ChainAttrs)
-	if !ok || a.Reduce == nil {
+	a, ok := endsInReduction(attrs)
+	if !ok {
 		return elementwiseWork(kernels.Chain)(d, attrs, in, out)
 	}
-	_, parts, err := chainParts(d, a, in, out)
+	last, err := a.Last(in)
 	if err != nil {
 		return 0
 	}
-	return parts[0] + parts[1] + parts[2]
+	r, err := newRecipe(kernels.Chain, a, in, last, true)
+	if err != nil {
+		return 0
+	}
+	return r.bytes(d.pool.threads()) + reduceWork(d, a.ReduceAttrs, []kernels.Spec{last}, out)
 }
 
 func bindChain(b *binding) (func(), error) {
-	a, ok := b.Attrs.(*kernels.ChainAttrs)
-	if !ok || a.Reduce == nil {
+	a, ok := endsInReduction(b.Attrs)
+	switch {
+	case !ok:
 		return bindElementwise(b)
+	case b.Out[0].Type == arena.Float32:
+		return bindChainOf[float32](b, a)
+	case b.Out[0].Type == arena.Float64:
+		return bindChainOf[float64](b, a)
 	}
-	last, parts, err := chainParts(b.dev, a, kernels.Specs(b.In), kernels.Specs(b.Out))
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
+}
+
+func bindChainOf[T float](b *binding, a *kernels.ChainAttrs) (func(), error) {
+	last, err := a.Last(kernels.Specs(b.In))
 	if err != nil {
 		return nil, fmt.Errorf("chain: %w", err)
 	}
-	at := b.Work
-	part := func(k int, bytes int64) arena.Ref {
-		ref := arena.Ref{Region: at.Region, Offset: at.Offset, Size: bytes}
-		at.Offset += parts[k]
-		return ref
-	}
-	mid := kernels.Operand{Spec: last, Ref: part(0, last.Bytes())}
-	steps, sum := *b, *b
-	steps.Attrs, steps.Out, steps.Work = &kernels.ChainAttrs{Steps: a.Steps}, []kernels.Operand{mid}, part(1, parts[1])
-	sum.Op, sum.Attrs, sum.In, sum.Work = a.Reduce, a.ReduceAttrs, []kernels.Operand{mid}, part(2, parts[2])
-	compute, err := bindElementwise(&steps)
+	r, err := newRecipe(kernels.Chain, a, kernels.Specs(b.In), last, true)
 	if err != nil {
 		return nil, err
 	}
-	reduce, err := bindReduce(&sum)
-	switch {
-	case err != nil:
-		return nil, err
-	case compute == nil:
-		return reduce, nil
-	case reduce == nil:
+	tiles := r.bytes(b.dev.pool.threads())
+	work := b.work()
+	e := newEngine[T](b, r, work[:tiles])
+	run := reduceFrom(b, a.Reduce, a.ReduceAttrs, last.Shape, out[T](b, 0), work[tiles:], nil, e.compute)
+	if run == nil {
 		return nil, nil
 	}
 	return func() {
-		compute()
-		reduce()
+		e.forget()
+		run()
 	}, nil
 }

@@ -9,7 +9,7 @@ import (
 // that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
 type decodeFunc[T float] func(dst []T, src []byte)
 
-func decodeTile[T float](t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
+func decodeTile[T float](_ level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
 	switch t {
 	case arena.Uint8:
 		return decodeBytes[T](a.Scale, a.Shift)

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -9,18 +11,18 @@ func bindFill(b *binding) (func(), error) {
 	v := b.Attrs.(kernels.FillAttrs).Value
 	switch b.Out[0].Type {
 	case arena.Float32:
-		return bindFillOf(b, float32(v)), nil
+		return bindFillOf(b, math.Float32bits(float32(v))), nil
 	case arena.Float64:
-		return bindFillOf(b, v), nil
+		return bindFillOf(b, math.Float64bits(v)), nil
 	case arena.Uint8:
 		return bindFillOf(b, uint8(int64(v))), nil
 	case arena.Int32:
-		return bindFillOf(b, int32(v)), nil
+		return bindFillOf(b, uint32(int32(v))), nil
 	}
-	return bindFillOf(b, int64(v)), nil
+	return bindFillOf(b, uint64(int64(v))), nil
 }
 
-func bindFillOf[T any](b *binding, v T) func() {
-	y := out[T](b, 0)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { set(y[lo:hi], v) })
+func bindFillOf[T word](b *binding, v T) func() {
+	y, fill := out[T](b, 0), filler[T](b.dev.level)
+	return b.over(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })
 }

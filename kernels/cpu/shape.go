@@ -53,8 +53,8 @@ func bindBroadcastOf[T word](b *binding) func() {
 
 // bindGather fills output 0 from where w leads in x.
 func bindGather[T word](b *binding, x []T, w walk) func() {
-	y := out[T](b, 0)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo) })
+	y, fill := out[T](b, 0), filler[T](b.dev.level)
+	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
 
 func bindSlice(b *binding) (func(), error) {

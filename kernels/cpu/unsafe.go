@@ -14,6 +14,11 @@ func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
+// as returns the same memory as elements of another type of the same size.
+func as[T, S word | float](s []S) []T {
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
 // aligned returns n zeroed bytes whose address is a multiple of align, a power of two.
 func aligned(n int64, align int) []byte {
 	b := make([]byte, n+int64(align)-1)

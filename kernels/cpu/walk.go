@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
 
 // A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
 // covers both. Strides are in elements, 0 where the operand is broadcast.
@@ -69,8 +73,9 @@ func (w *walk) elems() int {
 // word is an element that is only moved.
 type word interface{ uint8 | uint32 | uint64 }
 
-// gather sets dst to the operand's elements for the output's elements from lo on.
-func gather[T word](dst, src []T, w *walk, lo int) {
+// gather sets dst to the operand's elements for the output's elements from lo on. fill sets what is the same along the
+// last dimension.
+func gather[T word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -89,7 +94,7 @@ func gather[T word](dst, src []T, w *walk, lo int) {
 		row := dst[:n]
 		switch step {
 		case 0:
-			set(row, src[pos])
+			fill(row, src[pos])
 		case 1:
 			copy(row, src[pos:pos+n])
 		default:
@@ -119,14 +124,16 @@ func set[T any](dst []T, v T) {
 	}
 }
 
-// gatherBytes is gather on elements of size bytes.
-func gatherBytes(dst, src []byte, size int, w *walk, lo int) {
-	switch size {
-	case 1:
-		gather(dst, src, w, lo)
-	case 4:
-		gather(view[uint32](dst), view[uint32](src), w, lo)
-	case 8:
-		gather(view[uint64](dst), view[uint64](src), w, lo)
+// filler returns a level's function that sets all elements to v.
+func filler[T word](l level) func(dst []T, v T) {
+	var f any = set[T]
+	switch any(f).(type) {
+	case func([]uint32, uint32):
+		fill := vectors32(l).fill
+		f = func(dst []uint32, v uint32) { fill(as[float32](dst), math.Float32frombits(v)) }
+	case func([]uint64, uint64):
+		fill := vectors64(l).fill
+		f = func(dst []uint64, v uint64) { fill(as[float64](dst), math.Float64frombits(v)) }
 	}
+	return f.(func([]T, T))
 }
