@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -32,6 +33,9 @@ import (
 //     inputs. Each is the same tensor in every run, overwritten by the next: clone what is to last. Other nodes get no value.
 //   - Gradients are those of our operations; Gorgonia's own gradient nodes are not executed. With Bind they add up over runs until a
 //     solver, or the program, sets them to zero, and Deriv's value is that sum too. A gradient node that the program computes with, or reads, stands for this run's gradient.
+//   - Each run is a step of its own for dropout, whose masks are a function of MachineOptions.Seed, the number of the run, the node's name
+//     and the element. Batch normalization moves its running statistics where the program sees them: in Gorgonia's op, or in the values
+//     of the nodes that package layers made. With Eval nothing is dropped or moved.
 //   - Values that are not finite are not errors. What Gorgonia panics with is one.
 //   - UnbindAll takes values of inputs away, as it does from a tape machine; those that lie in the arena come back with the next run.
 //     Gorgonia empties the tensors that were bound: give an input a new one, not the one that it had.
@@ -50,8 +54,11 @@ type Machine struct {
 	grads   []gradient
 	reads   []compile.Read
 
-	mu     sync.Mutex
-	closed bool
+	mu       sync.Mutex
+	closed   bool
+	runs     int64        // begun
+	controls arena.Handle // of the vector that says which run it is, where the program reads it
+	said     []byte       // the vector; nil: nobody reads it
 }
 
 var _ gorgonia.VM = (*Machine)(nil)
@@ -62,7 +69,8 @@ type MachineOptions struct {
 	Memory int64          // bytes of device memory that may be used; 0: what the plan needs
 	Bind   gorgonia.Nodes // inputs whose gradients add up over runs until they are set to zero, as with gorgonia.BindDualValues
 	Keep   gorgonia.Nodes // nodes other than roots whose values exist after a run
-	Eval   bool           // run as gorgonia.EvalMode does: dropout drops nothing
+	Eval   bool           // run as gorgonia.EvalMode does: dropout drops nothing, batch normalization uses its running statistics
+	Seed   uint64         // of dropout
 }
 
 // errNotMade is what a nil Machine and the zero Machine answer.
@@ -91,7 +99,7 @@ func NewMachine(g *gorgonia.ExprGraph, opt MachineOptions) (m *Machine, err erro
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Keep: opt.Keep, Eval: opt.Eval, Sum: make(map[*gorgonia.Node]bool)}
+	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Keep: opt.Keep, Eval: opt.Eval, Seed: opt.Seed, Sum: make(map[*gorgonia.Node]bool)}
 	for _, n := range opt.Bind {
 		cfg.Sum[n] = true
 	}
@@ -142,7 +150,7 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	for _, r := range []struct {
 		id   arena.Region
 		name string
-	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.Results, "results"}, {ir.Scratch, "scratch"}} {
+	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.Slot, "controls"}, {ir.Results, "results"}, {ir.Scratch, "scratch"}} {
 		region[r.id] = l.Region(r.name)
 		for _, q := range homes.Parts(r.id) {
 			l.Place(region[r.id], q.Owner, q.Name, q.Spec.Bytes())
@@ -172,6 +180,12 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	}
 	at := func(ref arena.Ref, name string) (arena.Handle, error) {
 		return m.arena.Handle(arena.Ref{Region: region[ref.Region], Offset: ref.Offset, Size: ref.Size}, name)
+	}
+	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
+		m.said = make([]byte, part.Spec.Bytes())
+		if m.controls, err = at(part.Ref, part.Name); err != nil {
+			return err
+		}
 	}
 	for _, c := range p.Constants {
 		h, err := at(p.Values[c.Value].Ref, p.Values[c.Value].Name)
@@ -220,6 +234,9 @@ func (m *Machine) RunAll() (err error) {
 	if err := m.fetch(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
+	if err := m.say(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
 	if err := m.program.Launch(m.stream); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -230,6 +247,16 @@ func (m *Machine) RunAll() (err error) {
 		return fmt.Errorf("after the run: %w", err)
 	}
 	return nil
+}
+
+// say tells the program which run it is, where it wants to know.
+func (m *Machine) say() error {
+	m.runs++
+	if m.said == nil {
+		return nil
+	}
+	dataloader.View[float64](m.said)[kernels.ControlStep] = float64(m.runs)
+	return m.controls.Write(m.said)
 }
 
 // fetch brings what the graph holds to the arena.

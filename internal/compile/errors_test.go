@@ -223,7 +223,7 @@ func TestIntegersThatAFallbackReadsAreStoredAsItReadsThem(t *testing.T) {
 	for stored, want := range map[arena.DType]error{arena.Int64: nil, arena.Uint8: kernels.ErrShape} {
 		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 		index := gorgonia.NewVector(d.g, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("index"))
-		loss := d.must(gorgonia.Mean(d.must(gorgonia.ByIndices(d.in(3, 2), index, 0))))
+		loss := d.must(gorgonia.Mean(d.must(gorgonia.ByIndices(d.in(3, 4), index, 1))))
 		_, err := Compile(context.Background(), d.g, Config{Mode: Evaluate, Batch: 4, Loss: loss, Inputs: map[*gorgonia.Node]Input{
 			index: {Field: "index", Spec: kernels.Spec{Type: stored, Shape: kernels.Shape{4}}}}})
 		if !errors.Is(err, want) {

@@ -41,10 +41,6 @@ func fallbacks() (differentiable, others []recipe) {
 			return d.must(gorgonia.Upsample2D(d.in(d.dim(), d.dim(), d.wide(), d.wide()), 2))
 		}, host},
 		{"sparsemax", func(d *draft) *gorgonia.Node { return d.must(gorgonia.Sparsemax(d.in(d.wide(), d.wide()))) }, host},
-		{"rows by index", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.ByIndices(d.in(n, d.wide()), d.ints(n, d.wide()), 0))
-		}, host},
 		{"the smaller", func(d *draft) *gorgonia.Node {
 			n := d.wide()
 			return d.must(gorgonia.MinBetween(d.in(n), d.in(n)))
@@ -55,6 +51,10 @@ func fallbacks() (differentiable, others []recipe) {
 		}, host},
 	}
 	others = []recipe{
+		{"columns by index", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.ByIndices(d.in(d.wide(), n), d.ints(n, d.wide()), 1))
+		}, host},
 		{"diagonal", func(d *draft) *gorgonia.Node { return d.must(gorgonia.DiagFlat(d.in(d.wide()))) }, host},
 		{"sum of integers", func(d *draft) *gorgonia.Node {
 			n := d.wide()
@@ -69,10 +69,6 @@ func fallbacks() (differentiable, others []recipe) {
 		{"sum of int32", func(d *draft) *gorgonia.Node { return d.pair([]int32{1, -2, 3}, []int32{5, 6, 1 << 30}) }, host},
 		{"sum of int64", func(d *draft) *gorgonia.Node { return d.pair([]int64{1, -2, 3}, []int64{5, 6, 1 << 60}) }, host},
 		{"sum of bytes", func(d *draft) *gorgonia.Node { return d.pair([]uint8{1, 2, 3}, []uint8{5, 6, 250}) }, host},
-		{"rows by a constant index", func(d *draft) *gorgonia.Node {
-			at := gorgonia.NewConstant(tensor.New(tensor.WithShape(3), tensor.WithBacking([]int{2, 0, 2})), gorgonia.WithName("at"))
-			return d.must(gorgonia.ByIndices(d.in(3, d.wide()), at, 0))
-		}, host},
 		{"integers to floats", func(d *draft) *gorgonia.Node {
 			return d.must(gorgonia.ConvType(d.ints(9, d.wide()), tensor.Int, d.dt))
 		}, kernels.Decode},

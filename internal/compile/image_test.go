@@ -10,6 +10,20 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// rows are rows by index.
+func rows() []recipe {
+	return []recipe{
+		{"rows by index", func(d *draft) *gorgonia.Node {
+			n := d.wide()
+			return d.must(gorgonia.ByIndices(d.in(n, d.wide()), d.ints(n, d.wide()), 0))
+		}, kernels.Gather},
+		{"rows by a constant index", func(d *draft) *gorgonia.Node {
+			at := gorgonia.NewConstant(tensor.New(tensor.WithShape(3), tensor.WithBacking([]int{2, 0, 2})), gorgonia.WithName("at"))
+			return d.must(gorgonia.ByIndices(d.in(3, d.wide()), at, 0))
+		}, kernels.Gather},
+	}
+}
+
 // images are operations on [B, C, H, W].
 func images() []recipe {
 	conv := func(name string, kh, kw int, pad, stride, dilation []int) recipe {

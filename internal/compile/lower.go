@@ -48,6 +48,7 @@ func init() { // refers to itself through the rules that recognise patterns
 		"*gorgonia.GroupNormOp":         lowerGroupNorm,
 		"*gorgonia.groupNormDiffOp":     lowerGroupNormDiff,
 		"gorgonia.transposeOp":          lowerTranspose,
+		"*gorgonia.byIndicesOp":         lowerByIndices,
 		"*gorgonia.dtConvOp":            lowerConvert,
 	}
 }

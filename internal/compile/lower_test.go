@@ -294,7 +294,7 @@ func losses() []recipe {
 
 // recipes are all graphs that are compared with Gorgonia's own results, but those that fall back.
 func recipes() [][]recipe {
-	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), ours(), images(), imageGradients()}
+	return [][]recipe{unaries(), binaries(), broadcasts(), reductions(), products(), shapes(), losses(), gradients(), ours(), rows(), images(), imageGradients()}
 }
 
 func TestLoweredGraphsComputeWhatGorgoniaComputes(t *testing.T) {

@@ -22,6 +22,9 @@ type kernelOp interface {
 func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	op, attrs := k.Kernel()
 	in := children(n)
+	if op == kernels.Gather && len(in) == 2 {
+		return r.gather(n), nil
+	}
 	switch a := attrs.(type) {
 	case kernels.DropoutAttrs:
 		return r.dropout(n, a.Rate)
