@@ -14,17 +14,19 @@ import (
 //   - Elements that lie together and go into one result are a run. A run is cut into tiles of tileLen. Element i of a tile
 //     goes to partial result i%32; the 32 become one in a tree, and tiles follow one another.
 //   - A run longer than pieceLen is cut into pieces of that length, and the results of the pieces follow one another.
-//   - Where the last dimension stays, rows follow one another. More than rowCut of them that lie together are cut into
+//   - Of several runs that go into one result, as those of a channel's images do, some form a piece: see perPiece.
+//   - Where the last dimension stays, rows follow one another. More than pieceRows of them that lie together are cut into
 //     pieces of so many.
 //
 // So a reduction is the same bits whether its operand lies in memory or is computed tile by tile while it is reduced.
 
 const (
-	pieceLen = 16 * 1024 // elements of a piece of a long run
-	rowCut   = 1024      // rows of a piece of a tall matrix
-	readLen  = 32 * 1024 // elements that a kernel is given at once: some microseconds
-	columns  = 128       // results of a block: rows that are reduced, or columns
-	pulled   = 256       // columns of a block of an operand that is computed
+	pieceLen  = 16 * 1024 // elements of a piece of a long run
+	pieceRows = 1024      // rows of a piece of a tall matrix
+	readLen   = 32 * 1024 // elements that a kernel is given at once: some microseconds
+	columns   = 128       // results of a block: rows that are reduced, or columns
+	lineLen   = 512       // elements that a block should have to read together
+	pulled    = 256       // columns of a block of an operand that is computed
 )
 
 // A fold is how values become one.
@@ -82,7 +84,8 @@ type reduction struct {
 	near       int  // rows: results whose runs follow one another. Otherwise: rows that do, and go
 	outputs    int
 	count      int // elements that one output reduces
-	cuts       int // pieces of a run or of a column; 1: not cut
+	cuts       int // pieces of a run, of runs or of a column; 1: not cut
+	perPiece   int // elements of a run, runs, or rows of a piece
 }
 
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
@@ -102,12 +105,17 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 		r.rows, inner, near = false, near, inner
 	}
 	r.inner, r.near = inner.pop(), near.pop() // neighbours: dimensions alternate
+	length := 0                               // of what is cut
 	switch {
-	case r.gone.rank > 0:
-	case r.rows && r.inner > pieceLen:
-		r.cuts = over(r.inner, pieceLen)
-	case !r.rows && r.near > rowCut:
-		r.cuts = over(r.near, rowCut)
+	case r.rows && r.gone.rank == 0:
+		length, r.perPiece = r.inner, pieceLen
+	case r.rows && r.gone.rank == 1 && r.kept.rank == 0:
+		length, r.perPiece = r.gone.dims[0], max(over(pieceRows, max(r.inner, 1)), over(2*pieceLen, max(r.near*r.inner, 1)))
+	case r.gone.rank == 0:
+		length, r.perPiece = r.near, pieceRows
+	}
+	if length > r.perPiece {
+		r.cuts = over(length, r.perPiece)
 	}
 	return r
 }
@@ -133,10 +141,10 @@ func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 			outputs *= d
 		}
 	}
-	if count <= rowCut {
+	if count <= pieceRows {
 		return 0
 	}
-	return int64(outputs) * int64(over(count, rowCut)) * 8
+	return int64(outputs) * int64(over(count, pieceRows)) * 8
 }
 
 // A pull returns elements lo..lo+n-1 of a tensor, row-major, which it may compute in a place of the worker's own.
@@ -199,28 +207,26 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 
 // launch splits the work into blocks of outputs that lie together, and pieces of what they reduce.
 func (r *reducer[T]) launch(b *binding) func() {
-	group, f := r.inner, r.columns
+	group, f, size := r.inner, r.columns, min(r.count, pieceRows)
 	if r.rows {
-		group, f = r.near, r.runs
-		r.width = min(r.width, max(1, pieceLen/r.count))
+		group, f, size = r.near, r.runs, min(r.count, pieceLen)
+		if r.gone.rank == 0 || r.cuts == 1 {
+			r.width = min(r.width, max(1, pieceLen/r.count, over(lineLen, r.inner)))
+		}
 	}
 	r.width = min(r.width, group)
 	for range b.dev.pool.threads() {
 		r.acc = append(r.acc, make([]float64, r.width))
 	}
-	per, size := over(group, r.width), min(r.count, pieceLen)*r.width
-	if !r.rows && r.cuts > 1 {
-		size = rowCut * r.width
-	}
-	all := b.over(r.outputs/group*per*r.cuts, pieceLen/size, func(lo, hi, worker int) {
+	per := over(group, r.width)
+	all := b.over(r.outputs/group*per*r.cuts, pieceLen/(size*r.width), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
 			block, cut := i/r.cuts, i%r.cuts
 			from := block % per * r.width
 			acc := r.acc[worker][:min(r.width, group-from)]
 			r.fold.start(acc)
-			o := block/per*group + from
 			f(acc, r.kept.offset(block/per), from, cut, worker)
-			r.store(acc, o, cut)
+			r.store(acc, block/per*group+from, cut)
 		}
 	})
 	if r.cuts == 1 {
@@ -244,7 +250,13 @@ func (r *reducer[T]) store(acc []float64, o, cut int) {
 		copy(r.part[cut*r.outputs+o:], acc)
 		return
 	}
-	y := r.y[o : o+len(acc)]
+	y := r.y[o:][:len(acc)]
+	if r.scale == 1 {
+		for j, v := range acc {
+			y[j] = T(v)
+		}
+		return
+	}
 	for j, v := range acc {
 		y[j] = T(v / r.scale)
 	}
@@ -258,15 +270,19 @@ func (r *reducer[T]) elements(lo, n, worker int) []T {
 	return r.x[lo : lo+n]
 }
 
-// runs folds the runs of len(acc) outputs, or piece cut of one run.
+// runs folds the runs of len(acc) outputs, or piece cut of them.
 func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.rows[r.fold], r.inner
+	first, end := 0, r.gone.elems()
 	base += from * n
-	if r.cuts > 1 {
-		base += cut * pieceLen
-		n = min(pieceLen, n-cut*pieceLen)
+	switch {
+	case r.cuts > 1 && r.gone.rank == 0:
+		base += cut * r.perPiece
+		n = min(r.perPiece, n-cut*r.perPiece)
+	case r.cuts > 1:
+		first, end = cut*r.perPiece, min((cut+1)*r.perPiece, end)
 	}
-	for k := range r.gone.elems() {
+	for k := first; k < end; k++ {
 		at := base + r.gone.offset(k)
 		if n <= r.limit {
 			for i, per := 0, r.limit/n; i < len(acc); i += per {
@@ -289,7 +305,7 @@ func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.cols[r.fold], len(acc)
 	first, end := 0, r.near
 	if r.cuts > 1 {
-		first, end = cut*rowCut, min((cut+1)*rowCut, r.near)
+		first, end = cut*r.perPiece, min((cut+1)*r.perPiece, r.near)
 	}
 	per := max(1, r.limit/n)
 	if r.pull != nil && n < r.inner {

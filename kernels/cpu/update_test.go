@@ -1,0 +1,151 @@
+package cpu_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+)
+
+// updateOps are the optimizer rules: the ops that read the controls and update parameters.
+func updateOps(r *rand.Rand) []*kernels.Op {
+	var ops []*kernels.Op
+	for _, op := range kernels.All() {
+		if _, ok := op.Cases(r, arena.Float32).Attrs.(kernels.Updater); ok {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// resized gives a case of an optimizer rule parameters of n elements.
+func resized(c kernels.Case, n int) kernels.Case {
+	first := 4
+	if c.Attrs.(kernels.Updater).Common().Scaled {
+		first = 5
+	}
+	for k := range c.In {
+		if k < 2 || k >= first {
+			c.In[k].Shape = kernels.Shape{n}
+		}
+	}
+	return c
+}
+
+func TestRuleFieldsLieWhereTheAssemblyLooks(t *testing.T) {
+	for name, want := range map[string][2]uintptr{
+		"p": {0, 0}, "g": {24, 24}, "s": {48, 48}, "v": {72, 72}, "prepare": {96, 96},
+		"scale": {104, 104}, "most": {108, 112}, "least": {112, 120}, "decay": {116, 128}, "own": {120, 136},
+	} {
+		got := [2]uintptr{cpu.RuleFields[float32]()[name], cpu.RuleFields[float64]()[name]}
+		if got != want {
+			t.Errorf("%s lies at %v, want %v", name, got, want)
+		}
+	}
+}
+
+// Values are of size about 1 and a rule rounds a dozen times, so results differ by some units in the last place.
+func TestRulesAgreeAtEveryLevel(t *testing.T) {
+	r, _ := random(t)
+	devices := levels(t, 2)
+	for _, op := range updateOps(r) {
+		for i := range 160 {
+			n := i / 2
+			if i > 150 {
+				n = 1 + r.IntN(40_000)
+			}
+			float := floats[i%2]
+			c := resized(op.Cases(r, float), n)
+			results := everyLevel(t, devices, r.Uint64(), op, c)
+			for k := 1; k < len(results); k++ {
+				for o := range results[k] {
+					if k == 2 && !bytes.Equal(results[1][o], results[2][o]) {
+						t.Fatalf("%s %+v of %d %v: output %d has other bits with AVX-512 than with AVX2", op.Name, c.Attrs, n, float, o)
+					}
+					near(t, op, float, results[0][o], results[k][o])
+				}
+			}
+		}
+	}
+}
+
+func near(t *testing.T, op *kernels.Op, float arena.DType, a, b []byte) {
+	t.Helper()
+	x, y := make([]float64, len(a)/int(float.Size())), make([]float64, len(a)/int(float.Size()))
+	kernels.Load(x, float, a)
+	kernels.Load(y, float, b)
+	ulp := map[arena.DType]float64{arena.Float32: 0x1p-23, arena.Float64: 0x1p-52}[float]
+	for i := range x {
+		if math.Abs(x[i]-y[i]) > 16*ulp*(1+math.Abs(x[i])) {
+			t.Fatalf("%s of %v: element %d is %v in Go and %v in assembly", op.Name, float, i, x[i], y[i])
+		}
+	}
+}
+
+func TestRulesPassNaNOnAndClipInfinities(t *testing.T) {
+	r, _ := random(t)
+	for _, d := range levels(t, 1) {
+		for _, op := range updateOps(r) {
+			for i := range 40 {
+				c := resized(op.Cases(r, floats[i%2]), 21)
+				fill, clips := c.Fill, c.Attrs.(kernels.Updater).Common().ClipValue > 0
+				c.Fill = func(r *rand.Rand, k int, v []float64) {
+					fill(r, k, v)
+					switch k {
+					case 1:
+						v[3], v[18] = math.NaN(), math.Inf(-1)
+					case 2:
+						clear(v)
+					}
+				}
+				u := newUse(t, r, d, op, c)
+				u.launch(t)
+				p := make([]float64, 21)
+				kernels.Load(p, floats[i%2], u.results()[0])
+				for j, v := range p {
+					finite := !math.IsNaN(v) && !math.IsInf(v, 0)
+					if j == 3 && !math.IsNaN(v) || j != 3 && j != 18 && !finite || j == 18 && clips && !finite {
+						t.Fatalf("%s %+v: parameter %d is %v where the gradient is NaN at 3 and -Inf at 18", op.Name, c.Attrs, j, v)
+					}
+				}
+				u.close(t)
+			}
+		}
+	}
+}
+
+var tiny = math.SmallestNonzeroFloat32
+
+func TestAssemblyFlushesDenormalStatesAndRestoresTheProcessor(t *testing.T) {
+	r, _ := random(t)
+	for _, d := range levels(t, 1)[1:] {
+		c := kernels.Case{Attrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}
+		p := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{37}}
+		c.In = []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, p, p}
+		c.Fill = func(_ *rand.Rand, k int, v []float64) {
+			switch k {
+			case 3:
+				copy(v, []float64{0.1, 1, 0.1, 0.001})
+			case 4, 5:
+				for i := range v {
+					v[i] = 1e-39
+				}
+			}
+		}
+		u := newUse(t, r, d, kernels.Adam, c)
+		u.launch(t)
+		for k, out := range u.results() {
+			if len(bytes.Trim(out, "\x00")) != 0 {
+				t.Errorf("output %d: denormal states did not become 0", k)
+			}
+		}
+		if half := float32(tiny) * 2; half == 0 {
+			t.Error("denormal numbers are still taken for 0 after the launch")
+		}
+		u.close(t)
+	}
+}
