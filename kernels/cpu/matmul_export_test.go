@@ -67,4 +67,6 @@ func TileOffsets() []uintptr {
 func Elements[T float](data []byte) []T { return view[T](data) }
 
 // ActivateSums is Activate on numbers in float64.
-func ActivateSums(op *kernels.Op, attrs any, v []float64) { unaryTile[float64](op, attrs)(v, v) }
+func ActivateSums(op *kernels.Op, attrs any, v []float64) {
+	unaryTile[float64](levelPortable, op, attrs)(v, v)
+}
