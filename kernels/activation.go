@@ -26,11 +26,7 @@ type LeakyReluAttrs struct{ Slope float64 }
 
 // LeakyRelu has a small slope below 0.  x [...] → y [...].  y = x for x > 0, Slope·x elsewhere.
 var LeakyRelu = Register(&Op{
-	Name: "leaky_relu", InPlace: []int8{0}, Gorgonia: []string{"*layers.leakyRelu"},
-	Decode: func(f Fields) (any, error) {
-		slope, err := f.Float("slope")
-		return LeakyReluAttrs{slope}, err
-	},
+	Name: "leaky_relu", InPlace: []int8{0},
 	Infer: inferLeaky("leaky_relu", 1),
 	Elem:  elemLeaky,
 	Ref:   func(attrs any, in, out []Tensor) { refElem(elemLeaky, attrs, in, out) },

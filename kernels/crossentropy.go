@@ -10,7 +10,7 @@ import (
 // Cross entropy of each row's softmax with its class, stable.  logits [R, C], labels int [R] → loss [R].
 // loss = log Σ exp(x - max x) - (x[label] - max x). A label outside 0..C-1 gives NaN.
 var CrossEntropy = Register(&Op{
-	Name: "cross_entropy", Gorgonia: []string{"*layers.crossEntropy"},
+	Name:  "cross_entropy",
 	Infer: inferRows("cross_entropy", classRow), Ref: refCrossEntropy, Cost: costRows, Cases: rowCases(classRow),
 })
 
@@ -25,7 +25,7 @@ var CrossEntropyGrad = Register(&Op{
 // CrossEntropyDense is cross entropy with a distribution over the classes.  logits [R, C], target [R, C] → loss [R].
 // loss = -Σ target·logsoftmax(logits).
 var CrossEntropyDense = Register(&Op{
-	Name: "cross_entropy_dense", Gorgonia: []string{"*layers.crossEntropyDense"},
+	Name:  "cross_entropy_dense",
 	Infer: inferRows("cross_entropy_dense", 0), Ref: refCrossEntropyDense, Cost: costRows, Cases: rowCases(0),
 })
 
@@ -40,7 +40,7 @@ var CrossEntropyDenseGrad = Register(&Op{
 // Correct tells which rows have their largest logit at the label, the first one of equals.
 // logits [R, C], labels int [R] → y [R], 1 or 0.
 var Correct = Register(&Op{
-	Name: "correct", Gorgonia: []string{"*layers.correct"},
+	Name:  "correct",
 	Infer: inferRows("correct", classRow), Cost: costRows, Cases: rowCases(classRow),
 	Ref: func(_ any, in, out []Tensor) {
 		c := in[0].Shape[1]
@@ -53,7 +53,7 @@ var Correct = Register(&Op{
 // CorrectDense tells which rows have their largest logit where the target is largest, the first one of equals.
 // logits [R, C], target [R, C] → y [R], 1 or 0.
 var CorrectDense = Register(&Op{
-	Name: "correct_dense", Gorgonia: []string{"*layers.correctDense"},
+	Name:  "correct_dense",
 	Infer: inferRows("correct_dense", 0), Cost: costRows, Cases: rowCases(0),
 	Ref: func(_ any, in, out []Tensor) {
 		c := in[0].Shape[1]

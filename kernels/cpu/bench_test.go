@@ -95,14 +95,10 @@ func BenchmarkOps(b *testing.B) {
 	}
 }
 
-// timeCall times one call.
+// timeCall times one call. MB/s counts each operand once.
 func timeCall(b *testing.B, c timed, threads int) {
 	d := open(b, cpu.Options{Threads: threads})
-	timeUse(b, newUse(b, rand.New(rand.NewPCG(1, 2)), d, c.op, c.values()))
-}
-
-// timeUse times one call. MB/s counts each operand once.
-func timeUse(b *testing.B, u *use) {
+	u := newUse(b, rand.New(rand.NewPCG(1, 2)), d, c.op, c.values())
 	var bytes int64
 	for _, o := range append(u.call.In, u.call.Out...) {
 		bytes += o.Bytes()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // Activation adds a function of each element of x to a net. The node that it returns is called name.
@@ -75,9 +77,11 @@ func Tanh(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 // LeakyReLU is x where x > 0, else slope·x.
 func LeakyReLU(slope float64) Activation {
 	return func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
-		return n.activate("leaky relu", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
-			return gorgonia.ApplyOp(newLeakyRelu(n.id(), slope), x)
-		})
+		layer := fmt.Sprintf("leaky relu %q", name)
+		if !n.ready(layer, x) {
+			return nil
+		}
+		return n.apply(layer, name, kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // Model says what the nodes of a graph are for. Net's methods fill it; a program with a Gorgonia graph of its
@@ -62,49 +64,67 @@ func (n *Net) ClassifierOneHot(x, logits *gorgonia.Node) (Model, error) {
 
 // Regressor adds targets y, of out's shape, as a field and the mean squared error over all elements as the loss.
 func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
-	if n.ready("regressor", out) && out.Dims() == 0 {
-		n.fail(fmt.Errorf("regressor: output %q is a scalar: it needs one row a sample: %w", out.Name(), ErrShape))
-	}
-	if n.err != nil {
+	if !n.values("regressor", out) {
 		return Model{}, n.err
 	}
-	y := n.target(out)
+	return n.squared("regressor", x, out, n.target(out))
+}
+
+// Autoencoder adds the mean squared error over all elements of out against x itself, which has the same shape, as the loss.
+func (n *Net) Autoencoder(x, out *gorgonia.Node) (Model, error) {
+	if n.values("autoencoder", out) && n.ready("autoencoder", x) && (!slices.Equal(x.Shape(), out.Shape()) || x.Dtype() != out.Dtype()) {
+		n.fail(fmt.Errorf("autoencoder: output %q is %s %s, must be %s %s like input %q: %w", out.Name(),
+			typeString(out.Dtype()), shapeString(out.Shape()), typeString(x.Dtype()), shapeString(x.Shape()), x.Name(), ErrShape))
+	}
+	return n.squared("autoencoder", x, out, x)
+}
+
+// values checks an output that is compared with values.
+func (n *Net) values(what string, out *gorgonia.Node) bool {
+	if n.ready(what, out) && out.Dims() == 0 {
+		n.fail(fmt.Errorf("%s: output %q is a scalar: it needs one row a sample: %w", what, out.Name(), ErrShape))
+	}
+	return n.err == nil
+}
+
+// squared makes a model whose loss is the mean squared error of out against y.
+func (n *Net) squared(what string, x, out, y *gorgonia.Node) (Model, error) {
 	if n.err != nil {
 		return Model{}, n.err
 	}
 	diff, err := gorgonia.Sub(out, y)
-	if diff = n.keep("regressor", "loss/difference", diff, err); diff == nil {
+	if diff = n.keep(what, "loss/difference", diff, err); diff == nil {
 		return Model{}, n.err
 	}
 	square, err := gorgonia.Square(diff)
-	square = n.keep("regressor", "loss/square", square, err)
+	square = n.keep(what, "loss/square", square, err)
 	return n.model(x, out, n.mean(square, "loss"), nil)
 }
 
 // CrossEntropy adds the loss of each row from class indices.  logits [B, C], labels [B] → [B].
 // row = log Σ exp(logits) - logits[label], computed so that it cannot overflow.
 func (n *Net) CrossEntropy(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("cross entropy", logits, labels, name, true, newCrossEntropy(n.id()))
+	return n.perRow("cross entropy", logits, labels, name, true, kernels.CrossEntropy)
 }
 
 // CrossEntropyOneHot adds the loss of each row from a distribution.  logits, target [B, C] → [B].
 // row = -Σ target · log softmax(logits).
 func (n *Net) CrossEntropyOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("cross entropy", logits, target, name, false, newCrossEntropyDense(n.id()))
+	return n.perRow("cross entropy", logits, target, name, false, kernels.CrossEntropyDense)
 }
 
 // Correct adds 1 for each row whose largest logit (the first, on ties) is at its label, else 0.  logits [B, C], labels [B] → [B].
 func (n *Net) Correct(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("correct", logits, labels, name, true, newCorrect(n.id()))
+	return n.perRow("correct", logits, labels, name, true, kernels.Correct)
 }
 
 // CorrectOneHot adds 1 for each row whose largest logit is where the target's largest element is, else 0.  logits, target [B, C] → [B].
 func (n *Net) CorrectOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
-	return n.perRow("correct", logits, target, name, false, newCorrectDense(n.id()))
+	return n.perRow("correct", logits, target, name, false, kernels.CorrectDense)
 }
 
 // perRow checks the operands of an operation that makes one number a row, and adds it.
-func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices bool, op gorgonia.Op) *gorgonia.Node {
+func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices bool, op *kernels.Op) *gorgonia.Node {
 	layer := fmt.Sprintf("%s %q", what, name)
 	if !n.ready(layer, logits) {
 		return nil
@@ -128,11 +148,7 @@ func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices
 	case !indices && y.Dtype() != logits.Dtype():
 		n.fail(fmt.Errorf("%s: target %q is of type %s, must be %s like the logits: %w", layer, y.Name(), typeString(y.Dtype()), typeString(logits.Dtype()), ErrShape))
 	}
-	if n.err != nil {
-		return nil
-	}
-	rows, err := gorgonia.ApplyOp(op, logits, y)
-	return n.keep(layer, name, rows, err)
+	return n.apply(layer, name, op, nil, logits, y)
 }
 
 // head checks the logits of a classifier.

@@ -10,8 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// base is what the operations of this package share. The compiler reads them by type name and fields
-// (see package kernels): renaming either is a change to both.
+// base is what the operations of this package share.
 type base struct {
 	id        uint64 // unique in its graph, part of the hash
 	name      string
@@ -32,19 +31,13 @@ func (b *base) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-// InferShape is the shape of the first operand, or [B] of logits [B, C].
+// InferShape is the shape of the first operand.
 func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	s, ok := in[0].(tensor.Shape)
 	if !ok {
 		return nil, fmt.Errorf("%v: operand is %T, not a shape: %w", b, in[0], ErrShape)
 	}
-	if b.signature[b.Arity()] != hm.Type(vector) {
-		return s.Clone(), nil
-	}
-	if s.Dims() != 2 {
-		return nil, fmt.Errorf("%v: logits %s need 2 dimensions: %w", b, shapeString(s), ErrShape)
-	}
-	return tensor.Shape{s[0]}, nil
+	return s.Clone(), nil
 }
 
 // check counts the operands of Do.
@@ -54,15 +47,6 @@ func (b *base) check(in []gorgonia.Value) error {
 	}
 	return nil
 }
-
-// Type variables of signatures. Gorgonia's inference takes 'b' for itself.
-var (
-	floatVar = hm.TypeVariable('a')
-	labelVar = hm.TypeVariable('l')
-	matrix   = gorgonia.TensorType{Dims: 2, Of: floatVar}
-	vector   = gorgonia.TensorType{Dims: 1, Of: floatVar}
-	labels   = gorgonia.TensorType{Dims: 1, Of: labelVar}
-)
 
 // data returns a value's elements, row-major. It copies only what is a view with gaps or another order.
 func data(v gorgonia.Value) any {
@@ -87,7 +71,7 @@ func floats(v gorgonia.Value) ([]float64, error) {
 	return nil, fmt.Errorf("operand of type %s is no float: %w", typeString(v.Dtype()), ErrShape)
 }
 
-// ints returns class indices.
+// ints returns the elements of a value of integers.
 func ints(v gorgonia.Value) ([]int, error) {
 	switch d := data(v).(type) {
 	case []int:
@@ -99,7 +83,7 @@ func ints(v gorgonia.Value) ([]int, error) {
 	case []uint8:
 		return convert(d), nil
 	}
-	return nil, fmt.Errorf("labels of type %s are no class indices: %w", typeString(v.Dtype()), ErrShape)
+	return nil, fmt.Errorf("operand of type %s is no integer: %w", typeString(v.Dtype()), ErrShape)
 }
 
 func widen(d []float32) []float64 {
