@@ -11,6 +11,7 @@ import (
 const (
 	moveGrain = 32 * 1024 // elements of a piece
 	block     = 32        // rows that a transpose writes at once
+	bandLen   = 1024      // columns that it writes at once: a multiple of all squares' sides
 )
 
 // byWord calls the binder for the size of an element of output 0.
@@ -180,12 +181,27 @@ func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 		to.rank++
 	}
 	rows, cols, step := w.dims[row], w.dims[last], w.stride[last]
-	bands := (rows + block - 1) / block
+	bands := over(rows, block)
+	squares, side := turnerAt[T](b.dev.level)
 	return b.over(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
-			turn(dst, src, min(block, rows-r), cols, rowStride, step)
+			n := min(block, rows-r)
+			if squares == nil || n < side || cols < side {
+				turn(dst, src, n, cols, rowStride, step)
+				continue
+			}
+			h, w := n&^(side-1), cols&^(side-1)
+			for c := 0; c < w; c += bandLen {
+				squares(dst[c:], src[c*step:], h, min(bandLen, w-c), rowStride, step)
+			}
+			if h < n {
+				turn(dst[h*rowStride:], src[h:], n-h, w, rowStride, step)
+			}
+			if w < cols {
+				turn(dst[w:], src[w*step:], n, cols-w, rowStride, step)
+			}
 		}
 	})
 }
