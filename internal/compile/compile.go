@@ -2,7 +2,7 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → fuse → reduce → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → fuse → reduce → alias → order → in place → place
 //
 // Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits.
 package compile
@@ -63,7 +63,9 @@ const (
 	Fold                       // constants are computed at compile time
 	Redecode                   // a batch's fields are decoded anew for each reader
 	Reduce                     // a reduction takes in the elementwise operations that only it reads
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce
+	Swap                       // gradients of rectifiers are taken of pooled results
+	Rectify                    // batch normalization ends with a rectifier
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify
 )
 
 // Input says where the value of a graph input comes from: a field of the batch.
@@ -165,6 +167,12 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	c.prune()
 	if c.Off&Redecode == 0 {
 		c.redecode()
+	}
+	if c.Off&Swap == 0 {
+		c.swap()
+	}
+	if c.Off&Rectify == 0 {
+		c.rectify()
 	}
 	if c.Off&Fuse == 0 {
 		c.epilogues()

@@ -47,14 +47,45 @@ func (c *compiler) private(u uses, v kernels.Value) bool {
 	return u.readers[v] == 1 && !u.root[v] && !c.Values[v].Home && u.maker[v] >= 0
 }
 
-// epilogues moves a bias, and then an activation, into the matmul that they follow.
+// epilogue is what a matmul, or a convolution, ends with.
+type epilogue struct {
+	bias     bool
+	act      *kernels.Op
+	actAttrs any
+}
+
+// epilogueOf returns what in ends with, and false where in is neither.
+func epilogueOf(in *ir.Instr) (epilogue, bool) {
+	switch a := in.Attrs.(type) {
+	case kernels.MatMulAttrs:
+		return epilogue{a.Bias, a.Act, a.ActAttrs}, in.Op == kernels.MatMul
+	case kernels.ConvAttrs:
+		return epilogue{a.Bias, a.Act, a.ActAttrs}, in.Op == kernels.Conv
+	}
+	return epilogue{}, false
+}
+
+// of returns the attributes of an op that ends so.
+func (e epilogue) of(attrs any) any {
+	switch a := attrs.(type) {
+	case kernels.MatMulAttrs:
+		a.Bias, a.Act, a.ActAttrs = e.bias, e.act, e.actAttrs
+		return a
+	case kernels.ConvAttrs:
+		a.Bias, a.Act, a.ActAttrs = e.bias, e.act, e.actAttrs
+		return a
+	}
+	return attrs
+}
+
+// epilogues moves a bias, and then an activation, into the matmul or the convolution that they follow.
 func (c *compiler) epilogues() {
 	u := c.uses()
 	gone := make([]bool, len(c.Instrs))
 	flat := make(map[int]ir.Instr) // reshapes of biases, by the instruction that they go before
 	for i := range c.Instrs {
 		mm := &c.Instrs[i]
-		if mm.Op != kernels.MatMul {
+		if _, ok := epilogueOf(mm); !ok {
 			continue
 		}
 		for j := c.next(u, mm.Out[0]); j >= 0; j = c.next(u, mm.Out[0]) {
@@ -64,7 +95,7 @@ func (c *compiler) epilogues() {
 			if k := len(mm.In) - 1; k == 2 && len(c.Spec(mm.In[k]).Shape) > 1 { // a bias [1, N]
 				flat[j] = c.flatten(mm, k)
 			}
-			// The matmul moves to where its reader was, so that the bias exists there.
+			// It moves to where its reader was, so that the bias exists there.
 			c.Instrs[j], gone[i] = *mm, true
 			u.maker[mm.Out[0]] = int32(j)
 			mm, i = &c.Instrs[j], j
@@ -107,38 +138,43 @@ func (c *compiler) next(u uses, v kernels.Value) int {
 
 // absorb makes next the epilogue of mm where it can be one.
 func (c *compiler) absorb(mm, next *ir.Instr) bool {
-	a := mm.Attrs.(kernels.MatMulAttrs)
+	e, _ := epilogueOf(mm)
 	out := c.Spec(mm.Out[0])
-	if !c.Spec(next.Out[0]).Equal(out) || a.Act != nil {
+	if !c.Spec(next.Out[0]).Equal(out) || e.act != nil {
 		return false
 	}
 	switch next.Op {
 	case kernels.Add:
-		bias, ok := c.bias(next, mm.Out[0])
-		if !ok || a.Bias {
+		bias, ok := c.bias(mm, next)
+		if !ok || e.bias {
 			return false
 		}
-		a.Bias = true
+		e.bias = true
 		mm.In = append(slices.Clone(mm.In), bias)
 	case kernels.Relu, kernels.LeakyRelu, kernels.Sigmoid, kernels.Tanh:
-		a.Act, a.ActAttrs = next.Op, next.Attrs
+		e.act, e.actAttrs = next.Op, next.Attrs
 	default:
 		return false
 	}
-	mm.Attrs, mm.Out = a, next.Out
+	mm.Attrs, mm.Out = e.of(mm.Attrs), next.Out
 	mm.Label = next.Label
 	return true
 }
 
-// bias returns what add adds to each row of a product [M, N]: a value [N] or [1, N].
-func (c *compiler) bias(add *ir.Instr, product kernels.Value) (v kernels.Value, ok bool) {
+// bias returns what add adds to each row of a product [M, N], a value [N] or [1, N], or to each channel of a convolution's result
+// [B, O, OH, OW], a value [O, 1, 1] or [1, O, 1, 1].
+func (c *compiler) bias(mm, add *ir.Instr) (v kernels.Value, ok bool) {
+	product := mm.Out[0]
 	v = add.In[0]
 	if v == product {
 		v = add.In[1]
 	}
-	row, rows := c.Spec(v).Shape, c.Spec(product).Shape
-	switch vector := len(row) == 1 || len(row) == 2 && row[0] == 1; {
-	case v == product, !vector, len(rows) != 2, row.Elems() != rows[1]:
+	all, row := c.Spec(product).Shape, c.Spec(v).Shape
+	if len(row) == len(all) && row[0] == 1 {
+		row = row[1:]
+	}
+	switch {
+	case v == product, mm.Op == kernels.MatMul && len(all) != 2, len(row) != len(all)-1, row[0] != all[1], row.Elems() != row[0]:
 		return kernels.None, false
 	case c.Values[v].Home && c.Values[v].Ref == c.Values[add.Out[0]].Ref: // the sum overwrites it
 		return kernels.None, false

@@ -9,7 +9,7 @@ import (
 
 // growths are the operations of random graphs.
 func growths() []growth {
-	return slices.Concat(unaryGrowths(), binaryGrowths(), productGrowths(), shapeGrowths())
+	return slices.Concat(unaryGrowths(), binaryGrowths(), productGrowths(), shapeGrowths(), imageGrowths())
 }
 
 func unaryGrowths() (ops []growth) {
@@ -233,6 +233,67 @@ func shapeGrowths() []growth {
 		}},
 		{"softmax", false, func(g *grower) *gorgonia.Node { return g.softmax(gorgonia.SoftMax, 1) }},
 		{"log softmax", false, func(g *grower) *gorgonia.Node { return g.softmax(gorgonia.LogSoftMax, 70) }},
+	}
+}
+
+// imageGrowths are operations on images, with the rectifiers that passes look for.
+func imageGrowths() []growth {
+	conv := func(g *grower, x *gorgonia.Node) *gorgonia.Node {
+		c, k := x.Shape()[1], []int{1 + g.r.IntN(3), 1 + g.r.IntN(3)}
+		pad, dilation := []int{g.r.IntN(2), g.r.IntN(2)}, []int{1, 1 + g.r.IntN(2)}
+		for i := range k {
+			if x.Shape()[2+i]+2*pad[i] <= dilation[i]*(k[i]-1) {
+				return nil
+			}
+		}
+		w := g.shaped(g.wide(), c, k[0], k[1])
+		y := g.must(gorgonia.Conv2d(x, w, k, pad, []int{1 + g.r.IntN(2), 1}, dilation))
+		return g.join(float64(c*k[0]*k[1])*g.bound[x]*g.bound[w], x, w, y)
+	}
+	rectified := func(g *grower, y *gorgonia.Node, bound float64) (*gorgonia.Node, float64) {
+		switch g.r.IntN(3) {
+		case 0:
+			return g.must(gorgonia.Rectify(y)), bound
+		case 1:
+			return g.must(gorgonia.LeakyRelu(y, 0.1)), bound
+		}
+		return g.must(gorgonia.Tanh(y)), 1
+	}
+	return []growth{
+		{"convolution", false, func(g *grower) *gorgonia.Node { return conv(g, g.dims(4)) }},
+		{"convolution with bias and activation", false, func(g *grower) *gorgonia.Node {
+			y := conv(g, g.dims(4))
+			if y == nil {
+				return nil
+			}
+			b := g.shaped(1, y.Shape()[1], 1, 1)
+			sum := g.must(gorgonia.BroadcastAdd(y, b, nil, []byte{0, 2, 3}))
+			z, bound := rectified(g, sum, g.bound[y]+g.bound[b])
+			g.read[b] = true
+			return g.use(bound, y, z)
+		}},
+		{"pooling of an activation", true, func(g *grower) *gorgonia.Node { // the tape machine's mask is another after a second run
+			x := g.dims(4)
+			y, bound := rectified(g, x, g.bound[x])
+			k := []int{1 + g.r.IntN(2), 1 + g.r.IntN(2)}
+			return g.use(bound, x, g.must(gorgonia.MaxPool2D(y, k, []int{0, 0}, []int{1 + g.r.IntN(2), 1 + g.r.IntN(2)})))
+		}},
+		{"batch normalization and activation", true, func(g *grower) *gorgonia.Node { // the tape machine reads what its output held before
+			x := g.dims(4)
+			if x.Shape()[0] == 1 {
+				return nil
+			}
+			c := x.Shape()[1]
+			gamma, beta := g.param(1, c, 1, 1), g.param(1, c, 1, 1)
+			y, _, _, _, err := gorgonia.BatchNorm(x, gamma, beta, 0.1, 0.1)
+			z, bound := rectified(g, g.must(y, err), 40)
+			g.read[gamma], g.read[beta] = true, true
+			return g.use(bound, x, z)
+		}},
+		{"dropout", true, func(g *grower) *gorgonia.Node { // its gradient is wrong
+			x := g.any(30)
+			return g.use(2*g.bound[x], x, g.must(gorgonia.Dropout(x, 0.5)))
+		}},
 	}
 }
 

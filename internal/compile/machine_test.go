@@ -90,9 +90,11 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 // controls writes those of o's update number t, if the program updates.
 func (m *machine) controls(o optim.Optimizer, t int64) {
 	if part, ok := m.homes.Find(ir.Slot, ControlsName); ok {
-		if err := optim.Write(o, nil, t, view[float64](m.at(part.Ref))); err != nil {
+		controls := view[float64](m.at(part.Ref))
+		if err := optim.Write(o, nil, t, controls); err != nil {
 			panic(err)
 		}
+		controls[kernels.ControlStep] = float64(t)
 	}
 }
 
@@ -158,10 +160,11 @@ func (m *machine) numbers(t testing.TB, r arena.Region, name string) []float64 {
 // outcome is everything that a step leaves behind, by region and name.
 type outcome map[string]string
 
-// outcome returns results, gradients, parameters, state and guard.
+// outcome returns results, gradients, parameters, state, running statistics and guard.
 func (m *machine) outcome() outcome {
 	o := outcome{}
-	for r, name := range map[arena.Region]string{ir.Results: "result", ir.Gradients: "gradient", ir.Parameters: "parameter", ir.State: "state", ir.Guard: "guard"} {
+	for r, name := range map[arena.Region]string{ir.Results: "result", ir.Gradients: "gradient", ir.Parameters: "parameter", ir.State: "state",
+		ir.Statistics: "statistic", ir.Guard: "guard"} {
 		for _, part := range m.homes.Parts(r) {
 			o[name+" "+part.Name] = string(m.at(part.Ref))
 		}
