@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,11 +14,14 @@ type task interface {
 	do(i, worker int)
 }
 
-// How long a worker, or the caller at the end, spins before it gives up its processor. Waking a parked
-// goroutine costs some microseconds, the gap between two kernels of a step less than one.
+// How long a worker, or the caller at the end, spins before it sleeps. Waking a goroutine that sleeps costs 10 to 100
+// microseconds, the gap between two kernels of a step less than one. A caller waits for parts that run already, so it may
+// well wait longer than a worker that may never be needed.
 const (
-	spinTime  = 30 * time.Microsecond
-	spinBatch = 64 // looks at the state between two looks at the clock
+	spinIdle  = 200 * time.Microsecond // a worker's default
+	spinJoin  = time.Millisecond
+	spinAlone = 20 * time.Microsecond // from then on, others that want the processor get it in between
+	spinBatch = 64                    // looks at the state between two looks at the clock
 )
 
 // The state of a pool: the run's number above, then a bit that is set while workers may still join, then one that is set
@@ -51,6 +55,7 @@ type pool struct {
 	stop    atomic.Bool
 	exits   sync.WaitGroup
 	failure atomic.Pointer[failure]
+	idle    time.Duration // a worker's spin
 }
 
 // A worker is one goroutine of a pool.
@@ -63,9 +68,13 @@ type worker struct {
 // A failure is what a part panicked with.
 type failure struct{ value any }
 
-// newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no workers.
-func newPool(threads int) *pool {
-	p := &pool{left: make(chan struct{}, 1)}
+// newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no workers. A worker without work
+// spins for idle, or for a default where that is 0, and then sleeps.
+func newPool(threads int, idle time.Duration) *pool {
+	if idle == 0 {
+		idle = spinIdle
+	}
+	p := &pool{left: make(chan struct{}, 1), idle: idle}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -140,13 +149,8 @@ func (p *pool) caught() {
 // asleep, since one of them may need this processor to go on.
 func (p *pool) join() {
 	p.state.And(^openBit)
-	for start := time.Now(); time.Since(start) < spinTime; {
-		for range spinBatch {
-			if p.state.Load()&activeMask == 0 {
-				return
-			}
-			pause()
-		}
+	if spin(spinJoin, func() bool { return p.state.Load()&activeMask == 0 }) {
+		return
 	}
 	if p.state.Or(waitBit)&activeMask != 0 {
 		<-p.left
@@ -165,7 +169,7 @@ func (p *pool) loop(w *worker, id int) {
 	defer p.exits.Done()
 	var last uint64
 	for !p.stop.Load() {
-		if !p.spin(last) {
+		if !spin(p.idle, func() bool { return p.opened(last) }) {
 			p.park(w, last)
 		}
 		last = p.enter(id, last)
@@ -178,17 +182,22 @@ func (p *pool) opened(last uint64) bool {
 	return s&openBit != 0 && s>>runShift != last
 }
 
-// spin waits briefly for a run to open.
-func (p *pool) spin(last uint64) bool {
-	for start := time.Now(); time.Since(start) < spinTime; {
+// spin waits until done returns true, which it reports, for at most so long.
+func spin(most time.Duration, done func() bool) bool {
+	for start := time.Now(); ; {
 		for range spinBatch {
-			if p.opened(last) {
+			if done() {
 				return true
 			}
 			pause()
 		}
+		switch d := time.Since(start); {
+		case d >= most:
+			return false
+		case d >= spinAlone:
+			runtime.Gosched()
+		}
 	}
-	return false
 }
 
 // park sleeps until a run opens or the pool closes.

@@ -151,15 +151,20 @@ func TestPoolRunAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkPoolRun(b *testing.B) {
-	for _, threads := range []int{1, 2} {
-		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
-			p := cpu.NewPool(threads)
-			defer p.Close()
-			f := func(_, _ int) {}
-			for b.Loop() {
-				p.Run(f, 2)
+func TestWorkersWithoutWorkSleep(t *testing.T) {
+	for _, idle := range []time.Duration{-1, 0, time.Millisecond} {
+		p := cpu.NewIdlePool(4, idle)
+		p.Run(func(int, int) {}, 8)
+		for end := time.Now().Add(10 * time.Second); p.Awake() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("spin %v: %d workers are awake after 10 s", idle, p.Awake())
 			}
-		})
+		}
+		done := new(atomic.Int32)
+		p.Run(func(int, int) { done.Add(1) }, 8)
+		if done.Load() != 8 {
+			t.Errorf("spin %v: %d parts of 8 after the sleep", idle, done.Load())
+		}
+		p.Close()
 	}
 }
