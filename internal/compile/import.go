@@ -152,7 +152,8 @@ func (r *reader) blame(n *gorgonia.Node, err error) error {
 }
 
 // fit gives v the shape that Gorgonia says n has. Gorgonia does not tell a scalar from a tensor of one element, nor a
-// vector from a matrix of one row or column, and drops dimensions of size 1.
+// vector from a matrix of one row or column, and drops dimensions of size 1. Integers are of the type in which their field is stored,
+// whatever the graph says.
 func (r *reader) fit(n *gorgonia.Node, v kernels.Value) (kernels.Value, error) {
 	if n.Type() == nil { // a statement
 		return v, nil
@@ -161,7 +162,7 @@ func (r *reader) fit(n *gorgonia.Node, v kernels.Value) (kernels.Value, error) {
 	if want.Elems() != have.Shape.Elems() {
 		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, want, kernels.ErrShape)
 	}
-	if dt, err := dtypeOf(n.Dtype()); err == nil && dt != have.Type {
+	if dt, err := dtypeOf(n.Dtype()); err == nil && dt != have.Type && (dt.Float() || have.Type.Float()) {
 		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, dt, kernels.ErrShape)
 	}
 	return r.reshape(v, want), nil
