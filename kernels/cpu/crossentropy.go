@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -55,6 +54,9 @@ func bindCrossEntropy(b *binding) (func(), error) {
 // bindCrossEntropyOf binds all six ops on (logits [R, C], labels [R] or target [R, C]), by row.
 func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 	rows, n := b.In[0].Shape[0], b.In[0].Shape[1]
+	if rows == 0 {
+		return nil, nil
+	}
 	x, y := in[T](b, 0), out[T](b, 0)
 	var label labels
 	var target, dy []T
@@ -66,89 +68,54 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 	if len(b.In) > 2 {
 		dy = in[T](b, 2)
 	}
-	row := func(i int) []T { return x[i*n : (i+1)*n] }
-	want := func(i int) []T { return target[i*n : (i+1)*n] }
-	var f func(i int)
+	k := softmaxAt[T](b.dev.level, n)
+	var f func(lo, hi, worker int)
 	grain := softGrain
 	switch b.Op {
 	case kernels.CrossEntropy:
-		f = func(i int) { y[i] = crossEntropy(row(i), label.at(i, n)) }
+		labels := label.buffers(b, grain/max(n, 1), n)
+		f = func(lo, hi, worker int) { k.crossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
 	case kernels.CrossEntropyGrad:
-		f = func(i int) { crossEntropyGrad(y[i*n:(i+1)*n], row(i), label.at(i, n), dy[i]) }
+		labels := label.buffers(b, grain/max(n, 1), n)
+		f = func(lo, hi, worker int) {
+			k.crossEntropyGrad(y[lo*n:hi*n], x[lo*n:hi*n], labels(lo, hi, worker), dy[lo:hi], n)
+		}
 	case kernels.CrossEntropyDense:
-		f = func(i int) { y[i] = crossEntropyDense(row(i), want(i)) }
+		f = func(lo, hi, _ int) { k.crossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
 	case kernels.CrossEntropyDenseGrad:
-		f = func(i int) { crossEntropyDenseGrad(y[i*n:(i+1)*n], row(i), want(i), dy[i]) }
+		f = func(lo, hi, _ int) {
+			k.crossEntropyDenseGrad(y[lo*n:hi*n], x[lo*n:hi*n], target[lo*n:hi*n], dy[lo:hi], n)
+		}
 	case kernels.Correct:
 		grain = cheapGrain
-		f = func(i int) { y[i] = T(truth(argmax(row(i)) == label.at(i, n))) }
+		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == label.at(i, n))) })
 	case kernels.CorrectDense:
 		grain = cheapGrain
-		f = func(i int) { y[i] = T(truth(argmax(row(i)) == argmax(want(i)))) }
+		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
 	}
-	return b.over(rows, grain/max(n, 1), func(lo, hi, _ int) {
+	return b.over(rows, grain/max(n, 1), f), nil
+}
+
+func eachIndex(f func(i int)) func(lo, hi, worker int) {
+	return func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			f(i)
 		}
-	}), nil
+	}
 }
 
-// crossEntropy returns log Σ exp(x - x[label]). The label's own term is 1 and enters by log1p, so that a small loss keeps
-// its digits.
-func crossEntropy[T float](x []T, label int) T {
-	if label < 0 {
-		return T(math.NaN())
+// buffers returns a function that gives labels lo..hi-1, of at most so many, as int32, -1 for those that are not below n.
+func (l *labels) buffers(b *binding, most, n int) func(lo, hi, worker int) []int32 {
+	each := make([][]int32, b.dev.pool.threads())
+	for i := range each {
+		each[i] = make([]int32, max(most, 1))
 	}
-	m := maxOf(x)
-	others := sumExp(x[:label], m) + sumExp(x[label+1:], m)
-	d := float64(x[label] - m)
-	if d < -1 {
-		return T(math.Log(others+math.Exp(d)) - d)
-	}
-	return T(math.Log1p(others * math.Exp(-d)))
-}
-
-// crossEntropyGrad computes dx = (softmax(x) - onehot(label)) dy. The label's own element is minus the sum of the
-// others, which does not cancel.
-func crossEntropyGrad[T float](dst, x []T, label int, dy T) {
-	if label < 0 {
-		set(dst, T(math.NaN()))
-		return
-	}
-	expInto(dst, x, maxOf(x))
-	own := float64(dst[label])
-	dst[label] = 0
-	others := sumOf(dst)
-	scale := T(float64(dy) / (others + own))
-	for i, v := range dst {
-		dst[i] = v * scale
-	}
-	dst[label] = T(-others / (others + own) * float64(dy))
-}
-
-// crossEntropyDense computes -Σ target logsoftmax(x).
-func crossEntropyDense[T float](x, target []T) T {
-	m := maxOf(x)
-	log := T(math.Log(sumExp(x, m)))
-	total := 0.0
-	for i, t := range target[:len(x)] {
-		total += float64(t) * float64(log-(x[i]-m))
-	}
-	return T(total)
-}
-
-// crossEntropyDenseGrad computes dx = (softmax(x) Σtarget - target) dy.
-func crossEntropyDenseGrad[T float](dst, x, target []T, dy T) {
-	m := maxOf(x)
-	scale := T(sumOf(target) / sumExp(x, m))
-	var tile [softRun]T
-	for len(x) > 0 {
-		n := min(len(x), softRun)
-		expInto(tile[:n], x[:n], m)
-		for i, p := range tile[:n] {
-			dst[i] = (T(p*scale) - target[i]) * dy
+	return func(lo, hi, worker int) []int32 {
+		buffer := each[worker][:hi-lo]
+		for i := range buffer {
+			buffer[i] = int32(l.at(lo+i, n))
 		}
-		x, target, dst = x[n:], target[n:], dst[n:]
+		return buffer
 	}
 }
 

@@ -36,26 +36,19 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	if len(b.In) > 1 {
 		dy = in[T](b, 1)
 	}
-	var row func(dst, x, dy []T)
+	if inner == 1 {
+		return bindSoftmaxRows(b, y, x, dy, outer, n), nil
+	}
 	var column func(dst, x, dy []T, n, stride int)
 	switch b.Op {
 	case kernels.Softmax:
-		row = func(dst, x, _ []T) { softmaxRow(dst, x) }
 		column = func(dst, x, _ []T, n, stride int) { softmaxColumns(dst, x, n, stride, false) }
 	case kernels.LogSoftmax:
-		row = func(dst, x, _ []T) { logSoftmaxRow(dst, x) }
 		column = func(dst, x, _ []T, n, stride int) { softmaxColumns(dst, x, n, stride, true) }
 	case kernels.SoftmaxGrad:
-		row, column = softmaxGradRow[T], func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, false) }
+		column = func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, false) }
 	case kernels.LogSoftmaxGrad:
-		row, column = logSoftmaxGradRow[T], func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, true) }
-	}
-	if inner == 1 {
-		return b.over(outer, softGrain/n, func(lo, hi, _ int) {
-			for i := lo * n; i < hi*n; i += n {
-				row(y[i:i+n], x[i:i+n], dy[i:i+n])
-			}
-		}), nil
+		column = func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, true) }
 	}
 	tiles := (inner + softRun - 1) / softRun
 	return b.over(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, _ int) {
@@ -67,56 +60,21 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	}), nil
 }
 
-func softmaxRow[T float](dst, x []T) {
-	expInto(dst, x, maxOf(x))
-	scale := T(1 / sumOf(dst))
-	for i, v := range dst {
-		dst[i] = v * scale
+// bindSoftmaxRows binds any of the four ops along the last axis.
+func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
+	k := softmaxAt[T](b.dev.level, n)
+	var f func(dst, x, dy []T, n int)
+	switch b.Op {
+	case kernels.Softmax:
+		f = func(dst, x, _ []T, n int) { k.softmax(dst, x, n) }
+	case kernels.LogSoftmax:
+		f = func(dst, x, _ []T, n int) { k.logSoftmax(dst, x, n) }
+	case kernels.SoftmaxGrad:
+		f = k.softmaxGrad
+	case kernels.LogSoftmaxGrad:
+		f = k.logSoftmaxGrad
 	}
-}
-
-// sumExp returns the sum of exp(x - m).
-func sumExp[T float](x []T, m T) float64 {
-	var tile [softRun]T
-	total := 0.0
-	for len(x) > 0 {
-		n := min(len(x), softRun)
-		expInto(tile[:n], x[:n], m)
-		total += float64(sumRun(tile[:n]))
-		x = x[n:]
-	}
-	return total
-}
-
-func logSoftmaxRow[T float](dst, x []T) {
-	m := maxOf(x)
-	log := T(math.Log(sumExp(x, m)))
-	for i, v := range x {
-		dst[i] = v - m - log
-	}
-}
-
-// softmaxGradRow computes dx = y (dy - y·dy).
-func softmaxGradRow[T float](dst, y, dy []T) {
-	dot := T(dotOf(y, dy))
-	dy, dst = dy[:len(y)], dst[:len(y)]
-	for i, v := range y {
-		dst[i] = v * (dy[i] - dot)
-	}
-}
-
-// logSoftmaxGradRow computes dx = dy - exp(y) Σdy.
-func logSoftmaxGradRow[T float](dst, y, dy []T) {
-	sum := T(sumOf(dy))
-	var tile [softRun]T
-	for len(y) > 0 {
-		n := min(len(y), softRun)
-		expInto(tile[:n], y[:n], 0)
-		for i, p := range tile[:n] {
-			dst[i] = dy[i] - p*sum
-		}
-		y, dy, dst = y[n:], dy[n:], dst[n:]
-	}
+	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
 // softmaxColumns normalises columns of n elements that lie stride apart; x holds from the first row's first column to

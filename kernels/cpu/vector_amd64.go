@@ -83,3 +83,30 @@ var avx512Vectors64 = &vectors[float64]{
 	},
 	affine: affine64AVX512, leakyRelu: leakyRelu64AVX512, leakyReluGrad: leakyReluGrad64AVX512, fill: fill64AVX512,
 }
+
+// softmax32 returns the functions of rows of float32 of a level.
+func softmax32(l level) *softmaxKernels[float32] {
+	return [...]*softmaxKernels[float32]{&goSoftmax32, &avx2Softmax32, &avx512Softmax32}[l]
+}
+
+var avx2Softmax32 = softmaxKernels[float32]{
+	softmax:               softmaxRows32AVX2,
+	logSoftmax:            logSoftmaxRows32AVX2,
+	softmaxGrad:           softmaxGradRows32AVX2,
+	logSoftmaxGrad:        logSoftmaxGradRows32AVX2,
+	crossEntropy:          crossEntropyRows32AVX2,
+	crossEntropyGrad:      crossEntropyGradRows32AVX2,
+	crossEntropyDense:     crossEntropyDenseRows32AVX2,
+	crossEntropyDenseGrad: crossEntropyDenseGradRows32AVX2,
+}
+
+var avx512Softmax32 = softmaxKernels[float32]{
+	softmax:               softmaxRows32AVX512,
+	logSoftmax:            logSoftmaxRows32AVX512,
+	softmaxGrad:           softmaxGradRows32AVX512,
+	logSoftmaxGrad:        logSoftmaxGradRows32AVX512,
+	crossEntropy:          crossEntropyRows32AVX512,
+	crossEntropyGrad:      crossEntropyGradRows32AVX512,
+	crossEntropyDense:     crossEntropyDenseRows32AVX512,
+	crossEntropyDenseGrad: crossEntropyDenseGradRows32AVX512,
+}

@@ -7,3 +7,6 @@ func vectors32(level) *vectors[float32] { return goVectors32 }
 
 // vectors64 returns the float64 functions of a level.
 func vectors64(level) *vectors[float64] { return goVectors64 }
+
+// softmax32 returns the functions of rows of float32 of a level.
+func softmax32(level) *softmaxKernels[float32] { return &goSoftmax32 }

@@ -304,6 +304,46 @@ func tanh32AVX2(dst []float32, a []float32)
 //go:noescape
 func softplus32AVX2(dst []float32, a []float32)
 
+// softmaxRows32AVX2 computes exp(x - max x), divided by its sum.
+//
+//go:noescape
+func softmaxRows32AVX2(dst []float32, x []float32, n int)
+
+// logSoftmaxRows32AVX2 computes x - max x - log Σ exp(x - max x).
+//
+//go:noescape
+func logSoftmaxRows32AVX2(dst []float32, x []float32, n int)
+
+// softmaxGradRows32AVX2 computes y (dy - y·dy), of a softmax y.
+//
+//go:noescape
+func softmaxGradRows32AVX2(dst []float32, x []float32, y []float32, n int)
+
+// logSoftmaxGradRows32AVX2 computes dy - exp(y) Σdy, of a log softmax y.
+//
+//go:noescape
+func logSoftmaxGradRows32AVX2(dst []float32, x []float32, y []float32, n int)
+
+// crossEntropyRows32AVX2 computes log Σ exp(x - x[label]), NaN of a label below 0.
+//
+//go:noescape
+func crossEntropyRows32AVX2(dst []float32, x []float32, label []int32, n int)
+
+// crossEntropyGradRows32AVX2 computes dy (softmax(x) - onehot(label)), NaN of a label below 0.
+//
+//go:noescape
+func crossEntropyGradRows32AVX2(dst []float32, x []float32, label []int32, dy []float32, n int)
+
+// crossEntropyDenseRows32AVX2 computes -Σ y logsoftmax(x).
+//
+//go:noescape
+func crossEntropyDenseRows32AVX2(dst []float32, x []float32, y []float32, n int)
+
+// crossEntropyDenseGradRows32AVX2 computes dy (softmax(x) Σy - y).
+//
+//go:noescape
+func crossEntropyDenseGradRows32AVX2(dst []float32, x []float32, y []float32, dy []float32, n int)
+
 // neg32AVX512 computes dst = -a.
 //
 //go:noescape
@@ -603,3 +643,43 @@ func tanh32AVX512(dst []float32, a []float32)
 //
 //go:noescape
 func softplus32AVX512(dst []float32, a []float32)
+
+// softmaxRows32AVX512 computes exp(x - max x), divided by its sum.
+//
+//go:noescape
+func softmaxRows32AVX512(dst []float32, x []float32, n int)
+
+// logSoftmaxRows32AVX512 computes x - max x - log Σ exp(x - max x).
+//
+//go:noescape
+func logSoftmaxRows32AVX512(dst []float32, x []float32, n int)
+
+// softmaxGradRows32AVX512 computes y (dy - y·dy), of a softmax y.
+//
+//go:noescape
+func softmaxGradRows32AVX512(dst []float32, x []float32, y []float32, n int)
+
+// logSoftmaxGradRows32AVX512 computes dy - exp(y) Σdy, of a log softmax y.
+//
+//go:noescape
+func logSoftmaxGradRows32AVX512(dst []float32, x []float32, y []float32, n int)
+
+// crossEntropyRows32AVX512 computes log Σ exp(x - x[label]), NaN of a label below 0.
+//
+//go:noescape
+func crossEntropyRows32AVX512(dst []float32, x []float32, label []int32, n int)
+
+// crossEntropyGradRows32AVX512 computes dy (softmax(x) - onehot(label)), NaN of a label below 0.
+//
+//go:noescape
+func crossEntropyGradRows32AVX512(dst []float32, x []float32, label []int32, dy []float32, n int)
+
+// crossEntropyDenseRows32AVX512 computes -Σ y logsoftmax(x).
+//
+//go:noescape
+func crossEntropyDenseRows32AVX512(dst []float32, x []float32, y []float32, n int)
+
+// crossEntropyDenseGradRows32AVX512 computes dy (softmax(x) Σy - y).
+//
+//go:noescape
+func crossEntropyDenseGradRows32AVX512(dst []float32, x []float32, y []float32, dy []float32, n int)

@@ -42,7 +42,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -96,7 +96,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -178,7 +178,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -244,7 +244,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -308,7 +308,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -373,7 +373,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -434,7 +434,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -502,7 +502,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -559,7 +559,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -613,7 +613,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -678,7 +678,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -738,7 +738,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -815,7 +815,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -869,7 +869,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVAPS    Y15, Y0
 	VMOVUPS    (R9), Y13
@@ -926,7 +926,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -989,7 +989,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1057,7 +1057,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1126,7 +1126,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1194,7 +1194,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1262,7 +1262,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1330,7 +1330,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1398,7 +1398,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1470,7 +1470,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1553,7 +1553,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1637,7 +1637,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -1721,7 +1721,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -1782,7 +1782,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1836,7 +1836,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1918,7 +1918,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -1984,7 +1984,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2048,7 +2048,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2113,7 +2113,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x03, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -2174,7 +2174,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2242,7 +2242,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x03, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -2299,7 +2299,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2353,7 +2353,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2418,7 +2418,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2478,7 +2478,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2555,7 +2555,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2609,7 +2609,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVAPS    Y15, Y0
 	VMOVUPS    (R9), Y13
@@ -2666,7 +2666,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2729,7 +2729,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2797,7 +2797,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2866,7 +2866,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -2934,7 +2934,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3002,7 +3002,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3070,7 +3070,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3138,7 +3138,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3210,7 +3210,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3293,7 +3293,7 @@ tail:
 	CMPQ       CX, R10
 	CMOVQGT    R10, R8
 	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+32(SB), R9
+	LEAQ       elementwiseMasks<>+64(SB), R9
 	SUBQ       R8, R9
 	VMOVUPS    (R9), Y0
 	VMASKMOVPS (SI), Y0, Y0
@@ -3377,7 +3377,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x03, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3461,7 +3461,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x03, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3546,7 +3546,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3652,7 +3652,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3759,7 +3759,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3870,7 +3870,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -3995,7 +3995,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -4116,7 +4116,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -4219,7 +4219,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -4345,7 +4345,7 @@ tail:
 	CMPQ         CX, R10
 	CMOVQGT      R10, R8
 	SHLQ         $0x02, R8
-	LEAQ         elementwiseMasks<>+32(SB), R9
+	LEAQ         elementwiseMasks<>+64(SB), R9
 	SUBQ         R8, R9
 	VMOVUPS      (R9), Y0
 	VMASKMOVPS   (SI), Y0, Y0
@@ -4406,6 +4406,2952 @@ tail:
 	ADDQ         $0x20, DI
 	SUBQ         R10, CX
 	JG           tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func softmaxRows32AVX2(dst []float32, x []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·softmaxRows32AVX2(SB), NOSPLIT, $8-56
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+48(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS    (SI)(AX*1), Y0
+	VMOVUPS    32(SI)(AX*1), Y1
+	VMAXPS     Y0, Y10, Y10
+	VMAXPS     Y1, Y11, Y11
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(SI)(AX*1), Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMOVUPS    32(R12), Y3
+	VANDNPS    elementwise<>+1120(SB), Y2, Y2
+	VANDNPS    elementwise<>+1120(SB), Y3, Y3
+	VORPS      Y0, Y2, Y2
+	VORPS      Y1, Y3, Y3
+	VMAXPS     Y2, Y10, Y10
+	VMAXPS     Y3, Y11, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VMOVAPS    Y10, Y11
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y1, 32(DI)(AX*1)
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop2
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)(AX*1)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)(AX*1)
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y2
+	VBROADCASTSS elementwise<>+64(SB), Y3
+	VDIVPS       Y8, Y2, Y8
+	VDIVPS       Y9, Y3, Y9
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS    (DI)(AX*1), Y0
+	VMOVUPS    32(DI)(AX*1), Y1
+	VMULPS     Y8, Y0, Y0
+	VMULPS     Y9, Y1, Y1
+	VMOVUPS    Y0, (DI)(AX*1)
+	VMOVUPS    Y1, 32(DI)(AX*1)
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop3
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(DI)(AX*1), Y1, Y1
+	VMULPS     Y8, Y0, Y0
+	VMULPS     Y9, Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMASKMOVPS Y0, Y2, (DI)(AX*1)
+	VMOVUPS    32(R12), Y3
+	VMASKMOVPS Y1, Y3, 32(DI)(AX*1)
+	ADDQ       R10, SI
+	ADDQ       R10, DI
+	CMPQ       SI, R13
+	JLT        long
+	JMP        done
+
+short:
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y2
+	VBROADCASTSS elementwise<>+64(SB), Y3
+	VDIVPS       Y8, Y2, Y8
+	VDIVPS       Y9, Y3, Y9
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y9, Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func logSoftmaxRows32AVX2(dst []float32, x []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·logSoftmaxRows32AVX2(SB), NOSPLIT, $8-56
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+48(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS    (SI)(AX*1), Y0
+	VMOVUPS    32(SI)(AX*1), Y1
+	VMAXPS     Y0, Y10, Y10
+	VMAXPS     Y1, Y11, Y11
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(SI)(AX*1), Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMOVUPS    32(R12), Y3
+	VANDNPS    elementwise<>+1120(SB), Y2, Y2
+	VANDNPS    elementwise<>+1120(SB), Y3, Y3
+	VORPS      Y0, Y2, Y2
+	VORPS      Y1, Y3, Y3
+	VMAXPS     Y2, Y10, Y10
+	VMAXPS     Y3, Y11, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VMOVAPS    Y10, Y11
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop2
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VPSUBD       elementwise<>+704(SB), Y0, Y0
+	VPSUBD       elementwise<>+704(SB), Y1, Y1
+	VPSRAD       $0x17, Y0, Y2
+	VPSRAD       $0x17, Y1, Y3
+	VPAND        elementwise<>+736(SB), Y0, Y0
+	VPAND        elementwise<>+736(SB), Y1, Y1
+	VPADDD       elementwise<>+704(SB), Y0, Y0
+	VPADDD       elementwise<>+704(SB), Y1, Y1
+	VSUBPS       elementwise<>+64(SB), Y0, Y0
+	VSUBPS       elementwise<>+64(SB), Y1, Y1
+	VCVTDQ2PS    Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VBROADCASTSS elementwise<>+768(SB), Y5
+	VFMADD213PS  elementwise<>+800(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+800(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+832(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+864(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+896(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+928(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+960(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+992(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+1024(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y1, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y3, Y5
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y7, Y5
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y0
+	VFMADD231PS  elementwise<>+384(SB), Y3, Y1
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y8, Y6
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y9, Y7
+	VBLENDVPS    Y6, Y8, Y0, Y0
+	VBLENDVPS    Y7, Y9, Y1, Y1
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS    (SI)(AX*1), Y12
+	VMOVUPS    32(SI)(AX*1), Y13
+	VSUBPS     Y10, Y12, Y12
+	VSUBPS     Y11, Y13, Y13
+	VSUBPS     Y8, Y12, Y12
+	VSUBPS     Y9, Y13, Y13
+	VMOVUPS    Y12, (DI)(AX*1)
+	VMOVUPS    Y13, 32(DI)(AX*1)
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop3
+	VMOVUPS    (R12), Y12
+	VMASKMOVPS (SI)(AX*1), Y12, Y12
+	VMOVUPS    32(R12), Y13
+	VMASKMOVPS 32(SI)(AX*1), Y13, Y13
+	VSUBPS     Y10, Y12, Y12
+	VSUBPS     Y11, Y13, Y13
+	VSUBPS     Y8, Y12, Y12
+	VSUBPS     Y9, Y13, Y13
+	VMOVUPS    (R12), Y2
+	VMASKMOVPS Y12, Y2, (DI)(AX*1)
+	VMOVUPS    32(R12), Y3
+	VMASKMOVPS Y13, Y3, 32(DI)(AX*1)
+	ADDQ       R10, SI
+	ADDQ       R10, DI
+	CMPQ       SI, R13
+	JLT        long
+	JMP        done
+
+short:
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y0, Y12
+	VMOVAPS      Y1, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VPSUBD       elementwise<>+704(SB), Y0, Y0
+	VPSUBD       elementwise<>+704(SB), Y1, Y1
+	VPSRAD       $0x17, Y0, Y2
+	VPSRAD       $0x17, Y1, Y3
+	VPAND        elementwise<>+736(SB), Y0, Y0
+	VPAND        elementwise<>+736(SB), Y1, Y1
+	VPADDD       elementwise<>+704(SB), Y0, Y0
+	VPADDD       elementwise<>+704(SB), Y1, Y1
+	VSUBPS       elementwise<>+64(SB), Y0, Y0
+	VSUBPS       elementwise<>+64(SB), Y1, Y1
+	VCVTDQ2PS    Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VBROADCASTSS elementwise<>+768(SB), Y5
+	VFMADD213PS  elementwise<>+800(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+800(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+832(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+864(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+896(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+928(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+960(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+992(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+1024(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y1, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y3, Y5
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y7, Y5
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y0
+	VFMADD231PS  elementwise<>+384(SB), Y3, Y1
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y8, Y6
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y9, Y7
+	VBLENDVPS    Y6, Y8, Y0, Y0
+	VBLENDVPS    Y7, Y9, Y1, Y1
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VSUBPS       Y10, Y12, Y12
+	VSUBPS       Y11, Y13, Y13
+	VSUBPS       Y8, Y12, Y12
+	VSUBPS       Y9, Y13, Y13
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y12, Y2, (DI)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y13, Y3, 32(DI)
+	ADDQ         R10, SI
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func softmaxGradRows32AVX2(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, FMA3, SSE
+TEXT ·softmaxGradRows32AVX2(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	XORQ   AX, AX
+
+loop1:
+	VMOVUPS     (SI)(AX*1), Y0
+	VMOVUPS     32(SI)(AX*1), Y1
+	VMOVUPS     (DX)(AX*1), Y2
+	VMOVUPS     32(DX)(AX*1), Y3
+	VFMADD231PS Y0, Y2, Y4
+	VFMADD231PS Y1, Y3, Y5
+	ADDQ        $0x40, AX
+	CMPQ        AX, R11
+	JLT         loop1
+	VMOVUPS     (R12), Y0
+	VMASKMOVPS  (SI)(AX*1), Y0, Y0
+	VMOVUPS     32(R12), Y1
+	VMASKMOVPS  32(SI)(AX*1), Y1, Y1
+	VMOVUPS     (R12), Y2
+	VMASKMOVPS  (DX)(AX*1), Y2, Y2
+	VMOVUPS     32(R12), Y3
+	VMASKMOVPS  32(DX)(AX*1), Y3, Y3
+	VFMADD231PS Y0, Y2, Y4
+	VFMADD231PS Y1, Y3, Y5
+	VADDPS      Y5, Y4, Y4
+	VPERM2F128  $0x01, Y4, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VPERMILPS   $0x4e, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VPERMILPS   $0xb1, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VMOVAPS     Y4, Y5
+	XORQ        AX, AX
+
+loop2:
+	VMOVUPS    (SI)(AX*1), Y0
+	VMOVUPS    32(SI)(AX*1), Y1
+	VMOVUPS    (DX)(AX*1), Y2
+	VMOVUPS    32(DX)(AX*1), Y3
+	VSUBPS     Y4, Y2, Y2
+	VSUBPS     Y5, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y1, Y3, Y3
+	VMOVUPS    Y2, (DI)(AX*1)
+	VMOVUPS    Y3, 32(DI)(AX*1)
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop2
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(SI)(AX*1), Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMASKMOVPS (DX)(AX*1), Y2, Y2
+	VMOVUPS    32(R12), Y3
+	VMASKMOVPS 32(DX)(AX*1), Y3, Y3
+	VSUBPS     Y4, Y2, Y2
+	VSUBPS     Y5, Y3, Y3
+	VMULPS     Y0, Y2, Y2
+	VMULPS     Y1, Y3, Y3
+	VMOVUPS    (R12), Y6
+	VMASKMOVPS Y2, Y6, (DI)(AX*1)
+	VMOVUPS    32(R12), Y7
+	VMASKMOVPS Y3, Y7, 32(DI)(AX*1)
+	ADDQ       R10, SI
+	ADDQ       R10, DX
+	ADDQ       R10, DI
+	CMPQ       SI, R13
+	JLT        long
+	JMP        done
+
+short:
+	VXORPS      Y4, Y4, Y4
+	VXORPS      Y5, Y5, Y5
+	VMOVUPS     (R12), Y0
+	VMASKMOVPS  (SI), Y0, Y0
+	VMOVUPS     32(R12), Y1
+	VMASKMOVPS  32(SI), Y1, Y1
+	VMOVUPS     (R12), Y2
+	VMASKMOVPS  (DX), Y2, Y2
+	VMOVUPS     32(R12), Y3
+	VMASKMOVPS  32(DX), Y3, Y3
+	VFMADD231PS Y0, Y2, Y4
+	VFMADD231PS Y1, Y3, Y5
+	VADDPS      Y5, Y4, Y4
+	VPERM2F128  $0x01, Y4, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VPERMILPS   $0x4e, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VPERMILPS   $0xb1, Y4, Y6
+	VADDPS      Y6, Y4, Y4
+	VMOVAPS     Y4, Y5
+	VSUBPS      Y4, Y2, Y2
+	VSUBPS      Y5, Y3, Y3
+	VMULPS      Y0, Y2, Y2
+	VMULPS      Y1, Y3, Y3
+	VMOVUPS     (R12), Y6
+	VMASKMOVPS  Y2, Y6, (DI)
+	VMOVUPS     32(R12), Y7
+	VMASKMOVPS  Y3, Y7, 32(DI)
+	ADDQ        R10, SI
+	ADDQ        R10, DX
+	ADDQ        R10, DI
+	CMPQ        SI, R13
+	JLT         short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func logSoftmaxGradRows32AVX2(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·logSoftmaxGradRows32AVX2(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	XORQ   AX, AX
+
+loop1:
+	VMOVUPS    (DX)(AX*1), Y8
+	VMOVUPS    32(DX)(AX*1), Y9
+	VADDPS     Y8, Y10, Y10
+	VADDPS     Y9, Y11, Y11
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS    (R12), Y8
+	VMASKMOVPS (DX)(AX*1), Y8, Y8
+	VMOVUPS    32(R12), Y9
+	VMASKMOVPS 32(DX)(AX*1), Y9, Y9
+	VADDPS     Y8, Y10, Y10
+	VADDPS     Y9, Y11, Y11
+	VADDPS     Y11, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y0
+	VADDPS     Y0, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y0
+	VADDPS     Y0, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y0
+	VADDPS     Y0, Y10, Y10
+	VMOVAPS    Y10, Y11
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VMOVUPS      (DX)(AX*1), Y8
+	VMOVUPS      32(DX)(AX*1), Y9
+	VBROADCASTSS elementwise<>+256(SB), Y6
+	VBROADCASTSS elementwise<>+256(SB), Y7
+	VMINPS       Y0, Y6, Y0
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSUBD       elementwise<>+320(SB), Y2, Y2
+	VPSUBD       elementwise<>+320(SB), Y3, Y3
+	VPSRAD       $0x01, Y2, Y6
+	VPSRAD       $0x01, Y3, Y7
+	VPSUBD       Y6, Y2, Y2
+	VPSUBD       Y7, Y3, Y3
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       elementwise<>+64(SB), Y6, Y6
+	VPADDD       elementwise<>+64(SB), Y7, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VFNMADD231PS Y0, Y10, Y8
+	VFNMADD231PS Y1, Y11, Y9
+	VMOVUPS      Y8, (DI)(AX*1)
+	VMOVUPS      Y9, 32(DI)(AX*1)
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop2
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VMOVUPS      (R12), Y8
+	VMASKMOVPS   (DX)(AX*1), Y8, Y8
+	VMOVUPS      32(R12), Y9
+	VMASKMOVPS   32(DX)(AX*1), Y9, Y9
+	VBROADCASTSS elementwise<>+256(SB), Y6
+	VBROADCASTSS elementwise<>+256(SB), Y7
+	VMINPS       Y0, Y6, Y0
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSUBD       elementwise<>+320(SB), Y2, Y2
+	VPSUBD       elementwise<>+320(SB), Y3, Y3
+	VPSRAD       $0x01, Y2, Y6
+	VPSRAD       $0x01, Y3, Y7
+	VPSUBD       Y6, Y2, Y2
+	VPSUBD       Y7, Y3, Y3
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       elementwise<>+64(SB), Y6, Y6
+	VPADDD       elementwise<>+64(SB), Y7, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VFNMADD231PS Y0, Y10, Y8
+	VFNMADD231PS Y1, Y11, Y9
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   Y8, Y0, (DI)(AX*1)
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   Y9, Y1, 32(DI)(AX*1)
+	ADDQ         R10, SI
+	ADDQ         R10, DX
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          long
+	JMP          done
+
+short:
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      (R12), Y8
+	VMASKMOVPS   (DX), Y8, Y8
+	VMOVUPS      32(R12), Y9
+	VMASKMOVPS   32(DX), Y9, Y9
+	VADDPS       Y8, Y10, Y10
+	VADDPS       Y9, Y11, Y11
+	VADDPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y0
+	VADDPS       Y0, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y0
+	VADDPS       Y0, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y0
+	VADDPS       Y0, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VBROADCASTSS elementwise<>+256(SB), Y6
+	VBROADCASTSS elementwise<>+256(SB), Y7
+	VMINPS       Y0, Y6, Y0
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSUBD       elementwise<>+320(SB), Y2, Y2
+	VPSUBD       elementwise<>+320(SB), Y3, Y3
+	VPSRAD       $0x01, Y2, Y6
+	VPSRAD       $0x01, Y3, Y7
+	VPSUBD       Y6, Y2, Y2
+	VPSUBD       Y7, Y3, Y3
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       elementwise<>+64(SB), Y6, Y6
+	VPADDD       elementwise<>+64(SB), Y7, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VFNMADD231PS Y0, Y10, Y8
+	VFNMADD231PS Y1, Y11, Y9
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   Y8, Y0, (DI)
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   Y9, Y1, 32(DI)
+	ADDQ         R10, SI
+	ADDQ         R10, DX
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyRows32AVX2(dst []float32, x []float32, label []int32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·crossEntropyRows32AVX2(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    label_base+48(FP), R8
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none1
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VMAXPS       Y0, Y10, Y10
+	VMAXPS       Y1, Y11, Y11
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop3
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMAXPS       Y2, Y10, Y10
+	VMAXPS       Y3, Y11, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VPBROADCASTD (R8), Y12
+	VPBROADCASTD (R8), Y13
+	VPSUBD       elementwiseIndices<>+0(SB), Y12, Y12
+	VPSUBD       elementwiseIndices<>+32(SB), Y13, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	XORQ         AX, AX
+
+loop4:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VPSUBD       elementwise<>+1280(SB), Y12, Y12
+	VPSUBD       elementwise<>+1280(SB), Y13, Y13
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop4
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VBROADCASTSS (SI)(BX*4), Y14
+	VSUBPS       Y10, Y14, Y14
+	VMOVAPS      Y14, Y0
+	VXORPS       elementwise<>+0(SB), Y14, Y6
+	VCMPPS       $0x1d, elementwise<>+96(SB), Y14, Y12
+	VBLENDVPS    Y12, Y6, Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VMAXPS       Y0, Y6, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y6
+	VFMADD213PS  Y0, Y6, Y4
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VSUBPS       elementwise<>+64(SB), Y8, Y6
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y8, Y0, Y0
+	VCMPPS       $0x11, elementwise<>+96(SB), Y14, Y12
+	VBLENDVPS    Y12, Y6, Y0, Y0
+	VANDPS       Y14, Y12, Y14
+	VADDPS       elementwise<>+64(SB), Y0, Y6
+	VMOVAPS      Y6, Y2
+	VPSUBD       elementwise<>+704(SB), Y2, Y2
+	VPAND        elementwise<>+1120(SB), Y2, Y10
+	VPSRAD       $0x17, Y2, Y2
+	VBROADCASTSS elementwise<>+64(SB), Y6
+	VPSUBD       Y10, Y6, Y6
+	VSUBPS       elementwise<>+64(SB), Y6, Y10
+	VFMADD231PS  Y0, Y6, Y10
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y10, Y10, Y6
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VFMADD213PS  elementwise<>+800(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y10, Y4
+	VMULPS       Y10, Y4, Y4
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VADDPS       Y4, Y10, Y10
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMOVSS       X10, (DI)
+	JMP          stored2
+
+none1:
+	VBROADCASTSS elementwise<>+1088(SB), Y10
+	VMOVSS       X10, (DI)
+
+stored2:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	CMPQ SI, R13
+	JLT  long
+	JMP  done
+
+short:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none5
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VPBROADCASTD (R8), Y12
+	VPBROADCASTD (R8), Y13
+	VPSUBD       elementwiseIndices<>+0(SB), Y12, Y12
+	VPSUBD       elementwiseIndices<>+32(SB), Y13, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VBROADCASTSS (SI)(BX*4), Y14
+	VSUBPS       Y10, Y14, Y14
+	VMOVAPS      Y14, Y0
+	VXORPS       elementwise<>+0(SB), Y14, Y6
+	VCMPPS       $0x1d, elementwise<>+96(SB), Y14, Y12
+	VBLENDVPS    Y12, Y6, Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VMAXPS       Y0, Y6, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VMULPS       Y0, Y0, Y6
+	VFMADD213PS  Y0, Y6, Y4
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VMULPS       Y2, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VSUBPS       elementwise<>+64(SB), Y8, Y6
+	VADDPS       Y0, Y6, Y6
+	VMULPS       Y8, Y0, Y0
+	VCMPPS       $0x11, elementwise<>+96(SB), Y14, Y12
+	VBLENDVPS    Y12, Y6, Y0, Y0
+	VANDPS       Y14, Y12, Y14
+	VADDPS       elementwise<>+64(SB), Y0, Y6
+	VMOVAPS      Y6, Y2
+	VPSUBD       elementwise<>+704(SB), Y2, Y2
+	VPAND        elementwise<>+1120(SB), Y2, Y10
+	VPSRAD       $0x17, Y2, Y2
+	VBROADCASTSS elementwise<>+64(SB), Y6
+	VPSUBD       Y10, Y6, Y6
+	VSUBPS       elementwise<>+64(SB), Y6, Y10
+	VFMADD231PS  Y0, Y6, Y10
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y10, Y10, Y6
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VFMADD213PS  elementwise<>+800(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y10, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y10, Y4
+	VMULPS       Y10, Y4, Y4
+	VMULPS       Y6, Y4, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VADDPS       Y4, Y10, Y10
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y10
+	VSUBPS       Y14, Y10, Y10
+	VMOVSS       X10, (DI)
+	JMP          stored6
+
+none5:
+	VBROADCASTSS elementwise<>+1088(SB), Y10
+	VMOVSS       X10, (DI)
+
+stored6:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	CMPQ SI, R13
+	JLT  short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyGradRows32AVX2(dst []float32, x []float32, label []int32, dy []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·crossEntropyGradRows32AVX2(SB), NOSPLIT, $8-104
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    label_base+48(FP), R8
+	MOVQ    dy_base+72(FP), R9
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+96(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none1
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VMAXPS       Y0, Y10, Y10
+	VMAXPS       Y1, Y11, Y11
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop3
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMAXPS       Y2, Y10, Y10
+	VMAXPS       Y3, Y11, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VXORPS       Y14, Y14, Y14
+	VXORPS       Y15, Y15, Y15
+	VPBROADCASTD (R8), Y12
+	VPBROADCASTD (R8), Y13
+	VPSUBD       elementwiseIndices<>+0(SB), Y12, Y12
+	VPSUBD       elementwiseIndices<>+32(SB), Y13, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	XORQ         AX, AX
+
+loop4:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDPS       Y0, Y2, Y4
+	VANDPS       Y1, Y3, Y5
+	VADDPS       Y4, Y14, Y14
+	VADDPS       Y5, Y15, Y15
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y1, 32(DI)(AX*1)
+	VPSUBD       elementwise<>+1280(SB), Y12, Y12
+	VPSUBD       elementwise<>+1280(SB), Y13, Y13
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop4
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDPS       Y0, Y2, Y4
+	VANDPS       Y1, Y3, Y5
+	VADDPS       Y4, Y14, Y14
+	VADDPS       Y5, Y15, Y15
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      (R12), Y4
+	VMASKMOVPS   Y0, Y4, (DI)(AX*1)
+	VMOVUPS      32(R12), Y5
+	VMASKMOVPS   Y1, Y5, 32(DI)(AX*1)
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VADDPS       Y15, Y14, Y14
+	VPERM2F128   $0x01, Y14, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0x4e, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0xb1, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VMOVAPS      Y14, Y15
+	VADDPS       Y8, Y14, Y14
+	VADDPS       Y9, Y15, Y15
+	VBROADCASTSS (R9), Y10
+	VBROADCASTSS (R9), Y11
+	VDIVPS       Y14, Y10, Y10
+	VDIVPS       Y15, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VXORPS       elementwise<>+0(SB), Y8, Y8
+	VXORPS       elementwise<>+0(SB), Y9, Y9
+	VPBROADCASTD (R8), Y12
+	VPBROADCASTD (R8), Y13
+	VPSUBD       elementwiseIndices<>+0(SB), Y12, Y12
+	VPSUBD       elementwiseIndices<>+32(SB), Y13, Y13
+	XORQ         AX, AX
+
+loop5:
+	VMOVUPS    (DI)(AX*1), Y0
+	VMOVUPS    32(DI)(AX*1), Y1
+	VMULPS     Y10, Y0, Y0
+	VMULPS     Y11, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VPCMPEQD   Y2, Y12, Y2
+	VPCMPEQD   Y3, Y13, Y3
+	VBLENDVPS  Y2, Y8, Y0, Y0
+	VBLENDVPS  Y3, Y9, Y1, Y1
+	VMOVUPS    Y0, (DI)(AX*1)
+	VMOVUPS    Y1, 32(DI)(AX*1)
+	VPSUBD     elementwise<>+1280(SB), Y12, Y12
+	VPSUBD     elementwise<>+1280(SB), Y13, Y13
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop5
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (DI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(DI)(AX*1), Y1, Y1
+	VMULPS     Y10, Y0, Y0
+	VMULPS     Y11, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VPCMPEQD   Y2, Y12, Y2
+	VPCMPEQD   Y3, Y13, Y3
+	VBLENDVPS  Y2, Y8, Y0, Y0
+	VBLENDVPS  Y3, Y9, Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMASKMOVPS Y0, Y2, (DI)(AX*1)
+	VMOVUPS    32(R12), Y3
+	VMASKMOVPS Y1, Y3, 32(DI)(AX*1)
+	JMP        stored2
+
+none1:
+	VBROADCASTSS elementwise<>+1088(SB), Y0
+	VBROADCASTSS elementwise<>+1088(SB), Y1
+	XORQ         AX, AX
+
+loop6:
+	VMOVUPS    Y0, (DI)(AX*1)
+	VMOVUPS    Y1, 32(DI)(AX*1)
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop6
+	VMOVUPS    (R12), Y2
+	VMASKMOVPS Y0, Y2, (DI)(AX*1)
+	VMOVUPS    32(R12), Y3
+	VMASKMOVPS Y1, Y3, 32(DI)(AX*1)
+
+stored2:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, R9
+	ADDQ R10, DI
+	CMPQ SI, R13
+	JLT  long
+	JMP  done
+
+short:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none7
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VXORPS       Y14, Y14, Y14
+	VXORPS       Y15, Y15, Y15
+	VPBROADCASTD (R8), Y12
+	VPBROADCASTD (R8), Y13
+	VPSUBD       elementwiseIndices<>+0(SB), Y12, Y12
+	VPSUBD       elementwiseIndices<>+32(SB), Y13, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VANDPS       Y0, Y2, Y4
+	VANDPS       Y1, Y3, Y5
+	VADDPS       Y4, Y14, Y14
+	VADDPS       Y5, Y15, Y15
+	VANDNPS      Y0, Y2, Y0
+	VANDNPS      Y1, Y3, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VADDPS       Y15, Y14, Y14
+	VPERM2F128   $0x01, Y14, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0x4e, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0xb1, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VMOVAPS      Y14, Y15
+	VADDPS       Y8, Y14, Y14
+	VADDPS       Y9, Y15, Y15
+	VBROADCASTSS (R9), Y10
+	VBROADCASTSS (R9), Y11
+	VDIVPS       Y14, Y10, Y10
+	VDIVPS       Y15, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VXORPS       elementwise<>+0(SB), Y8, Y8
+	VXORPS       elementwise<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y0, Y0
+	VMULPS       Y11, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VPCMPEQD     Y2, Y12, Y2
+	VPCMPEQD     Y3, Y13, Y3
+	VBLENDVPS    Y2, Y8, Y0, Y0
+	VBLENDVPS    Y3, Y9, Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	JMP          stored8
+
+none7:
+	VBROADCASTSS elementwise<>+1088(SB), Y0
+	VBROADCASTSS elementwise<>+1088(SB), Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)
+
+stored8:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, R9
+	ADDQ R10, DI
+	CMPQ SI, R13
+	JLT  short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyDenseRows32AVX2(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·crossEntropyDenseRows32AVX2(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS    (SI)(AX*1), Y0
+	VMOVUPS    32(SI)(AX*1), Y1
+	VMAXPS     Y0, Y10, Y10
+	VMAXPS     Y1, Y11, Y11
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(SI)(AX*1), Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMOVUPS    32(R12), Y3
+	VANDNPS    elementwise<>+1120(SB), Y2, Y2
+	VANDNPS    elementwise<>+1120(SB), Y3, Y3
+	VORPS      Y0, Y2, Y2
+	VORPS      Y1, Y3, Y3
+	VMAXPS     Y2, Y10, Y10
+	VMAXPS     Y3, Y11, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VMOVAPS    Y10, Y11
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop2
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VPSUBD       elementwise<>+704(SB), Y0, Y0
+	VPSUBD       elementwise<>+704(SB), Y1, Y1
+	VPSRAD       $0x17, Y0, Y2
+	VPSRAD       $0x17, Y1, Y3
+	VPAND        elementwise<>+736(SB), Y0, Y0
+	VPAND        elementwise<>+736(SB), Y1, Y1
+	VPADDD       elementwise<>+704(SB), Y0, Y0
+	VPADDD       elementwise<>+704(SB), Y1, Y1
+	VSUBPS       elementwise<>+64(SB), Y0, Y0
+	VSUBPS       elementwise<>+64(SB), Y1, Y1
+	VCVTDQ2PS    Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VBROADCASTSS elementwise<>+768(SB), Y5
+	VFMADD213PS  elementwise<>+800(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+800(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+832(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+864(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+896(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+928(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+960(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+992(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+1024(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y1, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y3, Y5
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y7, Y5
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y0
+	VFMADD231PS  elementwise<>+384(SB), Y3, Y1
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y8, Y6
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y9, Y7
+	VBLENDVPS    Y6, Y8, Y0, Y0
+	VBLENDVPS    Y7, Y9, Y1, Y1
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VXORPS       Y14, Y14, Y14
+	VXORPS       Y15, Y15, Y15
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS     (SI)(AX*1), Y12
+	VMOVUPS     32(SI)(AX*1), Y13
+	VMOVUPS     (DX)(AX*1), Y2
+	VMOVUPS     32(DX)(AX*1), Y3
+	VSUBPS      Y10, Y12, Y12
+	VSUBPS      Y11, Y13, Y13
+	VSUBPS      Y12, Y8, Y12
+	VSUBPS      Y13, Y9, Y13
+	VFMADD231PS Y2, Y12, Y14
+	VFMADD231PS Y3, Y13, Y15
+	ADDQ        $0x40, AX
+	CMPQ        AX, R11
+	JLT         loop3
+	VMOVUPS     (R12), Y12
+	VMASKMOVPS  (SI)(AX*1), Y12, Y12
+	VMOVUPS     32(R12), Y13
+	VMASKMOVPS  32(SI)(AX*1), Y13, Y13
+	VMOVUPS     (R12), Y2
+	VMASKMOVPS  (DX)(AX*1), Y2, Y2
+	VMOVUPS     32(R12), Y3
+	VMASKMOVPS  32(DX)(AX*1), Y3, Y3
+	VSUBPS      Y10, Y12, Y12
+	VSUBPS      Y11, Y13, Y13
+	VSUBPS      Y12, Y8, Y12
+	VSUBPS      Y13, Y9, Y13
+	VFMADD231PS Y2, Y12, Y14
+	VFMADD231PS Y3, Y13, Y15
+	VADDPS      Y15, Y14, Y14
+	VPERM2F128  $0x01, Y14, Y14, Y0
+	VADDPS      Y0, Y14, Y14
+	VPERMILPS   $0x4e, Y14, Y0
+	VADDPS      Y0, Y14, Y14
+	VPERMILPS   $0xb1, Y14, Y0
+	VADDPS      Y0, Y14, Y14
+	VMOVAPS     Y14, Y15
+	VMOVSS      X14, (DI)
+	ADDQ        R10, SI
+	ADDQ        R10, DX
+	ADDQ        $0x04, DI
+	CMPQ        SI, R13
+	JLT         long
+	JMP         done
+
+short:
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y0, Y12
+	VMOVAPS      Y1, Y13
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VPSUBD       elementwise<>+704(SB), Y0, Y0
+	VPSUBD       elementwise<>+704(SB), Y1, Y1
+	VPSRAD       $0x17, Y0, Y2
+	VPSRAD       $0x17, Y1, Y3
+	VPAND        elementwise<>+736(SB), Y0, Y0
+	VPAND        elementwise<>+736(SB), Y1, Y1
+	VPADDD       elementwise<>+704(SB), Y0, Y0
+	VPADDD       elementwise<>+704(SB), Y1, Y1
+	VSUBPS       elementwise<>+64(SB), Y0, Y0
+	VSUBPS       elementwise<>+64(SB), Y1, Y1
+	VCVTDQ2PS    Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VBROADCASTSS elementwise<>+768(SB), Y4
+	VBROADCASTSS elementwise<>+768(SB), Y5
+	VFMADD213PS  elementwise<>+800(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+800(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+832(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+832(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+864(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+864(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+896(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+896(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+928(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+928(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+960(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+960(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+992(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+992(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+1024(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+1024(SB), Y1, Y5
+	VMULPS       Y0, Y4, Y4
+	VMULPS       Y1, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y5, Y5
+	VFMADD231PS  elementwise<>+416(SB), Y2, Y4
+	VFMADD231PS  elementwise<>+416(SB), Y3, Y5
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y4
+	VFNMADD231PS elementwise<>+608(SB), Y7, Y5
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  elementwise<>+384(SB), Y2, Y0
+	VFMADD231PS  elementwise<>+384(SB), Y3, Y1
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y8, Y6
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y9, Y7
+	VBLENDVPS    Y6, Y8, Y0, Y0
+	VBLENDVPS    Y7, Y9, Y1, Y1
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VXORPS       Y14, Y14, Y14
+	VXORPS       Y15, Y15, Y15
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   (DX), Y2, Y2
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   32(DX), Y3, Y3
+	VSUBPS       Y10, Y12, Y12
+	VSUBPS       Y11, Y13, Y13
+	VSUBPS       Y12, Y8, Y12
+	VSUBPS       Y13, Y9, Y13
+	VFMADD231PS  Y2, Y12, Y14
+	VFMADD231PS  Y3, Y13, Y15
+	VADDPS       Y15, Y14, Y14
+	VPERM2F128   $0x01, Y14, Y14, Y0
+	VADDPS       Y0, Y14, Y14
+	VPERMILPS    $0x4e, Y14, Y0
+	VADDPS       Y0, Y14, Y14
+	VPERMILPS    $0xb1, Y14, Y0
+	VADDPS       Y0, Y14, Y14
+	VMOVAPS      Y14, Y15
+	VMOVSS       X14, (DI)
+	ADDQ         R10, SI
+	ADDQ         R10, DX
+	ADDQ         $0x04, DI
+	CMPQ         SI, R13
+	JLT          short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyDenseGradRows32AVX2(dst []float32, x []float32, y []float32, dy []float32, n int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·crossEntropyDenseGradRows32AVX2(SB), NOSPLIT, $8-104
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    dy_base+72(FP), R9
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+96(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, CX
+	LEAQ    elementwiseMasks<>+64(SB), R12
+	SUBQ    CX, R12
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Y10
+	VBROADCASTSS elementwise<>+1120(SB), Y11
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS    (SI)(AX*1), Y0
+	VMOVUPS    32(SI)(AX*1), Y1
+	VMAXPS     Y0, Y10, Y10
+	VMAXPS     Y1, Y11, Y11
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS    (R12), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVUPS    32(R12), Y1
+	VMASKMOVPS 32(SI)(AX*1), Y1, Y1
+	VMOVUPS    (R12), Y2
+	VMOVUPS    32(R12), Y3
+	VANDNPS    elementwise<>+1120(SB), Y2, Y2
+	VANDNPS    elementwise<>+1120(SB), Y3, Y3
+	VORPS      Y0, Y2, Y2
+	VORPS      Y1, Y3, Y3
+	VMAXPS     Y2, Y10, Y10
+	VMAXPS     Y3, Y11, Y11
+	VMAXPS     Y11, Y10, Y10
+	VPERM2F128 $0x01, Y10, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0x4e, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VPERMILPS  $0xb1, Y10, Y2
+	VMAXPS     Y2, Y10, Y10
+	VMOVAPS    Y10, Y11
+	VXORPS     Y14, Y14, Y14
+	VXORPS     Y15, Y15, Y15
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      (DX)(AX*1), Y2
+	VMOVUPS      32(DX)(AX*1), Y3
+	VADDPS       Y2, Y14, Y14
+	VADDPS       Y3, Y15, Y15
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop2
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   (DX)(AX*1), Y2, Y2
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   32(DX)(AX*1), Y3, Y3
+	VADDPS       Y2, Y14, Y14
+	VADDPS       Y3, Y15, Y15
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VADDPS       Y15, Y14, Y14
+	VPERM2F128   $0x01, Y14, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0x4e, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0xb1, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VMOVAPS      Y14, Y15
+	VDIVPS       Y8, Y14, Y12
+	VDIVPS       Y9, Y15, Y13
+	VBROADCASTSS (R9), Y14
+	VBROADCASTSS (R9), Y15
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VMOVUPS      (DX)(AX*1), Y2
+	VMOVUPS      32(DX)(AX*1), Y3
+	VMULPS       Y12, Y0, Y0
+	VMULPS       Y13, Y1, Y1
+	VSUBPS       Y2, Y0, Y0
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y14, Y0, Y0
+	VMULPS       Y15, Y1, Y1
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y1, 32(DI)(AX*1)
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop3
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI)(AX*1), Y1, Y1
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   (DX)(AX*1), Y2, Y2
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   32(DX)(AX*1), Y3, Y3
+	VMULPS       Y12, Y0, Y0
+	VMULPS       Y13, Y1, Y1
+	VSUBPS       Y2, Y0, Y0
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y14, Y0, Y0
+	VMULPS       Y15, Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)(AX*1)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)(AX*1)
+	ADDQ         R10, SI
+	ADDQ         R10, DX
+	ADDQ         $0x04, R9
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          long
+	JMP          done
+
+short:
+	VMOVUPS      (R12), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	VMOVUPS      32(R12), Y1
+	VMASKMOVPS   32(SI), Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMOVUPS      32(R12), Y3
+	VANDNPS      elementwise<>+1120(SB), Y2, Y2
+	VANDNPS      elementwise<>+1120(SB), Y3, Y3
+	VORPS        Y0, Y2, Y2
+	VORPS        Y1, Y3, Y3
+	VMOVAPS      Y2, Y10
+	VMOVAPS      Y3, Y11
+	VMAXPS       Y11, Y10, Y10
+	VPERM2F128   $0x01, Y10, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0x4e, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VPERMILPS    $0xb1, Y10, Y2
+	VMAXPS       Y2, Y10, Y10
+	VMOVAPS      Y10, Y11
+	VXORPS       Y14, Y14, Y14
+	VXORPS       Y15, Y15, Y15
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VSUBPS       Y10, Y0, Y0
+	VSUBPS       Y11, Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VBROADCASTSS elementwise<>+288(SB), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y2
+	VBROADCASTSS elementwise<>+320(SB), Y3
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y2
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y3
+	VSUBPS       elementwise<>+320(SB), Y2, Y2
+	VSUBPS       elementwise<>+320(SB), Y3, Y3
+	VFNMADD231PS elementwise<>+384(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+384(SB), Y3, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y2, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y3, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y4
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y4
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y5
+	VMULPS       Y0, Y0, Y6
+	VMULPS       Y1, Y1, Y7
+	VFMADD213PS  Y0, Y6, Y4
+	VFMADD213PS  Y1, Y7, Y5
+	VADDPS       elementwise<>+64(SB), Y4, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y2, Y2
+	VADDPS       elementwise<>+320(SB), Y3, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       elementwise<>+64(SB), Y2, Y2
+	VPADDD       elementwise<>+64(SB), Y3, Y3
+	VMULPS       Y2, Y4, Y4
+	VMULPS       Y3, Y5, Y5
+	VMOVAPS      Y4, Y0
+	VMOVAPS      Y5, Y1
+	VANDPS       (R12), Y0, Y0
+	VANDPS       32(R12), Y1, Y1
+	VADDPS       Y0, Y8, Y8
+	VADDPS       Y1, Y9, Y9
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   (DX), Y2, Y2
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   32(DX), Y3, Y3
+	VADDPS       Y2, Y14, Y14
+	VADDPS       Y3, Y15, Y15
+	VADDPS       Y9, Y8, Y8
+	VPERM2F128   $0x01, Y8, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0x4e, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VPERMILPS    $0xb1, Y8, Y2
+	VADDPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VADDPS       Y15, Y14, Y14
+	VPERM2F128   $0x01, Y14, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0x4e, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VPERMILPS    $0xb1, Y14, Y2
+	VADDPS       Y2, Y14, Y14
+	VMOVAPS      Y14, Y15
+	VDIVPS       Y8, Y14, Y12
+	VDIVPS       Y9, Y15, Y13
+	VBROADCASTSS (R9), Y14
+	VBROADCASTSS (R9), Y15
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   (DX), Y2, Y2
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   32(DX), Y3, Y3
+	VMULPS       Y12, Y0, Y0
+	VMULPS       Y13, Y1, Y1
+	VSUBPS       Y2, Y0, Y0
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y14, Y0, Y0
+	VMULPS       Y15, Y1, Y1
+	VMOVUPS      (R12), Y2
+	VMASKMOVPS   Y0, Y2, (DI)
+	VMOVUPS      32(R12), Y3
+	VMASKMOVPS   Y1, Y3, 32(DI)
+	ADDQ         R10, SI
+	ADDQ         R10, DX
+	ADDQ         $0x04, R9
+	ADDQ         R10, DI
+	CMPQ         SI, R13
+	JLT          short
 
 done:
 	LDMXCSR (SP)
@@ -8677,6 +11623,1781 @@ done:
 	VZEROUPPER
 	RET
 
+// func softmaxRows32AVX512(dst []float32, x []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·softmaxRows32AVX512(SB), NOSPLIT, $8-56
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+48(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop2:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS           Z0, (DI)(AX*1)
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop2
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS           Z0, K1, (DI)(AX*1)
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VBROADCASTSS      elementwise<>+64(SB), Z1
+	VDIVPS            Z4, Z1, Z4
+	XORQ              AX, AX
+
+loop3:
+	VMOVUPS   (DI)(AX*1), Z0
+	VMULPS    Z4, Z0, Z0
+	VMOVUPS   Z0, (DI)(AX*1)
+	ADDQ      $0x40, AX
+	CMPQ      AX, R11
+	JLT       loop3
+	VMOVUPS.Z (DI)(AX*1), K1, Z0
+	VMULPS    Z4, Z0, Z0
+	VMOVUPS   Z0, K1, (DI)(AX*1)
+	ADDQ      R10, SI
+	ADDQ      R10, DI
+	CMPQ      SI, R13
+	JLT       long
+	JMP       done
+
+short:
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VBROADCASTSS      elementwise<>+64(SB), Z1
+	VDIVPS            Z4, Z1, Z4
+	VMULPS            Z4, Z0, Z0
+	VMOVUPS           Z0, K1, (DI)
+	ADDQ              R10, SI
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func logSoftmaxRows32AVX512(dst []float32, x []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·logSoftmaxRows32AVX512(SB), NOSPLIT, $8-56
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+48(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop2:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VADDPS            Z0, Z4, Z4
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop2
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VMOVAPS           Z4, Z0
+	VPSUBD.BCST       elementwise<>+704(SB), Z0, Z0
+	VPSRAD            $0x17, Z0, Z1
+	VPANDD.BCST       elementwise<>+736(SB), Z0, Z0
+	VPADDD.BCST       elementwise<>+704(SB), Z0, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z0, Z0
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z0, Z0, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z0, Z2
+	VMULPS            Z0, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z0, Z0
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z0
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VBLENDMPS         Z4, Z0, K2, Z0
+	VMOVAPS           Z0, Z4
+	XORQ              AX, AX
+
+loop3:
+	VMOVUPS   (SI)(AX*1), Z6
+	VSUBPS    Z5, Z6, Z6
+	VSUBPS    Z4, Z6, Z6
+	VMOVUPS   Z6, (DI)(AX*1)
+	ADDQ      $0x40, AX
+	CMPQ      AX, R11
+	JLT       loop3
+	VMOVUPS.Z (SI)(AX*1), K1, Z6
+	VSUBPS    Z5, Z6, Z6
+	VSUBPS    Z4, Z6, Z6
+	VMOVUPS   Z6, K1, (DI)(AX*1)
+	ADDQ      R10, SI
+	ADDQ      R10, DI
+	CMPQ      SI, R13
+	JLT       long
+	JMP       done
+
+short:
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VMOVAPS           Z4, Z0
+	VPSUBD.BCST       elementwise<>+704(SB), Z0, Z0
+	VPSRAD            $0x17, Z0, Z1
+	VPANDD.BCST       elementwise<>+736(SB), Z0, Z0
+	VPADDD.BCST       elementwise<>+704(SB), Z0, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z0, Z0
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z0, Z0, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z0, Z2
+	VMULPS            Z0, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z0, Z0
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z0
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VBLENDMPS         Z4, Z0, K2, Z0
+	VMOVAPS           Z0, Z4
+	VSUBPS            Z5, Z6, Z6
+	VSUBPS            Z4, Z6, Z6
+	VMOVUPS           Z6, K1, (DI)
+	ADDQ              R10, SI
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func softmaxGradRows32AVX512(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·softmaxGradRows32AVX512(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VXORPS Z2, Z2, Z2
+	XORQ   AX, AX
+
+loop1:
+	VMOVUPS     (SI)(AX*1), Z0
+	VMOVUPS     (DX)(AX*1), Z1
+	VFMADD231PS Z0, Z1, Z2
+	ADDQ        $0x40, AX
+	CMPQ        AX, R11
+	JLT         loop1
+	VMOVUPS.Z   (SI)(AX*1), K1, Z0
+	VMOVUPS.Z   (DX)(AX*1), K1, Z1
+	VFMADD231PS Z0, Z1, Z2
+	VSHUFF32X4  $0x4e, Z2, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VSHUFF32X4  $0xb1, Z2, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VPERMILPS   $0x4e, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VPERMILPS   $0xb1, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	XORQ        AX, AX
+
+loop2:
+	VMOVUPS   (SI)(AX*1), Z0
+	VMOVUPS   (DX)(AX*1), Z1
+	VSUBPS    Z2, Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, (DI)(AX*1)
+	ADDQ      $0x40, AX
+	CMPQ      AX, R11
+	JLT       loop2
+	VMOVUPS.Z (SI)(AX*1), K1, Z0
+	VMOVUPS.Z (DX)(AX*1), K1, Z1
+	VSUBPS    Z2, Z1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (DI)(AX*1)
+	ADDQ      R10, SI
+	ADDQ      R10, DX
+	ADDQ      R10, DI
+	CMPQ      SI, R13
+	JLT       long
+	JMP       done
+
+short:
+	VXORPS      Z2, Z2, Z2
+	VMOVUPS.Z   (SI), K1, Z0
+	VMOVUPS.Z   (DX), K1, Z1
+	VFMADD231PS Z0, Z1, Z2
+	VSHUFF32X4  $0x4e, Z2, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VSHUFF32X4  $0xb1, Z2, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VPERMILPS   $0x4e, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VPERMILPS   $0xb1, Z2, Z3
+	VADDPS      Z3, Z2, Z2
+	VSUBPS      Z2, Z1, Z1
+	VMULPS      Z0, Z1, Z1
+	VMOVUPS     Z1, K1, (DI)
+	ADDQ        R10, SI
+	ADDQ        R10, DX
+	ADDQ        R10, DI
+	CMPQ        SI, R13
+	JLT         short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func logSoftmaxGradRows32AVX512(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·logSoftmaxGradRows32AVX512(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VXORPS Z5, Z5, Z5
+	XORQ   AX, AX
+
+loop1:
+	VMOVUPS    (DX)(AX*1), Z4
+	VADDPS     Z4, Z5, Z5
+	ADDQ       $0x40, AX
+	CMPQ       AX, R11
+	JLT        loop1
+	VMOVUPS.Z  (DX)(AX*1), K1, Z4
+	VADDPS     Z4, Z5, Z5
+	VSHUFF32X4 $0x4e, Z5, Z5, Z0
+	VADDPS     Z0, Z5, Z5
+	VSHUFF32X4 $0xb1, Z5, Z5, Z0
+	VADDPS     Z0, Z5, Z5
+	VPERMILPS  $0x4e, Z5, Z0
+	VADDPS     Z0, Z5, Z5
+	VPERMILPS  $0xb1, Z5, Z0
+	VADDPS     Z0, Z5, Z5
+	XORQ       AX, AX
+
+loop2:
+	VMOVUPS           (SI)(AX*1), Z0
+	VMOVUPS           (DX)(AX*1), Z4
+	VBROADCASTSS      elementwise<>+256(SB), Z3
+	VMINPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VFNMADD231PS      Z0, Z5, Z4
+	VMOVUPS           Z4, (DI)(AX*1)
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop2
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VMOVUPS.Z         (DX)(AX*1), K1, Z4
+	VBROADCASTSS      elementwise<>+256(SB), Z3
+	VMINPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VFNMADD231PS      Z0, Z5, Z4
+	VMOVUPS           Z4, K1, (DI)(AX*1)
+	ADDQ              R10, SI
+	ADDQ              R10, DX
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               long
+	JMP               done
+
+short:
+	VXORPS            Z5, Z5, Z5
+	VMOVUPS.Z         (DX), K1, Z4
+	VADDPS            Z4, Z5, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z0
+	VADDPS            Z0, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z0
+	VADDPS            Z0, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z0
+	VADDPS            Z0, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z0
+	VADDPS            Z0, Z5, Z5
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+256(SB), Z3
+	VMINPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VFNMADD231PS      Z0, Z5, Z4
+	VMOVUPS           Z4, K1, (DI)
+	ADDQ              R10, SI
+	ADDQ              R10, DX
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyRows32AVX512(dst []float32, x []float32, label []int32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·crossEntropyRows32AVX512(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    label_base+48(FP), R8
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none1
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop3
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPBROADCASTD (R8), Z6
+	VPSUBD       elementwiseIndices<>+0(SB), Z6, Z6
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop4:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VPTESTNMD         Z6, Z6, K2
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VPSUBD.BCST       elementwise<>+1280(SB), Z6, Z6
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop4
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VPTESTNMD         Z6, Z6, K2
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VBROADCASTSS      (SI)(BX*4), Z7
+	VSUBPS            Z5, Z7, Z7
+	VMOVAPS           Z7, Z0
+	VXORPS.BCST       elementwise<>+0(SB), Z7, Z3
+	VCMPPS.BCST       $0x1d, elementwise<>+96(SB), Z7, K2
+	VBLENDMPS         Z3, Z0, K2, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z4, Z3
+	VADDPS            Z0, Z3, Z3
+	VMULPS            Z4, Z0, Z0
+	VCMPPS.BCST       $0x11, elementwise<>+96(SB), Z7, K2
+	VBLENDMPS         Z3, Z0, K2, Z0
+	VMOVAPS.Z         Z7, K2, Z7
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z3
+	VMOVAPS           Z3, Z1
+	VPSUBD.BCST       elementwise<>+704(SB), Z1, Z1
+	VPANDD.BCST       elementwise<>+1120(SB), Z1, Z5
+	VPSRAD            $0x17, Z1, Z1
+	VBROADCASTSS      elementwise<>+64(SB), Z3
+	VPSUBD            Z5, Z3, Z3
+	VSUBPS.BCST       elementwise<>+64(SB), Z3, Z5
+	VFMADD231PS       Z0, Z3, Z5
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z5, Z5, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z5, Z2
+	VMULPS            Z5, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z5, Z5
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z5
+	VSUBPS            Z7, Z5, Z5
+	VMOVSS            X5, (DI)
+	JMP               stored2
+
+none1:
+	VBROADCASTSS elementwise<>+1088(SB), Z5
+	VMOVSS       X5, (DI)
+
+stored2:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	CMPQ SI, R13
+	JLT  long
+	JMP  done
+
+short:
+	MOVLQSX           (R8), BX
+	TESTQ             BX, BX
+	JLT               none5
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPBROADCASTD      (R8), Z6
+	VPSUBD            elementwiseIndices<>+0(SB), Z6, Z6
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VPTESTNMD         Z6, Z6, K2
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VBROADCASTSS      (SI)(BX*4), Z7
+	VSUBPS            Z5, Z7, Z7
+	VMOVAPS           Z7, Z0
+	VXORPS.BCST       elementwise<>+0(SB), Z7, Z3
+	VCMPPS.BCST       $0x1d, elementwise<>+96(SB), Z7, K2
+	VBLENDMPS         Z3, Z0, K2, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z4, Z3
+	VADDPS            Z0, Z3, Z3
+	VMULPS            Z4, Z0, Z0
+	VCMPPS.BCST       $0x11, elementwise<>+96(SB), Z7, K2
+	VBLENDMPS         Z3, Z0, K2, Z0
+	VMOVAPS.Z         Z7, K2, Z7
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z3
+	VMOVAPS           Z3, Z1
+	VPSUBD.BCST       elementwise<>+704(SB), Z1, Z1
+	VPANDD.BCST       elementwise<>+1120(SB), Z1, Z5
+	VPSRAD            $0x17, Z1, Z1
+	VBROADCASTSS      elementwise<>+64(SB), Z3
+	VPSUBD            Z5, Z3, Z3
+	VSUBPS.BCST       elementwise<>+64(SB), Z3, Z5
+	VFMADD231PS       Z0, Z3, Z5
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z5, Z5, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z5, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z5, Z2
+	VMULPS            Z5, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z5, Z5
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z5
+	VSUBPS            Z7, Z5, Z5
+	VMOVSS            X5, (DI)
+	JMP               stored6
+
+none5:
+	VBROADCASTSS elementwise<>+1088(SB), Z5
+	VMOVSS       X5, (DI)
+
+stored6:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, DI
+	CMPQ SI, R13
+	JLT  short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyGradRows32AVX512(dst []float32, x []float32, label []int32, dy []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·crossEntropyGradRows32AVX512(SB), NOSPLIT, $8-104
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    label_base+48(FP), R8
+	MOVQ    dy_base+72(FP), R9
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+96(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	MOVLQSX      (R8), BX
+	TESTQ        BX, BX
+	JLT          none1
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop3:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop3
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VXORPS       Z7, Z7, Z7
+	VPBROADCASTD (R8), Z6
+	VPSUBD       elementwiseIndices<>+0(SB), Z6, Z6
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop4:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VPTESTNMD         Z6, Z6, K2
+	VMOVAPS.Z         Z0, K2, Z2
+	VADDPS            Z2, Z7, Z7
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS           Z0, (DI)(AX*1)
+	VPSUBD.BCST       elementwise<>+1280(SB), Z6, Z6
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop4
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VPTESTNMD         Z6, Z6, K2
+	VMOVAPS.Z         Z0, K2, Z2
+	VADDPS            Z2, Z7, Z7
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS           Z0, K1, (DI)(AX*1)
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0x4e, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0xb1, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0x4e, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0xb1, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VADDPS            Z4, Z7, Z7
+	VBROADCASTSS      (R9), Z5
+	VDIVPS            Z7, Z5, Z5
+	VMULPS            Z5, Z4, Z4
+	VXORPS.BCST       elementwise<>+0(SB), Z4, Z4
+	VPBROADCASTD      (R8), Z6
+	VPSUBD            elementwiseIndices<>+0(SB), Z6, Z6
+	XORQ              AX, AX
+
+loop5:
+	VMOVUPS     (DI)(AX*1), Z0
+	VMULPS      Z5, Z0, Z0
+	VPTESTNMD   Z6, Z6, K2
+	VBLENDMPS   Z4, Z0, K2, Z0
+	VMOVUPS     Z0, (DI)(AX*1)
+	VPSUBD.BCST elementwise<>+1280(SB), Z6, Z6
+	ADDQ        $0x40, AX
+	CMPQ        AX, R11
+	JLT         loop5
+	VMOVUPS.Z   (DI)(AX*1), K1, Z0
+	VMULPS      Z5, Z0, Z0
+	VPTESTNMD   Z6, Z6, K2
+	VBLENDMPS   Z4, Z0, K2, Z0
+	VMOVUPS     Z0, K1, (DI)(AX*1)
+	JMP         stored2
+
+none1:
+	VBROADCASTSS elementwise<>+1088(SB), Z0
+	XORQ         AX, AX
+
+loop6:
+	VMOVUPS Z0, (DI)(AX*1)
+	ADDQ    $0x40, AX
+	CMPQ    AX, R11
+	JLT     loop6
+	VMOVUPS Z0, K1, (DI)(AX*1)
+
+stored2:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, R9
+	ADDQ R10, DI
+	CMPQ SI, R13
+	JLT  long
+	JMP  done
+
+short:
+	MOVLQSX           (R8), BX
+	TESTQ             BX, BX
+	JLT               none7
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VXORPS            Z7, Z7, Z7
+	VPBROADCASTD      (R8), Z6
+	VPSUBD            elementwiseIndices<>+0(SB), Z6, Z6
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VPTESTNMD         Z6, Z6, K2
+	VMOVAPS.Z         Z0, K2, Z2
+	VADDPS            Z2, Z7, Z7
+	KNOTW             K2, K3
+	VMOVAPS.Z         Z0, K3, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0x4e, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0xb1, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0x4e, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0xb1, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VADDPS            Z4, Z7, Z7
+	VBROADCASTSS      (R9), Z5
+	VDIVPS            Z7, Z5, Z5
+	VMULPS            Z5, Z4, Z4
+	VXORPS.BCST       elementwise<>+0(SB), Z4, Z4
+	VMULPS            Z5, Z0, Z0
+	VPTESTNMD         Z6, Z6, K2
+	VBLENDMPS         Z4, Z0, K2, Z0
+	VMOVUPS           Z0, K1, (DI)
+	JMP               stored8
+
+none7:
+	VBROADCASTSS elementwise<>+1088(SB), Z0
+	VMOVUPS      Z0, K1, (DI)
+
+stored8:
+	ADDQ R10, SI
+	ADDQ $0x04, R8
+	ADDQ $0x04, R9
+	ADDQ R10, DI
+	CMPQ SI, R13
+	JLT  short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyDenseRows32AVX512(dst []float32, x []float32, y []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·crossEntropyDenseRows32AVX512(SB), NOSPLIT, $8-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+72(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop2:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VADDPS            Z0, Z4, Z4
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop2
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VMOVAPS           Z4, Z0
+	VPSUBD.BCST       elementwise<>+704(SB), Z0, Z0
+	VPSRAD            $0x17, Z0, Z1
+	VPANDD.BCST       elementwise<>+736(SB), Z0, Z0
+	VPADDD.BCST       elementwise<>+704(SB), Z0, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z0, Z0
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z0, Z0, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z0, Z2
+	VMULPS            Z0, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z0, Z0
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z0
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VBLENDMPS         Z4, Z0, K2, Z0
+	VMOVAPS           Z0, Z4
+	VXORPS            Z7, Z7, Z7
+	XORQ              AX, AX
+
+loop3:
+	VMOVUPS     (SI)(AX*1), Z6
+	VMOVUPS     (DX)(AX*1), Z1
+	VSUBPS      Z5, Z6, Z6
+	VSUBPS      Z6, Z4, Z6
+	VFMADD231PS Z1, Z6, Z7
+	ADDQ        $0x40, AX
+	CMPQ        AX, R11
+	JLT         loop3
+	VMOVUPS.Z   (SI)(AX*1), K1, Z6
+	VMOVUPS.Z   (DX)(AX*1), K1, Z1
+	VSUBPS      Z5, Z6, Z6
+	VSUBPS      Z6, Z4, Z6
+	VFMADD231PS Z1, Z6, Z7
+	VSHUFF32X4  $0x4e, Z7, Z7, Z0
+	VADDPS      Z0, Z7, Z7
+	VSHUFF32X4  $0xb1, Z7, Z7, Z0
+	VADDPS      Z0, Z7, Z7
+	VPERMILPS   $0x4e, Z7, Z0
+	VADDPS      Z0, Z7, Z7
+	VPERMILPS   $0xb1, Z7, Z0
+	VADDPS      Z0, Z7, Z7
+	VMOVSS      X7, (DI)
+	ADDQ        R10, SI
+	ADDQ        R10, DX
+	ADDQ        $0x04, DI
+	CMPQ        SI, R13
+	JLT         long
+	JMP         done
+
+short:
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VMOVAPS           Z0, Z6
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VMOVAPS           Z4, Z0
+	VPSUBD.BCST       elementwise<>+704(SB), Z0, Z0
+	VPSRAD            $0x17, Z0, Z1
+	VPANDD.BCST       elementwise<>+736(SB), Z0, Z0
+	VPADDD.BCST       elementwise<>+704(SB), Z0, Z0
+	VSUBPS.BCST       elementwise<>+64(SB), Z0, Z0
+	VCVTDQ2PS         Z1, Z1
+	VMULPS            Z0, Z0, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z0, Z2
+	VMULPS            Z0, Z2, Z2
+	VMULPS            Z3, Z2, Z2
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z1, Z2
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z2
+	VADDPS            Z2, Z0, Z0
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z1, Z0
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VBLENDMPS         Z4, Z0, K2, Z0
+	VMOVAPS           Z0, Z4
+	VXORPS            Z7, Z7, Z7
+	VMOVUPS.Z         (DX), K1, Z1
+	VSUBPS            Z5, Z6, Z6
+	VSUBPS            Z6, Z4, Z6
+	VFMADD231PS       Z1, Z6, Z7
+	VSHUFF32X4        $0x4e, Z7, Z7, Z0
+	VADDPS            Z0, Z7, Z7
+	VSHUFF32X4        $0xb1, Z7, Z7, Z0
+	VADDPS            Z0, Z7, Z7
+	VPERMILPS         $0x4e, Z7, Z0
+	VADDPS            Z0, Z7, Z7
+	VPERMILPS         $0xb1, Z7, Z0
+	VADDPS            Z0, Z7, Z7
+	VMOVSS            X7, (DI)
+	ADDQ              R10, SI
+	ADDQ              R10, DX
+	ADDQ              $0x04, DI
+	CMPQ              SI, R13
+	JLT               short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func crossEntropyDenseGradRows32AVX512(dst []float32, x []float32, y []float32, dy []float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·crossEntropyDenseGradRows32AVX512(SB), NOSPLIT, $8-104
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    x_base+24(FP), SI
+	MOVQ    y_base+48(FP), DX
+	MOVQ    dy_base+72(FP), R9
+	MOVQ    x_len+32(FP), R13
+	LEAQ    (SI)(R13*4), R13
+	MOVQ    n+96(FP), R10
+	LEAQ    -1(R10), R11
+	ANDQ    $-16, R11
+	MOVQ    R10, CX
+	SUBQ    R11, CX
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R11
+	MOVQ    $-1, BX
+	BZHIQ   CX, BX, BX
+	KMOVW   BX, K1
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	TESTQ   R11, R11
+	JE      short
+
+long:
+	VBROADCASTSS elementwise<>+1120(SB), Z5
+	XORQ         AX, AX
+
+loop1:
+	VMOVUPS      (SI)(AX*1), Z0
+	VMAXPS       Z0, Z5, Z5
+	ADDQ         $0x40, AX
+	CMPQ         AX, R11
+	JLT          loop1
+	VMOVUPS.Z    (SI)(AX*1), K1, Z0
+	VBROADCASTSS elementwise<>+1120(SB), Z1
+	VMOVAPS      Z0, K1, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z1
+	VMAXPS       Z1, Z5, Z5
+	VXORPS       Z7, Z7, Z7
+	VXORPS       Z4, Z4, Z4
+	XORQ         AX, AX
+
+loop2:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS           (DX)(AX*1), Z1
+	VADDPS            Z1, Z7, Z7
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop2
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS.Z         (DX)(AX*1), K1, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0x4e, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0xb1, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0x4e, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0xb1, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VDIVPS            Z4, Z7, Z6
+	VBROADCASTSS      (R9), Z7
+	XORQ              AX, AX
+
+loop3:
+	VMOVUPS           (SI)(AX*1), Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVUPS           (DX)(AX*1), Z1
+	VMULPS            Z6, Z0, Z0
+	VSUBPS            Z1, Z0, Z0
+	VMULPS            Z7, Z0, Z0
+	VMOVUPS           Z0, (DI)(AX*1)
+	ADDQ              $0x40, AX
+	CMPQ              AX, R11
+	JLT               loop3
+	VMOVUPS.Z         (SI)(AX*1), K1, Z0
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVUPS.Z         (DX)(AX*1), K1, Z1
+	VMULPS            Z6, Z0, Z0
+	VSUBPS            Z1, Z0, Z0
+	VMULPS            Z7, Z0, Z0
+	VMOVUPS           Z0, K1, (DI)(AX*1)
+	ADDQ              R10, SI
+	ADDQ              R10, DX
+	ADDQ              $0x04, R9
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               long
+	JMP               done
+
+short:
+	VMOVUPS.Z         (SI), K1, Z0
+	VBROADCASTSS      elementwise<>+1120(SB), Z1
+	VMOVAPS           Z0, K1, Z1
+	VMOVAPS           Z1, Z5
+	VSHUFF32X4        $0x4e, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VSHUFF32X4        $0xb1, Z5, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0x4e, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VPERMILPS         $0xb1, Z5, Z1
+	VMAXPS            Z1, Z5, Z5
+	VXORPS            Z7, Z7, Z7
+	VXORPS            Z4, Z4, Z4
+	VSUBPS            Z5, Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z3
+	VMAXPS            Z0, Z3, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z1
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z1
+	VSUBPS.BCST       elementwise<>+320(SB), Z1, Z1
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z1, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z1, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z2
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z2
+	VMULPS            Z0, Z0, Z3
+	VFMADD213PS       Z0, Z3, Z2
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z2
+	VSCALEFPS         Z1, Z2, Z2
+	VMOVAPS           Z2, Z0
+	VMOVAPS.Z         Z0, K1, Z0
+	VADDPS            Z0, Z4, Z4
+	VMOVUPS.Z         (DX), K1, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0x4e, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0xb1, Z4, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0x4e, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VPERMILPS         $0xb1, Z4, Z1
+	VADDPS            Z1, Z4, Z4
+	VSHUFF32X4        $0x4e, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VSHUFF32X4        $0xb1, Z7, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0x4e, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VPERMILPS         $0xb1, Z7, Z1
+	VADDPS            Z1, Z7, Z7
+	VDIVPS            Z4, Z7, Z6
+	VBROADCASTSS      (R9), Z7
+	VMOVUPS.Z         (DX), K1, Z1
+	VMULPS            Z6, Z0, Z0
+	VSUBPS            Z1, Z0, Z0
+	VMULPS            Z7, Z0, Z0
+	VMOVUPS           Z0, K1, (DI)
+	ADDQ              R10, SI
+	ADDQ              R10, DX
+	ADDQ              $0x04, R9
+	ADDQ              R10, DI
+	CMPQ              SI, R13
+	JLT               short
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 DATA elementwise<>+0(SB)/8, $0x8000000080000000
 DATA elementwise<>+8(SB)/8, $0x8000000080000000
 DATA elementwise<>+16(SB)/8, $0x8000000080000000
@@ -8837,14 +13558,44 @@ DATA elementwise<>+1248(SB)/8, $0x4000000040000000
 DATA elementwise<>+1256(SB)/8, $0x4000000040000000
 DATA elementwise<>+1264(SB)/8, $0x4000000040000000
 DATA elementwise<>+1272(SB)/8, $0x4000000040000000
-GLOBL elementwise<>(SB), RODATA|NOPTR, $1280
+DATA elementwise<>+1280(SB)/8, $0x0000001000000010
+DATA elementwise<>+1288(SB)/8, $0x0000001000000010
+DATA elementwise<>+1296(SB)/8, $0x0000001000000010
+DATA elementwise<>+1304(SB)/8, $0x0000001000000010
+GLOBL elementwise<>(SB), RODATA|NOPTR, $1312
 
 DATA elementwiseMasks<>+0(SB)/8, $0xffffffffffffffff
 DATA elementwiseMasks<>+8(SB)/8, $0xffffffffffffffff
 DATA elementwiseMasks<>+16(SB)/8, $0xffffffffffffffff
 DATA elementwiseMasks<>+24(SB)/8, $0xffffffffffffffff
-DATA elementwiseMasks<>+32(SB)/8, $0x0000000000000000
-DATA elementwiseMasks<>+40(SB)/8, $0x0000000000000000
-DATA elementwiseMasks<>+48(SB)/8, $0x0000000000000000
-DATA elementwiseMasks<>+56(SB)/8, $0x0000000000000000
-GLOBL elementwiseMasks<>(SB), RODATA|NOPTR, $64
+DATA elementwiseMasks<>+32(SB)/8, $0xffffffffffffffff
+DATA elementwiseMasks<>+40(SB)/8, $0xffffffffffffffff
+DATA elementwiseMasks<>+48(SB)/8, $0xffffffffffffffff
+DATA elementwiseMasks<>+56(SB)/8, $0xffffffffffffffff
+DATA elementwiseMasks<>+64(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+72(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+80(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+88(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+96(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+104(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+112(SB)/8, $0x0000000000000000
+DATA elementwiseMasks<>+120(SB)/8, $0x0000000000000000
+GLOBL elementwiseMasks<>(SB), RODATA|NOPTR, $128
+
+DATA elementwiseIndices<>+0(SB)/4, $0x00000000
+DATA elementwiseIndices<>+4(SB)/4, $0x00000001
+DATA elementwiseIndices<>+8(SB)/4, $0x00000002
+DATA elementwiseIndices<>+12(SB)/4, $0x00000003
+DATA elementwiseIndices<>+16(SB)/4, $0x00000004
+DATA elementwiseIndices<>+20(SB)/4, $0x00000005
+DATA elementwiseIndices<>+24(SB)/4, $0x00000006
+DATA elementwiseIndices<>+28(SB)/4, $0x00000007
+DATA elementwiseIndices<>+32(SB)/4, $0x00000008
+DATA elementwiseIndices<>+36(SB)/4, $0x00000009
+DATA elementwiseIndices<>+40(SB)/4, $0x0000000a
+DATA elementwiseIndices<>+44(SB)/4, $0x0000000b
+DATA elementwiseIndices<>+48(SB)/4, $0x0000000c
+DATA elementwiseIndices<>+52(SB)/4, $0x0000000d
+DATA elementwiseIndices<>+56(SB)/4, $0x0000000e
+DATA elementwiseIndices<>+60(SB)/4, $0x0000000f
+GLOBL elementwiseIndices<>(SB), RODATA|NOPTR, $64

@@ -13,12 +13,13 @@ import (
 // An asm writes functions for one width of vectors and one element type.
 type asm struct {
 	*build.Context
-	wide  bool // AVX-512, else AVX2
-	size  int  // bytes of an element: 4 or 8
-	width int  // registers that make up one vec
-	table *table
-	saved Mem  // control word of the caller
-	saves bool // saved is in use
+	wide   bool // AVX-512, else AVX2
+	size   int  // bytes of an element: 4 or 8
+	width  int  // registers that make up one vec
+	table  *table
+	saved  Mem  // control word of the caller
+	saves  bool // saved is in use
+	labels int  // made by unique in this function
 }
 
 // A vec is one value of a calculation: some registers, which every operation on it goes through.
@@ -83,7 +84,7 @@ func (a *asm) begin(name, signature, doc string) {
 	a.SignatureExpr(signature)
 	a.Doc(name + " " + doc)
 	a.Pragma("noescape")
-	a.saves = false
+	a.saves, a.labels = false, 0
 }
 
 // elem is the Go type of an element.
@@ -290,7 +291,8 @@ func (t *table) float(v float64, size int) Mem {
 	return t.word(math.Float32bits(float32(v)))
 }
 
-// emit writes the constants, and 32 bytes of ones before 32 of zeros: at 32-n starts a mask of n bytes.
+// emit writes the constants, then 64 bytes of ones before 64 of zeros: at 64-n starts a mask of n bytes; and the numbers
+// of 16 lanes.
 func (t *table) emit(c *build.Context) {
 	c.StaticGlobal(tableName)
 	c.DataAttributes(readOnly)
@@ -301,14 +303,24 @@ func (t *table) emit(c *build.Context) {
 	}
 	c.StaticGlobal(masksName)
 	c.DataAttributes(readOnly)
-	for i := range 8 {
+	for i := range 16 {
 		bits := ^uint64(0)
-		if i >= 4 {
+		if i >= 8 {
 			bits = 0
 		}
 		c.AppendDatum(U64(bits))
 	}
+	c.StaticGlobal(indicesName)
+	c.DataAttributes(readOnly)
+	for i := range 16 {
+		c.AppendDatum(U32(uint32(i)))
+	}
 }
+
+const indicesName = "elementwiseIndices"
+
+// masksMiddle is where the ones of the masks end.
+var masksMiddle = NewDataAddr(NewStaticSymbol(masksName), 64)
 
 const masksName = "elementwiseMasks"
 

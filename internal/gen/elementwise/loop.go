@@ -124,7 +124,7 @@ func (a *asm) tailMask() {
 	a.CMPQ(left, full)
 	a.CMOVQGT(full, ones)
 	a.SHLQ(Imm(uint64(a.size/4+1)), ones) // 4 or 8 bytes each
-	a.LEAQ(NewDataAddr(NewStaticSymbol(masksName), 32), part)
+	a.LEAQ(masksMiddle, part)
 	a.SUBQ(ones, part)
 }
 

@@ -42,6 +42,7 @@ func main() {
 		}
 		a.size = 4
 		transcendental(a)
+		rowFunctions(a)
 	}
 	t.emit(c)
 	os.Exit(build.Main(avo.Config(), c))
