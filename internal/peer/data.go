@@ -75,6 +75,29 @@ func (d *decoded) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) err
 	return nil
 }
 
+// imageSamples and imageTests are the numbers of w4's images, and of those of them that are evaluated.
+const imageSamples, imageTests = 10000, 1000
+
+// loadImages makes normal images with random labels. The first of them are evaluated.
+func loadImages(w workload, _ flags) (data, error) {
+	r := rand.New(rand.NewPCG(12345, 1))
+	size := 1
+	for _, d := range w.sample {
+		size *= d
+	}
+	x, y := make([]float32, imageSamples*size), make([]int32, imageSamples)
+	normal(r, x)
+	for i := range y {
+		y[i] = int32(r.IntN(w.classes))
+	}
+	train, err := dataloader.FromSlices(len(y), dataloader.Column("x", x, w.sample...), dataloader.Column("y", y))
+	if err != nil {
+		return data{}, fmt.Errorf("random images: %w", err)
+	}
+	test, err := dataloader.Subset(train, 0, imageTests)
+	return data{train, test, func() {}}, err
+}
+
 // teacherSamples is the number of w5's samples.
 const teacherSamples = 4096
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/trainer"
@@ -29,6 +31,8 @@ const evalBatch = 100
 var workloads = map[string]workload{
 	"w1": {batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
 	"w2": {batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.Adam{Rate: 1e-3}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
+	"w3": {batch: 64, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{1, 28, 28}, classes: 10, net: small, load: loadMNIST},
+	"w4": {batch: 64, window: 1, warm: 3, steps: 20, optimizer: optim.SGD{Rate: 0.1}, sample: []int{3, 32, 32}, classes: 10, net: deep, load: loadImages},
 	"w5": {batch: 16, window: 1000, warm: 1, steps: 20000, optimizer: optim.SGD{Rate: 0.1}, sample: []int{16}, classes: 4, net: tiny, load: loadTeacher},
 }
 
@@ -45,6 +49,39 @@ func digits(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 	h := n.Dense(x, "hidden1", 512, layers.ReLU)
 	h = n.Dense(h, "hidden2", 256, layers.ReLU)
 	return n.Dense(h, "out", 10, nil)
+}
+
+var (
+	three = layers.Conv2D{Kernel: layers.Square(3), Pad: layers.Square(1)} // keeps the size of an image
+	two   = layers.Pool{Kernel: layers.Square(2), Stride: layers.Square(2)}
+)
+
+// small is two convolutions of 3×3 with 32 and 64 filters, each with ReLU and pooling by 2, and 3136-128-10.
+func small(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+	h := x
+	for i, out := range []int{32, 64} {
+		c := three
+		c.Out = out
+		h = n.Conv(h, fmt.Sprint("conv", i+1), c, layers.ReLU)
+		h = n.MaxPool(h, fmt.Sprint("pool", i+1), two)
+	}
+	h = n.Dense(n.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
+	return n.Dense(h, "out", 10, nil)
+}
+
+// deep is six convolutions of 3×3 with 64 to 256 filters, each with batch normalization and ReLU; pooling by 2 after two and four, and over
+// the whole image at the end.
+func deep(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+	h := x
+	for i, out := range []int{64, 64, 128, 128, 256, 256} {
+		c := three
+		c.Out, c.NoBias = out, true
+		h = n.BatchNorm(n.Conv(h, fmt.Sprint("conv", i+1), c, nil), fmt.Sprint("norm", i+1), layers.ReLU)
+		if i == 1 || i == 3 {
+			h = n.MaxPool(h, fmt.Sprint("pool", i+1), two)
+		}
+	}
+	return n.Dense(n.GlobalAvgPool(h, "mean"), "out", 10, nil)
 }
 
 // tiny is 16-32-4 with ReLU, where what a step costs beside its arithmetic shows.
