@@ -24,19 +24,27 @@ func BenchmarkInstructions(b *testing.B) {
 	for _, net := range []struct {
 		name      string
 		batch     int
-		eval      int
-		widths    []int
+		sample    []int
+		classes   int
+		logits    func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node
 		optimizer optim.Optimizer
 	}{
-		{"tiny", 16, 100, []int{16, 32, 4}, optim.SGD{Rate: 1e-3}},
-		{"digits", 128, 100, []int{784, 512, 256, 10}, optim.SGD{Rate: 1e-3}},
-		{"digits+adam", 128, 100, []int{784, 512, 256, 10}, optim.Adam{Rate: 1e-5}},
+		{"tiny", 16, []int{16}, 4, perceptron(32), optim.SGD{Rate: 1e-3}},
+		{"digits", 128, []int{784}, 10, perceptron(512, 256), optim.SGD{Rate: 1e-3}},
+		{"digits+adam", 128, []int{784}, 10, perceptron(512, 256), optim.Adam{Rate: 1e-5}},
+		{"conv", 64, []int{1, 28, 28}, 10, convolutional, optim.SGD{Rate: 1e-3}},
+		{"norm", 64, []int{3, 32, 32}, 10, normalized, optim.SGD{Rate: 1e-3}},
 	} {
 		b.Run(net.name, func(b *testing.B) {
 			device := cpu.OpenWith(cpu.Options{Threads: 2})
 			defer device.Close()
-			t, err := New(perceptron(net.widths), Options{Device: device, Batch: net.batch, EvalBatch: net.eval, Optimizer: net.optimizer,
-				Resident: []dataloader.Dataset{randomRows(b, 4*net.batch+net.eval, net.widths)}})
+			model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
+				n := layers.On(g)
+				x := n.Input("x", append([]int{batch}, net.sample...)...)
+				return n.Classifier(x, n.Dense(net.logits(n, x), "out", net.classes, nil))
+			}
+			t, err := New(model, Options{Device: device, Batch: net.batch, EvalBatch: 100, Optimizer: net.optimizer, Tail: dataloader.DropTail,
+				Resident: []dataloader.Dataset{randomRows(b, 200, net.sample, net.classes)}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -81,32 +89,53 @@ func benchmarkInstructions(b *testing.B, t *Trainer, k key) {
 	}
 }
 
-// perceptron returns a net of dense layers with ReLU.
-func perceptron(widths []int) ModelFunc {
-	return func(g *gorgonia.ExprGraph, batch int) (Model, error) {
-		n := layers.On(g)
-		x := n.Input("x", batch, widths[0])
-		h := x
-		last := len(widths) - 1
-		for i, w := range widths[1:last] {
+// perceptron returns dense layers with ReLU.
+func perceptron(widths ...int) func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+	return func(n *layers.Net, h *gorgonia.Node) *gorgonia.Node {
+		for i, w := range widths {
 			h = n.Dense(h, fmt.Sprint("hidden", i+1), w, layers.ReLU)
 		}
-		return n.Classifier(x, n.Dense(h, "out", widths[last], nil))
+		return h
 	}
 }
 
-// randomRows returns normal rows with random labels.
-func randomRows(b *testing.B, n int, widths []int) dataloader.Dataset {
+// convolutional adds two convolutions with pooling, and a dense layer.
+func convolutional(n *layers.Net, h *gorgonia.Node) *gorgonia.Node {
+	for i, out := range []int{32, 64} {
+		h = n.Conv(h, fmt.Sprint("conv", i+1), layers.Conv2D{Out: out, Kernel: layers.Square(3), Pad: layers.Square(1)}, layers.ReLU)
+		h = n.MaxPool(h, fmt.Sprint("pool", i+1), layers.Pool{Kernel: layers.Square(2)})
+	}
+	return n.Dense(n.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
+}
+
+// normalized adds six convolutions with batch normalization.
+func normalized(n *layers.Net, h *gorgonia.Node) *gorgonia.Node {
+	for i, out := range []int{64, 64, 128, 128, 256, 256} {
+		h = n.Conv(h, fmt.Sprint("conv", i+1), layers.Conv2D{Out: out, Kernel: layers.Square(3), Pad: layers.Square(1), NoBias: true}, nil)
+		h = n.BatchNorm(h, fmt.Sprint("norm", i+1), layers.ReLU)
+		if i == 1 || i == 3 {
+			h = n.MaxPool(h, fmt.Sprint("pool", i+1), layers.Pool{Kernel: layers.Square(2)})
+		}
+	}
+	return n.GlobalAvgPool(h, "mean")
+}
+
+// randomRows returns n normal samples with random labels.
+func randomRows(b *testing.B, n int, sample []int, classes int) dataloader.Dataset {
 	b.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	x, y := make([]float32, n*widths[0]), make([]int32, n)
+	size := 1
+	for _, d := range sample {
+		size *= d
+	}
+	x, y := make([]float32, n*size), make([]int32, n)
 	for i := range x {
 		x[i] = float32(r.NormFloat64())
 	}
 	for i := range y {
-		y[i] = int32(r.IntN(widths[len(widths)-1]))
+		y[i] = int32(r.IntN(classes))
 	}
-	ds, err := dataloader.FromSlices(n, dataloader.Column("x", x, widths[0]), dataloader.Column("y", y))
+	ds, err := dataloader.FromSlices(n, dataloader.Column("x", x, sample...), dataloader.Column("y", y))
 	if err != nil {
 		b.Fatal(err)
 	}
