@@ -34,8 +34,9 @@ import (
 //   - Gradients are those of our operations; Gorgonia's own gradient nodes are not executed. With Bind they add up over runs until a
 //     solver, or the program, sets them to zero, and Deriv's value is that sum too. A gradient node that the program computes with, or reads, stands for this run's gradient.
 //   - Each run is a step of its own for dropout, whose masks are a function of MachineOptions.Seed, the number of the run, the node's name
-//     and the element. Batch normalization moves its running statistics where the program sees them: in Gorgonia's op, or in the values
-//     of the nodes that package layers made. With Eval nothing is dropped or moved.
+//     and the element. Batch normalization moves its running statistics by each run's own batch, also where gradients add up over
+//     several, and does so where the program sees them: in Gorgonia's op, or in the values of the nodes that package layers made. With
+//     Eval nothing is dropped or moved.
 //   - Values that are not finite are not errors. What Gorgonia panics with is one.
 //   - UnbindAll takes values of inputs away, as it does from a tape machine; those that lie in the arena come back with the next run.
 //     Gorgonia empties the tensors that were bound: give an input a new one, not the one that it had.
