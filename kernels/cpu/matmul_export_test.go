@@ -65,3 +65,8 @@ func TileOffsets() []uintptr {
 
 // Elements returns data as elements of T.
 func Elements[T float](data []byte) []T { return view[T](data) }
+
+// ActivateSums is Activate on numbers in float64.
+func ActivateSums(op *kernels.Op, attrs any, v []float64) {
+	unaryTile[float64](levelPortable, op, attrs)(v, v)
+}

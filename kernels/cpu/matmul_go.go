@@ -10,20 +10,20 @@ var portable = []*isa{
 }
 
 const (
-	goRows = 4
-	goCols = 4
+	goRows = 3
+	goCols = 3
 )
 
 func goISA[T float](t arena.DType) *isa {
 	f := goTile[T]
 	return &isa{
 		name: "go", typ: t, rows: goRows, cols: goCols, lanes: goCols,
-		tiles:    []func(*tile){nil, f, f, f, f},
+		tiles:    []func(*tile){nil, f, f, f},
 		packRows: goPackRows[T], packCols: goPackCols[T],
 	}
 }
 
-// goTile computes tiles of up to 4 x 4, one below the other.
+// goTile computes tiles of up to 3 x 3, one below the other.
 func goTile[T float](t *tile) {
 	for goOneTile[T](t); t.more > 0; t.more-- {
 		t.a, t.c = t.a[t.rows*t.rowA:], t.c[t.rows*t.rowC:]
@@ -35,20 +35,8 @@ func goOneTile[T float](t *tile) {
 	var sum [goRows * goCols]T
 	size := elemSize[T]()
 	a, b, c := view[T](t.a), view[T](t.b), view[T](t.c)
-	rowA, stepA, stepB, rowC := t.rowA/size, t.stepA/size, t.stepB/size, t.rowC/size
-	if t.rows == goRows && t.n == goCols {
-		goTile4x4(&sum, a, b, t.k, rowA, stepA, stepB)
-	} else {
-		for i := range t.rows {
-			for j := range t.n {
-				var s T
-				for k := range t.k {
-					s += T(a[i*rowA+k*stepA] * b[k*stepB+j])
-				}
-				sum[i*goCols+j] = s
-			}
-		}
-	}
+	rowC, last := t.rowC/size, t.rows-1
+	goSums(&sum, a, a[min(1, last)*t.rowA/size:], a[last*t.rowA/size:], b, t.k, t.stepA/size, t.stepB/size)
 	bias := view[T](t.bias)
 	for i := range t.rows {
 		row := c[i*rowC : i*rowC+t.n]
@@ -67,38 +55,29 @@ func goOneTile[T float](t *tile) {
 	}
 }
 
-// goTile4x4 makes the sums of a full tile. The conversions keep compilers from fusing, so that full tiles and
-// edges agree.
-func goTile4x4[T float](sum *[16]T, a, b []T, k, rowA, stepA, stepB int) {
-	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33 T
+// goSums multiplies three rows of A, some of which may be the same, with three columns of B: 9 sums, and what they need, are
+// as many as 16 registers hold. The conversions keep compilers from fusing.
+func goSums[T float](sum *[goRows * goCols]T, a0, a1, a2, b []T, k, stepA, stepB int) {
+	var s00, s01, s02, s10, s11, s12, s20, s21, s22 T
 	at, bt := 0, 0
 	for range k {
-		v := b[bt : bt+4 : bt+4]
-		b0, b1, b2, b3 := v[0], v[1], v[2], v[3]
-		x := a[at]
-		s00 += T(x * b0)
-		s01 += T(x * b1)
-		s02 += T(x * b2)
-		s03 += T(x * b3)
-		x = a[at+rowA]
-		s10 += T(x * b0)
-		s11 += T(x * b1)
-		s12 += T(x * b2)
-		s13 += T(x * b3)
-		x = a[at+2*rowA]
-		s20 += T(x * b0)
-		s21 += T(x * b1)
-		s22 += T(x * b2)
-		s23 += T(x * b3)
-		x = a[at+3*rowA]
-		s30 += T(x * b0)
-		s31 += T(x * b1)
-		s32 += T(x * b2)
-		s33 += T(x * b3)
+		v := b[bt : bt+3 : bt+3]
+		x := a0[at]
+		s00 += T(x * v[0])
+		s01 += T(x * v[1])
+		s02 += T(x * v[2])
+		y := a1[at]
+		s10 += T(y * v[0])
+		s11 += T(y * v[1])
+		s12 += T(y * v[2])
+		z := a2[at]
+		s20 += T(z * v[0])
+		s21 += T(z * v[1])
+		s22 += T(z * v[2])
 		at += stepA
 		bt += stepB
 	}
-	*sum = [16]T{s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33}
+	*sum = [goRows * goCols]T{s00, s01, s02, s10, s11, s12, s20, s21, s22}
 }
 
 func goPackRows[T float](dst, src []byte, k, stride, n int) {

@@ -2,9 +2,25 @@
 
 package cpu
 
-func planes32(level) *planeKernels[float32] { return goPlanes32 }
-func planes64(level) *planeKernels[float64] { return goPlanes64 }
-func rows32(level) *rowKernels[float32]     { return goRows32 }
-func rows64(level) *rowKernels[float64]     { return goRows64 }
-func poolsOf(level) *poolKernels            { return goPools }
-func drop32(level) func(*dropCall[float32]) { return goDrop[float32] }
+//go:generate go -C ../../internal/gen run ./norm -dir ../../kernels/cpu
+
+// The tables of normalizations, pooling and dropout, by level.
+var (
+	planes32Of = [...]*planeKernels[float32]{goPlanes32,
+		{moments32, products32, scale32, gradient32},
+		{wideMoments32, wideProducts32, wideScale32, wideGradient32}}
+	planes64Of = [...]*planeKernels[float64]{goPlanes64,
+		{moments64, products64, scale64, gradient64},
+		{wideMoments64, wideProducts64, wideScale64, wideGradient64}}
+	rows32Of = [...]*rowKernels[float32]{goRows32, {normRows32, normRowsGrad32}, {wideNormRows32, wideNormRowsGrad32}}
+	rows64Of = [...]*rowKernels[float64]{goRows64, {normRows64, normRowsGrad64}, {wideNormRows64, wideNormRowsGrad64}}
+	poolOf   = [...]*poolKernels{goPools, {pool2, poolGrad2}, {widePool, widePoolGrad}}
+	drop32Of = [...]func(*dropCall[float32]){goDrop[float32], drop, wideDrop}
+)
+
+func planes32(l level) *planeKernels[float32] { return planes32Of[l] }
+func planes64(l level) *planeKernels[float64] { return planes64Of[l] }
+func rows32(l level) *rowKernels[float32]     { return rows32Of[l] }
+func rows64(l level) *rowKernels[float64]     { return rows64Of[l] }
+func poolsOf(l level) *poolKernels            { return poolOf[l] }
+func drop32(l level) func(*dropCall[float32]) { return drop32Of[l] }
