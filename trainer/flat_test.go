@@ -60,16 +60,21 @@ func TestStepsAllocateNothing(t *testing.T) {
 		name     string
 		samples  int
 		resident bool
+		images   bool
 		opt      trainer.Options
 	}{
 		{name: "streaming", samples: 8 * 12},
 		{name: "ragged", samples: 8*12 + 3},
 		{name: "resident", samples: 8 * 12, resident: true},
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
+		{name: "images", samples: 8*6 + 3, images: true},
 		{name: "lean guard, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ds := samples(t, c.samples, 4, 3)
+			ds, model := samples(t, c.samples, 4, 3), trainer.ModelFunc(small)
+			if c.images {
+				ds, model = samples(t, c.samples, 2*8*8, 3), everyLayer
+			}
 			opt := c.opt
 			opt.Device, opt.Batch, opt.Optimizer, opt.Fields = openCPU(t), 8, optim.Adam{}, ds.Fields()
 			opt.Schedule = optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}
@@ -85,7 +90,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 					runtime.ReadMemStats(&last)
 				}
 			}
-			tr := made(t, small, opt)
+			tr := made(t, model, opt)
 			defer debug.SetGCPercent(debug.SetGCPercent(-1))
 			for name, pass := range map[string]func(testing.TB, *trainer.Trainer, dataloader.Dataset) trainer.Result{"train": fit, "evaluate": evaluate} {
 				pass(t, tr, ds)
