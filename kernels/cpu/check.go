@@ -59,13 +59,14 @@ func bindCheck(b *binding) (func(), error) {
 
 // goLargest returns the largest element of x once all bits are cleared but those of mask, which holds for two words.
 func goLargest(x []uint32, mask uint64) uint32 {
-	var a, b uint32
+	var a, b, c, d uint32
 	even, odd := uint32(mask), uint32(mask>>32)
-	for ; len(x) >= 2; x = x[2:] {
+	for ; len(x) >= 4; x = x[4:] {
 		a, b = max(a, x[0]&even), max(b, x[1]&odd)
+		c, d = max(c, x[2]&even), max(d, x[3]&odd)
 	}
-	if len(x) > 0 {
-		a = max(a, x[0]&even)
+	for i, v := range x {
+		a = max(a, v&[2]uint32{even, odd}[i&1])
 	}
-	return max(a, b)
+	return max(a, b, c, d)
 }

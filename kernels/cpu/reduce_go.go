@@ -10,7 +10,10 @@ func goFolder[T float]() *folder[T] {
 	}
 }
 
-const sums = 32 // partial results of a tile
+const (
+	sums  = 32 // partial results of a tile
+	short = 64 // elements of a tile that is not worth four passes
+)
 
 // goTiles calls f with the tiles of each row.
 func goTiles[T float](rows int, x []T, n int, f func(row int, tile []T)) {
@@ -35,34 +38,73 @@ func tree(s *[sums]float64) float64 {
 func goRowsSum[T float](acc []float64, x []T, n int) {
 	goTiles(len(acc), x, n, func(row int, tile []T) {
 		var s [sums]float64
-		for ; len(tile) >= sums; tile = tile[sums:] {
-			t := tile[:sums]
-			for l := range s {
-				s[l] += float64(t[l])
+		if len(tile) <= short {
+			for l, v := range tile {
+				s[l%sums] += float64(v)
 			}
-		}
-		for l, v := range tile {
-			s[l] += float64(v)
+		} else {
+			for g := 0; g < sums; g += 8 {
+				goLanes((*[8]float64)(s[g:]), tile[g:])
+			}
 		}
 		acc[row] += tree(&s)
 	})
 }
 
+// goLanes adds eight elements of each 32, from the first on, to s.
+func goLanes[T float](s *[8]float64, x []T) {
+	var a, b, c, d, e, f, g, h float64
+	for len(x) >= 8 {
+		a += float64(x[0])
+		b += float64(x[1])
+		c += float64(x[2])
+		d += float64(x[3])
+		e += float64(x[4])
+		f += float64(x[5])
+		g += float64(x[6])
+		h += float64(x[7])
+		x = x[min(sums, len(x)):]
+	}
+	*s = [8]float64{a, b, c, d, e, f, g, h}
+	for l, v := range x {
+		s[l] += float64(v)
+	}
+}
+
 func goRowsSquares[T float](acc []float64, x []T, n int) {
 	goTiles(len(acc), x, n, func(row int, tile []T) {
 		var s [sums]float64
-		for ; len(tile) >= sums; tile = tile[sums:] {
-			t := tile[:sums]
-			for l := range s {
-				v := float64(t[l])
-				s[l] += v * v
+		if len(tile) <= short {
+			for l, v := range tile {
+				s[l%sums] += float64(v) * float64(v)
 			}
-		}
-		for l, v := range tile {
-			s[l] += float64(v) * float64(v)
+		} else {
+			for g := 0; g < sums; g += 8 {
+				goLaneSquares((*[8]float64)(s[g:]), tile[g:])
+			}
 		}
 		acc[row] += tree(&s)
 	})
+}
+
+// goLaneSquares adds the squares of eight elements of each 32, from the first on, to s.
+func goLaneSquares[T float](s *[8]float64, x []T) {
+	var a, b, c, d, e, f, g, h float64
+	for len(x) >= 8 {
+		a += float64(x[0]) * float64(x[0])
+		b += float64(x[1]) * float64(x[1])
+		c += float64(x[2]) * float64(x[2])
+		d += float64(x[3]) * float64(x[3])
+		e += float64(x[4]) * float64(x[4])
+		f += float64(x[5]) * float64(x[5])
+		g += float64(x[6]) * float64(x[6])
+		h += float64(x[7]) * float64(x[7])
+		x = x[min(sums, len(x)):]
+	}
+	*s = [8]float64{a, b, c, d, e, f, g, h}
+	for l, v := range x {
+		s[l] += float64(v) * float64(v)
+	}
 }
 
 func goRowsMax[T float](acc []float64, x []T, n int) {

@@ -44,21 +44,25 @@ GLOBL reduceInfinity<>(SB), RODATA|NOPTR, $8
 DATA reduceNaN<>+0(SB)/8, $0x7ff8000000000001
 GLOBL reduceNaN<>(SB), RODATA|NOPTR, $8
 
+DATA reduceOne<>+0(SB)/8, $0x3ff0000000000000
+GLOBL reduceOne<>(SB), RODATA|NOPTR, $8
+
 // func wideRowsSum32(acc []float64, x []float32, n int)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·wideRowsSum32(SB), NOSPLIT, $8-56
-	MOVQ    acc_base+0(FP), DI
-	MOVQ    acc_len+8(FP), CX
-	MOVQ    x_base+24(FP), SI
-	MOVQ    n+48(FP), DX
-	STMXCSR (SP)
-	MOVL    (SP), AX
-	MOVL    AX, 4(SP)
-	ORL     $0x00008040, AX
-	MOVL    AX, (SP)
-	LDMXCSR (SP)
-	TESTQ   CX, CX
-	JE      done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         n+48(FP), DX
+	VBROADCASTSD reduceOne<>+0(SB), Z15
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	MOVL         AX, 4(SP)
+	ORL          $0x00008040, AX
+	MOVL         AX, (SP)
+	LDMXCSR      (SP)
+	TESTQ        CX, CX
+	JE           done
 
 row:
 	MOVQ DX, R8
@@ -79,37 +83,37 @@ last:
 	JL     rest
 
 loop:
-	VCVTPS2PD (SI), Z12
-	VADDPD    Z12, Z0, Z0
-	VCVTPS2PD 32(SI), Z12
-	VADDPD    Z12, Z1, Z1
-	VCVTPS2PD 64(SI), Z12
-	VADDPD    Z12, Z2, Z2
-	VCVTPS2PD 96(SI), Z12
-	VADDPD    Z12, Z3, Z3
-	ADDQ      $0x00000080, SI
-	SUBQ      $0x20, R9
-	JGE       loop
+	VCVTPS2PD   (SI), Z12
+	VFMADD231PD Z15, Z12, Z0
+	VCVTPS2PD   32(SI), Z12
+	VFMADD231PD Z15, Z12, Z1
+	VCVTPS2PD   64(SI), Z12
+	VFMADD231PD Z15, Z12, Z2
+	VCVTPS2PD   96(SI), Z12
+	VFMADD231PD Z15, Z12, Z3
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x20, R9
+	JGE         loop
 
 rest:
-	ADDQ      $0x20, R9
-	SUBQ      $0x08, R9
-	JL        part0
-	VCVTPS2PD (SI), Z12
-	VADDPD    Z12, Z0, Z0
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part1
-	VCVTPS2PD (SI), Z12
-	VADDPD    Z12, Z1, Z1
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part2
-	VCVTPS2PD (SI), Z12
-	VADDPD    Z12, Z2, Z2
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part3
+	ADDQ        $0x20, R9
+	SUBQ        $0x08, R9
+	JL          part0
+	VCVTPS2PD   (SI), Z12
+	VFMADD231PD Z15, Z12, Z0
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part1
+	VCVTPS2PD   (SI), Z12
+	VFMADD231PD Z15, Z12, Z1
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part2
+	VCVTPS2PD   (SI), Z12
+	VFMADD231PD Z15, Z12, Z2
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part3
 
 part3:
 	ADDQ        $0x08, R9
@@ -118,7 +122,7 @@ part3:
 	BZHIQ       R9, BX, BX
 	KMOVW       BX, K1
 	VCVTPS2PD.Z (SI), K1, Z12
-	VADDPD      Z12, Z3, Z3
+	VFMADD231PD Z15, Z12, Z3
 	LEAQ        (SI)(R9*4), SI
 	JMP         tree
 
@@ -129,7 +133,7 @@ part2:
 	BZHIQ       R9, BX, BX
 	KMOVW       BX, K1
 	VCVTPS2PD.Z (SI), K1, Z12
-	VADDPD      Z12, Z2, Z2
+	VFMADD231PD Z15, Z12, Z2
 	LEAQ        (SI)(R9*4), SI
 	JMP         tree
 
@@ -140,7 +144,7 @@ part1:
 	BZHIQ       R9, BX, BX
 	KMOVW       BX, K1
 	VCVTPS2PD.Z (SI), K1, Z12
-	VADDPD      Z12, Z1, Z1
+	VFMADD231PD Z15, Z12, Z1
 	LEAQ        (SI)(R9*4), SI
 	JMP         tree
 
@@ -151,7 +155,7 @@ part0:
 	BZHIQ       R9, BX, BX
 	KMOVW       BX, K1
 	VCVTPS2PD.Z (SI), K1, Z12
-	VADDPD      Z12, Z0, Z0
+	VFMADD231PD Z15, Z12, Z0
 	LEAQ        (SI)(R9*4), SI
 
 tree:
@@ -180,21 +184,22 @@ done:
 // func wideColsSum32(acc []float64, x []float32, rows int, stride int)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·wideColsSum32(SB), NOSPLIT, $8-64
-	MOVQ    acc_base+0(FP), DI
-	MOVQ    acc_len+8(FP), CX
-	MOVQ    x_base+24(FP), SI
-	MOVQ    rows+48(FP), DX
-	MOVQ    stride+56(FP), R8
-	ADDQ    R8, R8
-	ADDQ    R8, R8
-	STMXCSR (SP)
-	MOVL    (SP), AX
-	MOVL    AX, 4(SP)
-	ORL     $0x00008040, AX
-	MOVL    AX, (SP)
-	LDMXCSR (SP)
-	TESTQ   DX, DX
-	JLE     done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceOne<>+0(SB), Z15
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	MOVL         AX, 4(SP)
+	ORL          $0x00008040, AX
+	MOVL         AX, (SP)
+	LDMXCSR      (SP)
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x40
@@ -211,37 +216,37 @@ block:
 	MOVQ    DX, R10
 
 rows:
-	VCVTPS2PD (R9), Z12
-	VADDPD    Z12, Z0, Z0
-	VCVTPS2PD 32(R9), Z12
-	VADDPD    Z12, Z1, Z1
-	VCVTPS2PD 64(R9), Z12
-	VADDPD    Z12, Z2, Z2
-	VCVTPS2PD 96(R9), Z12
-	VADDPD    Z12, Z3, Z3
-	VCVTPS2PD 128(R9), Z12
-	VADDPD    Z12, Z4, Z4
-	VCVTPS2PD 160(R9), Z12
-	VADDPD    Z12, Z5, Z5
-	VCVTPS2PD 192(R9), Z12
-	VADDPD    Z12, Z6, Z6
-	VCVTPS2PD 224(R9), Z12
-	VADDPD    Z12, Z7, Z7
-	ADDQ      R8, R9
-	DECQ      R10
-	JNE       rows
-	VMOVUPD   Z0, (DI)
-	VMOVUPD   Z1, 64(DI)
-	VMOVUPD   Z2, 128(DI)
-	VMOVUPD   Z3, 192(DI)
-	VMOVUPD   Z4, 256(DI)
-	VMOVUPD   Z5, 320(DI)
-	VMOVUPD   Z6, 384(DI)
-	VMOVUPD   Z7, 448(DI)
-	ADDQ      $0x00000200, DI
-	ADDQ      $0x00000100, SI
-	SUBQ      $0x40, CX
-	JMP       block
+	VCVTPS2PD   (R9), Z12
+	VFMADD231PD Z15, Z12, Z0
+	VCVTPS2PD   32(R9), Z12
+	VFMADD231PD Z15, Z12, Z1
+	VCVTPS2PD   64(R9), Z12
+	VFMADD231PD Z15, Z12, Z2
+	VCVTPS2PD   96(R9), Z12
+	VFMADD231PD Z15, Z12, Z3
+	VCVTPS2PD   128(R9), Z12
+	VFMADD231PD Z15, Z12, Z4
+	VCVTPS2PD   160(R9), Z12
+	VFMADD231PD Z15, Z12, Z5
+	VCVTPS2PD   192(R9), Z12
+	VFMADD231PD Z15, Z12, Z6
+	VCVTPS2PD   224(R9), Z12
+	VFMADD231PD Z15, Z12, Z7
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows
+	VMOVUPD     Z0, (DI)
+	VMOVUPD     Z1, 64(DI)
+	VMOVUPD     Z2, 128(DI)
+	VMOVUPD     Z3, 192(DI)
+	VMOVUPD     Z4, 256(DI)
+	VMOVUPD     Z5, 320(DI)
+	VMOVUPD     Z6, 384(DI)
+	VMOVUPD     Z7, 448(DI)
+	ADDQ        $0x00000200, DI
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x40, CX
+	JMP         block
 
 edge:
 	TESTQ     CX, CX
@@ -278,21 +283,21 @@ edge:
 
 rows8:
 	VCVTPS2PD   (R9), Z12
-	VADDPD      Z12, Z0, Z0
+	VFMADD231PD Z15, Z12, Z0
 	VCVTPS2PD   32(R9), Z12
-	VADDPD      Z12, Z1, Z1
+	VFMADD231PD Z15, Z12, Z1
 	VCVTPS2PD   64(R9), Z12
-	VADDPD      Z12, Z2, Z2
+	VFMADD231PD Z15, Z12, Z2
 	VCVTPS2PD   96(R9), Z12
-	VADDPD      Z12, Z3, Z3
+	VFMADD231PD Z15, Z12, Z3
 	VCVTPS2PD   128(R9), Z12
-	VADDPD      Z12, Z4, Z4
+	VFMADD231PD Z15, Z12, Z4
 	VCVTPS2PD   160(R9), Z12
-	VADDPD      Z12, Z5, Z5
+	VFMADD231PD Z15, Z12, Z5
 	VCVTPS2PD   192(R9), Z12
-	VADDPD      Z12, Z6, Z6
+	VFMADD231PD Z15, Z12, Z6
 	VCVTPS2PD.Z 224(R9), K1, Z12
-	VADDPD      Z12, Z7, Z7
+	VFMADD231PD Z15, Z12, Z7
 	ADDQ        R8, R9
 	DECQ        R10
 	JNE         rows8
@@ -324,19 +329,19 @@ edge7:
 
 rows7:
 	VCVTPS2PD   (R9), Z12
-	VADDPD      Z12, Z0, Z0
+	VFMADD231PD Z15, Z12, Z0
 	VCVTPS2PD   32(R9), Z12
-	VADDPD      Z12, Z1, Z1
+	VFMADD231PD Z15, Z12, Z1
 	VCVTPS2PD   64(R9), Z12
-	VADDPD      Z12, Z2, Z2
+	VFMADD231PD Z15, Z12, Z2
 	VCVTPS2PD   96(R9), Z12
-	VADDPD      Z12, Z3, Z3
+	VFMADD231PD Z15, Z12, Z3
 	VCVTPS2PD   128(R9), Z12
-	VADDPD      Z12, Z4, Z4
+	VFMADD231PD Z15, Z12, Z4
 	VCVTPS2PD   160(R9), Z12
-	VADDPD      Z12, Z5, Z5
+	VFMADD231PD Z15, Z12, Z5
 	VCVTPS2PD.Z 192(R9), K1, Z12
-	VADDPD      Z12, Z6, Z6
+	VFMADD231PD Z15, Z12, Z6
 	ADDQ        R8, R9
 	DECQ        R10
 	JNE         rows7
@@ -366,17 +371,17 @@ edge6:
 
 rows6:
 	VCVTPS2PD   (R9), Z12
-	VADDPD      Z12, Z0, Z0
+	VFMADD231PD Z15, Z12, Z0
 	VCVTPS2PD   32(R9), Z12
-	VADDPD      Z12, Z1, Z1
+	VFMADD231PD Z15, Z12, Z1
 	VCVTPS2PD   64(R9), Z12
-	VADDPD      Z12, Z2, Z2
+	VFMADD231PD Z15, Z12, Z2
 	VCVTPS2PD   96(R9), Z12
-	VADDPD      Z12, Z3, Z3
+	VFMADD231PD Z15, Z12, Z3
 	VCVTPS2PD   128(R9), Z12
-	VADDPD      Z12, Z4, Z4
+	VFMADD231PD Z15, Z12, Z4
 	VCVTPS2PD.Z 160(R9), K1, Z12
-	VADDPD      Z12, Z5, Z5
+	VFMADD231PD Z15, Z12, Z5
 	ADDQ        R8, R9
 	DECQ        R10
 	JNE         rows6
@@ -404,15 +409,15 @@ edge5:
 
 rows5:
 	VCVTPS2PD   (R9), Z12
-	VADDPD      Z12, Z0, Z0
+	VFMADD231PD Z15, Z12, Z0
 	VCVTPS2PD   32(R9), Z12
-	VADDPD      Z12, Z1, Z1
+	VFMADD231PD Z15, Z12, Z1
 	VCVTPS2PD   64(R9), Z12
-	VADDPD      Z12, Z2, Z2
+	VFMADD231PD Z15, Z12, Z2
 	VCVTPS2PD   96(R9), Z12
-	VADDPD      Z12, Z3, Z3
+	VFMADD231PD Z15, Z12, Z3
 	VCVTPS2PD.Z 128(R9), K1, Z12
-	VADDPD      Z12, Z4, Z4
+	VFMADD231PD Z15, Z12, Z4
 	ADDQ        R8, R9
 	DECQ        R10
 	JNE         rows5
@@ -690,15 +695,16 @@ done:
 // func wideColsMax32(acc []float64, x []float32, rows int, stride int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideColsMax32(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceInfinity<>+0(SB), Z15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x40
@@ -1252,20 +1258,21 @@ done:
 	RET
 
 // func rowsSum32(acc []float64, x []float32, n int)
-// Requires: AVX, SSE
+// Requires: AVX, FMA3, SSE
 TEXT ·rowsSum32(SB), NOSPLIT, $8-56
-	MOVQ    acc_base+0(FP), DI
-	MOVQ    acc_len+8(FP), CX
-	MOVQ    x_base+24(FP), SI
-	MOVQ    n+48(FP), DX
-	STMXCSR (SP)
-	MOVL    (SP), AX
-	MOVL    AX, 4(SP)
-	ORL     $0x00008040, AX
-	MOVL    AX, (SP)
-	LDMXCSR (SP)
-	TESTQ   CX, CX
-	JE      done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         n+48(FP), DX
+	VBROADCASTSD reduceOne<>+0(SB), Y15
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	MOVL         AX, 4(SP)
+	ORL          $0x00008040, AX
+	MOVL         AX, (SP)
+	LDMXCSR      (SP)
+	TESTQ        CX, CX
+	JE           done
 
 row:
 	MOVQ DX, R8
@@ -1290,122 +1297,122 @@ last:
 	JL     rest
 
 loop:
-	VCVTPS2PD (SI), Y12
-	VADDPD    Y12, Y0, Y0
-	VCVTPS2PD 16(SI), Y12
-	VADDPD    Y12, Y1, Y1
-	VCVTPS2PD 32(SI), Y12
-	VADDPD    Y12, Y2, Y2
-	VCVTPS2PD 48(SI), Y12
-	VADDPD    Y12, Y3, Y3
-	VCVTPS2PD 64(SI), Y12
-	VADDPD    Y12, Y4, Y4
-	VCVTPS2PD 80(SI), Y12
-	VADDPD    Y12, Y5, Y5
-	VCVTPS2PD 96(SI), Y12
-	VADDPD    Y12, Y6, Y6
-	VCVTPS2PD 112(SI), Y12
-	VADDPD    Y12, Y7, Y7
-	ADDQ      $0x00000080, SI
-	SUBQ      $0x20, R9
-	JGE       loop
+	VCVTPS2PD   (SI), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(SI), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(SI), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(SI), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VCVTPS2PD   64(SI), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VCVTPS2PD   80(SI), Y12
+	VFMADD231PD Y15, Y12, Y5
+	VCVTPS2PD   96(SI), Y12
+	VFMADD231PD Y15, Y12, Y6
+	VCVTPS2PD   112(SI), Y12
+	VFMADD231PD Y15, Y12, Y7
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x20, R9
+	JGE         loop
 
 rest:
-	ADDQ      $0x20, R9
-	SUBQ      $0x08, R9
-	JL        part0
-	VCVTPS2PD (SI), Y12
-	VADDPD    Y12, Y0, Y0
-	VCVTPS2PD 16(SI), Y12
-	VADDPD    Y12, Y1, Y1
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part1
-	VCVTPS2PD (SI), Y12
-	VADDPD    Y12, Y2, Y2
-	VCVTPS2PD 16(SI), Y12
-	VADDPD    Y12, Y3, Y3
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part2
-	VCVTPS2PD (SI), Y12
-	VADDPD    Y12, Y4, Y4
-	VCVTPS2PD 16(SI), Y12
-	VADDPD    Y12, Y5, Y5
-	ADDQ      $0x20, SI
-	SUBQ      $0x08, R9
-	JL        part3
+	ADDQ        $0x20, R9
+	SUBQ        $0x08, R9
+	JL          part0
+	VCVTPS2PD   (SI), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(SI), Y12
+	VFMADD231PD Y15, Y12, Y1
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part1
+	VCVTPS2PD   (SI), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   16(SI), Y12
+	VFMADD231PD Y15, Y12, Y3
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part2
+	VCVTPS2PD   (SI), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VCVTPS2PD   16(SI), Y12
+	VFMADD231PD Y15, Y12, Y5
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, R9
+	JL          part3
 
 part3:
-	ADDQ       $0x08, R9
-	JE         tree
-	LEAQ       reduceMasks<>+128(SB), BX
-	MOVQ       R9, R12
-	SHLQ       $0x02, R12
-	SUBQ       R12, BX
-	VMOVUPS    (BX), X13
-	VMASKMOVPS (SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y6, Y6
-	VMOVUPS    16(BX), X13
-	VMASKMOVPS 16(SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y7, Y7
-	LEAQ       (SI)(R9*4), SI
-	JMP        tree
+	ADDQ        $0x08, R9
+	JE          tree
+	LEAQ        reduceMasks<>+128(SB), BX
+	MOVQ        R9, R12
+	SHLQ        $0x02, R12
+	SUBQ        R12, BX
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  (SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y6
+	VMOVUPS     16(BX), X13
+	VMASKMOVPS  16(SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y7
+	LEAQ        (SI)(R9*4), SI
+	JMP         tree
 
 part2:
-	ADDQ       $0x08, R9
-	JE         tree
-	LEAQ       reduceMasks<>+128(SB), BX
-	MOVQ       R9, R12
-	SHLQ       $0x02, R12
-	SUBQ       R12, BX
-	VMOVUPS    (BX), X13
-	VMASKMOVPS (SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y4, Y4
-	VMOVUPS    16(BX), X13
-	VMASKMOVPS 16(SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y5, Y5
-	LEAQ       (SI)(R9*4), SI
-	JMP        tree
+	ADDQ        $0x08, R9
+	JE          tree
+	LEAQ        reduceMasks<>+128(SB), BX
+	MOVQ        R9, R12
+	SHLQ        $0x02, R12
+	SUBQ        R12, BX
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  (SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y4
+	VMOVUPS     16(BX), X13
+	VMASKMOVPS  16(SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y5
+	LEAQ        (SI)(R9*4), SI
+	JMP         tree
 
 part1:
-	ADDQ       $0x08, R9
-	JE         tree
-	LEAQ       reduceMasks<>+128(SB), BX
-	MOVQ       R9, R12
-	SHLQ       $0x02, R12
-	SUBQ       R12, BX
-	VMOVUPS    (BX), X13
-	VMASKMOVPS (SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y2, Y2
-	VMOVUPS    16(BX), X13
-	VMASKMOVPS 16(SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y3, Y3
-	LEAQ       (SI)(R9*4), SI
-	JMP        tree
+	ADDQ        $0x08, R9
+	JE          tree
+	LEAQ        reduceMasks<>+128(SB), BX
+	MOVQ        R9, R12
+	SHLQ        $0x02, R12
+	SUBQ        R12, BX
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  (SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y2
+	VMOVUPS     16(BX), X13
+	VMASKMOVPS  16(SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y3
+	LEAQ        (SI)(R9*4), SI
+	JMP         tree
 
 part0:
-	ADDQ       $0x08, R9
-	JE         tree
-	LEAQ       reduceMasks<>+128(SB), BX
-	MOVQ       R9, R12
-	SHLQ       $0x02, R12
-	SUBQ       R12, BX
-	VMOVUPS    (BX), X13
-	VMASKMOVPS (SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y0, Y0
-	VMOVUPS    16(BX), X13
-	VMASKMOVPS 16(SI), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y1, Y1
-	LEAQ       (SI)(R9*4), SI
+	ADDQ        $0x08, R9
+	JE          tree
+	LEAQ        reduceMasks<>+128(SB), BX
+	MOVQ        R9, R12
+	SHLQ        $0x02, R12
+	SUBQ        R12, BX
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  (SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y0
+	VMOVUPS     16(BX), X13
+	VMASKMOVPS  16(SI), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y1
+	LEAQ        (SI)(R9*4), SI
 
 tree:
 	VADDPD       Y2, Y0, Y0
@@ -1433,23 +1440,24 @@ done:
 	RET
 
 // func colsSum32(acc []float64, x []float32, rows int, stride int)
-// Requires: AVX, SSE
+// Requires: AVX, FMA3, SSE
 TEXT ·colsSum32(SB), NOSPLIT, $8-64
-	MOVQ    acc_base+0(FP), DI
-	MOVQ    acc_len+8(FP), CX
-	MOVQ    x_base+24(FP), SI
-	MOVQ    rows+48(FP), DX
-	MOVQ    stride+56(FP), R8
-	ADDQ    R8, R8
-	ADDQ    R8, R8
-	STMXCSR (SP)
-	MOVL    (SP), AX
-	MOVL    AX, 4(SP)
-	ORL     $0x00008040, AX
-	MOVL    AX, (SP)
-	LDMXCSR (SP)
-	TESTQ   DX, DX
-	JLE     done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceOne<>+0(SB), Y15
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	MOVL         AX, 4(SP)
+	ORL          $0x00008040, AX
+	MOVL         AX, (SP)
+	LDMXCSR      (SP)
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x20
@@ -1466,37 +1474,37 @@ block:
 	MOVQ    DX, R10
 
 rows:
-	VCVTPS2PD (R9), Y12
-	VADDPD    Y12, Y0, Y0
-	VCVTPS2PD 16(R9), Y12
-	VADDPD    Y12, Y1, Y1
-	VCVTPS2PD 32(R9), Y12
-	VADDPD    Y12, Y2, Y2
-	VCVTPS2PD 48(R9), Y12
-	VADDPD    Y12, Y3, Y3
-	VCVTPS2PD 64(R9), Y12
-	VADDPD    Y12, Y4, Y4
-	VCVTPS2PD 80(R9), Y12
-	VADDPD    Y12, Y5, Y5
-	VCVTPS2PD 96(R9), Y12
-	VADDPD    Y12, Y6, Y6
-	VCVTPS2PD 112(R9), Y12
-	VADDPD    Y12, Y7, Y7
-	ADDQ      R8, R9
-	DECQ      R10
-	JNE       rows
-	VMOVUPD   Y0, (DI)
-	VMOVUPD   Y1, 32(DI)
-	VMOVUPD   Y2, 64(DI)
-	VMOVUPD   Y3, 96(DI)
-	VMOVUPD   Y4, 128(DI)
-	VMOVUPD   Y5, 160(DI)
-	VMOVUPD   Y6, 192(DI)
-	VMOVUPD   Y7, 224(DI)
-	ADDQ      $0x00000100, DI
-	ADDQ      $0x00000080, SI
-	SUBQ      $0x20, CX
-	JMP       block
+	VCVTPS2PD   (R9), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(R9), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(R9), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(R9), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VCVTPS2PD   64(R9), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VCVTPS2PD   80(R9), Y12
+	VFMADD231PD Y15, Y12, Y5
+	VCVTPS2PD   96(R9), Y12
+	VFMADD231PD Y15, Y12, Y6
+	VCVTPS2PD   112(R9), Y12
+	VFMADD231PD Y15, Y12, Y7
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows
+	VMOVUPD     Y0, (DI)
+	VMOVUPD     Y1, 32(DI)
+	VMOVUPD     Y2, 64(DI)
+	VMOVUPD     Y3, 96(DI)
+	VMOVUPD     Y4, 128(DI)
+	VMOVUPD     Y5, 160(DI)
+	VMOVUPD     Y6, 192(DI)
+	VMOVUPD     Y7, 224(DI)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000080, SI
+	SUBQ        $0x20, CX
+	JMP         block
 
 edge:
 	TESTQ      CX, CX
@@ -1538,36 +1546,36 @@ edge:
 	MOVQ       DX, R10
 
 rows8:
-	VCVTPS2PD  (R9), Y12
-	VADDPD     Y12, Y0, Y0
-	VCVTPS2PD  16(R9), Y12
-	VADDPD     Y12, Y1, Y1
-	VCVTPS2PD  32(R9), Y12
-	VADDPD     Y12, Y2, Y2
-	VCVTPS2PD  48(R9), Y12
-	VADDPD     Y12, Y3, Y3
-	VCVTPS2PD  64(R9), Y12
-	VADDPD     Y12, Y4, Y4
-	VCVTPS2PD  80(R9), Y12
-	VADDPD     Y12, Y5, Y5
-	VCVTPS2PD  96(R9), Y12
-	VADDPD     Y12, Y6, Y6
-	VMOVUPS    (BX), X13
-	VMASKMOVPS 112(R9), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y7, Y7
-	ADDQ       R8, R9
-	DECQ       R10
-	JNE        rows8
-	VMOVUPD    Y0, (DI)
-	VMOVUPD    Y1, 32(DI)
-	VMOVUPD    Y2, 64(DI)
-	VMOVUPD    Y3, 96(DI)
-	VMOVUPD    Y4, 128(DI)
-	VMOVUPD    Y5, 160(DI)
-	VMOVUPD    Y6, 192(DI)
-	VMASKMOVPD Y7, Y14, 224(DI)
-	JMP        done
+	VCVTPS2PD   (R9), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(R9), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(R9), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(R9), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VCVTPS2PD   64(R9), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VCVTPS2PD   80(R9), Y12
+	VFMADD231PD Y15, Y12, Y5
+	VCVTPS2PD   96(R9), Y12
+	VFMADD231PD Y15, Y12, Y6
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  112(R9), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y7
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows8
+	VMOVUPD     Y0, (DI)
+	VMOVUPD     Y1, 32(DI)
+	VMOVUPD     Y2, 64(DI)
+	VMOVUPD     Y3, 96(DI)
+	VMOVUPD     Y4, 128(DI)
+	VMOVUPD     Y5, 160(DI)
+	VMOVUPD     Y6, 192(DI)
+	VMASKMOVPD  Y7, Y14, 224(DI)
+	JMP         done
 
 edge7:
 	SUBQ       $0x18, CX
@@ -1592,33 +1600,33 @@ edge7:
 	MOVQ       DX, R10
 
 rows7:
-	VCVTPS2PD  (R9), Y12
-	VADDPD     Y12, Y0, Y0
-	VCVTPS2PD  16(R9), Y12
-	VADDPD     Y12, Y1, Y1
-	VCVTPS2PD  32(R9), Y12
-	VADDPD     Y12, Y2, Y2
-	VCVTPS2PD  48(R9), Y12
-	VADDPD     Y12, Y3, Y3
-	VCVTPS2PD  64(R9), Y12
-	VADDPD     Y12, Y4, Y4
-	VCVTPS2PD  80(R9), Y12
-	VADDPD     Y12, Y5, Y5
-	VMOVUPS    (BX), X13
-	VMASKMOVPS 96(R9), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y6, Y6
-	ADDQ       R8, R9
-	DECQ       R10
-	JNE        rows7
-	VMOVUPD    Y0, (DI)
-	VMOVUPD    Y1, 32(DI)
-	VMOVUPD    Y2, 64(DI)
-	VMOVUPD    Y3, 96(DI)
-	VMOVUPD    Y4, 128(DI)
-	VMOVUPD    Y5, 160(DI)
-	VMASKMOVPD Y6, Y14, 192(DI)
-	JMP        done
+	VCVTPS2PD   (R9), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(R9), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(R9), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(R9), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VCVTPS2PD   64(R9), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VCVTPS2PD   80(R9), Y12
+	VFMADD231PD Y15, Y12, Y5
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  96(R9), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y6
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows7
+	VMOVUPD     Y0, (DI)
+	VMOVUPD     Y1, 32(DI)
+	VMOVUPD     Y2, 64(DI)
+	VMOVUPD     Y3, 96(DI)
+	VMOVUPD     Y4, 128(DI)
+	VMOVUPD     Y5, 160(DI)
+	VMASKMOVPD  Y6, Y14, 192(DI)
+	JMP         done
 
 edge6:
 	SUBQ       $0x14, CX
@@ -1642,30 +1650,30 @@ edge6:
 	MOVQ       DX, R10
 
 rows6:
-	VCVTPS2PD  (R9), Y12
-	VADDPD     Y12, Y0, Y0
-	VCVTPS2PD  16(R9), Y12
-	VADDPD     Y12, Y1, Y1
-	VCVTPS2PD  32(R9), Y12
-	VADDPD     Y12, Y2, Y2
-	VCVTPS2PD  48(R9), Y12
-	VADDPD     Y12, Y3, Y3
-	VCVTPS2PD  64(R9), Y12
-	VADDPD     Y12, Y4, Y4
-	VMOVUPS    (BX), X13
-	VMASKMOVPS 80(R9), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y5, Y5
-	ADDQ       R8, R9
-	DECQ       R10
-	JNE        rows6
-	VMOVUPD    Y0, (DI)
-	VMOVUPD    Y1, 32(DI)
-	VMOVUPD    Y2, 64(DI)
-	VMOVUPD    Y3, 96(DI)
-	VMOVUPD    Y4, 128(DI)
-	VMASKMOVPD Y5, Y14, 160(DI)
-	JMP        done
+	VCVTPS2PD   (R9), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(R9), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(R9), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(R9), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VCVTPS2PD   64(R9), Y12
+	VFMADD231PD Y15, Y12, Y4
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  80(R9), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y5
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows6
+	VMOVUPD     Y0, (DI)
+	VMOVUPD     Y1, 32(DI)
+	VMOVUPD     Y2, 64(DI)
+	VMOVUPD     Y3, 96(DI)
+	VMOVUPD     Y4, 128(DI)
+	VMASKMOVPD  Y5, Y14, 160(DI)
+	JMP         done
 
 edge5:
 	SUBQ       $0x10, CX
@@ -1688,27 +1696,27 @@ edge5:
 	MOVQ       DX, R10
 
 rows5:
-	VCVTPS2PD  (R9), Y12
-	VADDPD     Y12, Y0, Y0
-	VCVTPS2PD  16(R9), Y12
-	VADDPD     Y12, Y1, Y1
-	VCVTPS2PD  32(R9), Y12
-	VADDPD     Y12, Y2, Y2
-	VCVTPS2PD  48(R9), Y12
-	VADDPD     Y12, Y3, Y3
-	VMOVUPS    (BX), X13
-	VMASKMOVPS 64(R9), X13, X12
-	VCVTPS2PD  X12, Y12
-	VADDPD     Y12, Y4, Y4
-	ADDQ       R8, R9
-	DECQ       R10
-	JNE        rows5
-	VMOVUPD    Y0, (DI)
-	VMOVUPD    Y1, 32(DI)
-	VMOVUPD    Y2, 64(DI)
-	VMOVUPD    Y3, 96(DI)
-	VMASKMOVPD Y4, Y14, 128(DI)
-	JMP        done
+	VCVTPS2PD   (R9), Y12
+	VFMADD231PD Y15, Y12, Y0
+	VCVTPS2PD   16(R9), Y12
+	VFMADD231PD Y15, Y12, Y1
+	VCVTPS2PD   32(R9), Y12
+	VFMADD231PD Y15, Y12, Y2
+	VCVTPS2PD   48(R9), Y12
+	VFMADD231PD Y15, Y12, Y3
+	VMOVUPS     (BX), X13
+	VMASKMOVPS  64(R9), X13, X12
+	VCVTPS2PD   X12, Y12
+	VFMADD231PD Y15, Y12, Y4
+	ADDQ        R8, R9
+	DECQ        R10
+	JNE         rows5
+	VMOVUPD     Y0, (DI)
+	VMOVUPD     Y1, 32(DI)
+	VMOVUPD     Y2, 64(DI)
+	VMOVUPD     Y3, 96(DI)
+	VMASKMOVPD  Y4, Y14, 128(DI)
+	JMP         done
 
 edge4:
 	SUBQ       $0x0c, CX
@@ -2095,15 +2103,16 @@ done:
 // func colsMax32(acc []float64, x []float32, rows int, stride int)
 // Requires: AVX
 TEXT ·colsMax32(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceInfinity<>+0(SB), Y15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x20
@@ -2771,12 +2780,13 @@ done:
 // func wideRowsSum64(acc []float64, x []float64, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideRowsSum64(SB), NOSPLIT, $0-56
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  n+48(FP), DX
-	TESTQ CX, CX
-	JE    done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         n+48(FP), DX
+	VBROADCASTSD reduceOne<>+0(SB), Z15
+	TESTQ        CX, CX
+	JE           done
 
 row:
 	MOVQ DX, R8
@@ -2897,16 +2907,17 @@ done:
 // func wideColsSum64(acc []float64, x []float64, rows int, stride int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideColsSum64(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceOne<>+0(SB), Z15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x40
@@ -3401,16 +3412,17 @@ done:
 // func wideColsMax64(acc []float64, x []float64, rows int, stride int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideColsMax64(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceInfinity<>+0(SB), Z15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x40
@@ -3959,12 +3971,13 @@ done:
 // func rowsSum64(acc []float64, x []float64, n int)
 // Requires: AVX
 TEXT ·rowsSum64(SB), NOSPLIT, $0-56
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  n+48(FP), DX
-	TESTQ CX, CX
-	JE    done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         n+48(FP), DX
+	VBROADCASTSD reduceOne<>+0(SB), Y15
+	TESTQ        CX, CX
+	JE           done
 
 row:
 	MOVQ DX, R8
@@ -4125,16 +4138,17 @@ done:
 // func colsSum64(acc []float64, x []float64, rows int, stride int)
 // Requires: AVX
 TEXT ·colsSum64(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceOne<>+0(SB), Y15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x20
@@ -4763,16 +4777,17 @@ done:
 // func colsMax64(acc []float64, x []float64, rows int, stride int)
 // Requires: AVX
 TEXT ·colsMax64(SB), NOSPLIT, $0-64
-	MOVQ  acc_base+0(FP), DI
-	MOVQ  acc_len+8(FP), CX
-	MOVQ  x_base+24(FP), SI
-	MOVQ  rows+48(FP), DX
-	MOVQ  stride+56(FP), R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	ADDQ  R8, R8
-	TESTQ DX, DX
-	JLE   done
+	MOVQ         acc_base+0(FP), DI
+	MOVQ         acc_len+8(FP), CX
+	MOVQ         x_base+24(FP), SI
+	MOVQ         rows+48(FP), DX
+	MOVQ         stride+56(FP), R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	ADDQ         R8, R8
+	VBROADCASTSD reduceInfinity<>+0(SB), Y15
+	TESTQ        DX, DX
+	JLE          done
 
 block:
 	CMPQ    CX, $0x20

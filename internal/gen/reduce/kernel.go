@@ -50,6 +50,7 @@ func (k *kernel) value() VecPhysical       { return k.reg(12) }
 func (k *kernel) spare() VecPhysical       { return k.reg(13) }
 func (k *kernel) odd() VecPhysical         { return k.reg(14) }
 func (k *kernel) least() VecPhysical       { return k.reg(15) }
+func (k *kernel) one() VecPhysical         { return k.reg(15) } // in a sum
 
 // name is the kernel's in the assembly: wide ones are AVX-512.
 func (k *kernel) name(what string) string {
@@ -65,8 +66,14 @@ func (k *kernel) float() string { return fmt.Sprintf("float%d", 8*k.size) }
 // and a maximum must be an element.
 func (k *kernel) flushes() bool { return k.size == 4 && k.fold != max }
 
-// begin sets MXCSR where denormal numbers would be slow; end sets it back.
+// begin loads constants, and sets MXCSR where denormal numbers would be slow; end sets it back.
 func (k *kernel) begin() (end func()) {
+	switch k.fold {
+	case max:
+		VBROADCASTSD(k.tables.infinity, k.least())
+	case sum:
+		VBROADCASTSD(k.tables.one, k.one())
+	}
 	if !k.flushes() {
 		return func() { VZEROUPPER(); RET() }
 	}
@@ -112,12 +119,22 @@ func (k *kernel) into(dst VecPhysical) {
 	v := k.value()
 	switch k.fold {
 	case sum:
-		VADDPD(v, dst, dst)
+		k.plus(v, dst, true)
 	case squares:
 		VFMADD231PD(v, v, dst)
 	case max:
 		k.note(v)
 		VMAXPD(v, dst, dst) // v where both are equal, or one is NaN
+	}
+}
+
+// plus adds v to dst. Zen 5 has other units for fused products than for sums and conversions, so where elements are
+// converted and enough sums are under way to hide that a product takes a cycle longer, v is multiplied by one: the same bits.
+func (k *kernel) plus(v, dst VecPhysical, many bool) {
+	if k.size == 4 && many {
+		VFMADD231PD(k.one(), v, dst)
+	} else {
+		VADDPD(v, dst, dst)
 	}
 }
 
@@ -144,9 +161,6 @@ func (k *kernel) rows() {
 	Load(Param("x").Base(), x)
 	Load(Param("n"), n)
 	end := k.begin()
-	if k.fold == max {
-		VBROADCASTSD(k.tables.infinity, k.least())
-	}
 	TESTQ(rows, rows)
 	JE(LabelRef("done"))
 	Label("row")
@@ -398,7 +412,7 @@ func (k *kernel) block(acc, x, rows, stride GPPhysical, regs int, edge bool) {
 		} else {
 			k.load(m, k.value())
 		}
-		k.column(k.reg(v))
+		k.column(k.reg(v), regs > 4)
 	}
 	ADDQ(stride, at)
 	DECQ(count)
@@ -417,10 +431,10 @@ func (k *kernel) block(acc, x, rows, stride GPPhysical, regs int, edge bool) {
 }
 
 // column folds value into dst, lane by lane: a lane that is NaN stays NaN.
-func (k *kernel) column(dst VecPhysical) {
+func (k *kernel) column(dst VecPhysical, many bool) {
 	switch {
 	case k.fold == sum:
-		VADDPD(k.value(), dst, dst)
+		k.plus(k.value(), dst, many)
 	case k.wide:
 		VCMPPD(Imm(3), dst, dst, K2)
 		KNOTW(K2, K2)

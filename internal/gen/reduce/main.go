@@ -57,7 +57,7 @@ func main() {
 }
 
 // A table set holds constants: masks is 128 bytes of ones, then 128 of zeros, so that at 128-n a mask of n bytes starts.
-type table struct{ masks, infinity, nan Mem }
+type table struct{ masks, infinity, nan, one Mem }
 
 func tables() table {
 	t := table{masks: GLOBL("reduceMasks", RODATA|NOPTR)}
@@ -72,6 +72,8 @@ func tables() table {
 	DATA(0, U64(0xfff0000000000000))
 	t.nan = GLOBL("reduceNaN", RODATA|NOPTR)
 	DATA(0, U64(0x7ff8000000000001))
+	t.one = GLOBL("reduceOne", RODATA|NOPTR)
+	DATA(0, U64(0x3ff0000000000000))
 	return t
 }
 
