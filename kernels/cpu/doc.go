@@ -5,6 +5,7 @@
 // pool of workers that lives from Open to Close. A kernel splits its work by the shapes of its operands and never by
 // the number of workers, so results are the same bit for bit whatever that number is.
 //
-// The processor's treatment of denormal numbers is left as Go sets it: they are computed exactly, and slowly. Values
-// that decay towards zero for long (an optimizer's second moment) can meet them.
+// Assembly takes denormal numbers for 0 and makes none: values that decay towards zero for long, such as an optimizer's
+// second moment, meet them, and they slow a processor down many times. It sets the processor's mode for itself alone. Plain
+// Go computes with them exactly, and what only chooses or moves elements keeps them.
 package cpu
