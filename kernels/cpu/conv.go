@@ -43,16 +43,13 @@ func (v *convolution) flops() float64 {
 	return 2 * float64(v.b) * float64(v.out[0]*v.out[1]) * float64(v.o) * float64(v.cg*v.taps())
 }
 
-// tasks returns how many tasks are worth having on so many threads.
-func (v *convolution) tasks(threads int) int {
-	if threads < 2 {
+// workers returns how many workers take part: all, or one where there is too little to do. It grows or stays with each size.
+func (v *convolution) workers(threads int) int {
+	if v.flops() < 2*taskFlops {
 		return 1
 	}
-	return int(max(1, min(v.flops()/taskFlops, float64(tasksThread*threads))))
+	return threads
 }
-
-// workers returns how many workers take part. It grows or stays with each size.
-func (v *convolution) workers(threads int) int { return min(threads, v.tasks(threads)) }
 
 // patches returns the windows of y over x.
 func (v *convolution) patches() patches {

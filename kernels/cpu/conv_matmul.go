@@ -7,11 +7,12 @@ import (
 
 // Sizes that the plan of an implicit product aims at.
 const (
-	convNear     = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
-	convTogether = 4          // panels that do
-	convRows     = 512        // most rows of a task
-	convTask     = 10_000_000 // flops of a task, some 100 µs
-	convCrossing = 16         // panels an image from which on those of different images are not joined
+	convNear      = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
+	convTogether  = 4          // panels that do
+	convRows      = 512        // most rows of a task
+	convTask      = 10_000_000 // flops of a task, some 100 µs
+	convStretches = 2          // stretches of a matmul in one: fewer sums are read again, and panels come from the second-level cache in time
+	convCrossing  = 16         // panels an image from which on those of different images are not joined
 )
 
 // A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
@@ -71,6 +72,7 @@ type convPlace struct {
 type convWorker struct {
 	tile    tile
 	patch   patch
+	ahead   ahead
 	end     ending
 	panel   []byte // packed patches
 	results []byte // of panels whose pixels do not lie together
@@ -102,7 +104,7 @@ func stretchesOf(channels, taps, steps int) []convStretch {
 func (x *convMatmul) cut(workers int) {
 	s, pixels := x.isa, x.patches.pixels()
 	taps := len(x.patches.taps)
-	x.stretches = stretchesOf(x.channels, taps, s.steps())
+	x.stretches = stretchesOf(x.channels, taps, convStretches*s.steps())
 	x.perImage = over(pixels, s.cols)
 	whole := pixels / s.cols * s.cols
 	if rest := pixels - whole; rest > 0 {
@@ -144,7 +146,7 @@ func convTogetherOf(rows, k, size int) int {
 
 // convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
 func convWorkerBytes(s *isa, rows, k int) (panel, results int) {
-	return s.panel(min(k, s.steps())), line(convTogetherOf(rows, k, s.size()) * min(rows, convRows+s.rows) * s.cols * s.size())
+	return s.panel(min(k, convStretches*s.steps())), line(convTogetherOf(rows, k, s.size()) * min(rows, convRows+s.rows) * s.cols * s.size())
 }
 
 // bind gives workers their parts of the workspace.
@@ -225,7 +227,8 @@ func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
 				c, t.rowC = x.dst[at+r0*x.place.plane:], x.place.plane
 			}
 			x.panel(w, s, group, px, n)
-			x.tiles(t, s, c, r0, rows, n)
+			x.lookAhead(&w.ahead, i, group, p, p0, p1)
+			x.tiles(w, s, c, r0, rows, n)
 			if !final {
 				continue
 			}
@@ -281,9 +284,28 @@ func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 	w.tile.b, w.tile.stepB, w.tile.k = w.panel, t.pitch, s.n
 }
 
+// lookAhead finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
+// taps see, since the others have seen theirs from the pixels above.
+func (x *convMatmul) lookAhead(h *ahead, i, group, p, p0, p1 int) {
+	h.src = nil
+	if x.isa.prefetch == nil {
+		return
+	}
+	if p++; p == p1 {
+		if i++; i < len(x.stretches) {
+			p = p0
+		} else if i = 0; p == x.panels {
+			return
+		}
+	}
+	s, px, n := &x.stretches[i], 0, 0
+	px, n = x.pixelsOf(p)
+	*h = x.patches.below(x.src, group*x.channels+s.channel, s.channels, px, n)
+}
+
 // tiles adds a stretch to rows of C that start at c.
-func (x *convMatmul) tiles(t *tile, s *convStretch, c []byte, r0, rows, n int) {
-	run := x.isa.tiles
+func (x *convMatmul) tiles(w *convWorker, s *convStretch, c []byte, r0, rows, n int) {
+	t, run := &w.tile, x.isa.tiles
 	if n <= x.isa.cols/2 && x.isa.halves != nil {
 		run = x.isa.halves
 	}
@@ -300,6 +322,9 @@ func (x *convMatmul) tiles(t *tile, s *convStretch, c []byte, r0, rows, n int) {
 		t.a, t.c = a[row*t.rowA:], c[row*t.rowC:]
 		run[t.rows](t)
 		row += t.rows
+		if w.ahead.src != nil {
+			w.ahead.bring(x.isa, i+1, count)
+		}
 	}
 }
 

@@ -63,6 +63,22 @@ func newPatches(rows, cols axis, size, width, height, channels int) patches {
 // pixels returns the pixels of an image.
 func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 
+// mostBelow bounds the bytes of a channel that are brought near at once.
+const mostBelow = 1024
+
+// below returns what the lowest taps see of some channels, from n pixels of an image from px on.
+func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
+	pixels, taps := p.pixels(), len(p.rows.taps)
+	image, at := px/pixels, px%pixels
+	last := min(at+n, pixels) - 1
+	see := func(px, tap int) int {
+		row, col := px/p.cols.n*p.rows.step+p.rows.taps[tap].at, px%p.cols.n*p.cols.step+p.cols.taps[len(p.cols.taps)/2].at
+		return min(max(0, row*p.width+col*p.size), p.plane-p.size)
+	}
+	from, to := see(at, max(0, taps-p.rows.step)), see(last, taps-1)
+	return ahead{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(mostBelow, to+p.size-from)}
+}
+
 // patchLanes is the most lanes of a vector of pixels. The assembly knows it.
 const patchLanes = 16
 

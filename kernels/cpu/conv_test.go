@@ -1,10 +1,16 @@
 package cpu_test
 
 import (
+	"bytes"
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
 // geometry is a convolution of square images and kernels.
@@ -68,3 +74,173 @@ func scaledConv(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 }
 
 func over(a, b int) int { return (a + b - 1) / b }
+
+// agree runs a case at every level and on several numbers of threads: AVX2 and AVX-512 give the same bits on all of them,
+// portable code its own, and both are what the reference says.
+func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
+	t.Helper()
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("%s %+v of %v, seed %d: %s", op.Name, c.Attrs, c.In, seed, fmt.Sprintf(format, args...))
+	}
+	typ := c.In[0].Type
+	var in []kernels.Tensor
+	r := rand.New(rand.NewPCG(seed, 1))
+	for _, s := range c.In {
+		x := kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
+		for i := range x.Data {
+			x.Data[i] = kernels.Round(typ, r.NormFloat64())
+		}
+		in = append(in, x)
+	}
+	want, err := kernels.Eval(op, c.Attrs, in)
+	if err != nil {
+		fail("%v", err)
+	}
+	tolerance := c.Tolerance
+	if typ == arena.Float64 {
+		tolerance = 1e-12 + tolerance*0x1p-29
+	}
+	var assembly []byte
+	for _, level := range []cpu.Instructions{cpu.AVX512, cpu.AVX2, cpu.Portable} {
+		var one []byte
+		for _, threads := range []int{1, 2, 3, 8} {
+			d := cpu.OpenWith(cpu.Options{Threads: threads, Instructions: level})
+			if _, err := d.Instructions(); err != nil {
+				break // the processor lacks them
+			}
+			u := newUse(t, rand.New(rand.NewPCG(seed, 1)), d, op, c)
+			u.launch(t)
+			got := u.results()[0]
+			u.close(t)
+			d.Close()
+			if one == nil {
+				one = got
+			} else if !bytes.Equal(got, one) {
+				fail("%v: %d threads give other bits than one", level, threads)
+			}
+		}
+		if one == nil {
+			continue
+		}
+		got := make([]float64, len(want[0].Data))
+		kernels.Load(got, typ, one)
+		for i, w := range want[0].Data {
+			if !(math.Abs(got[i]-w) <= tolerance*max(1, math.Abs(w))) {
+				fail("%v: element %d is %v, want %v", level, i, got[i], w)
+			}
+		}
+		if level == cpu.Portable {
+			continue
+		}
+		if assembly != nil && !bytes.Equal(one, assembly) {
+			fail("%v gives other bits than the level above", level)
+		}
+		assembly = one
+	}
+}
+
+var convOps = []*kernels.Op{kernels.Conv, kernels.ConvGradInput, kernels.ConvGradWeight}
+
+func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
+	r, _ := random(t)
+	for _, g := range []geometry{
+		{2, 3, 5, 7, 3, 1, 1, 1, 1},       // pixels of several images in a panel
+		{9, 20, 18, 5, 3, 1, 1, 1, 1},     // the same in every tile
+		{1, 40, 33, 9, 3, 1, 1, 1, 1},     // more steps than a stretch
+		{3, 2, 3, 33, 3, 1, 1, 1, 1},      // rows longer than a vector
+		{2, 4, 6, 20, 3, 2, 1, 1, 2},      // every second pixel, groups
+		{2, 4, 6, 19, 5, 3, 2, 1, 1},      // every third
+		{1, 3, 4, 23, 3, 1, 3, 3, 1},      // dilation
+		{1, 3, 4, 23, 3, 2, 2, 2, 1},      // dilation that misses residues of the stride
+		{2, 6, 6, 11, 3, 1, 1, 1, 6},      // depthwise
+		{2, 3, 6, 12, 3, 2, 1, 1, 3},      // depthwise, two outputs a channel
+		{2, 17, 19, 8, 1, 1, 0, 1, 1},     // products
+		{2, 5, 4, 9, 1, 3, 0, 1, 1},       // pixels in no window
+		{5, 3, 4, 3, 3, 1, 0, 1, 1},       // one pixel an image
+		{1, 1, 2, 26, 20, 1, 2, 1, 1},     // more taps than a stretch of a matmul has steps
+		{3, 1, 2, 4, 2, 1, 4, 1, 1},       // pixels that see padding only
+		{2, 130, 10, 12, 1, 1, 0, 1, 1},   // rows in several tasks
+		{70, 1, 3, 9, 3, 1, 1, 1, 1},      // pixels in parts
+		{2, 2, 300, 6, 3, 1, 1, 1, 1},     // outputs in blocks
+		{1, 300, 2, 6, 3, 1, 1, 1, 1},     // a row of A longer than a cache holds
+		{65, 3, 2, 1, 1, 1, 0, 1, 1},      // images of one pixel
+		{2, 8, 8, 16, 3, 1, 1, 1, 1},      // shapes that whole vectors fill
+		{1, 520, 16, 4, 1, 1, 0, 1, 1},    // rows that share sets of the cache
+		{2, 2, 3, 40, 11, 4, 2, 1, 1},     // a first layer of old
+		{1, 1, 1, 300, 299, 1, 150, 1, 1}, // taps without end
+	} {
+		for _, op := range convOps {
+			for _, typ := range floats {
+				attrs, in := g.call(op, typ)
+				if op.Cost(attrs, in, mustInfer(t, op, attrs, in)) > 20_000_000 {
+					continue // the reference would take seconds
+				}
+				agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: g.tolerance(op)}, r.Uint64())
+			}
+		}
+	}
+}
+
+// tolerance is that of the operations' own cases: for sums of so many terms.
+func (g geometry) tolerance(op *kernels.Op) float64 {
+	terms := g.in / g.groups * g.kernel * g.kernel
+	switch op {
+	case kernels.ConvGradInput:
+		terms = g.out / g.groups * g.kernel * g.kernel
+	case kernels.ConvGradWeight:
+		terms = g.batch * g.y() * g.y()
+	}
+	return 1e-5 + 3e-7*float64(terms)
+}
+
+func mustInfer(t testing.TB, op *kernels.Op, attrs any, in []kernels.Spec) []kernels.Spec {
+	t.Helper()
+	out, err := op.Infer(attrs, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func FuzzConv(f *testing.F) {
+	f.Add(uint64(1), byte(2), byte(3), byte(5), byte(9), byte(8), byte(3), byte(3), byte(1), byte(1), byte(1), byte(1), byte(0))
+	f.Add(uint64(2), byte(1), byte(2), byte(2), byte(17), byte(33), byte(1), byte(4), byte(2), byte(0), byte(2), byte(2), byte(1))
+	f.Fuzz(func(t *testing.T, seed uint64, batch, in, out, h, w, kh, kw, stride, pad, dilation, groups, kind byte) {
+		pick := func(b byte, n int) int { return 1 + int(b)%n }
+		g := pick(groups, 4)
+		a := kernels.ConvAttrs{
+			Stride: [2]int{pick(stride, 4), pick(stride/16, 4)}, Pad: [2]int{int(pad) % 4, int(pad) / 16 % 4},
+			Dilation: [2]int{pick(dilation, 3), pick(dilation/16, 3)}, Groups: g, Bias: kind&1 != 0,
+			Act: []*kernels.Op{nil, kernels.Relu, kernels.Tanh, kernels.Sigmoid}[kind>>1&3],
+		}
+		typ := floats[kind>>3&1]
+		x := kernels.Spec{Type: typ, Shape: kernels.Shape{pick(batch, 9), g * pick(in, 20), pick(h, 40), pick(w, 40)}}
+		k := kernels.Spec{Type: typ, Shape: kernels.Shape{g * pick(out, 20), x.Shape[1] / g, pick(kh, 6), pick(kw, 6)}}
+		operands := []kernels.Spec{x, k}
+		if a.Bias {
+			operands = append(operands, kernels.Spec{Type: typ, Shape: k.Shape[:1]})
+		}
+		y, err := kernels.Conv.Infer(a, operands)
+		if err != nil || kernels.Conv.Cost(a, operands, y) > 4_000_000 {
+			return
+		}
+		grad := kernels.ConvGradAttrs{Stride: a.Stride, Pad: a.Pad, Dilation: a.Dilation, Groups: g}
+		sum := func(n int) float64 { return 1e-5 + 3e-7*float64(n) } // as in the operations' own cases
+		agree(t, kernels.Conv, kernels.Case{Attrs: a, In: operands, Tolerance: sum(k.Shape[1:].Elems())}, seed)
+		grad.Size = [2]int(x.Shape[2:])
+		agree(t, kernels.ConvGradInput, kernels.Case{Attrs: grad, In: []kernels.Spec{k, y[0]}, Tolerance: sum(k.Shape.Elems() / k.Shape[1])}, seed)
+		grad.Size = [2]int(k.Shape[2:])
+		agree(t, kernels.ConvGradWeight, kernels.Case{Attrs: grad, In: []kernels.Spec{x, y[0]}, Tolerance: sum(y[0].Shape.Elems() / y[0].Shape[1])}, seed)
+	})
+}
+
+func TestConvolutionsKnowWhatTheirAssemblyReads(t *testing.T) {
+	patch, ending := cpu.ConvOffsets()
+	if want := []uintptr{0, 24, 48, 72, 96, 120, 144, 152, 160, 168, 176}; !slices.Equal(patch[:len(want)], want) {
+		t.Errorf("fields of a patch lie at %v, want %v", patch, want)
+	}
+	if want := []uintptr{0, 24, 48, 56, 64, 72}; !slices.Equal(ending, want) {
+		t.Errorf("fields of an ending lie at %v, want %v", ending, want)
+	}
+}

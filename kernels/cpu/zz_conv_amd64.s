@@ -9,32 +9,29 @@
 TEXT ·widePatchRuns32(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
 	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
 	LEAQ  (R9)(R9*2), R11
 	MOVQ  176(DI), R8
 	IMULQ 144(DI), R8
 	LEAQ  (R8)(R8*2), R10
-	XORQ  R12, R12
-
-tap:
-	MOVQ  48(DI), R14
-	MOVQ  (R14)(R12*8), BX
-	ADDQ  24(DI), BX
-	XORQ  R15, R15
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
 	MOVQ  160(DI), SI
 	SUBQ  $0x04, SI
-	JL    first_rest
+	JL    rest
 
-first_four:
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
 	VMOVUPS.Z (DX), K1, Z0
 	VMOVUPS   Z0, (CX)
 	VMOVUPS.Z (DX)(R9*1), K1, Z0
@@ -43,42 +40,17 @@ first_four:
 	VMOVUPS   Z0, (CX)(R8*2)
 	VMOVUPS.Z (DX)(R11*1), K1, Z0
 	VMOVUPS   Z0, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       first_four
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       four_tapped
 
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMOVUPS.Z (DX), K1, Z0
-	VMOVUPS   Z0, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       first_one
-
-first_done:
-segment:
-	INCQ  R15
-	CMPQ  R15, 152(DI)
-	JGE   tapped
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    later_rest
-
-later_four:
+four_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
 	VMOVUPS.Z (DX), K1, Z0
 	VMOVUPS   Z0, K1, (CX)
 	VMOVUPS.Z (DX)(R9*1), K1, Z0
@@ -87,31 +59,69 @@ later_four:
 	VMOVUPS   Z0, K1, (CX)(R8*2)
 	VMOVUPS.Z (DX)(R11*1), K1, Z0
 	VMOVUPS   Z0, K1, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       later_four
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        four_segment
 
-later_rest:
-	ADDQ $0x04, SI
-	JLE  later_done
-
-later_one:
-	VMOVUPS.Z (DX), K1, Z0
-	VMOVUPS   Z0, K1, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       later_one
-
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, (CX)
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       one_tapped
+
+one_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, K1, (CX)
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        one_segment
+
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -131,7 +141,8 @@ DATA every2nd32<>+48(SB)/4, $0x00000018
 DATA every2nd32<>+52(SB)/4, $0x0000001a
 DATA every2nd32<>+56(SB)/4, $0x0000001c
 DATA every2nd32<>+60(SB)/4, $0x0000001e
-GLOBL every2nd32<>(SB), RODATA|NOPTR, $64
+DATA every2nd32<>+64(SB)/4, $0x55555555
+GLOBL every2nd32<>(SB), RODATA|NOPTR, $68
 
 // func widePatchPairs32(p *uintptr)
 // Requires: AVX, AVX512F, BMI2
@@ -139,38 +150,34 @@ TEXT ·widePatchPairs32(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
 	LEAQ      (R9)(R9*2), R11
 	MOVQ      176(DI), R8
 	IMULQ     144(DI), R8
 	LEAQ      (R8)(R8*2), R10
-	XORQ      R12, R12
+	MOVQ      160(DI), SI
+	SUBQ      $0x04, SI
+	JL        rest
 
-tap:
-	MOVQ    48(DI), R14
-	MOVQ    (R14)(R12*8), BX
-	ADDQ    24(DI), BX
-	XORQ    R15, R15
-	MOVQ    96(DI), R14
-	MOVQ    (R14)(R15*8), DX
-	ADDQ    BX, DX
-	MOVQ    AX, CX
-	MOVQ    R12, R13
-	SHLQ    $0x05, R13
-	ADDQ    72(DI), R13
-	LEAQ    (R13)(R15*2), R13
-	KMOVW   (R13), K1
-	MOVWLZX (R13), R14
-	MOVL    $0x55555555, SI
-	PDEPL   SI, R14, R14
-	KMOVW   R14, K2
-	SHRL    $0x10, R14
-	KMOVW   R14, K3
-	MOVQ    160(DI), SI
-	SUBQ    $0x04, SI
-	JL      first_rest
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_four:
+four_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
 	VMOVUPS.Z (DX), K2, Z0
 	VMOVUPS.Z 64(DX), K3, Z1
 	VPERMT2PS Z1, Z3, Z0
@@ -187,50 +194,22 @@ first_four:
 	VMOVUPS.Z 64(DX)(R11*1), K3, Z1
 	VPERMT2PS Z1, Z3, Z0
 	VMOVUPS   Z0, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       first_four
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       four_tapped
 
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMOVUPS.Z (DX), K2, Z0
-	VMOVUPS.Z 64(DX), K3, Z1
-	VPERMT2PS Z1, Z3, Z0
-	VMOVUPS   Z0, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       first_one
-
-first_done:
-segment:
-	INCQ    R15
-	CMPQ    R15, 152(DI)
-	JGE     tapped
-	MOVQ    96(DI), R14
-	MOVQ    (R14)(R15*8), DX
-	ADDQ    BX, DX
-	MOVQ    AX, CX
-	MOVQ    R12, R13
-	SHLQ    $0x05, R13
-	ADDQ    72(DI), R13
-	LEAQ    (R13)(R15*2), R13
-	KMOVW   (R13), K1
-	MOVWLZX (R13), R14
-	MOVL    $0x55555555, SI
-	PDEPL   SI, R14, R14
-	KMOVW   R14, K2
-	SHRL    $0x10, R14
-	KMOVW   R14, K3
-	MOVQ    160(DI), SI
-	SUBQ    $0x04, SI
-	JL      later_rest
-
-later_four:
+four_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
 	VMOVUPS.Z (DX), K2, Z0
 	VMOVUPS.Z 64(DX), K3, Z1
 	VPERMT2PS Z1, Z3, Z0
@@ -247,33 +226,83 @@ later_four:
 	VMOVUPS.Z 64(DX)(R11*1), K3, Z1
 	VPERMT2PS Z1, Z3, Z0
 	VMOVUPS   Z0, K1, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       later_four
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        four_segment
 
-later_rest:
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
 	ADDQ $0x04, SI
-	JLE  later_done
+	JLE  done
 
-later_one:
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
+	VMOVUPS.Z (DX), K2, Z0
+	VMOVUPS.Z 64(DX), K3, Z1
+	VPERMT2PS Z1, Z3, Z0
+	VMOVUPS   Z0, (CX)
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       one_tapped
+
+one_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
 	VMOVUPS.Z (DX), K2, Z0
 	VMOVUPS.Z 64(DX), K3, Z1
 	VPERMT2PS Z1, Z3, Z0
 	VMOVUPS   Z0, K1, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       later_one
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        one_segment
 
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -285,32 +314,29 @@ TEXT ·widePatchGathers32(SB), NOSPLIT, $0-8
 	VMOVDQU32 (R14), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
 	LEAQ      (R9)(R9*2), R11
 	MOVQ      176(DI), R8
 	IMULQ     144(DI), R8
 	LEAQ      (R8)(R8*2), R10
-	XORQ      R12, R12
+	MOVQ      160(DI), SI
+	SUBQ      $0x04, SI
+	JL        rest
 
-tap:
-	MOVQ  48(DI), R14
-	MOVQ  (R14)(R12*8), BX
-	ADDQ  24(DI), BX
-	XORQ  R15, R15
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    first_rest
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_four:
+four_tap:
+	MOVQ       48(DI), DX
+	MOVQ       (DX)(R12*8), DX
+	ADDQ       BX, DX
+	MOVQ       96(DI), R14
+	ADDQ       (R14), DX
+	XORQ       R15, R15
+	KMOVW      (R13)(R15*2), K1
 	KMOVW      K1, K2
 	VPXORD     Z0, Z0, Z0
 	VGATHERDPS (DX)(Z3*4), K2, Z0
@@ -330,30 +356,48 @@ first_four:
 	LEAQ       (DX)(R11*1), R14
 	VGATHERDPS (R14)(Z3*4), K2, Z0
 	VMOVUPS    Z0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
+	ADDQ       $0x20, R13
+	ADDQ       176(DI), CX
+	INCQ       R12
+	CMPQ       R12, 144(DI)
+	JL         four_tap
+	LEAQ       (BX)(R9*4), BX
+	LEAQ       (AX)(R8*4), AX
 	SUBQ       $0x04, SI
-	JGE        first_four
+	JGE        four
 
-first_rest:
+rest:
 	ADDQ $0x04, SI
-	JLE  first_done
+	JLE  done
 
-first_one:
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ       48(DI), DX
+	MOVQ       (DX)(R12*8), DX
+	ADDQ       BX, DX
+	MOVQ       96(DI), R14
+	ADDQ       (R14), DX
+	XORQ       R15, R15
+	KMOVW      (R13)(R15*2), K1
 	KMOVW      K1, K2
 	VPXORD     Z0, Z0, Z0
 	VGATHERDPS (DX)(Z3*4), K2, Z0
 	VMOVUPS    Z0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
+	ADDQ       $0x20, R13
+	ADDQ       176(DI), CX
+	INCQ       R12
+	CMPQ       R12, 144(DI)
+	JL         one_tap
+	ADDQ       R9, BX
+	ADDQ       R8, AX
 	DECQ       SI
-	JNE        first_one
+	JNE        one
 
-first_done:
-	ADDQ 176(DI), AX
-	INCQ R12
-	CMPQ R12, 144(DI)
-	JL   tap
+done:
 	VZEROUPPER
 	RET
 
@@ -372,120 +416,136 @@ GLOBL runBits32<>(SB), RODATA|NOPTR, $32
 TEXT ·patchRuns32(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
 	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
 	LEAQ  (R9)(R9*2), R11
 	MOVQ  176(DI), R8
 	IMULQ 144(DI), R8
 	LEAQ  (R8)(R8*2), R10
-	XORQ  R12, R12
+	MOVQ  160(DI), SI
+	SUBQ  $0x04, SI
+	JL    rest
 
-tap:
-	MOVQ         48(DI), R14
-	MOVQ         (R14)(R12*8), BX
-	ADDQ         24(DI), BX
-	XORQ         R15, R15
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
 	VPAND        runBits32<>+0(SB), Y1, Y1
 	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
-	SUBQ         $0x04, SI
-	JL           first_rest
+	VMASKMOVPS   (DX), Y1, Y0
+	VMOVUPS      Y0, (CX)
+	VMASKMOVPS   (DX)(R9*1), Y1, Y0
+	VMOVUPS      Y0, (CX)(R8*1)
+	VMASKMOVPS   (DX)(R9*2), Y1, Y0
+	VMOVUPS      Y0, (CX)(R8*2)
+	VMASKMOVPS   (DX)(R11*1), Y1, Y0
+	VMOVUPS      Y0, (CX)(R10*1)
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          four_tapped
 
-first_four:
-	VMASKMOVPS (DX), Y1, Y0
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS (DX)(R9*1), Y1, Y0
-	VMOVUPS    Y0, (CX)(R8*1)
-	VMASKMOVPS (DX)(R9*2), Y1, Y0
-	VMOVUPS    Y0, (CX)(R8*2)
-	VMASKMOVPS (DX)(R11*1), Y1, Y0
-	VMOVUPS    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        first_four
-
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMASKMOVPS (DX), Y1, Y0
-	VMOVUPS    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        first_one
-
-first_done:
-segment:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        runBits32<>+0(SB), Y1, Y1
+	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	VORPS        (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	VMASKMOVPS   (DX)(R9*1), Y1, Y0
+	VORPS        (CX)(R8*1), Y0, Y0
+	VMOVUPS      Y0, (CX)(R8*1)
+	VMASKMOVPS   (DX)(R9*2), Y1, Y0
+	VORPS        (CX)(R8*2), Y0, Y0
+	VMOVUPS      Y0, (CX)(R8*2)
+	VMASKMOVPS   (DX)(R11*1), Y1, Y0
+	VORPS        (CX)(R10*1), Y0, Y0
+	VMOVUPS      Y0, (CX)(R10*1)
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JGE          tapped
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+	JL           four_segment
+
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
 	VPAND        runBits32<>+0(SB), Y1, Y1
 	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
-	SUBQ         $0x04, SI
-	JL           later_rest
+	VMASKMOVPS   (DX), Y1, Y0
+	VMOVUPS      Y0, (CX)
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          one_tapped
 
-later_four:
-	VMASKMOVPS (DX), Y1, Y0
-	VORPS      (CX), Y0, Y0
-	VMOVUPS    Y0, (CX)
-	VMASKMOVPS (DX)(R9*1), Y1, Y0
-	VORPS      (CX)(R8*1), Y0, Y0
-	VMOVUPS    Y0, (CX)(R8*1)
-	VMASKMOVPS (DX)(R9*2), Y1, Y0
-	VORPS      (CX)(R8*2), Y0, Y0
-	VMOVUPS    Y0, (CX)(R8*2)
-	VMASKMOVPS (DX)(R11*1), Y1, Y0
-	VORPS      (CX)(R10*1), Y0, Y0
-	VMOVUPS    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        later_four
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        runBits32<>+0(SB), Y1, Y1
+	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	VORPS        (CX), Y0, Y0
+	VMOVUPS      Y0, (CX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
 
-later_rest:
-	ADDQ $0x04, SI
-	JLE  later_done
-
-later_one:
-	VMASKMOVPS (DX), Y1, Y0
-	VORPS      (CX), Y0, Y0
-	VMOVUPS    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        later_one
-
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -507,78 +567,96 @@ TEXT ·patchGathers32(SB), NOSPLIT, $0-8
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
 	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
 	LEAQ    (R9)(R9*2), R11
 	MOVQ    176(DI), R8
 	IMULQ   144(DI), R8
 	LEAQ    (R8)(R8*2), R10
-	XORQ    R12, R12
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
-tap:
-	MOVQ         48(DI), R14
-	MOVQ         (R14)(R12*8), BX
-	ADDQ         24(DI), BX
-	XORQ         R15, R15
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
 	VPAND        gatherBits32<>+0(SB), Y1, Y1
 	VPCMPEQD     gatherBits32<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VMOVUPS      Y0, (CX)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      Y0, (CX)(R8*1)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      Y0, (CX)(R8*2)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R11*1), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      Y0, (CX)(R10*1)
+	ADDQ         $0x20, R13
+	ADDQ         176(DI), CX
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           four_tap
+	LEAQ         (BX)(R9*4), BX
+	LEAQ         (AX)(R8*4), AX
 	SUBQ         $0x04, SI
-	JL           first_rest
+	JGE          four
 
-first_four:
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	VGATHERDPS Y2, (DX)(Y3*4), Y0
-	VMOVUPS    Y0, (CX)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R9*1), R14
-	VGATHERDPS Y2, (R14)(Y3*4), Y0
-	VMOVUPS    Y0, (CX)(R8*1)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R9*2), R14
-	VGATHERDPS Y2, (R14)(Y3*4), Y0
-	VMOVUPS    Y0, (CX)(R8*2)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R11*1), R14
-	VGATHERDPS Y2, (R14)(Y3*4), Y0
-	VMOVUPS    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        first_four
-
-first_rest:
+rest:
 	ADDQ $0x04, SI
-	JLE  first_done
+	JLE  done
 
-first_one:
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	VGATHERDPS Y2, (DX)(Y3*4), Y0
-	VMOVUPS    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        first_one
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_done:
-	ADDQ 176(DI), AX
-	INCQ R12
-	CMPQ R12, 144(DI)
-	JL   tap
+one_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        gatherBits32<>+0(SB), Y1, Y1
+	VPCMPEQD     gatherBits32<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VMOVUPS      Y0, (CX)
+	ADDQ         $0x20, R13
+	ADDQ         176(DI), CX
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	ADDQ         R9, BX
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -789,32 +867,29 @@ relu_edge:
 TEXT ·widePatchRuns64(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
 	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
 	LEAQ  (R9)(R9*2), R11
 	MOVQ  176(DI), R8
 	IMULQ 144(DI), R8
 	LEAQ  (R8)(R8*2), R10
-	XORQ  R12, R12
-
-tap:
-	MOVQ  48(DI), R14
-	MOVQ  (R14)(R12*8), BX
-	ADDQ  24(DI), BX
-	XORQ  R15, R15
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
 	MOVQ  160(DI), SI
 	SUBQ  $0x04, SI
-	JL    first_rest
+	JL    rest
 
-first_four:
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
 	VMOVUPD.Z (DX), K1, Z0
 	VMOVUPD   Z0, (CX)
 	VMOVUPD.Z (DX)(R9*1), K1, Z0
@@ -823,42 +898,17 @@ first_four:
 	VMOVUPD   Z0, (CX)(R8*2)
 	VMOVUPD.Z (DX)(R11*1), K1, Z0
 	VMOVUPD   Z0, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       first_four
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       four_tapped
 
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMOVUPD.Z (DX), K1, Z0
-	VMOVUPD   Z0, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       first_one
-
-first_done:
-segment:
-	INCQ  R15
-	CMPQ  R15, 152(DI)
-	JGE   tapped
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    later_rest
-
-later_four:
+four_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
 	VMOVUPD.Z (DX), K1, Z0
 	VMOVUPD   Z0, K1, (CX)
 	VMOVUPD.Z (DX)(R9*1), K1, Z0
@@ -867,31 +917,69 @@ later_four:
 	VMOVUPD   Z0, K1, (CX)(R8*2)
 	VMOVUPD.Z (DX)(R11*1), K1, Z0
 	VMOVUPD   Z0, K1, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       later_four
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        four_segment
 
-later_rest:
-	ADDQ $0x04, SI
-	JLE  later_done
-
-later_one:
-	VMOVUPD.Z (DX), K1, Z0
-	VMOVUPD   Z0, K1, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       later_one
-
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z0
+	VMOVUPD   Z0, (CX)
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       one_tapped
+
+one_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z0
+	VMOVUPD   Z0, K1, (CX)
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        one_segment
+
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -903,7 +991,8 @@ DATA every2nd64<>+32(SB)/8, $0x0000000000000008
 DATA every2nd64<>+40(SB)/8, $0x000000000000000a
 DATA every2nd64<>+48(SB)/8, $0x000000000000000c
 DATA every2nd64<>+56(SB)/8, $0x000000000000000e
-GLOBL every2nd64<>(SB), RODATA|NOPTR, $64
+DATA every2nd64<>+64(SB)/4, $0x00005555
+GLOBL every2nd64<>(SB), RODATA|NOPTR, $68
 
 // func widePatchPairs64(p *uintptr)
 // Requires: AVX, AVX512F, BMI2
@@ -911,38 +1000,34 @@ TEXT ·widePatchPairs64(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
 	LEAQ      (R9)(R9*2), R11
 	MOVQ      176(DI), R8
 	IMULQ     144(DI), R8
 	LEAQ      (R8)(R8*2), R10
-	XORQ      R12, R12
+	MOVQ      160(DI), SI
+	SUBQ      $0x04, SI
+	JL        rest
 
-tap:
-	MOVQ    48(DI), R14
-	MOVQ    (R14)(R12*8), BX
-	ADDQ    24(DI), BX
-	XORQ    R15, R15
-	MOVQ    96(DI), R14
-	MOVQ    (R14)(R15*8), DX
-	ADDQ    BX, DX
-	MOVQ    AX, CX
-	MOVQ    R12, R13
-	SHLQ    $0x05, R13
-	ADDQ    72(DI), R13
-	LEAQ    (R13)(R15*2), R13
-	KMOVW   (R13), K1
-	MOVWLZX (R13), R14
-	MOVL    $0x00005555, SI
-	PDEPL   SI, R14, R14
-	KMOVW   R14, K2
-	SHRL    $0x08, R14
-	KMOVW   R14, K3
-	MOVQ    160(DI), SI
-	SUBQ    $0x04, SI
-	JL      first_rest
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_four:
+four_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
 	VMOVUPD.Z (DX), K2, Z0
 	VMOVUPD.Z 64(DX), K3, Z1
 	VPERMT2PD Z1, Z3, Z0
@@ -959,50 +1044,22 @@ first_four:
 	VMOVUPD.Z 64(DX)(R11*1), K3, Z1
 	VPERMT2PD Z1, Z3, Z0
 	VMOVUPD   Z0, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       first_four
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       four_tapped
 
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMOVUPD.Z (DX), K2, Z0
-	VMOVUPD.Z 64(DX), K3, Z1
-	VPERMT2PD Z1, Z3, Z0
-	VMOVUPD   Z0, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       first_one
-
-first_done:
-segment:
-	INCQ    R15
-	CMPQ    R15, 152(DI)
-	JGE     tapped
-	MOVQ    96(DI), R14
-	MOVQ    (R14)(R15*8), DX
-	ADDQ    BX, DX
-	MOVQ    AX, CX
-	MOVQ    R12, R13
-	SHLQ    $0x05, R13
-	ADDQ    72(DI), R13
-	LEAQ    (R13)(R15*2), R13
-	KMOVW   (R13), K1
-	MOVWLZX (R13), R14
-	MOVL    $0x00005555, SI
-	PDEPL   SI, R14, R14
-	KMOVW   R14, K2
-	SHRL    $0x08, R14
-	KMOVW   R14, K3
-	MOVQ    160(DI), SI
-	SUBQ    $0x04, SI
-	JL      later_rest
-
-later_four:
+four_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
 	VMOVUPD.Z (DX), K2, Z0
 	VMOVUPD.Z 64(DX), K3, Z1
 	VPERMT2PD Z1, Z3, Z0
@@ -1019,33 +1076,83 @@ later_four:
 	VMOVUPD.Z 64(DX)(R11*1), K3, Z1
 	VPERMT2PD Z1, Z3, Z0
 	VMOVUPD   Z0, K1, (CX)(R10*1)
-	LEAQ      (DX)(R9*4), DX
-	LEAQ      (CX)(R8*4), CX
-	SUBQ      $0x04, SI
-	JGE       later_four
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        four_segment
 
-later_rest:
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
 	ADDQ $0x04, SI
-	JLE  later_done
+	JLE  done
 
-later_one:
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
+	VMOVUPD.Z (DX), K2, Z0
+	VMOVUPD.Z 64(DX), K3, Z1
+	VPERMT2PD Z1, Z3, Z0
+	VMOVUPD   Z0, (CX)
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       one_tapped
+
+one_segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
 	VMOVUPD.Z (DX), K2, Z0
 	VMOVUPD.Z 64(DX), K3, Z1
 	VPERMT2PD Z1, Z3, Z0
 	VMOVUPD   Z0, K1, (CX)
-	ADDQ      R9, DX
-	ADDQ      R8, CX
-	DECQ      SI
-	JNE       later_one
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        one_segment
 
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1057,32 +1164,29 @@ TEXT ·widePatchGathers64(SB), NOSPLIT, $0-8
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
 	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
 	LEAQ    (R9)(R9*2), R11
 	MOVQ    176(DI), R8
 	IMULQ   144(DI), R8
 	LEAQ    (R8)(R8*2), R10
-	XORQ    R12, R12
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
-tap:
-	MOVQ  48(DI), R14
-	MOVQ  (R14)(R12*8), BX
-	ADDQ  24(DI), BX
-	XORQ  R15, R15
-	MOVQ  96(DI), R14
-	MOVQ  (R14)(R15*8), DX
-	ADDQ  BX, DX
-	MOVQ  AX, CX
-	MOVQ  R12, R13
-	SHLQ  $0x05, R13
-	ADDQ  72(DI), R13
-	LEAQ  (R13)(R15*2), R13
-	KMOVW (R13), K1
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    first_rest
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_four:
+four_tap:
+	MOVQ       48(DI), DX
+	MOVQ       (DX)(R12*8), DX
+	ADDQ       BX, DX
+	MOVQ       96(DI), R14
+	ADDQ       (R14), DX
+	XORQ       R15, R15
+	KMOVW      (R13)(R15*2), K1
 	KMOVW      K1, K2
 	VPXORD     Z0, Z0, Z0
 	VGATHERDPD (DX)(Y3*8), K2, Z0
@@ -1102,30 +1206,48 @@ first_four:
 	LEAQ       (DX)(R11*1), R14
 	VGATHERDPD (R14)(Y3*8), K2, Z0
 	VMOVUPD    Z0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
+	ADDQ       $0x20, R13
+	ADDQ       176(DI), CX
+	INCQ       R12
+	CMPQ       R12, 144(DI)
+	JL         four_tap
+	LEAQ       (BX)(R9*4), BX
+	LEAQ       (AX)(R8*4), AX
 	SUBQ       $0x04, SI
-	JGE        first_four
+	JGE        four
 
-first_rest:
+rest:
 	ADDQ $0x04, SI
-	JLE  first_done
+	JLE  done
 
-first_one:
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ       48(DI), DX
+	MOVQ       (DX)(R12*8), DX
+	ADDQ       BX, DX
+	MOVQ       96(DI), R14
+	ADDQ       (R14), DX
+	XORQ       R15, R15
+	KMOVW      (R13)(R15*2), K1
 	KMOVW      K1, K2
 	VPXORD     Z0, Z0, Z0
 	VGATHERDPD (DX)(Y3*8), K2, Z0
 	VMOVUPD    Z0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
+	ADDQ       $0x20, R13
+	ADDQ       176(DI), CX
+	INCQ       R12
+	CMPQ       R12, 144(DI)
+	JL         one_tap
+	ADDQ       R9, BX
+	ADDQ       R8, AX
 	DECQ       SI
-	JNE        first_one
+	JNE        one
 
-first_done:
-	ADDQ 176(DI), AX
-	INCQ R12
-	CMPQ R12, 144(DI)
-	JL   tap
+done:
 	VZEROUPPER
 	RET
 
@@ -1140,120 +1262,136 @@ GLOBL runBits64<>(SB), RODATA|NOPTR, $32
 TEXT ·patchRuns64(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
 	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
 	LEAQ  (R9)(R9*2), R11
 	MOVQ  176(DI), R8
 	IMULQ 144(DI), R8
 	LEAQ  (R8)(R8*2), R10
-	XORQ  R12, R12
+	MOVQ  160(DI), SI
+	SUBQ  $0x04, SI
+	JL    rest
 
-tap:
-	MOVQ         48(DI), R14
-	MOVQ         (R14)(R12*8), BX
-	ADDQ         24(DI), BX
-	XORQ         R15, R15
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
 	VPAND        runBits64<>+0(SB), Y1, Y1
 	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
-	SUBQ         $0x04, SI
-	JL           first_rest
+	VMASKMOVPD   (DX), Y1, Y0
+	VMOVUPD      Y0, (CX)
+	VMASKMOVPD   (DX)(R9*1), Y1, Y0
+	VMOVUPD      Y0, (CX)(R8*1)
+	VMASKMOVPD   (DX)(R9*2), Y1, Y0
+	VMOVUPD      Y0, (CX)(R8*2)
+	VMASKMOVPD   (DX)(R11*1), Y1, Y0
+	VMOVUPD      Y0, (CX)(R10*1)
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          four_tapped
 
-first_four:
-	VMASKMOVPD (DX), Y1, Y0
-	VMOVUPD    Y0, (CX)
-	VMASKMOVPD (DX)(R9*1), Y1, Y0
-	VMOVUPD    Y0, (CX)(R8*1)
-	VMASKMOVPD (DX)(R9*2), Y1, Y0
-	VMOVUPD    Y0, (CX)(R8*2)
-	VMASKMOVPD (DX)(R11*1), Y1, Y0
-	VMOVUPD    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        first_four
-
-first_rest:
-	ADDQ $0x04, SI
-	JLE  first_done
-
-first_one:
-	VMASKMOVPD (DX), Y1, Y0
-	VMOVUPD    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        first_one
-
-first_done:
-segment:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        runBits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	VORPS        (CX), Y0, Y0
+	VMOVUPD      Y0, (CX)
+	VMASKMOVPD   (DX)(R9*1), Y1, Y0
+	VORPS        (CX)(R8*1), Y0, Y0
+	VMOVUPD      Y0, (CX)(R8*1)
+	VMASKMOVPD   (DX)(R9*2), Y1, Y0
+	VORPS        (CX)(R8*2), Y0, Y0
+	VMOVUPD      Y0, (CX)(R8*2)
+	VMASKMOVPD   (DX)(R11*1), Y1, Y0
+	VORPS        (CX)(R10*1), Y0, Y0
+	VMOVUPD      Y0, (CX)(R10*1)
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JGE          tapped
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+	JL           four_segment
+
+four_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
+	INCQ R12
+	CMPQ R12, 144(DI)
+	JL   four_tap
+	LEAQ (BX)(R9*4), BX
+	LEAQ (AX)(R8*4), AX
+	SUBQ $0x04, SI
+	JGE  four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+one_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
 	VPAND        runBits64<>+0(SB), Y1, Y1
 	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
-	SUBQ         $0x04, SI
-	JL           later_rest
+	VMASKMOVPD   (DX), Y1, Y0
+	VMOVUPD      Y0, (CX)
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          one_tapped
 
-later_four:
-	VMASKMOVPD (DX), Y1, Y0
-	VORPS      (CX), Y0, Y0
-	VMOVUPD    Y0, (CX)
-	VMASKMOVPD (DX)(R9*1), Y1, Y0
-	VORPS      (CX)(R8*1), Y0, Y0
-	VMOVUPD    Y0, (CX)(R8*1)
-	VMASKMOVPD (DX)(R9*2), Y1, Y0
-	VORPS      (CX)(R8*2), Y0, Y0
-	VMOVUPD    Y0, (CX)(R8*2)
-	VMASKMOVPD (DX)(R11*1), Y1, Y0
-	VORPS      (CX)(R10*1), Y0, Y0
-	VMOVUPD    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        later_four
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        runBits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	VORPS        (CX), Y0, Y0
+	VMOVUPD      Y0, (CX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
 
-later_rest:
-	ADDQ $0x04, SI
-	JLE  later_done
-
-later_one:
-	VMASKMOVPD (DX), Y1, Y0
-	VORPS      (CX), Y0, Y0
-	VMOVUPD    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        later_one
-
-later_done:
-	JMP segment
-
-tapped:
-	ADDQ 176(DI), AX
+one_tapped:
+	ADDQ $0x20, R13
+	ADDQ 176(DI), CX
 	INCQ R12
 	CMPQ R12, 144(DI)
-	JL   tap
+	JL   one_tap
+	ADDQ R9, BX
+	ADDQ R8, AX
+	DECQ SI
+	JNE  one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1271,78 +1409,96 @@ TEXT ·patchGathers64(SB), NOSPLIT, $0-8
 	VMOVDQU (R14), X3
 	MOVQ    p+0(FP), DI
 	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
 	LEAQ    (R9)(R9*2), R11
 	MOVQ    176(DI), R8
 	IMULQ   144(DI), R8
 	LEAQ    (R8)(R8*2), R10
-	XORQ    R12, R12
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
-tap:
-	MOVQ         48(DI), R14
-	MOVQ         (R14)(R12*8), BX
-	ADDQ         24(DI), BX
-	XORQ         R15, R15
-	MOVQ         96(DI), R14
-	MOVQ         (R14)(R15*8), DX
+four:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
+
+four_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
-	MOVQ         AX, CX
-	MOVQ         R12, R13
-	SHLQ         $0x05, R13
-	ADDQ         72(DI), R13
-	LEAQ         (R13)(R15*2), R13
-	VPBROADCASTW (R13), X1
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
 	VPAND        gatherBits64<>+0(SB), Y1, Y1
 	VPCMPEQQ     gatherBits64<>+0(SB), Y1, Y1
-	MOVQ         160(DI), SI
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VMOVUPD      Y0, (CX)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      Y0, (CX)(R8*1)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      Y0, (CX)(R8*2)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R11*1), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      Y0, (CX)(R10*1)
+	ADDQ         $0x20, R13
+	ADDQ         176(DI), CX
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           four_tap
+	LEAQ         (BX)(R9*4), BX
+	LEAQ         (AX)(R8*4), AX
 	SUBQ         $0x04, SI
-	JL           first_rest
+	JGE          four
 
-first_four:
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	VGATHERDPD Y2, (DX)(X3*8), Y0
-	VMOVUPD    Y0, (CX)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R9*1), R14
-	VGATHERDPD Y2, (R14)(X3*8), Y0
-	VMOVUPD    Y0, (CX)(R8*1)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R9*2), R14
-	VGATHERDPD Y2, (R14)(X3*8), Y0
-	VMOVUPD    Y0, (CX)(R8*2)
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	LEAQ       (DX)(R11*1), R14
-	VGATHERDPD Y2, (R14)(X3*8), Y0
-	VMOVUPD    Y0, (CX)(R10*1)
-	LEAQ       (DX)(R9*4), DX
-	LEAQ       (CX)(R8*4), CX
-	SUBQ       $0x04, SI
-	JGE        first_four
-
-first_rest:
+rest:
 	ADDQ $0x04, SI
-	JLE  first_done
+	JLE  done
 
-first_one:
-	VMOVUPS    Y1, Y2
-	VXORPS     Y0, Y0, Y0
-	VGATHERDPD Y2, (DX)(X3*8), Y0
-	VMOVUPD    Y0, (CX)
-	ADDQ       R9, DX
-	ADDQ       R8, CX
-	DECQ       SI
-	JNE        first_one
+one:
+	XORQ R12, R12
+	MOVQ AX, CX
+	MOVQ 72(DI), R13
 
-first_done:
-	ADDQ 176(DI), AX
-	INCQ R12
-	CMPQ R12, 144(DI)
-	JL   tap
+one_tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        gatherBits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     gatherBits64<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VMOVUPD      Y0, (CX)
+	ADDQ         $0x20, R13
+	ADDQ         176(DI), CX
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	ADDQ         R9, BX
+	ADDQ         R8, AX
+	DECQ         SI
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 

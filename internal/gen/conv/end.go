@@ -17,7 +17,7 @@ func beginEnd(name string) {
 	MOVQ(Mem{Base: args, Disp: offRows}, count)
 	MOVQ(Mem{Base: args, Disp: offRowC}, pitch)
 	MOVQ(Mem{Base: args, Disp: offN}, tap)
-	MOVQ(Mem{Base: args, Disp: offFlags}, taps)
+	MOVQ(Mem{Base: args, Disp: offFlags}, masks)
 }
 
 // rows emits the loop over rows for one pair of flags; row ends the row at dst.
@@ -37,9 +37,9 @@ func rows(e elem, value VecPhysical, name string, bias bool, row func()) {
 
 // ways emits the loop for each pair of flags.
 func ways(e elem, value VecPhysical, suffix string, row func(bias, relu bool)) {
-	TESTQ(U32(flagBias), taps)
+	TESTQ(U32(flagBias), masks)
 	JE(LabelRef("relu" + suffix))
-	TESTQ(U32(flagRelu), taps)
+	TESTQ(U32(flagRelu), masks)
 	JE(LabelRef("bias" + suffix))
 	rows(e, value, "both"+suffix, true, func() { row(true, true) })
 	rows(e, value, "bias"+suffix, true, func() { row(true, false) })

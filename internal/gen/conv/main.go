@@ -95,90 +95,96 @@ func typed(stubs string) error {
 // Registers of the packing functions.
 var (
 	args           = RDI
-	dst, src       = RAX, RBX // of the first channel
-	to, from       = RCX, RDX // of the channel at hand
+	dst, src       = RAX, RBX // of the channels at hand
+	to, from       = RCX, RDX // of the tap and segment at hand
 	pitch, plane   = R8, R9   // bytes from channel to channel
 	pitch3, plane3 = R10, R11
-	count          = RSI
-	tap, taps      = R12, R13
+	count          = RSI // channels left
+	tap, masks     = R12, R13
 	temp           = R14
 	seg            = R15
 )
 
-// walk emits the loops of a packing function: over taps, over segments where there are any, and over channels. start
-// prepares the masks of a tap and a segment; move copies one vector of one channel, first says to the first segment.
-// Channels go four at a time.
+// walk emits the loops of a packing function: over channels, four at a time and then one, taps, and segments where there
+// are any. Taps go inside, since planes can lie so that their lines share a set of the cache. start prepares the masks of
+// a tap and a segment; move copies one vector of one channel, first says to the first segment.
 func walk(segments bool, start func(), move func(from, to Mem, first bool)) {
 	Load(Param("p"), args)
 	MOVQ(Mem{Base: args, Disp: offDst}, dst)
+	MOVQ(Mem{Base: args, Disp: offSrc}, src)
 	MOVQ(Mem{Base: args, Disp: offPlane}, plane)
 	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, plane3)
 	MOVQ(Mem{Base: args, Disp: offPitch}, pitch)
 	IMULQ(Mem{Base: args, Disp: offTapCount}, pitch)
 	LEAQ(Mem{Base: pitch, Index: pitch, Scale: 2}, pitch3)
-	XORQ(tap, tap)
-	Label("tap")
-	MOVQ(Mem{Base: args, Disp: offTaps}, temp)
-	MOVQ(Mem{Base: temp, Index: tap, Scale: 8}, src)
-	ADDQ(Mem{Base: args, Disp: offSrc}, src)
-	XORQ(seg, seg)
-	address(start)
-	channels("first", func(from, to Mem) { move(from, to, true) })
-	if segments {
-		Label("segment")
-		INCQ(seg)
-		CMPQ(seg, Mem{Base: args, Disp: offSegCount})
-		JGE(LabelRef("tapped"))
-		address(start)
-		channels("later", func(from, to Mem) { move(from, to, false) })
-		JMP(LabelRef("segment"))
-	}
-	Label("tapped")
-	ADDQ(Mem{Base: args, Disp: offPitch}, dst)
-	INCQ(tap)
-	CMPQ(tap, Mem{Base: args, Disp: offTapCount})
-	JL(LabelRef("tap"))
+	MOVQ(Mem{Base: args, Disp: offChannels}, count)
+	SUBQ(Imm(4), count)
+	JL(LabelRef("rest"))
+	Label("four")
+	channels("four_", segments, start, func(first bool) {
+		move(Mem{Base: from}, Mem{Base: to}, first)
+		move(Mem{Base: from, Index: plane, Scale: 1}, Mem{Base: to, Index: pitch, Scale: 1}, first)
+		move(Mem{Base: from, Index: plane, Scale: 2}, Mem{Base: to, Index: pitch, Scale: 2}, first)
+		move(Mem{Base: from, Index: plane3, Scale: 1}, Mem{Base: to, Index: pitch3, Scale: 1}, first)
+	})
+	LEAQ(Mem{Base: src, Index: plane, Scale: 4}, src)
+	LEAQ(Mem{Base: dst, Index: pitch, Scale: 4}, dst)
+	SUBQ(Imm(4), count)
+	JGE(LabelRef("four"))
+	Label("rest")
+	ADDQ(Imm(4), count)
+	JLE(LabelRef("done"))
+	Label("one")
+	channels("one_", segments, start, func(first bool) { move(Mem{Base: from}, Mem{Base: to}, first) })
+	ADDQ(plane, src)
+	ADDQ(pitch, dst)
+	DECQ(count)
+	JNE(LabelRef("one"))
+	Label("done")
 	VZEROUPPER()
 	RET()
 }
 
-// address points at the first channel of the segment at hand, and calls start with taps at its masks.
-func address(start func()) {
-	MOVQ(Mem{Base: args, Disp: offSegments}, temp)
-	MOVQ(Mem{Base: temp, Index: seg, Scale: 8}, from)
-	ADDQ(src, from)
+// channels emits the loops over taps and segments for the channels at hand.
+func channels(name string, segments bool, start func(), move func(first bool)) {
+	XORQ(tap, tap)
 	MOVQ(dst, to)
-	MOVQ(tap, taps)
-	SHLQ(Imm(5), taps) // maskRow
-	ADDQ(Mem{Base: args, Disp: offMasks}, taps)
-	LEAQ(Mem{Base: taps, Index: seg, Scale: 2}, taps)
-	start()
+	MOVQ(Mem{Base: args, Disp: offMasks}, masks)
+	Label(name + "tap")
+	address(0, start)
+	move(true)
+	if segments {
+		MOVQ(U32(1), seg)
+		CMPQ(seg, Mem{Base: args, Disp: offSegCount})
+		JGE(LabelRef(name + "tapped"))
+		Label(name + "segment")
+		address(1, start)
+		move(false)
+		INCQ(seg)
+		CMPQ(seg, Mem{Base: args, Disp: offSegCount})
+		JL(LabelRef(name + "segment"))
+		Label(name + "tapped")
+	}
+	ADDQ(Imm(maskRow), masks)
+	ADDQ(Mem{Base: args, Disp: offPitch}, to)
+	INCQ(tap)
+	CMPQ(tap, Mem{Base: args, Disp: offTapCount})
+	JL(LabelRef(name + "tap"))
 }
 
-// channels emits the loop over channels.
-func channels(name string, move func(from, to Mem)) {
-	MOVQ(Mem{Base: args, Disp: offChannels}, count)
-	SUBQ(Imm(4), count)
-	JL(LabelRef(name + "_rest"))
-	Label(name + "_four")
-	move(Mem{Base: from}, Mem{Base: to})
-	move(Mem{Base: from, Index: plane, Scale: 1}, Mem{Base: to, Index: pitch, Scale: 1})
-	move(Mem{Base: from, Index: plane, Scale: 2}, Mem{Base: to, Index: pitch, Scale: 2})
-	move(Mem{Base: from, Index: plane3, Scale: 1}, Mem{Base: to, Index: pitch3, Scale: 1})
-	LEAQ(Mem{Base: from, Index: plane, Scale: 4}, from)
-	LEAQ(Mem{Base: to, Index: pitch, Scale: 4}, to)
-	SUBQ(Imm(4), count)
-	JGE(LabelRef(name + "_four"))
-	Label(name + "_rest")
-	ADDQ(Imm(4), count)
-	JLE(LabelRef(name + "_done"))
-	Label(name + "_one")
-	move(Mem{Base: from}, Mem{Base: to})
-	ADDQ(plane, from)
-	ADDQ(pitch, to)
-	DECQ(count)
-	JNE(LabelRef(name + "_one"))
-	Label(name + "_done")
+// address points from at the first channel of a segment, the first or a later one, and calls start.
+func address(segment int, start func()) {
+	MOVQ(Mem{Base: args, Disp: offTaps}, from)
+	MOVQ(Mem{Base: from, Index: tap, Scale: 8}, from)
+	ADDQ(src, from)
+	MOVQ(Mem{Base: args, Disp: offSegments}, temp)
+	if segment == 0 {
+		ADDQ(Mem{Base: temp}, from)
+		XORQ(seg, seg)
+	} else {
+		ADDQ(Mem{Base: temp, Index: seg, Scale: 8}, from)
+	}
+	start()
 }
 
 // begin opens a packing function.

@@ -40,7 +40,7 @@ var double = elem{
 func (e elem) wideRuns() {
 	begin("widePatchRuns"+e.name, "packs pixels that are neighbours.")
 	walk(true,
-		func() { KMOVW(Mem{Base: taps}, K1) },
+		func() { KMOVW(Mem{Base: masks, Index: seg, Scale: 2}, K1) },
 		func(from, to Mem, first bool) {
 			e.loadZero(from, K1, Z0)
 			if first {
@@ -62,18 +62,14 @@ func (e elem) widePairs() {
 			DATA(8*i, U64(uint64(2*i)))
 		}
 	}
-	spread := uint64(0x5555_5555)
-	if e.size == 8 {
-		spread = 0x5555
-	}
+	DATA(64, U32(0x5555_5555>>(32-2*lanes))) // every second bit of two vectors
 	begin("widePatchPairs"+e.name, "packs every second of neighbouring pixels.")
 	VMOVDQU32(table, Z3)
 	walk(true,
 		func() {
-			KMOVW(Mem{Base: taps}, K1)
-			MOVWLZX(Mem{Base: taps}, temp.As32())
-			MOVL(U32(uint32(spread)), count.As32())
-			PDEPL(count.As32(), temp.As32(), temp.As32())
+			KMOVW(Mem{Base: masks, Index: seg, Scale: 2}, K1)
+			MOVWLZX(Mem{Base: masks, Index: seg, Scale: 2}, temp.As32())
+			PDEPL(table.Offset(64), temp.As32(), temp.As32())
 			KMOVW(temp.As32(), K2)
 			SHRL(Imm(uint64(lanes)), temp.As32())
 			KMOVW(temp.As32(), K3)
@@ -102,7 +98,7 @@ func (e elem) wideGathers() {
 		VMOVDQU(Mem{Base: temp}, Y3)
 	}
 	walk(false,
-		func() { KMOVW(Mem{Base: taps}, K1) },
+		func() { KMOVW(Mem{Base: masks, Index: seg, Scale: 2}, K1) },
 		func(from, to Mem, _ bool) {
 			KMOVW(K1, K2)
 			VPXORD(Z0, Z0, Z0)
@@ -126,13 +122,13 @@ func (e elem) wideGathers() {
 // bits makes lanes of ones in Y1 of the bits of a mask.
 func (e elem) bits(table Mem) {
 	if e.size == 4 {
-		VPBROADCASTW(Mem{Base: taps}, X1)
+		VPBROADCASTW(Mem{Base: masks, Index: seg, Scale: 2}, X1)
 		VPMOVZXWD(X1, Y1)
 		VPAND(table, Y1, Y1)
 		VPCMPEQD(table, Y1, Y1)
 		return
 	}
-	VPBROADCASTW(Mem{Base: taps}, X1)
+	VPBROADCASTW(Mem{Base: masks, Index: seg, Scale: 2}, X1)
 	VPMOVZXWQ(X1, Y1)
 	VPAND(table, Y1, Y1)
 	VPCMPEQQ(table, Y1, Y1)
