@@ -9,7 +9,12 @@ import (
 // that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
 type decodeFunc[T float] func(dst []T, src []byte)
 
-func decodeTile[T float](_ level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
+func decodeTile[T float](l level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
+	if decode := vectorsAt[T](l).decode; decode != nil {
+		if f := decode(t, a.Scale, a.Shift); f != nil {
+			return f
+		}
+	}
 	switch t {
 	case arena.Uint8:
 		return decodeBytes[T](a.Scale, a.Shift)

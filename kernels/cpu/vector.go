@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
 
 // vectors are the elementwise functions of one level for one type. Those in assembly take denormal numbers for 0 and make
 // none, except where a function only moves, compares or adds; those in Go keep them.
@@ -11,6 +14,7 @@ type vectors[T float] struct {
 	leakyRelu     func(dst, a []T, slope T)
 	leakyReluGrad func(dst, y, dy []T, slope T)
 	fill          func(dst []T, v T)
+	decode        func(t arena.DType, scale, shift float64) decodeFunc[T] // nil: none
 }
 
 // vectorsAt returns the functions of a level.

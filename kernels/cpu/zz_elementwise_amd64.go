@@ -344,6 +344,41 @@ func crossEntropyDenseRows32AVX2(dst []float32, x []float32, y []float32, n int)
 //go:noescape
 func crossEntropyDenseGradRows32AVX2(dst []float32, x []float32, y []float32, dy []float32, n int)
 
+// sin32AVX2 computes dst = sin(a). It leaves a where |a| is above 2^30 or NaN, and reports whether one was.
+//
+//go:noescape
+func sin32AVX2(dst []float32, a []float32) bool
+
+// cos32AVX2 computes dst = cos(a). It leaves a where |a| is above 2^30 or NaN, and reports whether one was.
+//
+//go:noescape
+func cos32AVX2(dst []float32, a []float32) bool
+
+// pow32AVX2 computes dst = a to the power of b.
+//
+//go:noescape
+func pow32AVX2(dst []float32, a []float32, b []float32)
+
+// decodeUint8To32AVX2 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeUint8To32AVX2(dst []float32, src []byte, scale float64, shift float64)
+
+// decodeInt32To32AVX2 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeInt32To32AVX2(dst []float32, src []int32, scale float64, shift float64)
+
+// decodeFloat32To32AVX2 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeFloat32To32AVX2(dst []float32, src []float32, scale float64, shift float64)
+
+// decodeFloat64To32AVX2 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeFloat64To32AVX2(dst []float32, src []float64, scale float64, shift float64)
+
 // neg32AVX512 computes dst = -a.
 //
 //go:noescape
@@ -683,3 +718,38 @@ func crossEntropyDenseRows32AVX512(dst []float32, x []float32, y []float32, n in
 //
 //go:noescape
 func crossEntropyDenseGradRows32AVX512(dst []float32, x []float32, y []float32, dy []float32, n int)
+
+// sin32AVX512 computes dst = sin(a). It leaves a where |a| is above 2^30 or NaN, and reports whether one was.
+//
+//go:noescape
+func sin32AVX512(dst []float32, a []float32) bool
+
+// cos32AVX512 computes dst = cos(a). It leaves a where |a| is above 2^30 or NaN, and reports whether one was.
+//
+//go:noescape
+func cos32AVX512(dst []float32, a []float32) bool
+
+// pow32AVX512 computes dst = a to the power of b.
+//
+//go:noescape
+func pow32AVX512(dst []float32, a []float32, b []float32)
+
+// decodeUint8To32AVX512 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeUint8To32AVX512(dst []float32, src []byte, scale float64, shift float64)
+
+// decodeInt32To32AVX512 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeInt32To32AVX512(dst []float32, src []int32, scale float64, shift float64)
+
+// decodeFloat32To32AVX512 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeFloat32To32AVX512(dst []float32, src []float32, scale float64, shift float64)
+
+// decodeFloat64To32AVX512 computes dst = scale·src + shift in float64, of a multiple of 8 elements.
+//
+//go:noescape
+func decodeFloat64To32AVX512(dst []float32, src []float64, scale float64, shift float64)

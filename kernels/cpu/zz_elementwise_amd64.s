@@ -7358,6 +7358,517 @@ done:
 	VZEROUPPER
 	RET
 
+// func sin32AVX2(dst []float32, a []float32) bool
+// Requires: AVX, AVX2, FMA3
+TEXT ·sin32AVX2(SB), NOSPLIT, $0-49
+	MOVQ   dst_base+0(FP), DI
+	MOVQ   dst_len+8(FP), CX
+	MOVQ   a_base+24(FP), SI
+	VXORPS Y15, Y15, Y15
+	SUBQ   $0x04, CX
+	JL     rest
+
+loop:
+	VCVTPS2PD    (SI), Y0
+	ADDQ         $0x00000010, SI
+	VBROADCASTSD elementwise<>+1312(SB), Y1
+	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
+	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VMOVAPS      Y0, Y2
+	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VMULPD       Y2, Y2, Y3
+	VBROADCASTSD elementwise<>+1440(SB), Y4
+	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VMULPD       Y3, Y4, Y4
+	VFMADD213PD  Y2, Y2, Y4
+	VBROADCASTSD elementwise<>+1568(SB), Y5
+	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y5, Y4, Y4
+	VPSRLQ       $0x01, Y1, Y1
+	VPSLLQ       $0x3f, Y1, Y1
+	VXORPD       Y1, Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y0, Y1
+	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VORPS        Y1, Y15, Y15
+	VBLENDVPD    Y1, Y0, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (DI)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x04, CX
+	JGE          loop
+
+rest:
+	ADDQ         $0x04, CX
+	JE           done
+	SHLQ         $0x02, CX
+	LEAQ         elementwiseMasks<>+64(SB), R9
+	SUBQ         CX, R9
+	VMOVUPS      (R9), X0
+	VMASKMOVPS   (SI), X0, X0
+	VCVTPS2PD    X0, Y0
+	VBROADCASTSD elementwise<>+1312(SB), Y1
+	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
+	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VMOVAPS      Y0, Y2
+	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VMULPD       Y2, Y2, Y3
+	VBROADCASTSD elementwise<>+1440(SB), Y4
+	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VMULPD       Y3, Y4, Y4
+	VFMADD213PD  Y2, Y2, Y4
+	VBROADCASTSD elementwise<>+1568(SB), Y5
+	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y5, Y4, Y4
+	VPSRLQ       $0x01, Y1, Y1
+	VPSLLQ       $0x3f, Y1, Y1
+	VXORPD       Y1, Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y0, Y1
+	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VORPS        Y1, Y15, Y15
+	VBLENDVPD    Y1, Y0, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      (R9), X1
+	VMASKMOVPS   X0, X1, (DI)
+
+done:
+	VMOVMSKPD Y15, AX
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func cos32AVX2(dst []float32, a []float32) bool
+// Requires: AVX, AVX2, FMA3
+TEXT ·cos32AVX2(SB), NOSPLIT, $0-49
+	MOVQ   dst_base+0(FP), DI
+	MOVQ   dst_len+8(FP), CX
+	MOVQ   a_base+24(FP), SI
+	VXORPS Y15, Y15, Y15
+	SUBQ   $0x04, CX
+	JL     rest
+
+loop:
+	VCVTPS2PD    (SI), Y0
+	ADDQ         $0x00000010, SI
+	VBROADCASTSD elementwise<>+1312(SB), Y1
+	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
+	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VMOVAPS      Y0, Y2
+	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VPADDQ       elementwise<>+1728(SB), Y1, Y1
+	VMULPD       Y2, Y2, Y3
+	VBROADCASTSD elementwise<>+1440(SB), Y4
+	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VMULPD       Y3, Y4, Y4
+	VFMADD213PD  Y2, Y2, Y4
+	VBROADCASTSD elementwise<>+1568(SB), Y5
+	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y5, Y4, Y4
+	VPSRLQ       $0x01, Y1, Y1
+	VPSLLQ       $0x3f, Y1, Y1
+	VXORPD       Y1, Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y0, Y1
+	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VORPS        Y1, Y15, Y15
+	VBLENDVPD    Y1, Y0, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (DI)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x04, CX
+	JGE          loop
+
+rest:
+	ADDQ         $0x04, CX
+	JE           done
+	SHLQ         $0x02, CX
+	LEAQ         elementwiseMasks<>+64(SB), R9
+	SUBQ         CX, R9
+	VMOVUPS      (R9), X0
+	VMASKMOVPS   (SI), X0, X0
+	VCVTPS2PD    X0, Y0
+	VBROADCASTSD elementwise<>+1312(SB), Y1
+	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
+	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VMOVAPS      Y0, Y2
+	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VPADDQ       elementwise<>+1728(SB), Y1, Y1
+	VMULPD       Y2, Y2, Y3
+	VBROADCASTSD elementwise<>+1440(SB), Y4
+	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VMULPD       Y3, Y4, Y4
+	VFMADD213PD  Y2, Y2, Y4
+	VBROADCASTSD elementwise<>+1568(SB), Y5
+	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
+	VPSLLQ       $0x3f, Y1, Y2
+	VBLENDVPD    Y2, Y5, Y4, Y4
+	VPSRLQ       $0x01, Y1, Y1
+	VPSLLQ       $0x3f, Y1, Y1
+	VXORPD       Y1, Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y0, Y1
+	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VORPS        Y1, Y15, Y15
+	VBLENDVPD    Y1, Y0, Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      (R9), X1
+	VMASKMOVPS   X0, X1, (DI)
+
+done:
+	VMOVMSKPD Y15, AX
+	TESTL     AX, AX
+	SETNE     AL
+	MOVB      AL, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func pow32AVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·pow32AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x04, CX
+	JL   rest
+
+loop:
+	VCVTPS2PD    (SI), Y0
+	ADDQ         $0x00000010, SI
+	VCVTPS2PD    (DX), Y1
+	ADDQ         $0x00000010, DX
+	VANDPD       elementwise<>+160(SB), Y0, Y6
+	VMOVAPS      Y6, Y2
+	VPADDQ       elementwise<>+1760(SB), Y2, Y2
+	VPSRLQ       $0x34, Y2, Y3
+	VORPD        elementwise<>+1792(SB), Y3, Y3
+	VSUBPD       elementwise<>+1824(SB), Y3, Y3
+	VANDPD       elementwise<>+1856(SB), Y2, Y2
+	VPADDQ       elementwise<>+1888(SB), Y2, Y2
+	VADDPD       elementwise<>+192(SB), Y2, Y4
+	VSUBPD       elementwise<>+192(SB), Y2, Y2
+	VDIVPD       Y4, Y2, Y2
+	VMULPD       Y2, Y2, Y5
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2048(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2080(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y5, Y4
+	VMULPD       Y2, Y4, Y4
+	VFMADD231PD  elementwise<>+2112(SB), Y4, Y3
+	VCMPPD       $0x00, elementwise<>+672(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2144(SB), Y3, Y3
+	VCMPPD       $0x00, elementwise<>+2176(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2176(SB), Y3, Y3
+	VMULPD       Y1, Y3, Y3
+	VBROADCASTSD elementwise<>+2208(SB), Y5
+	VMINPD       Y3, Y5, Y3
+	VBROADCASTSD elementwise<>+2240(SB), Y5
+	VMAXPD       Y3, Y5, Y3
+	VBROADCASTSD elementwise<>+1312(SB), Y2
+	VADDPD       Y3, Y2, Y2
+	VSUBPD       elementwise<>+1312(SB), Y2, Y5
+	VSUBPD       Y5, Y3, Y3
+	VMULPD       elementwise<>+2272(SB), Y3, Y3
+	VBROADCASTSD elementwise<>+2304(SB), Y4
+	VFMADD213PD  elementwise<>+2336(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2368(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2400(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2432(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2464(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2496(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2528(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       elementwise<>+192(SB), Y2, Y2
+	VMULPD       Y2, Y4, Y4
+	VROUNDPD     $0x09, Y1, Y7
+	VMULPD       elementwise<>+2528(SB), Y1, Y8
+	VROUNDPD     $0x09, Y8, Y9
+	VSUBPD       Y9, Y8, Y8
+	VCMPPD       $0x00, elementwise<>+2528(SB), Y8, Y8
+	VANDPD       elementwise<>+128(SB), Y0, Y9
+	VANDPS       Y9, Y8, Y9
+	VXORPD       Y9, Y4, Y4
+	VCMPPD       $0x04, Y7, Y1, Y8
+	VANDPS       elementwise<>+2560(SB), Y8, Y9
+	VCMPPD       $0x11, elementwise<>+672(SB), Y0, Y8
+	VANDPS       Y9, Y8, Y9
+	VCMPPD       $0x11, elementwise<>+2176(SB), Y6, Y8
+	VANDPS       Y9, Y8, Y9
+	VORPD        Y9, Y4, Y4
+	VCMPPD       $0x03, Y0, Y0, Y8
+	VBLENDVPD    Y8, elementwise<>+2560(SB), Y4, Y4
+	VCMPPD       $0x00, elementwise<>+672(SB), Y1, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VCMPPD       $0x00, elementwise<>+192(SB), Y0, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y1, Y9
+	VCMPPD       $0x00, elementwise<>+2176(SB), Y9, Y8
+	VANDPS       Y6, Y8, Y9
+	VCMPPD       $0x00, elementwise<>+192(SB), Y9, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (DI)
+	ADDQ         $0x00000010, DI
+	SUBQ         $0x04, CX
+	JGE          loop
+
+rest:
+	ADDQ         $0x04, CX
+	JE           done
+	SHLQ         $0x02, CX
+	LEAQ         elementwiseMasks<>+64(SB), R9
+	SUBQ         CX, R9
+	VMOVUPS      (R9), X0
+	VMASKMOVPS   (SI), X0, X0
+	VCVTPS2PD    X0, Y0
+	VMOVUPS      (R9), X1
+	VMASKMOVPS   (DX), X1, X1
+	VCVTPS2PD    X1, Y1
+	VANDPD       elementwise<>+160(SB), Y0, Y6
+	VMOVAPS      Y6, Y2
+	VPADDQ       elementwise<>+1760(SB), Y2, Y2
+	VPSRLQ       $0x34, Y2, Y3
+	VORPD        elementwise<>+1792(SB), Y3, Y3
+	VSUBPD       elementwise<>+1824(SB), Y3, Y3
+	VANDPD       elementwise<>+1856(SB), Y2, Y2
+	VPADDQ       elementwise<>+1888(SB), Y2, Y2
+	VADDPD       elementwise<>+192(SB), Y2, Y4
+	VSUBPD       elementwise<>+192(SB), Y2, Y2
+	VDIVPD       Y4, Y2, Y2
+	VMULPD       Y2, Y2, Y5
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2048(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2080(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y5, Y4
+	VMULPD       Y2, Y4, Y4
+	VFMADD231PD  elementwise<>+2112(SB), Y4, Y3
+	VCMPPD       $0x00, elementwise<>+672(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2144(SB), Y3, Y3
+	VCMPPD       $0x00, elementwise<>+2176(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2176(SB), Y3, Y3
+	VMULPD       Y1, Y3, Y3
+	VBROADCASTSD elementwise<>+2208(SB), Y5
+	VMINPD       Y3, Y5, Y3
+	VBROADCASTSD elementwise<>+2240(SB), Y5
+	VMAXPD       Y3, Y5, Y3
+	VBROADCASTSD elementwise<>+1312(SB), Y2
+	VADDPD       Y3, Y2, Y2
+	VSUBPD       elementwise<>+1312(SB), Y2, Y5
+	VSUBPD       Y5, Y3, Y3
+	VMULPD       elementwise<>+2272(SB), Y3, Y3
+	VBROADCASTSD elementwise<>+2304(SB), Y4
+	VFMADD213PD  elementwise<>+2336(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2368(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2400(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2432(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2464(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2496(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2528(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       elementwise<>+192(SB), Y2, Y2
+	VMULPD       Y2, Y4, Y4
+	VROUNDPD     $0x09, Y1, Y7
+	VMULPD       elementwise<>+2528(SB), Y1, Y8
+	VROUNDPD     $0x09, Y8, Y9
+	VSUBPD       Y9, Y8, Y8
+	VCMPPD       $0x00, elementwise<>+2528(SB), Y8, Y8
+	VANDPD       elementwise<>+128(SB), Y0, Y9
+	VANDPS       Y9, Y8, Y9
+	VXORPD       Y9, Y4, Y4
+	VCMPPD       $0x04, Y7, Y1, Y8
+	VANDPS       elementwise<>+2560(SB), Y8, Y9
+	VCMPPD       $0x11, elementwise<>+672(SB), Y0, Y8
+	VANDPS       Y9, Y8, Y9
+	VCMPPD       $0x11, elementwise<>+2176(SB), Y6, Y8
+	VANDPS       Y9, Y8, Y9
+	VORPD        Y9, Y4, Y4
+	VCMPPD       $0x03, Y0, Y0, Y8
+	VBLENDVPD    Y8, elementwise<>+2560(SB), Y4, Y4
+	VCMPPD       $0x00, elementwise<>+672(SB), Y1, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VCMPPD       $0x00, elementwise<>+192(SB), Y0, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VANDPD       elementwise<>+160(SB), Y1, Y9
+	VCMPPD       $0x00, elementwise<>+2176(SB), Y9, Y8
+	VANDPS       Y6, Y8, Y9
+	VCMPPD       $0x00, elementwise<>+192(SB), Y9, Y8
+	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
+	VMOVAPS      Y4, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      (R9), X1
+	VMASKMOVPS   X0, X1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeUint8To32AVX2(dst []float32, src []byte, scale float64, shift float64)
+// Requires: AVX
+TEXT ·decodeUint8To32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Y15
+	VBROADCASTSD shift+56(FP), Y14
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VPMOVZXBD  (SI), X0
+	VCVTDQ2PD  X0, Y0
+	VPMOVZXBD  4(SI), X1
+	VCVTDQ2PD  X1, Y1
+	VMULPD     Y15, Y0, Y0
+	VMULPD     Y15, Y1, Y1
+	VADDPD     Y14, Y0, Y0
+	VADDPD     Y14, Y1, Y1
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(DI)
+	ADDQ       $0x00000008, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JGE        loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeInt32To32AVX2(dst []float32, src []int32, scale float64, shift float64)
+// Requires: AVX
+TEXT ·decodeInt32To32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Y15
+	VBROADCASTSD shift+56(FP), Y14
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VCVTDQ2PD  (SI), Y0
+	VCVTDQ2PD  16(SI), Y1
+	VMULPD     Y15, Y0, Y0
+	VMULPD     Y15, Y1, Y1
+	VADDPD     Y14, Y0, Y0
+	VADDPD     Y14, Y1, Y1
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(DI)
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JGE        loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeFloat32To32AVX2(dst []float32, src []float32, scale float64, shift float64)
+// Requires: AVX
+TEXT ·decodeFloat32To32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Y15
+	VBROADCASTSD shift+56(FP), Y14
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VCVTPS2PD  (SI), Y0
+	VCVTPS2PD  16(SI), Y1
+	VMULPD     Y15, Y0, Y0
+	VMULPD     Y15, Y1, Y1
+	VADDPD     Y14, Y0, Y0
+	VADDPD     Y14, Y1, Y1
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(DI)
+	ADDQ       $0x00000020, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JGE        loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeFloat64To32AVX2(dst []float32, src []float64, scale float64, shift float64)
+// Requires: AVX
+TEXT ·decodeFloat64To32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Y15
+	VBROADCASTSD shift+56(FP), Y14
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VMOVUPD    (SI), Y0
+	VMOVUPD    32(SI), Y1
+	VMULPD     Y15, Y0, Y0
+	VMULPD     Y15, Y1, Y1
+	VADDPD     Y14, Y0, Y0
+	VADDPD     Y14, Y1, Y1
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (DI)
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(DI)
+	ADDQ       $0x00000040, SI
+	ADDQ       $0x20, DI
+	SUBQ       $0x08, CX
+	JGE        loop
+
+done:
+	VZEROUPPER
+	RET
+
 // func neg32AVX512(dst []float32, a []float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·neg32AVX512(SB), NOSPLIT, $0-48
@@ -13398,6 +13909,493 @@ done:
 	VZEROUPPER
 	RET
 
+// func sin32AVX512(dst []float32, a []float32) bool
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·sin32AVX512(SB), NOSPLIT, $0-49
+	MOVQ  dst_base+0(FP), DI
+	MOVQ  dst_len+8(FP), CX
+	MOVQ  a_base+24(FP), SI
+	KXORW K7, K7, K7
+	SUBQ  $0x08, CX
+	JL    rest
+
+loop:
+	VCVTPS2PD         (SI), Z0
+	ADDQ              $0x00000020, SI
+	VBROADCASTSD      elementwise<>+1312(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VMOVAPS           Z0, Z2
+	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VMULPD            Z2, Z2, Z3
+	VBROADCASTSD      elementwise<>+1440(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VMULPD            Z3, Z4, Z4
+	VFMADD213PD       Z2, Z2, Z4
+	VBROADCASTSD      elementwise<>+1568(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K2
+	VBLENDMPD         Z5, Z4, K2, Z4
+	VPSRLQ            $0x01, Z1, Z1
+	VPSLLQ            $0x3f, Z1, Z1
+	VXORPD            Z1, Z4, Z4
+	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
+	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	KORW              K2, K7, K7
+	VBLENDMPD         Z0, Z4, K2, Z4
+	VMOVAPS           Z4, Z0
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Y0, (DI)
+	ADDQ              $0x00000020, DI
+	SUBQ              $0x08, CX
+	JGE               loop
+
+rest:
+	ADDQ              $0x08, CX
+	JE                done
+	MOVQ              $-1, R8
+	BZHIQ             CX, R8, R9
+	KMOVW             R9, K1
+	VMOVUPS.Z         (SI), K1, Z0
+	VCVTPS2PD         Y0, Z0
+	VBROADCASTSD      elementwise<>+1312(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VMOVAPS           Z0, Z2
+	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VMULPD            Z2, Z2, Z3
+	VBROADCASTSD      elementwise<>+1440(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VMULPD            Z3, Z4, Z4
+	VFMADD213PD       Z2, Z2, Z4
+	VBROADCASTSD      elementwise<>+1568(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K2
+	VBLENDMPD         Z5, Z4, K2, Z4
+	VPSRLQ            $0x01, Z1, Z1
+	VPSLLQ            $0x3f, Z1, Z1
+	VXORPD            Z1, Z4, Z4
+	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
+	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	KORW              K2, K7, K7
+	VBLENDMPD         Z0, Z4, K2, Z4
+	VMOVAPS           Z4, Z0
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Z0, K1, (DI)
+
+done:
+	KMOVW K7, AX
+	TESTL AX, AX
+	SETNE AL
+	MOVB  AL, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func cos32AVX512(dst []float32, a []float32) bool
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·cos32AVX512(SB), NOSPLIT, $0-49
+	MOVQ  dst_base+0(FP), DI
+	MOVQ  dst_len+8(FP), CX
+	MOVQ  a_base+24(FP), SI
+	KXORW K7, K7, K7
+	SUBQ  $0x08, CX
+	JL    rest
+
+loop:
+	VCVTPS2PD         (SI), Z0
+	ADDQ              $0x00000020, SI
+	VBROADCASTSD      elementwise<>+1312(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VMOVAPS           Z0, Z2
+	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VPADDQ.BCST       elementwise<>+1728(SB), Z1, Z1
+	VMULPD            Z2, Z2, Z3
+	VBROADCASTSD      elementwise<>+1440(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VMULPD            Z3, Z4, Z4
+	VFMADD213PD       Z2, Z2, Z4
+	VBROADCASTSD      elementwise<>+1568(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K2
+	VBLENDMPD         Z5, Z4, K2, Z4
+	VPSRLQ            $0x01, Z1, Z1
+	VPSLLQ            $0x3f, Z1, Z1
+	VXORPD            Z1, Z4, Z4
+	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
+	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	KORW              K2, K7, K7
+	VBLENDMPD         Z0, Z4, K2, Z4
+	VMOVAPS           Z4, Z0
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Y0, (DI)
+	ADDQ              $0x00000020, DI
+	SUBQ              $0x08, CX
+	JGE               loop
+
+rest:
+	ADDQ              $0x08, CX
+	JE                done
+	MOVQ              $-1, R8
+	BZHIQ             CX, R8, R9
+	KMOVW             R9, K1
+	VMOVUPS.Z         (SI), K1, Z0
+	VCVTPS2PD         Y0, Z0
+	VBROADCASTSD      elementwise<>+1312(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VMOVAPS           Z0, Z2
+	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VPADDQ.BCST       elementwise<>+1728(SB), Z1, Z1
+	VMULPD            Z2, Z2, Z3
+	VBROADCASTSD      elementwise<>+1440(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VMULPD            Z3, Z4, Z4
+	VFMADD213PD       Z2, Z2, Z4
+	VBROADCASTSD      elementwise<>+1568(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
+	VPSLLQ            $0x3f, Z1, Z2
+	VPMOVQ2M          Z2, K2
+	VBLENDMPD         Z5, Z4, K2, Z4
+	VPSRLQ            $0x01, Z1, Z1
+	VPSLLQ            $0x3f, Z1, Z1
+	VXORPD            Z1, Z4, Z4
+	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
+	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	KORW              K2, K7, K7
+	VBLENDMPD         Z0, Z4, K2, Z4
+	VMOVAPS           Z4, Z0
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Z0, K1, (DI)
+
+done:
+	KMOVW K7, AX
+	TESTL AX, AX
+	SETNE AL
+	MOVB  AL, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func pow32AVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·pow32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x08, CX
+	JL   rest
+
+loop:
+	VCVTPS2PD        (SI), Z0
+	ADDQ             $0x00000020, SI
+	VCVTPS2PD        (DX), Z1
+	ADDQ             $0x00000020, DX
+	VANDPD.BCST      elementwise<>+160(SB), Z0, Z6
+	VMOVAPS          Z6, Z2
+	VPADDQ.BCST      elementwise<>+1760(SB), Z2, Z2
+	VPSRLQ           $0x34, Z2, Z3
+	VORPD.BCST       elementwise<>+1792(SB), Z3, Z3
+	VSUBPD.BCST      elementwise<>+1824(SB), Z3, Z3
+	VANDPD.BCST      elementwise<>+1856(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+1888(SB), Z2, Z2
+	VADDPD.BCST      elementwise<>+192(SB), Z2, Z4
+	VSUBPD.BCST      elementwise<>+192(SB), Z2, Z2
+	VDIVPD           Z4, Z2, Z2
+	VMULPD           Z2, Z2, Z5
+	VBROADCASTSD     elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST elementwise<>+1952(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+1984(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2016(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2048(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2080(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z5, Z4
+	VMULPD           Z2, Z4, Z4
+	VFMADD231PD.BCST elementwise<>+2112(SB), Z4, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2144(SB), Z3, K2, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2176(SB), Z3, K2, Z3
+	VMULPD           Z1, Z3, Z3
+	VBROADCASTSD     elementwise<>+2208(SB), Z5
+	VMINPD           Z3, Z5, Z3
+	VBROADCASTSD     elementwise<>+2240(SB), Z5
+	VMAXPD           Z3, Z5, Z3
+	VBROADCASTSD     elementwise<>+1312(SB), Z2
+	VADDPD           Z3, Z2, Z2
+	VSUBPD.BCST      elementwise<>+1312(SB), Z2, Z5
+	VSUBPD           Z5, Z3, Z3
+	VMULPD.BCST      elementwise<>+2272(SB), Z3, Z3
+	VBROADCASTSD     elementwise<>+2304(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2336(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2368(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2400(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2432(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2464(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2496(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2528(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
+	VPSLLQ           $0x34, Z2, Z2
+	VPADDQ.BCST      elementwise<>+192(SB), Z2, Z2
+	VMULPD           Z2, Z4, Z4
+	VRNDSCALEPD      $0x09, Z1, Z7
+	VMULPD.BCST      elementwise<>+2528(SB), Z1, Z8
+	VRNDSCALEPD      $0x09, Z8, Z9
+	VSUBPD           Z9, Z8, Z8
+	VCMPPD.BCST      $0x00, elementwise<>+2528(SB), Z8, K2
+	VANDPD.BCST      elementwise<>+128(SB), Z0, Z9
+	VMOVAPD.Z        Z9, K2, Z9
+	VXORPD           Z9, Z4, Z4
+	VCMPPD           $0x04, Z7, Z1, K2
+	VBROADCASTSD.Z   elementwise<>+2560(SB), K2, Z9
+	VCMPPD.BCST      $0x11, elementwise<>+672(SB), Z0, K2
+	VMOVAPD.Z        Z9, K2, Z9
+	VCMPPD.BCST      $0x11, elementwise<>+2176(SB), Z6, K2
+	VMOVAPD.Z        Z9, K2, Z9
+	VORPD            Z9, Z4, Z4
+	VCMPPD           $0x03, Z0, Z0, K2
+	VBLENDMPD.BCST   elementwise<>+2560(SB), Z4, K2, Z4
+	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z1, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z0, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VANDPD.BCST      elementwise<>+160(SB), Z1, Z9
+	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z9, K2
+	VMOVAPD.Z        Z6, K2, Z9
+	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z9, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VMOVAPS          Z4, Z0
+	VCVTPD2PS        Z0, Y0
+	VMOVUPS          Y0, (DI)
+	ADDQ             $0x00000020, DI
+	SUBQ             $0x08, CX
+	JGE              loop
+
+rest:
+	ADDQ             $0x08, CX
+	JE               done
+	MOVQ             $-1, R8
+	BZHIQ            CX, R8, R9
+	KMOVW            R9, K1
+	VMOVUPS.Z        (SI), K1, Z0
+	VCVTPS2PD        Y0, Z0
+	VMOVUPS.Z        (DX), K1, Z1
+	VCVTPS2PD        Y1, Z1
+	VANDPD.BCST      elementwise<>+160(SB), Z0, Z6
+	VMOVAPS          Z6, Z2
+	VPADDQ.BCST      elementwise<>+1760(SB), Z2, Z2
+	VPSRLQ           $0x34, Z2, Z3
+	VORPD.BCST       elementwise<>+1792(SB), Z3, Z3
+	VSUBPD.BCST      elementwise<>+1824(SB), Z3, Z3
+	VANDPD.BCST      elementwise<>+1856(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+1888(SB), Z2, Z2
+	VADDPD.BCST      elementwise<>+192(SB), Z2, Z4
+	VSUBPD.BCST      elementwise<>+192(SB), Z2, Z2
+	VDIVPD           Z4, Z2, Z2
+	VMULPD           Z2, Z2, Z5
+	VBROADCASTSD     elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST elementwise<>+1952(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+1984(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2016(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2048(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2080(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z5, Z4
+	VMULPD           Z2, Z4, Z4
+	VFMADD231PD.BCST elementwise<>+2112(SB), Z4, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2144(SB), Z3, K2, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2176(SB), Z3, K2, Z3
+	VMULPD           Z1, Z3, Z3
+	VBROADCASTSD     elementwise<>+2208(SB), Z5
+	VMINPD           Z3, Z5, Z3
+	VBROADCASTSD     elementwise<>+2240(SB), Z5
+	VMAXPD           Z3, Z5, Z3
+	VBROADCASTSD     elementwise<>+1312(SB), Z2
+	VADDPD           Z3, Z2, Z2
+	VSUBPD.BCST      elementwise<>+1312(SB), Z2, Z5
+	VSUBPD           Z5, Z3, Z3
+	VMULPD.BCST      elementwise<>+2272(SB), Z3, Z3
+	VBROADCASTSD     elementwise<>+2304(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2336(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2368(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2400(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2432(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2464(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2496(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2528(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
+	VPSLLQ           $0x34, Z2, Z2
+	VPADDQ.BCST      elementwise<>+192(SB), Z2, Z2
+	VMULPD           Z2, Z4, Z4
+	VRNDSCALEPD      $0x09, Z1, Z7
+	VMULPD.BCST      elementwise<>+2528(SB), Z1, Z8
+	VRNDSCALEPD      $0x09, Z8, Z9
+	VSUBPD           Z9, Z8, Z8
+	VCMPPD.BCST      $0x00, elementwise<>+2528(SB), Z8, K2
+	VANDPD.BCST      elementwise<>+128(SB), Z0, Z9
+	VMOVAPD.Z        Z9, K2, Z9
+	VXORPD           Z9, Z4, Z4
+	VCMPPD           $0x04, Z7, Z1, K2
+	VBROADCASTSD.Z   elementwise<>+2560(SB), K2, Z9
+	VCMPPD.BCST      $0x11, elementwise<>+672(SB), Z0, K2
+	VMOVAPD.Z        Z9, K2, Z9
+	VCMPPD.BCST      $0x11, elementwise<>+2176(SB), Z6, K2
+	VMOVAPD.Z        Z9, K2, Z9
+	VORPD            Z9, Z4, Z4
+	VCMPPD           $0x03, Z0, Z0, K2
+	VBLENDMPD.BCST   elementwise<>+2560(SB), Z4, K2, Z4
+	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z1, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z0, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VANDPD.BCST      elementwise<>+160(SB), Z1, Z9
+	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z9, K2
+	VMOVAPD.Z        Z6, K2, Z9
+	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z9, K2
+	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
+	VMOVAPS          Z4, Z0
+	VCVTPD2PS        Z0, Y0
+	VMOVUPS          Z0, K1, (DI)
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeUint8To32AVX512(dst []float32, src []byte, scale float64, shift float64)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·decodeUint8To32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Z31
+	VBROADCASTSD shift+56(FP), Z30
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VPMOVZXBD (SI), Y0
+	VCVTDQ2PD Y0, Z0
+	VMULPD    Z31, Z0, Z0
+	VADDPD    Z30, Z0, Z0
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x00000008, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeInt32To32AVX512(dst []float32, src []int32, scale float64, shift float64)
+// Requires: AVX, AVX512F
+TEXT ·decodeInt32To32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Z31
+	VBROADCASTSD shift+56(FP), Z30
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VCVTDQ2PD (SI), Z0
+	VMULPD    Z31, Z0, Z0
+	VADDPD    Z30, Z0, Z0
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeFloat32To32AVX512(dst []float32, src []float32, scale float64, shift float64)
+// Requires: AVX, AVX512F
+TEXT ·decodeFloat32To32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Z31
+	VBROADCASTSD shift+56(FP), Z30
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VCVTPS2PD (SI), Z0
+	VMULPD    Z31, Z0, Z0
+	VADDPD    Z30, Z0, Z0
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x00000020, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func decodeFloat64To32AVX512(dst []float32, src []float64, scale float64, shift float64)
+// Requires: AVX, AVX512F
+TEXT ·decodeFloat64To32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         src_base+24(FP), SI
+	VBROADCASTSD scale+48(FP), Z31
+	VBROADCASTSD shift+56(FP), Z30
+	SUBQ         $0x08, CX
+	JL           done
+
+loop:
+	VMOVUPD   (SI), Z0
+	VMULPD    Z31, Z0, Z0
+	VADDPD    Z30, Z0, Z0
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (DI)
+	ADDQ      $0x00000040, SI
+	ADDQ      $0x20, DI
+	SUBQ      $0x08, CX
+	JGE       loop
+
+done:
+	VZEROUPPER
+	RET
+
 DATA elementwise<>+0(SB)/8, $0x8000000080000000
 DATA elementwise<>+8(SB)/8, $0x8000000080000000
 DATA elementwise<>+16(SB)/8, $0x8000000080000000
@@ -13562,7 +14560,167 @@ DATA elementwise<>+1280(SB)/8, $0x0000001000000010
 DATA elementwise<>+1288(SB)/8, $0x0000001000000010
 DATA elementwise<>+1296(SB)/8, $0x0000001000000010
 DATA elementwise<>+1304(SB)/8, $0x0000001000000010
-GLOBL elementwise<>(SB), RODATA|NOPTR, $1312
+DATA elementwise<>+1312(SB)/8, $0x4338000000000000
+DATA elementwise<>+1320(SB)/8, $0x4338000000000000
+DATA elementwise<>+1328(SB)/8, $0x4338000000000000
+DATA elementwise<>+1336(SB)/8, $0x4338000000000000
+DATA elementwise<>+1344(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1352(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1360(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1368(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1376(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1384(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1392(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1400(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1408(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1416(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1424(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1432(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1440(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1448(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1456(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1464(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1472(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1480(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1488(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1496(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1504(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+1512(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+1520(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+1528(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+1536(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+1544(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+1552(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+1560(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+1568(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+1576(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+1584(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+1592(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+1600(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+1608(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+1616(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+1624(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+1632(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+1640(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+1648(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+1656(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+1664(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+1672(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+1680(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+1688(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+1696(SB)/8, $0x41d0000000000000
+DATA elementwise<>+1704(SB)/8, $0x41d0000000000000
+DATA elementwise<>+1712(SB)/8, $0x41d0000000000000
+DATA elementwise<>+1720(SB)/8, $0x41d0000000000000
+DATA elementwise<>+1728(SB)/8, $0x0000000000000001
+DATA elementwise<>+1736(SB)/8, $0x0000000000000001
+DATA elementwise<>+1744(SB)/8, $0x0000000000000001
+DATA elementwise<>+1752(SB)/8, $0x0000000000000001
+DATA elementwise<>+1760(SB)/8, $0x00095f619980c433
+DATA elementwise<>+1768(SB)/8, $0x00095f619980c433
+DATA elementwise<>+1776(SB)/8, $0x00095f619980c433
+DATA elementwise<>+1784(SB)/8, $0x00095f619980c433
+DATA elementwise<>+1792(SB)/8, $0x4330000000000000
+DATA elementwise<>+1800(SB)/8, $0x4330000000000000
+DATA elementwise<>+1808(SB)/8, $0x4330000000000000
+DATA elementwise<>+1816(SB)/8, $0x4330000000000000
+DATA elementwise<>+1824(SB)/8, $0x43300000000003ff
+DATA elementwise<>+1832(SB)/8, $0x43300000000003ff
+DATA elementwise<>+1840(SB)/8, $0x43300000000003ff
+DATA elementwise<>+1848(SB)/8, $0x43300000000003ff
+DATA elementwise<>+1856(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+1864(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+1872(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+1880(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+1888(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+1896(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+1904(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+1912(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+1920(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+1928(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+1936(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+1944(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+1952(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+1960(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+1968(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+1976(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+1984(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+1992(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2000(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2008(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2016(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2024(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2032(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2040(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2048(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2056(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2064(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2072(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2080(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2088(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2096(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2104(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2112(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2120(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2128(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2136(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2144(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2152(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2160(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2168(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2176(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2184(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2192(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2200(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2208(SB)/8, $0x4069000000000000
+DATA elementwise<>+2216(SB)/8, $0x4069000000000000
+DATA elementwise<>+2224(SB)/8, $0x4069000000000000
+DATA elementwise<>+2232(SB)/8, $0x4069000000000000
+DATA elementwise<>+2240(SB)/8, $0xc069000000000000
+DATA elementwise<>+2248(SB)/8, $0xc069000000000000
+DATA elementwise<>+2256(SB)/8, $0xc069000000000000
+DATA elementwise<>+2264(SB)/8, $0xc069000000000000
+DATA elementwise<>+2272(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2280(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2288(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2296(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2304(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2312(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2320(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2328(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2336(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2344(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2352(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2360(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2368(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2376(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2384(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2392(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2400(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2408(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2416(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2424(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2432(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2440(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2448(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2456(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2464(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2472(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2480(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2488(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2496(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2504(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2512(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2520(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2528(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+2536(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+2544(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+2552(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+2560(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+2568(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+2576(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+2584(SB)/8, $0x7ff8000000000001
+GLOBL elementwise<>(SB), RODATA|NOPTR, $2592
 
 DATA elementwiseMasks<>+0(SB)/8, $0xffffffffffffffff
 DATA elementwiseMasks<>+8(SB)/8, $0xffffffffffffffff

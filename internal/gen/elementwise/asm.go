@@ -208,7 +208,9 @@ const (
 	greaterEqual = 0x1d
 	greater      = 0x1e
 	unequal      = 0x04 // or unordered
+	unordered    = 0x03
 	notLess      = 0x15 // or unordered
+	notLessEqual = 0x16 // or unordered
 )
 
 // cmp compares x with src. The mask takes slot registers from slot on, or the vec tmp.

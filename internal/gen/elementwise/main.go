@@ -43,6 +43,7 @@ func main() {
 		a.size = 4
 		transcendental(a)
 		rowFunctions(a)
+		widenedFunctions(a)
 	}
 	t.emit(c)
 	os.Exit(build.Main(avo.Config(), c))
