@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -83,11 +85,28 @@ func (c *clock) train(ctx context.Context) (err error) {
 	}
 	c.d.drop()
 	c.rss.Data = resident("VmRSS")
-	if err := c.run(ctx); err != nil {
+	if err := c.profiled(ctx); err != nil {
 		return err
 	}
 	c.rss.End, c.rss.Peak = resident("VmRSS"), resident("VmHWM")
 	return nil
+}
+
+// profiled is run, under a profile where one is asked for.
+func (c *clock) profiled(ctx context.Context) (err error) {
+	if c.f.profile == "" {
+		return c.run(ctx)
+	}
+	w, err := os.Create(c.f.profile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return c.run(ctx)
 }
 
 var (

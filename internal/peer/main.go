@@ -26,6 +26,7 @@ import (
 // flags are what the command line says.
 type flags struct {
 	workload, data, json, variant string
+	profile                       string // file of a CPU profile of the steps, "" for none
 	epochs, steps, threads        int
 	trainN                        int
 	budget                        float64 // seconds
@@ -64,6 +65,7 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	s.StringVar(&f.json, "json", "-", "where the result goes; - for standard output")
 	s.StringVar(&f.data, "data", os.Getenv("BENCH_DATA"), "directory of MNIST's four files")
 	s.StringVar(&f.variant, "variant", "default", "default, portable, avx2 or avx512")
+	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation, without start")
 	s.IntVar(&f.trainN, "train-n", 60000, "training images that are used")
 	s.Float64Var(&f.budget, "budget", 200, "seconds after which training stops")
 	s.Uint64Var(&f.seed, "seed", 1, "of initial values and the order of samples")
