@@ -203,6 +203,7 @@ func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	if !ok {
 		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q: the last step does not compute it: %w", name, arena.ErrStale)
 	}
+	t.shown = true
 	h, err := t.arena.Handle(t.at(v.Ref, t.last.slot), name)
 	return h, v.Spec, err
 }

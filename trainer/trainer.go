@@ -42,6 +42,7 @@ type Trainer struct {
 	updates int64           // finished updates
 	stages  []*stage        // host memory of finished predictions
 	last    kept            // where the values of the step collected last are
+	shown   bool            // Kept has given out a handle that is not stale yet
 	stuck   *dataloader.Run // of a pass that left a reader behind, which may still write to a slot
 }
 

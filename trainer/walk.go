@@ -124,6 +124,10 @@ func (t *Trainer) forgetKept(s *slot) error {
 	if t.last.slot == s.index {
 		t.last = kept{}
 	}
+	if !t.shown {
+		return nil
+	}
+	t.shown = false
 	return t.arena.Reset(t.region[ir.Results])
 }
 

@@ -53,7 +53,11 @@ func measured(t *testing.T, args ...string) (map[string]any, report) {
 }
 
 func TestStepsAreTimedInWindowsAcrossEpochs(t *testing.T) {
-	_, r := measured(t, "-workload", "w5", "-steps", "2000", "-threads", "1")
+	profile := filepath.Join(t.TempDir(), "cpu.prof")
+	_, r := measured(t, "-workload", "w5", "-steps", "2000", "-threads", "1", "-cpuprofile", profile)
+	if b, err := os.ReadFile(profile); err != nil || len(b) == 0 {
+		t.Errorf("profile of %d bytes: %v", len(b), err)
+	}
 	if len(r.Windows) != 3 || r.StepsDone != 3000 || r.EpochsDone != 12 || len(r.TrainLoss) != 12 || len(r.EvalSeconds) != 2 || len(r.RSS.Epochs) != 2 {
 		t.Errorf("%d windows, %d steps, %d epochs with %d losses, %d evaluations; want 3, 3000, 12, 12, 2", len(r.Windows), r.StepsDone, r.EpochsDone, len(r.TrainLoss), len(r.EvalSeconds))
 	}

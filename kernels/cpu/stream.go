@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
@@ -178,32 +179,35 @@ func (s *stream) Close() error {
 	return err
 }
 
-// event is a marker of a stream.
+// event is a marker of a stream. It takes no lock: a step records one and looks at one.
 type event struct {
 	dev    *Device
-	mu     sync.Mutex
-	closed bool
-	err    error // of the work before the last record
+	closed atomic.Bool
+	err    atomic.Pointer[error] // of the work before the last record; nil: none
 }
 
 func (e *event) record(err error) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed.Load() {
 		return fmt.Errorf("cpu: event: %w", arena.ErrClosed)
 	}
-	e.err = err
+	if err != nil {
+		failed := err // only what failed is moved to the heap
+		e.err.Store(&failed)
+	} else if e.err.Load() != nil {
+		e.err.Store(nil)
+	}
 	return nil
 }
 
 // last returns the first error of the work before the last record, as failed. err says that the event is closed.
 func (e *event) last() (failed, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed.Load() {
 		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)
 	}
-	return e.err, nil
+	if p := e.err.Load(); p != nil {
+		failed = *p
+	}
+	return failed, nil
 }
 
 // Sync returns the first error of the work before the last record.
@@ -223,8 +227,6 @@ func (e *event) Done() bool { return true }
 
 // Close releases the event. Safe to call twice.
 func (e *event) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
+	e.closed.Store(true)
 	return nil
 }
