@@ -1,11 +1,14 @@
 package trainer_test
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -88,4 +91,41 @@ func TestPredictionsAreTheSameInBatchesOfAnySize(t *testing.T) {
 			t.Errorf("batches of %d: %v, want %v", rows, got[:6], want[:6])
 		}
 	}
+}
+
+// words is the mean of the embeddings of three words, classified.
+func words(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.On(g)
+	x := net.Indices("x", batch, 3)
+	h := net.Flatten(net.Embedding(x, "embedding", 5, 4), "flat")
+	return net.Classifier(x, net.Dense(h, "out", 2, nil))
+}
+
+func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		text := func(last uint8) *dataloader.Slices {
+			x := []uint8{0, 1, 2, 3, 4, 0, 1, 1, 1, 2, 2, last}
+			return columns(t, 4, dataloader.Column("x", x, 3), dataloader.Column("y", []uint8{0, 1, 0, 1}))
+		}
+		good, bad := text(3), text(5)
+		tr := made(t, words, trainer.Options{Device: dev, Batch: 2, Fields: good.Fields(), Optimizer: optim.Adam{Rate: 0.05}, Sequential: true})
+		first := fit(t, tr, good)
+		before := tr.Stats().Updates
+		_, err := tr.Fit(context.Background(), bad)
+		for _, want := range []string{"step 1", "embedding/rows", "index 5 at 5", "0..4"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		}
+		if got := tr.Stats().Updates - before; got != 1 {
+			t.Errorf("%d updates, want that of the first batch", got)
+		}
+		var last trainer.Result
+		for range 30 {
+			last = fit(t, tr, good)
+		}
+		if !(last.Loss < first.Loss/2) {
+			t.Errorf("the loss went from %v to %v", first.Loss, last.Loss)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // sketch builds a graph; what goes wrong ends the test.
@@ -114,6 +115,34 @@ func convolution(d *sketch) *netGraph {
 	y := d.must(gorgonia.Conv2d(m.data[0], m.weights[0], tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
 	y = d.must(gorgonia.MaxPool2D(d.must(gorgonia.Rectify(y)), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 	out := d.must(gorgonia.Mul(d.must(gorgonia.Reshape(y, tensor.Shape{2, 27})), m.weights[1]))
+	gorgonia.Read(out, &m.read)
+	m.loss = d.must(gorgonia.Mean(d.must(gorgonia.Square(out))))
+	return m.grad()
+}
+
+// ofLayers is a network of package layers, whose operations run on a tape machine by their meaning in float64.
+func ofLayers(d *sketch) *netGraph {
+	net := layers.On(d.g)
+	net.Type = d.dt
+	x := net.Input("x", 3, 2, 6, 6)
+	c := three
+	c.Out = 4
+	h := net.MaxPool(net.Conv(x, "conv", c, layers.Tanh), "max", halve)
+	c.NoBias = true
+	h = net.Residual(h, "block", func(x *gorgonia.Node) *gorgonia.Node {
+		return net.BatchNorm(net.Conv(x, "block/conv", c, nil), "block/bn", layers.Sigmoid)
+	}, layers.Tanh)
+	h = net.GroupNorm(h, "groups", 2)
+	h = net.AvgPool(h, "average", layers.Pool{Kernel: layers.Square(2), Stride: layers.Square(1)})
+	h = net.LayerNorm(net.Flatten(h, "flat"), "rows")
+	out := net.Dense(h, "out", 3, nil)
+	if err := net.Values(d.seed); err != nil {
+		d.t.Fatal(err)
+	}
+	m := &netGraph{sketch: d, data: gorgonia.Nodes{x}}
+	for _, p := range net.Params() {
+		m.weights = append(m.weights, p.Node)
+	}
 	gorgonia.Read(out, &m.read)
 	m.loss = d.must(gorgonia.Mean(d.must(gorgonia.Square(out))))
 	return m.grad()
@@ -246,6 +275,8 @@ func TestAMachineTrainsLikeATapeMachine(t *testing.T) {
 		{"recurrent", recurrent, tensor.Float64, 2, false, 20, 1, 1e-10},
 		{"recurrent, bound", recurrent, tensor.Float64, 1, true, 20, 2, 1e-10},
 		{"convolution", convolution, tensor.Float64, 0, false, 4, 1, 1e-10},
+		{"layers", ofLayers, tensor.Float64, 0, false, 4, 1, 1e-10},
+		{"layers, float32, bound", ofLayers, tensor.Float32, 0, true, 4, 1, 1e-3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seed := random(t).Uint64()

@@ -10,7 +10,8 @@ import (
 )
 
 // Embedding adds the rows of a table that index names.  index [B] or [B, T], integers → [B, dim] or [B, T, dim].
-// It makes parameter name/table [rows, dim], standard normal unless Net.Weights says otherwise. An index outside 0..rows-1 gives zeros.
+// It makes parameter name/table [rows, dim], standard normal unless Net.Weights says otherwise. An index outside 0..rows-1
+// stops the trainer's step with an error that names it; on Gorgonia's machines it gives zeros.
 func (n *Net) Embedding(index *gorgonia.Node, name string, rows, dim int) *gorgonia.Node {
 	layer := fmt.Sprintf("embedding %q", name)
 	if !n.begun() {
