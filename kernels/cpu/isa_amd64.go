@@ -11,7 +11,7 @@ import (
 //go:generate go -C ../../internal/gen run ./matmul -dir ../../kernels/cpu
 
 var avx512x32 = &isa{
-	name: "avx512", typ: arena.Float32, rows: 14, cols: 32, lanes: 8,
+	name: "avx512", typ: arena.Float32, rows: 14, cols: 32, lanes: 16,
 	tiles: []func(*tile){nil,
 		wideTile1x32x32, wideTile2x32x32, wideTile3x32x32, wideTile4x32x32, wideTile5x32x32,
 		wideTile6x32x32, wideTile7x32x32, wideTile8x32x32, wideTile9x32x32, wideTile10x32x32,
@@ -22,12 +22,12 @@ var avx512x32 = &isa{
 		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
-	packRows: packRows128, packCols: cols32, dots: dots32, prefetch: prefetch,
+	packRows: packRows128, packCols: wideCols32, dots: dots32, prefetch: prefetch,
 	line: wideLine1x256x32, lineCols: 256,
 }
 
 var avx512x64 = &isa{
-	name: "avx512", typ: arena.Float64, rows: 14, cols: 16, lanes: 4,
+	name: "avx512", typ: arena.Float64, rows: 14, cols: 16, lanes: 8,
 	tiles: []func(*tile){nil,
 		wideTile1x16x64, wideTile2x16x64, wideTile3x16x64, wideTile4x16x64, wideTile5x16x64,
 		wideTile6x16x64, wideTile7x16x64, wideTile8x16x64, wideTile9x16x64, wideTile10x16x64,
@@ -38,7 +38,7 @@ var avx512x64 = &isa{
 		wideTile7x8x64, wideTile8x8x64, wideTile9x8x64, wideTile10x8x64, wideTile11x8x64, wideTile12x8x64,
 		wideTile13x8x64, wideTile14x8x64,
 	},
-	packRows: packRows128, packCols: cols64, dots: dots64, prefetch: prefetch,
+	packRows: packRows128, packCols: wideCols64, dots: dots64, prefetch: prefetch,
 	line: wideLine1x128x64, lineCols: 128,
 }
 
@@ -110,5 +110,35 @@ func cols64(dst, src []byte, k, stride, n, pitch int) {
 	packCols64(dst, src, k&^1, stride, n, pitch)
 	if last := k - 2; k&1 != 0 {
 		packCols64(dst[last*pitch:], src[last*8:], 2, stride, n, pitch)
+	}
+}
+
+// wideCols32 is packCols for 4-byte elements, 16 rows and any k.
+func wideCols32(dst, src []byte, k, stride, n, pitch int) {
+	if n < 16 || k < 4 {
+		cols32(dst, src, k, stride, min(n, 8), pitch)
+		if n > 8 {
+			cols32(dst[8*4:], src[8*stride:], k, stride, n-8, pitch)
+		}
+		return
+	}
+	packWideCols32(dst, src, k&^3, stride, pitch)
+	if last := k - 4; k&3 != 0 {
+		packWideCols32(dst[last*pitch:], src[last*4:], 4, stride, pitch)
+	}
+}
+
+// wideCols64 is packCols for 8-byte elements, 8 rows and any k.
+func wideCols64(dst, src []byte, k, stride, n, pitch int) {
+	if n < 8 || k < 2 {
+		cols64(dst, src, k, stride, min(n, 4), pitch)
+		if n > 4 {
+			cols64(dst[4*8:], src[4*stride:], k, stride, n-4, pitch)
+		}
+		return
+	}
+	packWideCols64(dst, src, k&^1, stride, pitch)
+	if last := k - 2; k&1 != 0 {
+		packWideCols64(dst[last*pitch:], src[last*8:], 2, stride, pitch)
 	}
 }

@@ -446,6 +446,18 @@ func packCols32(dst []byte, src []byte, k int, stride int, n int, pitch int)
 //go:noescape
 func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
 
+// packWideCols32 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
+// k is a multiple of 4.
+//
+//go:noescape
+func packWideCols32(dst []byte, src []byte, k int, stride int, pitch int)
+
+// packWideCols64 transposes 8 rows of k 8-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
+// k is a multiple of 2.
+//
+//go:noescape
+func packWideCols64(dst []byte, src []byte, k int, stride int, pitch int)
+
 // dots32 multiplies t.a with n <= 8 rows of 32-bit floats, t.stepB bytes apart.
 //
 //go:noescape

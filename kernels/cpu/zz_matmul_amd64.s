@@ -20820,6 +20820,106 @@ done:
 	VZEROUPPER
 	RET
 
+// func packWideCols32(dst []byte, src []byte, k int, stride int, pitch int)
+// Requires: AVX, AVX512F
+TEXT ·packWideCols32(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ src_base+24(FP), AX
+	MOVQ stride+56(FP), R12
+	MOVQ k+48(FP), SI
+	MOVQ pitch+64(FP), R13
+	LEAQ (AX)(R12*4), BX
+	LEAQ (BX)(R12*4), CX
+	LEAQ (CX)(R12*4), DX
+	LEAQ (R12)(R12*2), R8
+	SHRQ $0x02, SI
+	JE   done
+
+loop:
+	VMOVUPS      (AX), X0
+	VINSERTF32X4 $0x01, (BX), Z0, Z0
+	VINSERTF32X4 $0x02, (CX), Z0, Z0
+	VINSERTF32X4 $0x03, (DX), Z0, Z0
+	VMOVUPS      (AX)(R12*1), X1
+	VINSERTF32X4 $0x01, (BX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x02, (CX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x03, (DX)(R12*1), Z1, Z1
+	VMOVUPS      (AX)(R12*2), X2
+	VINSERTF32X4 $0x01, (BX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x02, (CX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x03, (DX)(R12*2), Z2, Z2
+	VMOVUPS      (AX)(R8*1), X3
+	VINSERTF32X4 $0x01, (BX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x02, (CX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x03, (DX)(R8*1), Z3, Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKHPS    Z1, Z0, Z5
+	VUNPCKLPS    Z3, Z2, Z6
+	VUNPCKHPS    Z3, Z2, Z7
+	VUNPCKLPD    Z6, Z4, Z0
+	VUNPCKHPD    Z6, Z4, Z1
+	VUNPCKLPD    Z7, Z5, Z2
+	VUNPCKHPD    Z7, Z5, Z3
+	VMOVUPS      Z0, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z1, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z2, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z3, (DI)
+	ADDQ         R13, DI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	DECQ         SI
+	JNE          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func packWideCols64(dst []byte, src []byte, k int, stride int, pitch int)
+// Requires: AVX, AVX512F
+TEXT ·packWideCols64(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ src_base+24(FP), AX
+	MOVQ stride+56(FP), R12
+	MOVQ k+48(FP), SI
+	MOVQ pitch+64(FP), R13
+	LEAQ (AX)(R12*2), BX
+	LEAQ (BX)(R12*2), CX
+	LEAQ (CX)(R12*2), DX
+	LEAQ (R12)(R12*2), R8
+	SHRQ $0x01, SI
+	JE   done
+
+loop:
+	VMOVUPD      (AX), X0
+	VINSERTF32X4 $0x01, (BX), Z0, Z0
+	VINSERTF32X4 $0x02, (CX), Z0, Z0
+	VINSERTF32X4 $0x03, (DX), Z0, Z0
+	VMOVUPD      (AX)(R12*1), X1
+	VINSERTF32X4 $0x01, (BX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x02, (CX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x03, (DX)(R12*1), Z1, Z1
+	VUNPCKLPD    Z1, Z0, Z2
+	VUNPCKHPD    Z1, Z0, Z3
+	VMOVUPD      Z2, (DI)
+	ADDQ         R13, DI
+	VMOVUPD      Z3, (DI)
+	ADDQ         R13, DI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	DECQ         SI
+	JNE          loop
+
+done:
+	VZEROUPPER
+	RET
+
 // func dots32(t *uintptr)
 // Requires: AVX, CMOV, FMA3, SSE
 TEXT ·dots32(SB), NOSPLIT, $0-8

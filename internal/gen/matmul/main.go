@@ -9,7 +9,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -90,6 +89,8 @@ func main() {
 	packRows(masks, 128)
 	packCols(single, turn4)
 	packCols(double, turn2)
+	packWideCols(single, turn4)
+	packWideCols(double, turn2)
 	dots(masks, single)
 	dots(masks, double)
 	prefetch()
@@ -123,112 +124,6 @@ func maskTable() Mem {
 		DATA(i, U64(v))
 	}
 	return t
-}
-
-// packRows copies k rows of n bytes, stride apart, to rows of width bytes, and fills up with zeros.
-func packRows(masks Mem, width int) {
-	TEXT(fmt.Sprintf("packRows%d", width), NOSPLIT, "func(dst, src []byte, k, stride, n int)")
-	Doc(fmt.Sprintf("packRows%d copies k rows of n bytes, stride apart, to rows of %d bytes, filled up with zeros.", width, width))
-	Pragma("noescape")
-	dst, src, k, stride, mask := RDI, RSI, RCX, RDX, RAX
-	Load(Param("dst").Base(), dst)
-	Load(Param("src").Base(), src)
-	Load(Param("k"), k)
-	Load(Param("stride"), stride)
-	LEAQ(masks.Offset(128), mask)
-	Load(Param("n"), RBX)
-	SUBQ(RBX, mask)
-	vectors := width / 32
-	for v := range vectors {
-		VMOVUPS(Mem{Base: mask, Disp: 32 * v}, ymm[8+v])
-	}
-	TESTQ(k, k)
-	JLE(LabelRef("done"))
-	Label("loop")
-	for v := range vectors {
-		VMASKMOVPS(Mem{Base: src, Disp: 32 * v}, ymm[8+v], ymm[v])
-		VMOVUPS(ymm[v], Mem{Base: dst, Disp: 32 * v})
-	}
-	PREFETCHT0(Mem{Base: src, Index: stride, Scale: 8})
-	ADDQ(stride, src)
-	ADDQ(U32(uint32(width)), dst)
-	DECQ(k)
-	JNE(LabelRef("loop"))
-	Label("done")
-	VZEROUPPER()
-	RET()
-}
-
-// rowPointers leaves the addresses of rows 0.. in p: row n-1 stands in for those from n on.
-func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
-	XORQ(zero, zero)
-	for i := 1; i < len(p); i++ {
-		CMPQ(n, Imm(uint64(i)))
-		CMOVQLE(zero, stride)
-		MOVQ(p[i-1], p[i])
-		ADDQ(stride, p[i])
-	}
-}
-
-// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes columns of the halves
-// that were loaded into ymm[0], ymm[1], ..., and says where they are.
-func packCols(e elem, turn func() []VecPhysical) {
-	name, half := "packCols"+e.name, 16/e.size
-	lanes := 2 * half
-	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
-	Doc(fmt.Sprintf("%s transposes n <= %d rows of k %d-byte elements, stride bytes apart, to k rows of %d, pitch bytes apart.",
-		name, lanes, e.size, lanes), fmt.Sprintf("k is a multiple of %d. Where n is below %d the last row is repeated.", half, lanes))
-	Pragma("noescape")
-	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}[:lanes]
-	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
-	Load(Param("dst").Base(), dst)
-	Load(Param("src").Base(), p[0])
-	Load(Param("stride"), stride)
-	Load(Param("n"), n)
-	rowPointers(p, stride, n, k)
-	Load(Param("k"), k)
-	Load(Param("pitch"), pitch)
-	SHRQ(Imm(uint64(half/2)), k) // halves are 2 or 4: this divides by them
-	JE(LabelRef("done"))
-	Label("loop")
-	for i := range half {
-		e.load(Mem{Base: p[i]}, xmm[i])
-	}
-	for i := range half {
-		VINSERTF128(Imm(1), Mem{Base: p[half+i]}, ymm[i], ymm[i])
-	}
-	for _, column := range turn() {
-		e.load(column, Mem{Base: dst})
-		ADDQ(pitch, dst)
-	}
-	for i := range p {
-		ADDQ(Imm(16), p[i])
-	}
-	DECQ(k)
-	JNE(LabelRef("loop"))
-	Label("done")
-	VZEROUPPER()
-	RET()
-}
-
-// turn4 transposes 4x4 elements of 4 bytes in each half of Y0 to Y3.
-func turn4() []VecPhysical {
-	VUNPCKLPS(Y1, Y0, Y4)
-	VUNPCKHPS(Y1, Y0, Y5)
-	VUNPCKLPS(Y3, Y2, Y6)
-	VUNPCKHPS(Y3, Y2, Y7)
-	VUNPCKLPD(Y6, Y4, Y0)
-	VUNPCKHPD(Y6, Y4, Y1)
-	VUNPCKLPD(Y7, Y5, Y2)
-	VUNPCKHPD(Y7, Y5, Y3)
-	return ymm[:4]
-}
-
-// turn2 transposes 2x2 elements of 8 bytes in each half of Y0 and Y1.
-func turn2() []VecPhysical {
-	VUNPCKLPD(Y1, Y0, Y2)
-	VUNPCKHPD(Y1, Y0, Y3)
-	return ymm[2:4]
 }
 
 // prefetch brings rows of a matrix into the second-level cache.
