@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheAutoencoderLearnsInFlatMemoryAndDrawsWhatItLearned(t *testing.T) {
-	samples, loss := 30000, 0.022
+	samples, loss := 18000, 0.03
 	if testing.Short() {
 		samples, loss = 6000, 0.06 // the mean digit of all leaves 0.067
 	}

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+)
+
+func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
+	samples, accuracy := 12000, 0.95
+	if testing.Short() {
+		samples, accuracy = 3000, 0.85
+	}
+	r := runtest.Trains(t, example, samples, 2, "-batch", "50")
+	if r.TestAccuracy == nil || *r.TestAccuracy < accuracy {
+		t.Fatalf("results %+v, want accuracy %v", r, accuracy)
+	}
+	t.Logf("2 epochs of %d images: accuracy %v", samples, *r.TestAccuracy)
+}

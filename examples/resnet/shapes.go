@@ -1,0 +1,92 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+)
+
+// Images are side×side pixels of three channels, in classes.
+const (
+	side    = 32
+	classes = 10
+)
+
+// outlines are the shapes: whether a point of the square [-1, 1]² is inside.
+var outlines = [classes / 2]func(u, v float64) bool{
+	func(u, v float64) bool { return u*u+v*v <= 1 },                               // disc
+	func(u, v float64) bool { return math.Max(math.Abs(u), math.Abs(v)) <= 0.85 }, // square
+	func(u, v float64) bool { return v <= 0.85 && math.Abs(u) <= (v+1)*0.57 },     // triangle
+	func(u, v float64) bool { return u*u+v*v <= 1 && u*u+v*v >= 0.3 },             // ring
+	func(u, v float64) bool {
+		return math.Min(math.Abs(u), math.Abs(v)) <= 0.3 && math.Max(math.Abs(u), math.Abs(v)) <= 1
+	}, // cross
+}
+
+// shapes draws a training and a test set of striped shapes under noise: a function of the seed. The class is the shape, of
+// five, and whether its stripes lie or stand. Place, size, colours, and the stripes' width and phase are drawn anew for each
+// image, shape and stripes lean by up to 15 degrees, and each pixel has noise, so that no pixel says much by itself: a linear classifier stays near
+// chance, 10 %; a convolutional network must find edges and put them together.
+func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Dataset, error) {
+	a, err := drawSet(seed, 0, train)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := drawSet(seed, 1<<32, test)
+	return a, b, err
+}
+
+// drawSet draws images number first, first+1, …
+func drawSet(seed uint64, first uint64, n int) (dataloader.Dataset, error) {
+	pixels, labels := make([]uint8, n*3*side*side), make([]uint8, n)
+	for i := range labels {
+		r := rand.New(rand.NewPCG(seed, first+uint64(i)))
+		labels[i] = uint8(r.IntN(classes))
+		draw(r, int(labels[i]), pixels[i*3*side*side:][:3*side*side])
+	}
+	x := dataloader.Column("x", pixels, 3, side, side).Scaled(1.0/255, 0)
+	return dataloader.FromSlices(n, x, dataloader.Column("y", labels))
+}
+
+// draw draws an image [3, 32, 32] of a class.
+func draw(r *rand.Rand, class int, dst []uint8) {
+	inside := outlines[class/2]
+	radius := 8 + 4*r.Float64()
+	cx, cy := radius+(side-2*radius)*r.Float64(), radius+(side-2*radius)*r.Float64()
+	sin, cos := math.Sincos((2*r.Float64() - 1) * math.Pi / 12)
+	period, phase := 4+2*r.Float64(), 2*math.Pi*r.Float64()
+	ground, stripe := colour(r), [2][3]float64{colour(r), colour(r)}
+	for distance(stripe[0], stripe[1]) < 120 {
+		stripe[1] = colour(r)
+	}
+	noise := 10 + 15*r.Float64()
+	for y := range side {
+		for x := range side {
+			dx, dy := float64(x)-cx, float64(y)-cy
+			u, v := (cos*dx+sin*dy)/radius, (cos*dy-sin*dx)/radius
+			of := ground
+			if inside(u, v) {
+				across := v
+				if class%2 == 1 {
+					across = u
+				}
+				of = stripe[0]
+				if math.Sin(2*math.Pi*across*radius/period+phase) > 0 {
+					of = stripe[1]
+				}
+			}
+			for c := range 3 {
+				dst[(c*side+y)*side+x] = uint8(min(max(of[c]+noise*r.NormFloat64(), 0), 255))
+			}
+		}
+	}
+}
+
+func colour(r *rand.Rand) [3]float64 {
+	return [3]float64{255 * r.Float64(), 255 * r.Float64(), 255 * r.Float64()}
+}
+
+func distance(a, b [3]float64) float64 {
+	return math.Sqrt((a[0]-b[0])*(a[0]-b[0]) + (a[1]-b[1])*(a[1]-b[1]) + (a[2]-b[2])*(a[2]-b[2]))
+}
