@@ -26,7 +26,7 @@ const (
 	readLen   = 32 * 1024 // elements that a kernel is given at once: some microseconds
 	columns   = 128       // results of a block: rows that are reduced, or columns
 	lineLen   = 512       // elements that a block should have to read together
-	pulled    = 256       // columns of a block of an operand that is computed
+	pulled    = 512       // columns of a block of an operand that is computed
 )
 
 // A fold is how values become one.
