@@ -52,6 +52,7 @@ type batchNorm[T float] struct {
 func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: planesOf[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
+	n.kernels = n.kernels.of(n.n)
 	if n.attrs.Relu {
 		n.relu = 1
 	}
@@ -76,14 +77,19 @@ func (n *batchNorm[T]) shares(b *binding, f func(w *planeWorker[T], c, channels,
 	})
 }
 
-// results returns a launch of an elementwise kernel on every tile of every image.
+// results returns a launch of an elementwise kernel on every tile of every image, or of some images for columns.
 func (n *batchNorm[T]) results(b *binding, kernel func(c *planeCall[T]), dy, y []T) func() {
-	return b.over(n.b*n.tiles, max(1, planeGrain/(n.tile*n.n)), func(lo, hi, worker int) {
+	images := 1
+	if n.n == 1 {
+		images = columnMove
+	}
+	return b.over(over(n.b, images)*n.tiles, max(1, planeGrain/(n.tile*n.n*images)), func(lo, hi, worker int) {
 		w := &n.workers[worker]
 		w.call.relu = n.relu
 		for u := lo; u < hi; u++ {
 			c, channels := n.tileAt(u % n.tiles)
-			w.each(&n.planes, kernel, n.x, dy, y, n.of[c*ofLen:], u/n.tiles, c, channels)
+			image := u / n.tiles * images
+			w.each(&n.planes, kernel, n.x, dy, y, n.of[c*ofLen:], c, channels, image, min(images, n.b-image))
 		}
 	})
 }
@@ -92,7 +98,7 @@ func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	sums := n.shares(b, func(w *planeWorker[T], c, channels, image, images int) {
-		w.pivots(&n.planes, n.kernels.moments, n.x, c, channels, image)
+		w.pivots(&n.planes, n.kernels.moments, n.x, c, channels, image, images)
 		w.sum(&n.planes, n.kernels.moments, n.x, n.x, c, channels, image, images)
 		count := float64(images * n.n)
 		for k := range channels {

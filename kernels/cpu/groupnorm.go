@@ -71,8 +71,8 @@ func bindGroupNormOf[T float](b *binding) func() {
 	whole := planes{b: n.b * n.attrs.Groups, c: 1, n: n.size * n.n} // a group as one plane
 	return n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.relu = 0
-		w.pivots(&whole, n.kernels.moments, n.x, 0, 1, g)
-		w.sum(&whole, n.kernels.moments, n.x, n.x, 0, 1, g, 1)
+		w.pivots(&whole, n.kernels.of(whole.n).moments, n.x, 0, 1, g, 1)
+		w.sum(&whole, n.kernels.of(whole.n).moments, n.x, n.x, 0, 1, g, 1)
 		pivot, s, count := float64(w.of[ofMean]), w.sums[0][0], float64(whole.n)
 		m, r := pivot+s/count, reciprocal((w.sums[0][1]-s*s/count)/count, n.attrs.Eps)
 		mean[g], rstd[g] = T(m), T(r)
@@ -81,7 +81,7 @@ func bindGroupNormOf[T float](b *binding) func() {
 				scale := float64(n.gamma[c+k]) * r
 				w.of[k*ofLen+ofScale], w.of[k*ofLen+ofShift] = T(scale), T(float64(beta[c+k])-m*scale)
 			}
-			w.each(&n.planes, n.kernels.scale, n.x, n.x, y, w.of[:], image, c, channels)
+			w.each(&n.planes, n.kernels.of(n.n).scale, n.x, n.x, y, w.of[:], c, channels, image, 1)
 		})
 	})
 }
@@ -101,7 +101,7 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 			for k := range channels {
 				w.of[k*ofLen+ofMean] = mean[g]
 			}
-			w.sum(&n.planes, n.kernels.products, n.x, dy, c, channels, image, 1)
+			w.sum(&n.planes, n.kernels.of(n.n).products, n.x, dy, c, channels, image, 1)
 			for k := range channels {
 				s, q := w.sums[k][0], w.sums[k][1]*r
 				at := 2 * (image*n.c + c + k)
@@ -116,7 +116,7 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 				of[ofMean], of[ofRate] = mean[g], T(r*float64(n.gamma[c+k]))
 				of[ofSlope], of[ofBias] = T(-r*r*dot/count), T(-r*sum/count)
 			}
-			w.each(&n.planes, n.kernels.gradient, n.x, dy, dx, w.of[:], image, c, channels)
+			w.each(&n.planes, n.kernels.of(n.n).gradient, n.x, dy, dx, w.of[:], c, channels, image, 1)
 		})
 	})
 	join := b.over(n.c, planeTile, func(lo, hi, _ int) {

@@ -7,11 +7,15 @@ package cpu
 // The tables of normalizations, pooling and dropout, by level.
 var (
 	planes32Of = [...]*planeKernels[float32]{goPlanes32,
-		{moments32, products32, scale32, gradient32},
-		{wideMoments32, wideProducts32, wideScale32, wideGradient32}}
+		{moments32, products32, scale32, gradient32,
+			&planeKernels[float32]{columnMoments32, columnProducts32, columnScale32, columnGradient32, nil}},
+		{wideMoments32, wideProducts32, wideScale32, wideGradient32,
+			&planeKernels[float32]{wideColumnMoments32, wideColumnProducts32, wideColumnScale32, wideColumnGradient32, nil}}}
 	planes64Of = [...]*planeKernels[float64]{goPlanes64,
-		{moments64, products64, scale64, gradient64},
-		{wideMoments64, wideProducts64, wideScale64, wideGradient64}}
+		{moments64, products64, scale64, gradient64,
+			&planeKernels[float64]{columnMoments64, columnProducts64, columnScale64, columnGradient64, nil}},
+		{wideMoments64, wideProducts64, wideScale64, wideGradient64,
+			&planeKernels[float64]{wideColumnMoments64, wideColumnProducts64, wideColumnScale64, wideColumnGradient64, nil}}}
 	rows32Of = [...]*rowKernels[float32]{goRows32, {normRows32, normRowsGrad32}, {wideNormRows32, wideNormRowsGrad32}}
 	rows64Of = [...]*rowKernels[float64]{goRows64, {normRows64, normRowsGrad64}, {wideNormRows64, wideNormRowsGrad64}}
 	poolOf   = [...]*poolKernels{goPools, {pool2, poolGrad2}, {widePool, widePoolGrad}}

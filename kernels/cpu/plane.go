@@ -4,7 +4,8 @@ import "github.com/evenkeel/evenkeel/kernels"
 
 // Normalizations walk over planes: the n elements of one channel of one image, contiguous in x [B, C, n]. A kernel takes the planes
 // of several neighbouring channels of several images, so that small planes are read in long runs. Sums are kept in the
-// type itself for up to planeRun elements a channel, about a pivot near their mean, and together in float64.
+// type itself for up to planeRun elements a channel, about a pivot near their mean, and together in float64. Planes of one
+// element are columns: there a lane is a channel.
 
 const (
 	planeRun   = 16 * 1024 // most elements of a channel that are added in their own type
@@ -12,6 +13,9 @@ const (
 	planeTile  = 1024      // elements of an image from which on a tile has no more channels
 	tileMost   = 64        // channels of a tile
 	planeGrain = 16 * 1024 // elements of a piece of a pass without sums
+	columnRun  = 1024      // most images of which a lane adds up a column
+	columnMove = 256       // images of a piece of columns of a pass without sums
+	pivotRun   = 256       // elements that a pivot is the mean of, at least
 	laneBytes  = 64        // of the lanes of one sum
 )
 
@@ -29,8 +33,8 @@ const (
 // A planeCall is the arguments of a plane kernel. The assembly knows the fields' offsets.
 type planeCall[T float] struct {
 	x, dy, y []T // first element of each
-	of       []T // [channels][ofLen]
-	lanes    []T // [channels][2][laneBytes], sums that a kernel adds to
+	of       []T // [channels][ofLen]; for columns [ofLen][tileMost]
+	lanes    []T // [channels][2][laneBytes], sums that a kernel adds to; for columns [2][tileMost]
 	n        int // elements of a plane
 	channels int
 	images   int
@@ -44,6 +48,15 @@ type planeKernels[T float] struct {
 	products func(c *planeCall[T]) // adds Σdy and Σdy·(x - mean) to the lanes
 	scale    func(c *planeCall[T]) // y = scale·x + shift
 	gradient func(c *planeCall[T]) // y = rate·dy + slope·(x - mean) + bias
+	columns  *planeKernels[T]      // for planes of one element; nil in those
+}
+
+// of returns the kernels for planes of n.
+func (k *planeKernels[T]) of(n int) *planeKernels[T] {
+	if n == 1 {
+		return k.columns
+	}
+	return k
 }
 
 // planesOf returns the kernels for T at a level.
@@ -68,7 +81,7 @@ func newPlanes(x kernels.Shape) planes {
 	n := max(p.n, 1)
 	p.tile = min(over(planeTile, n), tileMost)
 	p.tiles = over(p.c, p.tile)
-	p.images = max(1, planeGroup/n)
+	p.images = max(1, planeGroup/max(n, tileMost/4))
 	p.groups = over(p.b, p.images)
 	return p
 }
@@ -90,10 +103,11 @@ func (p *planes) groupAt(g int) (first, images int) {
 
 // A planeWorker is what one thread keeps while it sums planes.
 type planeWorker[T float] struct {
-	call  planeCall[T]
-	sums  [tileMost][2]float64
-	of    [tileMost * ofLen]T
-	lanes []T
+	call   planeCall[T]
+	sums   [tileMost][2]float64
+	of     [tileMost * ofLen]T // [channels][ofLen]
+	turned [tileMost * ofLen]T // [ofLen][tileMost], for columns
+	lanes  []T
 }
 
 // newPlaneWorkers returns one for each thread of the pool.
@@ -105,11 +119,27 @@ func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
 	return w
 }
 
+// prepare readies the call for some channels, whose values are in of.
+func (w *planeWorker[T]) prepare(p *planes, of []T, channels int) {
+	k := &w.call
+	k.of, k.channels, k.stride = of, channels, p.c*p.n
+	k.lanes = w.lanes[:channels*len(w.lanes)/tileMost]
+	if p.n > 1 {
+		return
+	}
+	k.of, k.lanes = w.turned[:], w.lanes[:2*tileMost]
+	for c := range channels {
+		for i, v := range of[c*ofLen:][:ofLen] {
+			k.of[i*tileMost+c] = v
+		}
+	}
+}
+
 // sum adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
 // channels' values.
 func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T, c, channels, b, images int) {
-	w.prepare(p, channels)
-	step := max(1, planeRun/p.n)
+	w.prepare(p, w.of[:], channels)
+	step := max(1, planeRun/max(p.n, planeRun/columnRun))
 	for i := b; i < b+images; i += step {
 		for off := 0; off < p.n; off += planeRun {
 			at := p.at(i, c) + off
@@ -118,59 +148,57 @@ func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T,
 	}
 }
 
-// prepare readies the call for sums over some channels.
-func (w *planeWorker[T]) prepare(p *planes, channels int) {
-	k := &w.call
-	k.of, k.lanes = w.of[:], w.lanes[:channels*len(w.lanes)/tileMost]
-	k.channels, k.stride = channels, p.c*p.n
-}
-
 // run sums planes of n elements of some images.
 func (w *planeWorker[T]) run(kernel func(c *planeCall[T]), x, dy []T, n, images int) {
 	k := &w.call
 	k.x, k.dy, k.n, k.images = x, dy, n, images
 	clear(k.lanes)
 	kernel(k)
-	w.fold(len(w.lanes) / (2 * tileMost))
-}
-
-// fold adds the lanes to w.sums, in their order.
-func (w *planeWorker[T]) fold(half int) {
-	for k := range w.call.channels {
-		a, b := w.lanes[2*k*half:][:half], w.lanes[(2*k+1)*half:][:half]
+	if n == 1 {
+		for c := range k.channels {
+			w.sums[c][0] += float64(k.lanes[c])
+			w.sums[c][1] += float64(k.lanes[tileMost+c])
+		}
+		return
+	}
+	half := len(w.lanes) / (2 * tileMost)
+	for c := range k.channels {
+		a, b := k.lanes[2*c*half:][:half], k.lanes[(2*c+1)*half:][:half]
 		s, q := 0.0, 0.0
 		for i, v := range a {
 			s += float64(v)
 			q += float64(b[i])
 		}
-		w.sums[k][0] += s
-		w.sums[k][1] += q
+		w.sums[c][0] += s
+		w.sums[c][1] += q
 	}
 }
 
-// pivots sets the mean of each channel to that of its plane in image b, near enough for sums about it to keep their digits.
-func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, c, channels, b int) {
+// pivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
+// near enough for sums about it to keep their digits.
+func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, c, channels, b, images int) {
 	for k := range channels {
 		w.of[k*ofLen+ofMean] = x[p.at(b, c+k)]
 	}
 	clear(w.sums[:channels])
 	n := min(p.n, planeRun)
-	w.prepare(p, channels)
-	w.run(kernel, x[p.at(b, c):], nil, n, 1)
+	images = min(images, over(pivotRun, p.n))
+	w.prepare(p, w.of[:], channels)
+	w.run(kernel, x[p.at(b, c):], nil, n, images)
 	for k := range channels {
-		w.of[k*ofLen+ofMean] += T(w.sums[k][0] / float64(n))
+		w.of[k*ofLen+ofMean] += T(w.sums[k][0] / float64(n*images))
 	}
 	clear(w.sums[:channels])
 }
 
-// each runs an elementwise kernel on planes of some channels of an image, whose values are in of.
-func (w *planeWorker[T]) each(p *planes, kernel func(c *planeCall[T]), x, dy, y, of []T, image, c, channels int) {
+// each runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
+func (w *planeWorker[T]) each(p *planes, kernel func(c *planeCall[T]), x, dy, y, of []T, c, channels, b, images int) {
+	w.prepare(p, of, channels)
 	k := &w.call
-	k.of, k.channels, k.images, k.stride = of, channels, 1, p.n*p.c
 	for off := 0; off < p.n; off += planeRun {
-		at := p.at(image, c) + off
+		at := p.at(b, c) + off
 		k.x, k.dy, k.y = x[at:], dy[at:], y[at:]
-		k.n = min(planeRun, p.n-off)
+		k.n, k.images = min(planeRun, p.n-off), images
 		kernel(k)
 	}
 }

@@ -2,10 +2,13 @@ package cpu
 
 // The portable kernels over planes, in plain Go.
 
-var (
-	goPlanes32 = &planeKernels[float32]{goMoments[float32], goProducts[float32], goScale[float32], goGradient[float32]}
-	goPlanes64 = &planeKernels[float64]{goMoments[float64], goProducts[float64], goScale[float64], goGradient[float64]}
-)
+var goPlanes32, goPlanes64 = goPlanes[float32](), goPlanes[float64]()
+
+// goPlanes returns the portable kernels for T.
+func goPlanes[T float]() *planeKernels[T] {
+	return &planeKernels[T]{goMoments[T], goProducts[T], goScale[T], goGradient[T],
+		&planeKernels[T]{goColumnMoments[T], goColumnProducts[T], goColumnScale[T], goColumnGradient[T], nil}}
+}
 
 // visit calls f with each plane: its channel, and where it lies.
 func (c *planeCall[T]) visit(f func(channel, at int)) {
@@ -102,4 +105,60 @@ func goGradient[T float](c *planeCall[T]) {
 			y[i] = rate*d + slope*(x[i]-mean) + bias
 		}
 	})
+}
+
+// value returns the channels' values of columns at a place.
+func (c *planeCall[T]) value(place int) []T { return c.of[place*tileMost:][:c.channels] }
+
+func goColumnMoments[T float](c *planeCall[T]) {
+	mean, s, q := c.value(ofMean), c.lanes[:c.channels], c.lanes[tileMost:][:c.channels]
+	for i := range c.images {
+		for k, v := range c.x[i*c.stride:][:c.channels] {
+			d := v - mean[k]
+			s[k] += d
+			q[k] += d * d
+		}
+	}
+}
+
+func goColumnProducts[T float](c *planeCall[T]) {
+	mean, scale, shift := c.value(ofMean), c.value(ofScale), c.value(ofShift)
+	s, q := c.lanes[:c.channels], c.lanes[tileMost:][:c.channels]
+	for i := range c.images {
+		x := c.x[i*c.stride:][:c.channels]
+		for k, d := range c.dy[i*c.stride:][:c.channels] {
+			if c.relu == 0 || T(scale[k]*x[k])+shift[k] > 0 {
+				s[k] += d
+				q[k] += d * (x[k] - mean[k])
+			}
+		}
+	}
+}
+
+func goColumnScale[T float](c *planeCall[T]) {
+	scale, shift := c.value(ofScale), c.value(ofShift)
+	for i := range c.images {
+		y := c.y[i*c.stride:][:c.channels]
+		for k, v := range c.x[i*c.stride:][:c.channels] {
+			v = T(scale[k]*v) + shift[k]
+			if c.relu != 0 && v < 0 {
+				v = 0
+			}
+			y[k] = v
+		}
+	}
+}
+
+func goColumnGradient[T float](c *planeCall[T]) {
+	mean, scale, shift := c.value(ofMean), c.value(ofScale), c.value(ofShift)
+	rate, slope, bias := c.value(ofRate), c.value(ofSlope), c.value(ofBias)
+	for i := range c.images {
+		x, y := c.x[i*c.stride:][:c.channels], c.y[i*c.stride:][:c.channels]
+		for k, d := range c.dy[i*c.stride:][:c.channels] {
+			if c.relu != 0 && !(T(scale[k]*x[k])+shift[k] > 0) {
+				d = 0
+			}
+			y[k] = rate[k]*d + slope[k]*(x[k]-mean[k]) + bias[k]
+		}
+	}
 }

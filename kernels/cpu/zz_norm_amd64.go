@@ -24,6 +24,26 @@ func wideScale32(c *planeCall[float32])
 //go:noescape
 func wideGradient32(c *planeCall[float32])
 
+// wideColumnMoments32 sets the lanes to Σ(x - mean) and Σ(x - mean)² of each column.
+//
+//go:noescape
+func wideColumnMoments32(c *planeCall[float32])
+
+// wideColumnProducts32 sets the lanes to Σdy and Σdy·(x - mean) of each column.
+//
+//go:noescape
+func wideColumnProducts32(c *planeCall[float32])
+
+// wideColumnScale32 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+//
+//go:noescape
+func wideColumnScale32(c *planeCall[float32])
+
+// wideColumnGradient32 computes y = rate·dy + slope·(x - mean) + bias of columns.
+//
+//go:noescape
+func wideColumnGradient32(c *planeCall[float32])
+
 // wideNormRows32 computes mean, rstd and y = (x - mean)·rstd·gamma + beta of each row.
 //
 //go:noescape
@@ -53,6 +73,26 @@ func wideScale64(c *planeCall[float64])
 //
 //go:noescape
 func wideGradient64(c *planeCall[float64])
+
+// wideColumnMoments64 sets the lanes to Σ(x - mean) and Σ(x - mean)² of each column.
+//
+//go:noescape
+func wideColumnMoments64(c *planeCall[float64])
+
+// wideColumnProducts64 sets the lanes to Σdy and Σdy·(x - mean) of each column.
+//
+//go:noescape
+func wideColumnProducts64(c *planeCall[float64])
+
+// wideColumnScale64 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+//
+//go:noescape
+func wideColumnScale64(c *planeCall[float64])
+
+// wideColumnGradient64 computes y = rate·dy + slope·(x - mean) + bias of columns.
+//
+//go:noescape
+func wideColumnGradient64(c *planeCall[float64])
 
 // wideNormRows64 computes mean, rstd and y = (x - mean)·rstd·gamma + beta of each row.
 //
@@ -84,6 +124,26 @@ func scale32(c *planeCall[float32])
 //go:noescape
 func gradient32(c *planeCall[float32])
 
+// columnMoments32 sets the lanes to Σ(x - mean) and Σ(x - mean)² of each column.
+//
+//go:noescape
+func columnMoments32(c *planeCall[float32])
+
+// columnProducts32 sets the lanes to Σdy and Σdy·(x - mean) of each column.
+//
+//go:noescape
+func columnProducts32(c *planeCall[float32])
+
+// columnScale32 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+//
+//go:noescape
+func columnScale32(c *planeCall[float32])
+
+// columnGradient32 computes y = rate·dy + slope·(x - mean) + bias of columns.
+//
+//go:noescape
+func columnGradient32(c *planeCall[float32])
+
 // normRows32 computes mean, rstd and y = (x - mean)·rstd·gamma + beta of each row.
 //
 //go:noescape
@@ -113,6 +173,26 @@ func scale64(c *planeCall[float64])
 //
 //go:noescape
 func gradient64(c *planeCall[float64])
+
+// columnMoments64 sets the lanes to Σ(x - mean) and Σ(x - mean)² of each column.
+//
+//go:noescape
+func columnMoments64(c *planeCall[float64])
+
+// columnProducts64 sets the lanes to Σdy and Σdy·(x - mean) of each column.
+//
+//go:noescape
+func columnProducts64(c *planeCall[float64])
+
+// columnScale64 computes y = scale·x + shift of columns, not below 0 where there is a rectifier.
+//
+//go:noescape
+func columnScale64(c *planeCall[float64])
+
+// columnGradient64 computes y = rate·dy + slope·(x - mean) + bias of columns.
+//
+//go:noescape
+func columnGradient64(c *planeCall[float64])
 
 // normRows64 computes mean, rstd and y = (x - mean)·rstd·gamma + beta of each row.
 //

@@ -585,6 +585,869 @@ l2:
 	VZEROUPPER
 	RET
 
+// func wideColumnMoments32(c *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnMoments32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x02, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x10, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Z0
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Z1
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z1, Z4, Z4
+	VFMADD231PS Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     Z4, (BX)(AX*1)
+	VMOVUPS     Z5, 256(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Z0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z1, Z4, Z4
+	VFMADD231PS Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     Z4, 64(BX)(AX*1)
+	VMOVUPS     Z5, 320(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPS.Z (R10)(AX*1), K1, Z0
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z1, Z4, Z4
+	VFMADD231PS Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     Z4, K1, (BX)(AX*1)
+	VMOVUPS     Z5, K1, 256(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS.Z   64(R10)(AX*1), K2, Z0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z1, Z4, Z4
+	VFMADD231PS Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPS     Z4, K2, 64(BX)(AX*1)
+	VMOVUPS     Z5, K2, 320(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnProducts32(c *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnProducts32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x02, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x10, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Z0
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Z1
+	VMOVUPS     (R8)(R15*1), Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     Z4, (BX)(AX*1)
+	VMOVUPS     Z5, 256(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Z0
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VMOVUPS     64(R8)(R15*1), Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     Z4, 64(BX)(AX*1)
+	VMOVUPS     Z5, 320(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPS.Z (R10)(AX*1), K1, Z0
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VMOVUPS.Z   (R8)(R15*1), K1, Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     Z4, K1, (BX)(AX*1)
+	VMOVUPS     Z5, K1, 256(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPS.Z   64(R8)(R15*1), K2, Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPS     Z4, K2, 64(BX)(AX*1)
+	VMOVUPS     Z5, K2, 320(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x02, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPS (R10)(AX*1), Z0
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPS     (SI)(R15*1), Z1
+	VMOVUPS     (R8)(R15*1), Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPS     Z4, (BX)(AX*1)
+	VMOVUPS     Z5, 256(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Z0
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VMOVUPS     64(R8)(R15*1), Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	VMOVUPS     Z4, 64(BX)(AX*1)
+	VMOVUPS     Z5, 320(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPS.Z (R10)(AX*1), K1, Z0
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VMOVUPS.Z   (R8)(R15*1), K1, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	VMOVUPS     Z4, K1, (BX)(AX*1)
+	VMOVUPS     Z5, K1, 256(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPS.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPS.Z   64(R8)(R15*1), K2, Z2
+	VSUBPS      Z0, Z1, Z1
+	VADDPS      Z2, Z4, Z4
+	VFMADD231PS Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+	VMOVUPS     Z4, K2, 64(BX)(AX*1)
+	VMOVUPS     Z5, K2, 320(BX)(AX*1)
+
+l11:
+	ADDQ CX, AX
+
+l12:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnScale32(c *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnScale32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x02, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x10, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMAXPS      Z1, Z14, Z1
+	VMOVUPS     Z1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMAXPS      Z1, Z14, Z1
+	VMOVUPS     Z1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMAXPS      Z1, Z14, Z1
+	VMOVUPS     Z1, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMAXPS      Z1, Z14, Z1
+	VMOVUPS     Z1, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x02, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPS     (SI)(R15*1), Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMOVUPS     Z1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMOVUPS     Z1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMOVUPS     Z1, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VFMADD213PS Z13, Z12, Z1
+	VMOVUPS     Z1, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+
+l11:
+	ADDQ CX, AX
+
+l12:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnGradient32(c *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnGradient32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x02, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x10, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Z0
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	VMOVUPS 768(R10)(AX*1), Z4
+	VMOVUPS 1024(R10)(AX*1), Z5
+	VMOVUPS 1280(R10)(AX*1), Z6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Z1
+	VMOVUPS     (R8)(R15*1), Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     64(R10)(AX*1), Z0
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	VMOVUPS     832(R10)(AX*1), Z4
+	VMOVUPS     1088(R10)(AX*1), Z5
+	VMOVUPS     1344(R10)(AX*1), Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VMOVUPS     64(R8)(R15*1), Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPS.Z (R10)(AX*1), K1, Z0
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	VMOVUPS.Z 768(R10)(AX*1), K1, Z4
+	VMOVUPS.Z 1024(R10)(AX*1), K1, Z5
+	VMOVUPS.Z 1280(R10)(AX*1), K1, Z6
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VMOVUPS.Z   (R8)(R15*1), K1, Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	VMOVUPS.Z   832(R10)(AX*1), K2, Z4
+	VMOVUPS.Z   1088(R10)(AX*1), K2, Z5
+	VMOVUPS.Z   1344(R10)(AX*1), K2, Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPS.Z   64(R8)(R15*1), K2, Z2
+	VMOVUPS     Z1, Z3
+	VFMADD213PS Z13, Z12, Z3
+	VCMPPS      $0x1e, Z14, Z3, K3
+	VMOVAPS.Z   Z2, K3, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x02, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPS (R10)(AX*1), Z0
+	VMOVUPS 256(R10)(AX*1), Z12
+	VMOVUPS 512(R10)(AX*1), Z13
+	VMOVUPS 768(R10)(AX*1), Z4
+	VMOVUPS 1024(R10)(AX*1), Z5
+	VMOVUPS 1280(R10)(AX*1), Z6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPS     (SI)(R15*1), Z1
+	VMOVUPS     (R8)(R15*1), Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPS     64(R10)(AX*1), Z0
+	VMOVUPS     320(R10)(AX*1), Z12
+	VMOVUPS     576(R10)(AX*1), Z13
+	VMOVUPS     832(R10)(AX*1), Z4
+	VMOVUPS     1088(R10)(AX*1), Z5
+	VMOVUPS     1344(R10)(AX*1), Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPS     64(SI)(R15*1), Z1
+	VMOVUPS     64(R8)(R15*1), Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPS.Z (R10)(AX*1), K1, Z0
+	VMOVUPS.Z 256(R10)(AX*1), K1, Z12
+	VMOVUPS.Z 512(R10)(AX*1), K1, Z13
+	VMOVUPS.Z 768(R10)(AX*1), K1, Z4
+	VMOVUPS.Z 1024(R10)(AX*1), K1, Z5
+	VMOVUPS.Z 1280(R10)(AX*1), K1, Z6
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPS.Z   (SI)(R15*1), K1, Z1
+	VMOVUPS.Z   (R8)(R15*1), K1, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPS.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPS.Z   320(R10)(AX*1), K2, Z12
+	VMOVUPS.Z   576(R10)(AX*1), K2, Z13
+	VMOVUPS.Z   832(R10)(AX*1), K2, Z4
+	VMOVUPS.Z   1088(R10)(AX*1), K2, Z5
+	VMOVUPS.Z   1344(R10)(AX*1), K2, Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPS.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPS.Z   64(R8)(R15*1), K2, Z2
+	VSUBPS      Z0, Z1, Z1
+	VFMADD213PS Z6, Z4, Z2
+	VFMADD231PS Z1, Z5, Z2
+	VMOVUPS     Z2, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+
+l11:
+	ADDQ CX, AX
+
+l12:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func wideNormRows32(c *uint32)
 // Requires: AVX, AVX512F, BMI2, FMA3
 TEXT ·wideNormRows32(SB), NOSPLIT, $16-8
@@ -1552,6 +2415,869 @@ l2:
 	ADDQ     8(SP), AX
 	DECQ     BX
 	JNE      image
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnMoments64(c *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnMoments64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x03, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x08, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Z0
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Z1
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z1, Z4, Z4
+	VFMADD231PD Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     Z4, (BX)(AX*1)
+	VMOVUPD     Z5, 512(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Z0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z1, Z4, Z4
+	VFMADD231PD Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     Z4, 64(BX)(AX*1)
+	VMOVUPD     Z5, 576(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPD.Z (R10)(AX*1), K1, Z0
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z1, Z4, Z4
+	VFMADD231PD Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     Z4, K1, (BX)(AX*1)
+	VMOVUPD     Z5, K1, 512(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPD.Z   64(R10)(AX*1), K2, Z0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z1, Z4, Z4
+	VFMADD231PD Z1, Z1, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPD     Z4, K2, 64(BX)(AX*1)
+	VMOVUPD     Z5, K2, 576(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnProducts64(c *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnProducts64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x03, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x08, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Z0
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Z1
+	VMOVUPD     (R8)(R15*1), Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     Z4, (BX)(AX*1)
+	VMOVUPD     Z5, 512(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Z0
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VMOVUPD     64(R8)(R15*1), Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     Z4, 64(BX)(AX*1)
+	VMOVUPD     Z5, 576(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPD.Z (R10)(AX*1), K1, Z0
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VMOVUPD.Z   (R8)(R15*1), K1, Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     Z4, K1, (BX)(AX*1)
+	VMOVUPD     Z5, K1, 512(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPD.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPD.Z   64(R8)(R15*1), K2, Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPD     Z4, K2, 64(BX)(AX*1)
+	VMOVUPD     Z5, K2, 576(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x03, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x08, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPD (R10)(AX*1), Z0
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPD     (SI)(R15*1), Z1
+	VMOVUPD     (R8)(R15*1), Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPD     Z4, (BX)(AX*1)
+	VMOVUPD     Z5, 512(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Z0
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VMOVUPD     64(R8)(R15*1), Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	VMOVUPD     Z4, 64(BX)(AX*1)
+	VMOVUPD     Z5, 576(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPD.Z (R10)(AX*1), K1, Z0
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	VXORPS    X4, X4, X4
+	VXORPS    X5, X5, X5
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VMOVUPD.Z   (R8)(R15*1), K1, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	VMOVUPD     Z4, K1, (BX)(AX*1)
+	VMOVUPD     Z5, K1, 512(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPD.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPD.Z   64(R8)(R15*1), K2, Z2
+	VSUBPD      Z0, Z1, Z1
+	VADDPD      Z2, Z4, Z4
+	VFMADD231PD Z1, Z2, Z5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+	VMOVUPD     Z4, K2, 64(BX)(AX*1)
+	VMOVUPD     Z5, K2, 576(BX)(AX*1)
+
+l11:
+	ADDQ CX, AX
+
+l12:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnScale64(c *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnScale64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x03, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x08, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMAXPD      Z1, Z14, Z1
+	VMOVUPD     Z1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMAXPD      Z1, Z14, Z1
+	VMOVUPD     Z1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMAXPD      Z1, Z14, Z1
+	VMOVUPD     Z1, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMAXPD      Z1, Z14, Z1
+	VMOVUPD     Z1, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x03, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x08, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPD     (SI)(R15*1), Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMOVUPD     Z1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMOVUPD     Z1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMOVUPD     Z1, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VFMADD213PD Z13, Z12, Z1
+	VMOVUPD     Z1, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+
+l11:
+	ADDQ CX, AX
+
+l12:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func wideColumnGradient64(c *uint16)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideColumnGradient64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	MOVQ     R13, CX
+	SHRQ     $0x03, CX
+	MOVQ     $-1, AX
+	BZHIQ    CX, AX, AX
+	KMOVW    AX, K1
+	SHRQ     $0x08, AX
+	KMOVW    AX, K2
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Z0
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	VMOVUPD 1536(R10)(AX*1), Z4
+	VMOVUPD 2048(R10)(AX*1), Z5
+	VMOVUPD 2560(R10)(AX*1), Z6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Z1
+	VMOVUPD     (R8)(R15*1), Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     64(R10)(AX*1), Z0
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	VMOVUPD     1600(R10)(AX*1), Z4
+	VMOVUPD     2112(R10)(AX*1), Z5
+	VMOVUPD     2624(R10)(AX*1), Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VMOVUPD     64(R8)(R15*1), Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l4
+	VMOVUPD.Z (R10)(AX*1), K1, Z0
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	VMOVUPD.Z 1536(R10)(AX*1), K1, Z4
+	VMOVUPD.Z 2048(R10)(AX*1), K1, Z5
+	VMOVUPD.Z 2560(R10)(AX*1), K1, Z6
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l7:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VMOVUPD.Z   (R8)(R15*1), K1, Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPD.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	VMOVUPD.Z   1600(R10)(AX*1), K2, Z4
+	VMOVUPD.Z   2112(R10)(AX*1), K2, Z5
+	VMOVUPD.Z   2624(R10)(AX*1), K2, Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPD.Z   64(R8)(R15*1), K2, Z2
+	VMOVUPD     Z1, Z3
+	VFMADD213PD Z13, Z12, Z3
+	VCMPPD      $0x1e, Z14, Z3, K3
+	VMOVAPD.Z   Z2, K3, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	MOVQ  R13, CX
+	SHRQ  $0x03, CX
+	MOVQ  $-1, AX
+	BZHIQ CX, AX, AX
+	KMOVW AX, K1
+	SHRQ  $0x08, AX
+	KMOVW AX, K2
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l9
+
+l10:
+	VMOVUPD (R10)(AX*1), Z0
+	VMOVUPD 512(R10)(AX*1), Z12
+	VMOVUPD 1024(R10)(AX*1), Z13
+	VMOVUPD 1536(R10)(AX*1), Z4
+	VMOVUPD 2048(R10)(AX*1), Z5
+	VMOVUPD 2560(R10)(AX*1), Z6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l13:
+	VMOVUPD     (SI)(R15*1), Z1
+	VMOVUPD     (R8)(R15*1), Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l13
+	VMOVUPD     64(R10)(AX*1), Z0
+	VMOVUPD     576(R10)(AX*1), Z12
+	VMOVUPD     1088(R10)(AX*1), Z13
+	VMOVUPD     1600(R10)(AX*1), Z4
+	VMOVUPD     2112(R10)(AX*1), Z5
+	VMOVUPD     2624(R10)(AX*1), Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l14:
+	VMOVUPD     64(SI)(R15*1), Z1
+	VMOVUPD     64(R8)(R15*1), Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l14
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l10
+
+l9:
+	MOVQ      R13, CX
+	TESTQ     CX, CX
+	JE        l12
+	VMOVUPD.Z (R10)(AX*1), K1, Z0
+	VMOVUPD.Z 512(R10)(AX*1), K1, Z12
+	VMOVUPD.Z 1024(R10)(AX*1), K1, Z13
+	VMOVUPD.Z 1536(R10)(AX*1), K1, Z4
+	VMOVUPD.Z 2048(R10)(AX*1), K1, Z5
+	VMOVUPD.Z 2560(R10)(AX*1), K1, Z6
+	MOVQ      AX, R15
+	MOVQ      136(DI), DX
+
+l15:
+	VMOVUPD.Z   (SI)(R15*1), K1, Z1
+	VMOVUPD.Z   (R8)(R15*1), K1, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, K1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l15
+	CMPQ        CX, $0x40
+	JLE         l11
+	VMOVUPD.Z   64(R10)(AX*1), K2, Z0
+	VMOVUPD.Z   576(R10)(AX*1), K2, Z12
+	VMOVUPD.Z   1088(R10)(AX*1), K2, Z13
+	VMOVUPD.Z   1600(R10)(AX*1), K2, Z4
+	VMOVUPD.Z   2112(R10)(AX*1), K2, Z5
+	VMOVUPD.Z   2624(R10)(AX*1), K2, Z6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l16:
+	VMOVUPD.Z   64(SI)(R15*1), K2, Z1
+	VMOVUPD.Z   64(R8)(R15*1), K2, Z2
+	VSUBPD      Z0, Z1, Z1
+	VFMADD213PD Z6, Z4, Z2
+	VFMADD231PD Z1, Z5, Z2
+	VMOVUPD     Z2, K2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l16
+
+l11:
+	ADDQ CX, AX
+
+l12:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
@@ -2713,6 +4439,1369 @@ l2:
 	ADDQ     8(SP), AX
 	DECQ     BX
 	JNE      image
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnMoments32(c *uint8)
+// Requires: AVX, FMA3
+TEXT ·columnMoments32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Y0
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     Y4, (BX)(AX*1)
+	VMOVUPS     Y5, 256(BX)(AX*1)
+	VMOVUPS     32(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     Y4, 32(BX)(AX*1)
+	VMOVUPS     Y5, 288(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     Y4, 64(BX)(AX*1)
+	VMOVUPS     Y5, 320(BX)(AX*1)
+	VMOVUPS     96(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPS     Y4, 96(BX)(AX*1)
+	VMOVUPS     Y5, 352(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS (R10)(AX*1), Y15, Y0
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMASKMOVPS  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 256(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  32(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	VMASKMOVPS  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 288(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  64(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMASKMOVPS  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 320(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  96(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y1, Y4, Y4
+	VFMADD231PS Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+	VMASKMOVPS  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 352(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnProducts32(c *uint8)
+// Requires: AVX, FMA3
+TEXT ·columnProducts32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Y0
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Y1
+	VMOVUPS     (R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     Y4, (BX)(AX*1)
+	VMOVUPS     Y5, 256(BX)(AX*1)
+	VMOVUPS     32(R10)(AX*1), Y0
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VMOVUPS     32(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     Y4, 32(BX)(AX*1)
+	VMOVUPS     Y5, 288(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Y0
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VMOVUPS     64(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     Y4, 64(BX)(AX*1)
+	VMOVUPS     Y5, 320(BX)(AX*1)
+	VMOVUPS     96(R10)(AX*1), Y0
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VMOVUPS     96(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPS     Y4, 96(BX)(AX*1)
+	VMOVUPS     Y5, 352(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS (R10)(AX*1), Y15, Y0
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VMASKMOVPS  (R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMASKMOVPS  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 256(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  32(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	VMASKMOVPS  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 288(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  64(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMASKMOVPS  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 320(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  96(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+	VMASKMOVPS  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 352(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPS (R10)(AX*1), Y0
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPS     (SI)(R15*1), Y1
+	VMOVUPS     (R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPS     Y4, (BX)(AX*1)
+	VMOVUPS     Y5, 256(BX)(AX*1)
+	VMOVUPS     32(R10)(AX*1), Y0
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VMOVUPS     32(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPS     Y4, 32(BX)(AX*1)
+	VMOVUPS     Y5, 288(BX)(AX*1)
+	VMOVUPS     64(R10)(AX*1), Y0
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VMOVUPS     64(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPS     Y4, 64(BX)(AX*1)
+	VMOVUPS     Y5, 320(BX)(AX*1)
+	VMOVUPS     96(R10)(AX*1), Y0
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VMOVUPS     96(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	VMOVUPS     Y4, 96(BX)(AX*1)
+	VMOVUPS     Y5, 352(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS (R10)(AX*1), Y15, Y0
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VMASKMOVPS  (R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMASKMOVPS  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 256(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  32(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	VMASKMOVPS  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 288(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  64(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMASKMOVPS  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 320(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  96(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VADDPS      Y2, Y4, Y4
+	VFMADD231PS Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+	VMASKMOVPS  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPS  Y5, Y15, 352(BX)(AX*1)
+
+l15:
+	ADDQ CX, AX
+
+l16:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnScale32(c *uint8)
+// Requires: AVX, FMA3
+TEXT ·columnScale32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMOVUPS     Y1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMOVUPS     Y1, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMOVUPS     Y1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMOVUPS     Y1, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMASKMOVPS  Y1, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMASKMOVPS  Y1, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMASKMOVPS  Y1, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMAXPS      Y1, Y14, Y1
+	VMASKMOVPS  Y1, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPS     (SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMOVUPS     Y1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMOVUPS     Y1, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMOVUPS     Y1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMOVUPS     Y1, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMASKMOVPS  Y1, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMASKMOVPS  Y1, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMASKMOVPS  Y1, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VFMADD213PS Y13, Y12, Y1
+	VMASKMOVPS  Y1, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+
+l15:
+	ADDQ CX, AX
+
+l16:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnGradient32(c *uint8)
+// Requires: AVX, FMA3
+TEXT ·columnGradient32(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x02, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x02, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPS (R10)(AX*1), Y0
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	VMOVUPS 768(R10)(AX*1), Y4
+	VMOVUPS 1024(R10)(AX*1), Y5
+	VMOVUPS 1280(R10)(AX*1), Y6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPS     (SI)(R15*1), Y1
+	VMOVUPS     (R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPS     32(R10)(AX*1), Y0
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	VMOVUPS     800(R10)(AX*1), Y4
+	VMOVUPS     1056(R10)(AX*1), Y5
+	VMOVUPS     1312(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VMOVUPS     32(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPS     64(R10)(AX*1), Y0
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	VMOVUPS     832(R10)(AX*1), Y4
+	VMOVUPS     1088(R10)(AX*1), Y5
+	VMOVUPS     1344(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VMOVUPS     64(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPS     96(R10)(AX*1), Y0
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	VMOVUPS     864(R10)(AX*1), Y4
+	VMOVUPS     1120(R10)(AX*1), Y5
+	VMOVUPS     1376(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VMOVUPS     96(R8)(R15*1), Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS (R10)(AX*1), Y15, Y0
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	VMASKMOVPS 768(R10)(AX*1), Y15, Y4
+	VMASKMOVPS 1024(R10)(AX*1), Y15, Y5
+	VMASKMOVPS 1280(R10)(AX*1), Y15, Y6
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VMASKMOVPS  (R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  800(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1056(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1312(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  32(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  832(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1088(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1344(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  64(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  864(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1120(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1376(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  96(R8)(R15*1), Y15, Y2
+	VMOVUPS     Y1, Y3
+	VFMADD213PS Y13, Y12, Y3
+	VCMPPS      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x02, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x02, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPS (R10)(AX*1), Y0
+	VMOVUPS 256(R10)(AX*1), Y12
+	VMOVUPS 512(R10)(AX*1), Y13
+	VMOVUPS 768(R10)(AX*1), Y4
+	VMOVUPS 1024(R10)(AX*1), Y5
+	VMOVUPS 1280(R10)(AX*1), Y6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPS     (SI)(R15*1), Y1
+	VMOVUPS     (R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPS     32(R10)(AX*1), Y0
+	VMOVUPS     288(R10)(AX*1), Y12
+	VMOVUPS     544(R10)(AX*1), Y13
+	VMOVUPS     800(R10)(AX*1), Y4
+	VMOVUPS     1056(R10)(AX*1), Y5
+	VMOVUPS     1312(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPS     32(SI)(R15*1), Y1
+	VMOVUPS     32(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPS     64(R10)(AX*1), Y0
+	VMOVUPS     320(R10)(AX*1), Y12
+	VMOVUPS     576(R10)(AX*1), Y13
+	VMOVUPS     832(R10)(AX*1), Y4
+	VMOVUPS     1088(R10)(AX*1), Y5
+	VMOVUPS     1344(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPS     64(SI)(R15*1), Y1
+	VMOVUPS     64(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPS     96(R10)(AX*1), Y0
+	VMOVUPS     352(R10)(AX*1), Y12
+	VMOVUPS     608(R10)(AX*1), Y13
+	VMOVUPS     864(R10)(AX*1), Y4
+	VMOVUPS     1120(R10)(AX*1), Y5
+	VMOVUPS     1376(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPS     96(SI)(R15*1), Y1
+	VMOVUPS     96(R8)(R15*1), Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMOVUPS     Y2, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPS (R10)(AX*1), Y15, Y0
+	VMASKMOVPS 256(R10)(AX*1), Y15, Y12
+	VMASKMOVPS 512(R10)(AX*1), Y15, Y13
+	VMASKMOVPS 768(R10)(AX*1), Y15, Y4
+	VMASKMOVPS 1024(R10)(AX*1), Y15, Y5
+	VMASKMOVPS 1280(R10)(AX*1), Y15, Y6
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPS  (SI)(R15*1), Y15, Y1
+	VMASKMOVPS  (R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPS  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  288(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  544(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  800(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1056(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1312(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPS  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  32(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPS  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  320(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  576(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  832(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1088(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1344(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPS  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  64(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPS  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPS  352(R10)(AX*1), Y15, Y12
+	VMASKMOVPS  608(R10)(AX*1), Y15, Y13
+	VMASKMOVPS  864(R10)(AX*1), Y15, Y4
+	VMASKMOVPS  1120(R10)(AX*1), Y15, Y5
+	VMASKMOVPS  1376(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPS  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPS  96(R8)(R15*1), Y15, Y2
+	VSUBPS      Y0, Y1, Y1
+	VFMADD213PS Y6, Y4, Y2
+	VFMADD231PS Y1, Y5, Y2
+	VMASKMOVPS  Y2, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+
+l15:
+	ADDQ CX, AX
+
+l16:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET
@@ -4058,6 +7147,1369 @@ l2:
 	ADDQ     8(SP), AX
 	DECQ     BX
 	JNE      image
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnMoments64(c *uint16)
+// Requires: AVX, FMA3
+TEXT ·columnMoments64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Y0
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     Y4, (BX)(AX*1)
+	VMOVUPD     Y5, 512(BX)(AX*1)
+	VMOVUPD     32(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     Y4, 32(BX)(AX*1)
+	VMOVUPD     Y5, 544(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     Y4, 64(BX)(AX*1)
+	VMOVUPD     Y5, 576(BX)(AX*1)
+	VMOVUPD     96(R10)(AX*1), Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPD     Y4, 96(BX)(AX*1)
+	VMOVUPD     Y5, 608(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD (R10)(AX*1), Y15, Y0
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMASKMOVPD  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 512(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  32(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	VMASKMOVPD  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 544(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  64(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMASKMOVPD  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 576(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  96(R10)(AX*1), Y15, Y0
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y1, Y4, Y4
+	VFMADD231PD Y1, Y1, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+	VMASKMOVPD  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 608(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnProducts64(c *uint16)
+// Requires: AVX, FMA3
+TEXT ·columnProducts64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Y0
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Y1
+	VMOVUPD     (R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     Y4, (BX)(AX*1)
+	VMOVUPD     Y5, 512(BX)(AX*1)
+	VMOVUPD     32(R10)(AX*1), Y0
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VMOVUPD     32(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     Y4, 32(BX)(AX*1)
+	VMOVUPD     Y5, 544(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Y0
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VMOVUPD     64(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     Y4, 64(BX)(AX*1)
+	VMOVUPD     Y5, 576(BX)(AX*1)
+	VMOVUPD     96(R10)(AX*1), Y0
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VMOVUPD     96(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	VMOVUPD     Y4, 96(BX)(AX*1)
+	VMOVUPD     Y5, 608(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD (R10)(AX*1), Y15, Y0
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VMASKMOVPD  (R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMASKMOVPD  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 512(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  32(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	VMASKMOVPD  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 544(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  64(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMASKMOVPD  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 576(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  96(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+	VMASKMOVPD  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 608(BX)(AX*1)
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPD (R10)(AX*1), Y0
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPD     (SI)(R15*1), Y1
+	VMOVUPD     (R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPD     Y4, (BX)(AX*1)
+	VMOVUPD     Y5, 512(BX)(AX*1)
+	VMOVUPD     32(R10)(AX*1), Y0
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VMOVUPD     32(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPD     Y4, 32(BX)(AX*1)
+	VMOVUPD     Y5, 544(BX)(AX*1)
+	VMOVUPD     64(R10)(AX*1), Y0
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VMOVUPD     64(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPD     Y4, 64(BX)(AX*1)
+	VMOVUPD     Y5, 576(BX)(AX*1)
+	VMOVUPD     96(R10)(AX*1), Y0
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VMOVUPD     96(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	VMOVUPD     Y4, 96(BX)(AX*1)
+	VMOVUPD     Y5, 608(BX)(AX*1)
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD (R10)(AX*1), Y15, Y0
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	VXORPS     X4, X4, X4
+	VXORPS     X5, X5, X5
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VMASKMOVPD  (R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMASKMOVPD  Y4, Y15, (BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 512(BX)(AX*1)
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  32(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	VMASKMOVPD  Y4, Y15, 32(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 544(BX)(AX*1)
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  64(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMASKMOVPD  Y4, Y15, 64(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 576(BX)(AX*1)
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	VXORPS      X4, X4, X4
+	VXORPS      X5, X5, X5
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  96(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VADDPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y2, Y5
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+	VMASKMOVPD  Y4, Y15, 96(BX)(AX*1)
+	VMASKMOVPD  Y5, Y15, 608(BX)(AX*1)
+
+l15:
+	ADDQ CX, AX
+
+l16:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnScale64(c *uint16)
+// Requires: AVX, FMA3
+TEXT ·columnScale64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMOVUPD     Y1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMOVUPD     Y1, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMOVUPD     Y1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMOVUPD     Y1, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMASKMOVPD  Y1, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMASKMOVPD  Y1, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMASKMOVPD  Y1, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMAXPD      Y1, Y14, Y1
+	VMASKMOVPD  Y1, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPD     (SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMOVUPD     Y1, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMOVUPD     Y1, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMOVUPD     Y1, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMOVUPD     Y1, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMASKMOVPD  Y1, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMASKMOVPD  Y1, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMASKMOVPD  Y1, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VFMADD213PD Y13, Y12, Y1
+	VMASKMOVPD  Y1, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+
+l15:
+	ADDQ CX, AX
+
+l16:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func columnGradient64(c *uint16)
+// Requires: AVX, FMA3
+TEXT ·columnGradient64(SB), NOSPLIT, $16-8
+	VSTMXCSR (SP)
+	MOVL     (SP), AX
+	ORL      $0x00008040, AX
+	MOVL     AX, 4(SP)
+	VLDMXCSR 4(SP)
+	MOVQ     c+0(FP), DI
+	VXORPS   X14, X14, X14
+	CMPQ     152(DI), $0x00
+	JE       without
+	MOVQ     (DI), SI
+	MOVQ     24(DI), R8
+	MOVQ     48(DI), R9
+	MOVQ     72(DI), R10
+	MOVQ     144(DI), R11
+	MOVQ     96(DI), BX
+	SHLQ     $0x03, R11
+	MOVQ     128(DI), CX
+	SHLQ     $0x03, CX
+	MOVQ     CX, R12
+	SHRQ     $0x07, R12
+	MOVQ     CX, R13
+	ANDQ     $0x7f, R13
+	LEAQ     normMasks<>+128(SB), CX
+	SUBQ     R13, CX
+	MOVQ     CX, R13
+	XORQ     AX, AX
+	MOVQ     R12, CX
+	TESTQ    CX, CX
+	JE       l1
+
+l2:
+	VMOVUPD (R10)(AX*1), Y0
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	VMOVUPD 1536(R10)(AX*1), Y4
+	VMOVUPD 2048(R10)(AX*1), Y5
+	VMOVUPD 2560(R10)(AX*1), Y6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l5:
+	VMOVUPD     (SI)(R15*1), Y1
+	VMOVUPD     (R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l5
+	VMOVUPD     32(R10)(AX*1), Y0
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	VMOVUPD     1568(R10)(AX*1), Y4
+	VMOVUPD     2080(R10)(AX*1), Y5
+	VMOVUPD     2592(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l6:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VMOVUPD     32(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l6
+	VMOVUPD     64(R10)(AX*1), Y0
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	VMOVUPD     1600(R10)(AX*1), Y4
+	VMOVUPD     2112(R10)(AX*1), Y5
+	VMOVUPD     2624(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l7:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VMOVUPD     64(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l7
+	VMOVUPD     96(R10)(AX*1), Y0
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	VMOVUPD     1632(R10)(AX*1), Y4
+	VMOVUPD     2144(R10)(AX*1), Y5
+	VMOVUPD     2656(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l8:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VMOVUPD     96(R8)(R15*1), Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l8
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l2
+
+l1:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l4
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD (R10)(AX*1), Y15, Y0
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	VMASKMOVPD 1536(R10)(AX*1), Y15, Y4
+	VMASKMOVPD 2048(R10)(AX*1), Y15, Y5
+	VMASKMOVPD 2560(R10)(AX*1), Y15, Y6
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l9:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VMASKMOVPD  (R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l9
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1568(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2080(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2592(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l10:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  32(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l10
+	CMPQ        CX, $0x40
+	JLE         l3
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1600(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2112(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2624(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l11:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  64(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l11
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1632(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2144(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2656(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l12:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  96(R8)(R15*1), Y15, Y2
+	VMOVUPD     Y1, Y3
+	VFMADD213PD Y13, Y12, Y3
+	VCMPPD      $0x1e, Y14, Y3, Y3
+	VANDPS      Y3, Y2, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l12
+
+l3:
+	ADDQ CX, AX
+
+l4:
+	VLDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+without:
+	MOVQ  (DI), SI
+	MOVQ  24(DI), R8
+	MOVQ  48(DI), R9
+	MOVQ  72(DI), R10
+	MOVQ  144(DI), R11
+	MOVQ  96(DI), BX
+	SHLQ  $0x03, R11
+	MOVQ  128(DI), CX
+	SHLQ  $0x03, CX
+	MOVQ  CX, R12
+	SHRQ  $0x07, R12
+	MOVQ  CX, R13
+	ANDQ  $0x7f, R13
+	LEAQ  normMasks<>+128(SB), CX
+	SUBQ  R13, CX
+	MOVQ  CX, R13
+	XORQ  AX, AX
+	MOVQ  R12, CX
+	TESTQ CX, CX
+	JE    l13
+
+l14:
+	VMOVUPD (R10)(AX*1), Y0
+	VMOVUPD 512(R10)(AX*1), Y12
+	VMOVUPD 1024(R10)(AX*1), Y13
+	VMOVUPD 1536(R10)(AX*1), Y4
+	VMOVUPD 2048(R10)(AX*1), Y5
+	VMOVUPD 2560(R10)(AX*1), Y6
+	MOVQ    AX, R15
+	MOVQ    136(DI), DX
+
+l17:
+	VMOVUPD     (SI)(R15*1), Y1
+	VMOVUPD     (R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l17
+	VMOVUPD     32(R10)(AX*1), Y0
+	VMOVUPD     544(R10)(AX*1), Y12
+	VMOVUPD     1056(R10)(AX*1), Y13
+	VMOVUPD     1568(R10)(AX*1), Y4
+	VMOVUPD     2080(R10)(AX*1), Y5
+	VMOVUPD     2592(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l18:
+	VMOVUPD     32(SI)(R15*1), Y1
+	VMOVUPD     32(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l18
+	VMOVUPD     64(R10)(AX*1), Y0
+	VMOVUPD     576(R10)(AX*1), Y12
+	VMOVUPD     1088(R10)(AX*1), Y13
+	VMOVUPD     1600(R10)(AX*1), Y4
+	VMOVUPD     2112(R10)(AX*1), Y5
+	VMOVUPD     2624(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l19:
+	VMOVUPD     64(SI)(R15*1), Y1
+	VMOVUPD     64(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l19
+	VMOVUPD     96(R10)(AX*1), Y0
+	VMOVUPD     608(R10)(AX*1), Y12
+	VMOVUPD     1120(R10)(AX*1), Y13
+	VMOVUPD     1632(R10)(AX*1), Y4
+	VMOVUPD     2144(R10)(AX*1), Y5
+	VMOVUPD     2656(R10)(AX*1), Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l20:
+	VMOVUPD     96(SI)(R15*1), Y1
+	VMOVUPD     96(R8)(R15*1), Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMOVUPD     Y2, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l20
+	SUBQ        $-128, AX
+	DECQ        CX
+	JNE         l14
+
+l13:
+	LEAQ       normMasks<>+128(SB), CX
+	SUBQ       R13, CX
+	JE         l16
+	VMOVUPS    (R13), Y15
+	VMASKMOVPD (R10)(AX*1), Y15, Y0
+	VMASKMOVPD 512(R10)(AX*1), Y15, Y12
+	VMASKMOVPD 1024(R10)(AX*1), Y15, Y13
+	VMASKMOVPD 1536(R10)(AX*1), Y15, Y4
+	VMASKMOVPD 2048(R10)(AX*1), Y15, Y5
+	VMASKMOVPD 2560(R10)(AX*1), Y15, Y6
+	MOVQ       AX, R15
+	MOVQ       136(DI), DX
+
+l21:
+	VMASKMOVPD  (SI)(R15*1), Y15, Y1
+	VMASKMOVPD  (R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, (R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l21
+	VMOVUPS     32(R13), Y15
+	VMASKMOVPD  32(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  544(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1056(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1568(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2080(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2592(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l22:
+	VMASKMOVPD  32(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  32(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 32(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l22
+	CMPQ        CX, $0x40
+	JLE         l15
+	VMOVUPS     64(R13), Y15
+	VMASKMOVPD  64(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  576(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1088(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1600(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2112(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2624(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l23:
+	VMASKMOVPD  64(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  64(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 64(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l23
+	VMOVUPS     96(R13), Y15
+	VMASKMOVPD  96(R10)(AX*1), Y15, Y0
+	VMASKMOVPD  608(R10)(AX*1), Y15, Y12
+	VMASKMOVPD  1120(R10)(AX*1), Y15, Y13
+	VMASKMOVPD  1632(R10)(AX*1), Y15, Y4
+	VMASKMOVPD  2144(R10)(AX*1), Y15, Y5
+	VMASKMOVPD  2656(R10)(AX*1), Y15, Y6
+	MOVQ        AX, R15
+	MOVQ        136(DI), DX
+
+l24:
+	VMASKMOVPD  96(SI)(R15*1), Y15, Y1
+	VMASKMOVPD  96(R8)(R15*1), Y15, Y2
+	VSUBPD      Y0, Y1, Y1
+	VFMADD213PD Y6, Y4, Y2
+	VFMADD231PD Y1, Y5, Y2
+	VMASKMOVPD  Y2, Y15, 96(R9)(R15*1)
+	ADDQ        R11, R15
+	DECQ        DX
+	JNE         l24
+
+l15:
+	ADDQ CX, AX
+
+l16:
 	VLDMXCSR (SP)
 	VZEROUPPER
 	RET

@@ -39,6 +39,10 @@ func main() {
 			v.products()
 			v.scale()
 			v.gradient()
+			v.columnMoments()
+			v.columnProducts()
+			v.columnScale()
+			v.columnGradient()
 			v.normRows()
 			v.normRowsGrad()
 		}
