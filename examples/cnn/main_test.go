@@ -11,7 +11,7 @@ func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
 	if testing.Short() {
 		samples, accuracy = 3000, 0.85
 	}
-	r := runtest.Trains(t, example, samples, 2, "-batch", "50")
+	r := runtest.Trains(t, example, samples, 2)
 	if r.TestAccuracy == nil || *r.TestAccuracy < accuracy {
 		t.Fatalf("results %+v, want accuracy %v", r, accuracy)
 	}

@@ -15,13 +15,7 @@ import (
 // A batch of one element a channel is a graph like another: only training refuses it.
 type batchNorm struct {
 	kernel
-	evaluate bool
-}
-
-// SetTraining is called by Gorgonia's machines when they are made.
-func (b *batchNorm) SetTraining(training bool) error {
-	b.evaluate = !training
-	return nil
+	mode
 }
 
 // InferShape is that of x.

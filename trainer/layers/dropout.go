@@ -35,14 +35,8 @@ func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Nod
 // step of seed 0; one in evaluation mode leaves x as it is.
 type dropout struct {
 	kernel
-	evaluate bool
-	step     float64 // the last one, from 1
-}
-
-// SetTraining is called by Gorgonia's machines when they are made.
-func (d *dropout) SetTraining(training bool) error {
-	d.evaluate = !training
-	return nil
+	mode
+	step float64 // the last one, from 1
 }
 
 // InferShape is that of x.

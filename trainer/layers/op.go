@@ -40,6 +40,15 @@ func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return s.Clone(), nil
 }
 
+// mode is how an operation is run that trains and evaluates in different ways.
+type mode struct{ evaluate bool }
+
+// SetTraining is called by Gorgonia's machines when they are made.
+func (m *mode) SetTraining(training bool) error {
+	m.evaluate = !training
+	return nil
+}
+
 // check counts the operands of Do.
 func (b *base) check(in []gorgonia.Value) error {
 	if len(in) != b.Arity() {
