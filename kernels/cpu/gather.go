@@ -1,6 +1,17 @@
 package cpu
 
-// bindRows is Gather: rows of input 0 at the indices of input 1, zeros where there is no such row.
+import "github.com/evenkeel/evenkeel/arena"
+
+const (
+	// tableBytes is from how many bytes on the rows of a table are taken to lie in no cache.
+	tableBytes = 2 << 20
+	// aheadBytes is how much of the rows to come is asked for before a row is copied: what a core can wait for at once is about
+	// 3 KB in lines of 64 bytes.
+	aheadBytes = 4 << 10
+)
+
+// bindRows is Gather: rows of input 0 at the indices of input 1, zeros where there is no such row. A large table's rows come from
+// memory, each from another page: they are asked for some rows ahead.
 func bindRows(b *binding) (func(), error) {
 	to, from := b.bytes(b.Out[0]), b.bytes(b.In[0])
 	n, rows := b.In[0].Shape[0], b.In[1].Shape[0]
@@ -15,8 +26,20 @@ func bindRows(b *binding) (func(), error) {
 	case size == 8 && b.Out[0].Type.Size() == 8:
 		return bindWords(b, view[uint64](to), view[uint64](from), index), nil
 	}
+	bring, ahead := b.dev.level.isa(arena.Float32).prefetch, 1+aheadBytes/size
+	if len(from) < tableBytes {
+		bring = nil
+	}
 	return b.over(rows, 4*moveGrain/size, func(lo, hi, _ int) {
+		if bring != nil {
+			for i := lo; i < min(lo+ahead, hi); i++ {
+				bring(from[max(index.at(i, n), 0)*size:], 1, 0, size)
+			}
+		}
 		for i := lo; i < hi; i++ {
+			if bring != nil && i+ahead < hi {
+				bring(from[max(index.at(i+ahead, n), 0)*size:], 1, 0, size)
+			}
 			dst := to[i*size : (i+1)*size]
 			if k := index.at(i, n); k >= 0 {
 				copy(dst, from[k*size:(k+1)*size])
