@@ -196,3 +196,57 @@ func TestChecksAndNormsAgreeAtEveryLevel(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReduction reduces any axes of up to four dimensions at every level. Sums in float64 are off by what their rounding to
+// the type makes, and by next to nothing beside.
+func FuzzReduction(f *testing.F) {
+	f.Add(uint16(128), uint16(512), uint16(1), uint16(1), uint8(1), uint8(0), uint64(1))
+	f.Add(uint16(30), uint16(8), uint16(7), uint16(7), uint8(13), uint8(3), uint64(2))
+	f.Add(uint16(2), uint16(9000), uint16(2), uint16(1), uint8(2), uint8(4), uint64(3))
+	f.Fuzz(func(t *testing.T, a, b, c, d uint16, axes, kind uint8, seed uint64) {
+		s := kernels.Shape{int(a), int(b), int(c), int(d)}
+		elems := 1
+		for k := range s {
+			s[k] = max(1, s[k]%10_000)
+			if elems *= s[k]; elems > 200_000 {
+				t.Skip("too large to be quick")
+			}
+		}
+		attrs := kernels.ReduceAttrs{Keep: kind&8 != 0}
+		for k := range s {
+			if axes>>k&1 != 0 {
+				attrs.Axes = append(attrs.Axes, k)
+			}
+		}
+		op := []*kernels.Op{kernels.Sum, kernels.Mean, kernels.Max}[kind%3]
+		spec := kernels.Spec{Type: floats[kind>>2&1], Shape: s}
+		devices := levels(t, 2)
+		results := everyLevel(t, devices, seed, op, kernels.Case{Attrs: attrs, In: []kernels.Spec{spec}})
+		for k := range results {
+			if !bytes.Equal(results[k][0], results[0][0]) {
+				t.Fatalf("%s of %v along %v: level %d has other bits", op.Name, spec, attrs.Axes, k)
+			}
+		}
+		compareReduction(t, devices[0], seed, op, attrs, spec, results[0][0])
+	})
+}
+
+// compareReduction compares a result with the op's meaning.
+func compareReduction(t *testing.T, d *cpu.Device, seed uint64, op *kernels.Op, attrs kernels.ReduceAttrs, spec kernels.Spec, got []byte) {
+	t.Helper()
+	u := newUse(t, rand.New(rand.NewPCG(seed, 1)), d, op, kernels.Case{Attrs: attrs, In: []kernels.Spec{spec}})
+	defer u.close(t)
+	x := kernels.Tensor{Spec: spec, Data: make([]float64, spec.Shape.Elems())}
+	kernels.Load(x.Data, spec.Type, u.bytes(u.call.In[0]))
+	want := kernels.Tensor{Spec: u.call.Out[0].Spec, Data: make([]float64, u.call.Out[0].Shape.Elems())}
+	op.Ref(attrs, []kernels.Tensor{x}, []kernels.Tensor{want})
+	y := make([]float64, len(want.Data))
+	kernels.Load(y, spec.Type, got)
+	half := map[arena.DType]float64{arena.Float32: 0x1p-24, arena.Float64: 0x1p-53}[spec.Type]
+	terms := float64(len(x.Data)) / float64(len(y)) // of size about 1, each rounded in float64 at most
+	for i, v := range want.Data {
+		if math.Abs(y[i]-v) > half*math.Abs(v)+terms*terms*0x1p-52 {
+			t.Fatalf("%s of %v along %v: element %d is %v, want %v", op.Name, spec, attrs.Axes, i, y[i], v)
+		}
+	}
+}
