@@ -6,10 +6,14 @@ package cpu
 
 // packers holds the packing functions that were generated, by the tiles that they serve.
 var packers = map[*isa]*packer{
-	avx512x32: {16, widePatchRuns32, widePatchPairs32, widePatchGathers32, wideEndRows32},
-	avx512x64: {8, widePatchRuns64, widePatchPairs64, widePatchGathers64, wideEndRows64},
-	avx2x32:   {8, patchRuns32, nil, patchGathers32, endRows32},
-	avx2x64:   {4, patchRuns64, nil, patchGathers64, endRows64},
+	avx512x32: {16, widePatchRuns32, widePatchPairs32, widePatchGathers32, wideEndRows32,
+		wideWinoInput32, wideWinoWeight32, wideWinoOutput32},
+	avx512x64: {8, widePatchRuns64, widePatchPairs64, widePatchGathers64, wideEndRows64,
+		wideWinoInput64, wideWinoWeight64, wideWinoOutput64},
+	avx2x32: {8, patchRuns32, nil, patchGathers32, endRows32,
+		goWinoInput[float32], goWinoWeight[float32], goWinoOutput[float32]},
+	avx2x64: {4, patchRuns64, nil, patchGathers64, endRows64,
+		goWinoInput[float64], goWinoWeight[float64], goWinoOutput[float64]},
 }
 
 // packerFor returns the packing functions for the tiles of s.

@@ -1,12 +1,16 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
 
 // convWork returns the scratch bytes of a convolution.
 func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d.level.isa(out[0].Type), kernels.Conv, attrs, in, out)
+	workers := int64(v.workers(d.pool.threads()))
 	panel, results := convWorkerBytes(v.isa, v.og, v.cg*v.taps())
-	return int64(v.workers(d.pool.threads())) * int64(panel+results)
+	return max(workers*int64(panel+results), v.winoWork(workers, v.og, v.cg))
 }
 
 // bindConv prepares a convolution: the weights as they lie times patches of the input.
@@ -15,29 +19,54 @@ func bindConv(b *binding) (func(), error) {
 	if v.b == 0 {
 		return nil, nil
 	}
-	a, size, threads := b.Attrs.(kernels.ConvAttrs), v.isa.size(), b.dev.pool.threads()
+	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.isa.size(), b.dev.pool
+	workers := v.workers(pool.threads())
+	var bias []byte
+	if a.Bias {
+		bias = b.bytes(b.In[2])
+	}
+	flags, act := convEnd(b.dev.level, b.Out[0].Type, a)
+	if v.winograd() {
+		x := v.winoForward(b)
+		x.bias, x.flags, x.act = bias, flags, act
+		x.bind(workers, b.work())
+		return func() { x.run(pool) }, nil
+	}
 	plane := v.out[0] * v.out[1] * size
 	x := &convMatmul{
 		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
 		place: convPlace{plane: plane, image: v.o * plane, whole: true},
 	}
-	var bias []byte
-	if a.Bias {
-		bias = b.bytes(b.In[2])
-	}
-	x.end(b.dev.level, b.Out[0].Type, bias, a.Act, a.ActAttrs)
-	workers := v.workers(threads)
+	x.end(bias, flags, act)
 	x.cut(workers)
 	x.bind(workers, b.work())
-	return func() { x.run(b.dev.pool) }, nil
+	return func() { x.run(pool) }, nil
+}
+
+// convEnd returns what is done at the end with bias and activation: flags, and what they cannot say.
+func convEnd(l level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
+	if a.Bias {
+		flags = flagBias
+	}
+	switch {
+	case a.Act == nil:
+	case a.Act == kernels.Relu:
+		flags |= flagRelu
+	case typ == arena.Float32:
+		act = inPlace(unaryTile[float32](l, a.Act, a.ActAttrs))
+	default:
+		act = inPlace(unaryTile[float64](l, a.Act, a.ActAttrs))
+	}
+	return flags, act
 }
 
 // convInputWork returns the scratch bytes of a gradient by the input: all weights, transposed, and what workers pack.
 func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradInput, attrs, in, out)
 	panel, results := convWorkerBytes(v.isa, v.cg, v.og*v.taps())
-	return int64(v.transposedBytes()) + int64(v.workers(d.pool.threads()))*int64(panel+results)
+	workers := int64(v.workers(d.pool.threads()))
+	return max(int64(v.transposedBytes())+workers*int64(panel+results), v.winoWork(workers, v.cg, v.og))
 }
 
 // transposedBytes returns what the transposed weights take. It grows or stays with each size.
@@ -62,6 +91,11 @@ func bindConvInput(b *binding) (func(), error) {
 		return nil, nil
 	}
 	size, workers := v.isa.size(), v.workers(pool.threads())
+	if v.b > 0 && v.winograd() {
+		x := v.winoInput(b)
+		x.bind(workers, b.work())
+		return func() { x.run(pool) }, nil
+	}
 	transposed := b.work()
 	var work []byte
 	if v.b > 0 {

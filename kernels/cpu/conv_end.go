@@ -28,11 +28,15 @@ func goEnd[T float](e *ending) {
 	}
 }
 
-// goPacker returns the portable packing functions beside the tiles of s.
+// goPacker returns the portable functions beside the tiles of s.
 func goPacker(s *isa) *packer {
-	k := &packer{lanes: min(s.cols, patchLanes), end: goEnd[float32]}
 	if s.size() == 8 {
-		k.end = goEnd[float64]
+		return goPackerOf[float64](s)
 	}
-	return k
+	return goPackerOf[float32](s)
+}
+
+func goPackerOf[T float](s *isa) *packer {
+	return &packer{lanes: min(s.cols, patchLanes), end: goEnd[T],
+		input: goWinoInput[T], weight: goWinoWeight[T], output: goWinoOutput[T]}
 }

@@ -1,10 +1,5 @@
 package cpu
 
-import (
-	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
-)
-
 // Sizes that the plan of an implicit product aims at.
 const (
 	convNear      = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
@@ -164,21 +159,12 @@ func (x *convMatmul) bind(workers int, work []byte) {
 }
 
 // end decides what the kernel does at the end, and what is done after it.
-func (x *convMatmul) end(l level, typ arena.DType, bias []byte, act *kernels.Op, attrs any) {
-	x.bias = bias
-	if bias != nil {
-		x.endFlags = flagBias
-	}
-	switch {
-	case act == nil:
-	case act == kernels.Relu && bias != nil:
-		x.endFlags |= flagRelu
-	case act == kernels.Relu:
-		x.tileFlags = flagRelu
-	case typ == arena.Float32:
-		x.act = inPlace(unaryTile[float32](l, act, attrs))
-	default:
-		x.act = inPlace(unaryTile[float64](l, act, attrs))
+func (x *convMatmul) end(bias []byte, flags int, act func(data []byte)) {
+	x.bias, x.act = bias, act
+	if flags == flagRelu {
+		x.tileFlags = flags
+	} else {
+		x.endFlags = flags
 	}
 }
 

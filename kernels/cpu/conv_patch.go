@@ -188,6 +188,10 @@ type packer struct {
 	pairs   func(t *patch) // lanes are two elements apart. Nil: none.
 	gathers func(t *patch) // of patches that are scattered. Nil: none.
 	end     func(e *ending)
+
+	input  func(w *winoInput)
+	weight func(w *winoWeight)
+	output func(w *winoOutput)
 }
 
 // choose decides how patches are packed, and returns the function that does it.

@@ -167,6 +167,11 @@ func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
 		{65, 3, 2, 1, 1, 1, 0, 1, 1},      // images of one pixel
 		{2, 8, 8, 16, 3, 1, 1, 1, 1},      // shapes that whole vectors fill
 		{1, 520, 16, 4, 1, 1, 0, 1, 1},    // rows that share sets of the cache
+		{3, 32, 33, 8, 3, 1, 1, 1, 1},     // by tiles of 2x2 pixels from here on
+		{2, 33, 32, 7, 3, 1, 1, 1, 1},     // whose last row and column is half
+		{1, 64, 64, 34, 3, 1, 0, 1, 2},    // two groups, no padding
+		{2, 32, 32, 5, 3, 1, 3, 1, 1},     // more padding than a tap reaches
+		{1, 200, 96, 6, 3, 1, 1, 1, 1},    // rows in blocks, panels together
 		{2, 2, 3, 40, 11, 4, 2, 1, 1},     // a first layer of old
 		{1, 1, 1, 300, 299, 1, 150, 1, 1}, // taps without end
 	} {

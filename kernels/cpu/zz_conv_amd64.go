@@ -39,6 +39,21 @@ func wideEndRows32(e *ending)
 //go:noescape
 func endRows32(e *ending)
 
+// wideWinoInput32 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel.
+//
+//go:noescape
+func wideWinoInput32(w *winoInput)
+
+// wideWinoWeight32 transforms the kernels of a vector: G·g·Gᵀ.
+//
+//go:noescape
+func wideWinoWeight32(w *winoWeight)
+
+// wideWinoOutput32 makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.
+//
+//go:noescape
+func wideWinoOutput32(w *winoOutput)
+
 // widePatchRuns64 packs pixels that are neighbours.
 //
 //go:noescape
@@ -73,3 +88,18 @@ func wideEndRows64(e *ending)
 //
 //go:noescape
 func endRows64(e *ending)
+
+// wideWinoInput64 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel.
+//
+//go:noescape
+func wideWinoInput64(w *winoInput)
+
+// wideWinoWeight64 transforms the kernels of a vector: G·g·Gᵀ.
+//
+//go:noescape
+func wideWinoWeight64(w *winoWeight)
+
+// wideWinoOutput64 makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.
+//
+//go:noescape
+func wideWinoOutput64(w *winoOutput)

@@ -69,6 +69,9 @@ func main() {
 		e.gathers()
 		e.wideEnd()
 		e.end()
+		e.wideInput()
+		e.wideWeight()
+		e.wideOutput()
 	}
 	Generate()
 	if err := typed(stubs); err != nil {
@@ -88,7 +91,8 @@ func typed(stubs string) error {
 	if err != nil {
 		return err
 	}
-	s := strings.NewReplacer(patchType, "*patch", endingType, "*ending").Replace(string(b))
+	s := strings.NewReplacer(patchType, "*patch", endingType, "*ending",
+		inputType, "*winoInput", weightType, "*winoWeight", outputType, "*winoOutput").Replace(string(b))
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

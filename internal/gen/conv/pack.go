@@ -16,6 +16,9 @@ type elem struct {
 	permute   func(ops ...Op) // two vectors by indices
 	broadcast func(src, dst Op)
 	add, max  func(ops ...Op)
+	sub, mul  func(ops ...Op)
+	// permuteIndex picks from two vectors by indices, which it overwrites.
+	permuteIndex func(ops ...Op)
 }
 
 var single = elem{
@@ -24,7 +27,7 @@ var single = elem{
 	maskMove:  func(ops ...Op) { VMASKMOVPS(ops[0], ops[1], ops[2]) },
 	permute:   VPERMT2PS,
 	broadcast: func(src, dst Op) { VBROADCASTSS(src, dst) },
-	add:       VADDPS, max: VMAXPS,
+	add:       VADDPS, max: VMAXPS, sub: VSUBPS, mul: VMULPS, permuteIndex: VPERMI2PS,
 }
 
 var double = elem{
@@ -33,7 +36,7 @@ var double = elem{
 	maskMove:  func(ops ...Op) { VMASKMOVPD(ops[0], ops[1], ops[2]) },
 	permute:   VPERMT2PD,
 	broadcast: func(src, dst Op) { VBROADCASTSD(src, dst) },
-	add:       VADDPD, max: VMAXPD,
+	add:       VADDPD, max: VMAXPD, sub: VSUBPD, mul: VMULPD, permuteIndex: VPERMI2PD,
 }
 
 // wideRuns packs vectors whose lanes are neighbours in the image, by AVX-512.

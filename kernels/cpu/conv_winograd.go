@@ -1,0 +1,351 @@
+package cpu
+
+import "math/bits"
+
+// Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
+// Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels,
+// which takes 16 multiplications in place of 36. Sums over channels are products of matrices, one for each of 16 places.
+//
+// Its errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a result one of nine
+// products of matrices. An infinity makes NaN of its whole tile.
+
+// Sizes that the plan aims at.
+const (
+	winoLeast    = 32      // channels and outputs of a group from which on it pays
+	winoPixels   = 16      // the same for pixels of an image
+	winoRows     = 64      // rows of products at once, which stay in the second-level cache
+	winoNear     = 1 << 20 // bytes of transformed weights from which on panels share them
+	winoTogether = 2       // panels that do
+	winoChannels = 8       // channels packed at once: they stay in the first-level cache
+	winoPlaces   = 16      // of a transformed tile
+	winoTaps     = 9
+)
+
+// A winoInput is the arguments of a function that transforms pixels: for each of some channels, 16 rows of a panel's
+// tiles to one row at each place. The assembly knows the fields' offsets, as it does of the next two.
+type winoInput struct {
+	src      []byte // packed pixels: rows go by channel, then place
+	dst      []byte // the first place of the first channel: rows go by channel
+	plane    int    // bytes from place to place of dst
+	channels int
+	row      int // bytes of a row, for the portable function
+}
+
+// A winoWeight is the arguments of a function that transforms the kernels of one vector.
+type winoWeight struct {
+	src   []byte
+	taps  []int64 // bytes from src to each tap of the first kernel
+	lanes []int32 // elements from the first kernel to each
+	dst   []byte  // of the first place
+	plane int     // bytes from place to place of dst
+	n     int     // kernels
+}
+
+// A winoOutput is the arguments of a function that makes pixels of one vector of tiles. They are cut into segments, each of
+// tiles of one row.
+type winoOutput struct {
+	m        []byte // products at the first place, of the first row
+	dst      []byte // the first row's plane, of the first image
+	bias     []byte // of the first row
+	segments []int64
+	masks    []uint32 // two a segment: the pixels of its upper and lower row that exist
+	segCount int      // at least 1
+	rows     int      // at least 1
+	rowM     int      // bytes from row to row of m
+	planeM   int      // bytes from place to place of m
+	rowDst   int      // bytes from plane to plane of dst
+	width    int      // bytes of a row of the image
+	flags    int      // flagBias, flagRelu
+}
+
+// A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
+// convolution of dy with kernels turned around.
+type winograd struct {
+	isa    *isa
+	packer *packer
+	pack   func(t *patch)
+	tiles  patches // of 4x4 pixels, two apart
+	images int
+
+	groups, rows, channels   int // rows and channels are of a group
+	src, dst                 []byte
+	out                      [2]int // pixels of the result
+	w                        []byte
+	taps                     []int64 // bytes from a kernel to each of its taps
+	rowW, channelW, groupW   int     // bytes between kernels
+	u                        []byte  // transformed weights: [groups, places, rows, channels]
+	rowU, planeU             int     // bytes
+	bias                     []byte
+	flags                    int
+	act                      func(data []byte)
+	panels, together, blocks int
+	workers                  []winoWorker
+}
+
+// A winoWorker is what one worker writes to besides the result.
+type winoWorker struct {
+	tile   tile
+	patch  patch
+	ahead  ahead
+	input  winoInput
+	weight winoWeight
+	output winoOutput
+	pixels []byte // packed, of some channels
+	v      []byte // transformed: [panels, places, channels]
+	m      []byte // products: [panels, places, rows]
+	_      [cacheLine]byte
+}
+
+// winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
+// the batch.
+func (v *convolution) winograd() bool {
+	one := [2]int{1, 1}
+	return v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
+		v.out[0]*v.out[1] >= winoPixels
+}
+
+// winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
+func winoBytes(s *isa, groups, rows, channels int) (weights, pixels, v, m int) {
+	weights = groups * winoPlaces * rows * s.pitch(channels)
+	together := winoTogetherOf(s, rows, channels)
+	panel := winoPlaces * s.cols * s.size()
+	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
+}
+
+// winoWork returns the scratch bytes of products of so many rows and channels up to this size.
+func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
+	one := [2]int{1, 1}
+	if min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
+		return 0
+	}
+	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
+	return int64(weights) + workers*int64(pixels+panels+m)
+}
+
+// winoTiles returns the tiles of an image of size for an image of out pixels.
+func (v *convolution) winoTiles(size, out, pad [2]int, channels int) patches {
+	var a [2]axis
+	for i := range a {
+		a[i] = newAxis(size[i], over(out[i], 2), 2, []int{-pad[i], 1 - pad[i], 2 - pad[i], 3 - pad[i]})
+	}
+	return newPatches(a[0], a[1], v.isa.size(), size[1], size[0], channels)
+}
+
+// winoForward returns the convolution.
+func (v *convolution) winoForward(b *binding) *winograd {
+	size := v.isa.size()
+	x := &winograd{
+		isa: v.isa, tiles: v.winoTiles(v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out,
+		channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+	}
+	for i := range winoTaps {
+		x.taps = append(x.taps, int64(i*size))
+	}
+	return x
+}
+
+// winoInput returns the gradient by the input.
+func (v *convolution) winoInput(b *binding) *winograd {
+	size := v.isa.size()
+	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
+	x := &winograd{
+		isa: v.isa, tiles: v.winoTiles(v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in,
+		rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+	}
+	for i := range winoTaps {
+		x.taps = append(x.taps, int64((winoTaps-1-i)*size))
+	}
+	return x
+}
+
+func winoTogetherOf(s *isa, rows, channels int) int {
+	if winoPlaces*rows*channels*s.size() > winoNear {
+		return winoTogether
+	}
+	return 1
+}
+
+// bind cuts the product and gives workers their parts of the workspace.
+func (x *winograd) bind(workers int, work []byte) {
+	x.packer = packerFor(x.isa)
+	x.pack = x.packer.choose(&x.tiles)
+	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
+	x.rowU = x.isa.pitch(x.channels)
+	x.planeU = x.rows * x.rowU
+	x.u, work = work[:weights:weights], work[weights:]
+	x.panels = over(x.images*x.tiles.pixels(), x.isa.cols)
+	x.together = winoTogetherOf(x.isa, x.rows, x.channels)
+	x.blocks = over(x.panels, x.together)
+	x.workers = make([]winoWorker, workers)
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.patch = newPatch(&x.tiles, x.packer.lanes)
+		w.output.segments, w.output.masks = make([]int64, patchLanes), make([]uint32, 2*patchLanes)
+		w.weight.lanes = make([]int32, patchLanes)
+		w.pixels, work = work[:pixels:pixels], work[pixels:]
+		w.v, work = work[:v:v], work[v:]
+		w.m, work = work[:m:m], work[m:]
+	}
+}
+
+// run computes the convolution.
+func (x *winograd) run(p *pool) {
+	weights, tasks := winoWeights{x}, x.groups*x.blocks
+	if len(x.workers) == 1 {
+		serial(weights, x.groups*x.rows)
+		serial(x, tasks)
+		return
+	}
+	p.run(weights, x.groups*x.rows)
+	p.run(x, tasks)
+}
+
+// winoWeights is the first half of a winograd: it transforms the weights of one row after another.
+type winoWeights struct{ *winograd }
+
+func (x winoWeights) do(i, worker int) {
+	w, size := &x.workers[worker].weight, x.isa.size()
+	group, row := i/x.rows, i%x.rows
+	w.taps, w.plane = x.taps, x.planeU
+	for c := 0; c < x.channels; c += x.packer.lanes {
+		w.n = min(x.packer.lanes, x.channels-c)
+		for l := range w.n {
+			w.lanes[l] = int32(l * x.channelW / size)
+		}
+		w.src = x.w[group*x.groupW+row*x.rowW+c*x.channelW:]
+		w.dst = x.u[group*winoPlaces*x.planeU+row*x.rowU+c*size:]
+		x.packer.weight(w)
+	}
+}
+
+// do computes task i: some panels of tiles of one group.
+func (x *winograd) do(i, worker int) {
+	w, size := &x.workers[worker], x.isa.size()
+	group, first := i/x.blocks, i%x.blocks*x.together
+	last := min(first+x.together, x.panels)
+	panel := winoPlaces * x.isa.cols * size
+	for p := first; p < last; p++ {
+		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
+	}
+	for r := 0; r < x.rows; r += winoRows {
+		rows := min(winoRows, x.rows-r)
+		for place := range winoPlaces {
+			u := x.u[(group*winoPlaces+place)*x.planeU+r*x.rowU:]
+			for p := range last - first {
+				v := w.v[(p*winoPlaces+place)*x.channels*x.isa.cols*size:]
+				x.multiply(&w.tile, u, v, w.m[(p*winoPlaces+place)*rows*x.isa.cols*size:], rows)
+			}
+		}
+		for p := first; p < last; p++ {
+			x.write(w, w.m[(p-first)*rows*panel:], group*x.rows+r, rows, p)
+		}
+	}
+}
+
+// transform packs and transforms a panel of tiles.
+func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
+	t, in, size := &w.patch, &w.input, x.isa.size()
+	cols := x.isa.cols
+	px := panel * cols
+	n := min(cols, x.images*x.tiles.pixels()-px)
+	t.tapCount, t.taps, t.pitch = winoPlaces, x.tiles.taps, cols*size
+	for c := 0; c < x.channels; c += winoChannels {
+		t.channels = min(winoChannels, x.channels-c)
+		t.src = x.src[(group*x.channels+c)*x.tiles.plane:]
+		for lane := 0; lane < cols; lane += x.packer.lanes {
+			t.see(&x.tiles, px+lane, max(0, min(x.packer.lanes, n-lane)))
+			t.dst = w.pixels[lane*size:]
+			x.pack(t)
+		}
+		*in = winoInput{w.pixels, v[c*cols*size:], x.channels * cols * size, t.channels, t.pitch}
+		x.packer.input(in)
+	}
+}
+
+// multiply computes rows of the products at one place.
+func (x *winograd) multiply(t *tile, u, v, m []byte, rows int) {
+	s, size := x.isa, x.isa.size()
+	t.b, t.stepB, t.k, t.n, t.flags = v, s.cols*size, x.channels, s.cols, 0
+	t.rowA, t.stepA, t.rowC = x.rowU, size, s.cols*size
+	count := over(rows, s.rows)
+	least, more := rows/count, rows%count
+	row := 0
+	for i := range count {
+		t.rows = least
+		if i < more {
+			t.rows++
+		}
+		t.a, t.c = u[row*t.rowA:], m[row*t.rowC:]
+		s.tiles[t.rows](t)
+		row += t.rows
+	}
+}
+
+// write makes the pixels of rows of a panel.
+func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
+	o, size := &w.output, x.isa.size()
+	plane := x.out[0] * x.out[1] * size
+	o.dst, o.rows, o.rowM, o.rowDst, o.width = x.dst[row*plane:], rows, x.isa.cols*size, plane, x.out[1]*size
+	o.planeM, o.flags = rows*o.rowM, x.flags
+	if x.bias != nil {
+		o.bias = x.bias[row*size:]
+	}
+	px := panel * x.isa.cols
+	for lane := 0; lane < x.isa.cols; lane += x.packer.lanes {
+		n := min(x.packer.lanes, x.images*x.tiles.pixels()-px-lane)
+		if n <= 0 {
+			return
+		}
+		x.place(o, px+lane, n)
+		o.m = m[lane*size:]
+		x.packer.output(o)
+		if x.act != nil {
+			x.activate(o)
+		}
+	}
+}
+
+// place fills the tables for n tiles from px on, counted through all images.
+func (x *winograd) place(o *winoOutput, px, n int) {
+	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.size()
+	image, at := px/pixels, px%pixels
+	row, col := at/cols, at%cols
+	planes := x.groups * x.rows
+	o.segCount = 0
+	for lane := 0; lane < n; {
+		run := min(n-lane, cols-col)
+		first := ((image*planes*x.out[0]+2*row)*x.out[1] + 2*col) * size
+		o.segments[o.segCount] = int64(first - 2*lane*size)
+		mask := uint32((uint64(1)<<(min(2*run, x.out[1]-2*col)) - 1) << (2 * lane))
+		o.masks[2*o.segCount], o.masks[2*o.segCount+1] = mask, mask
+		if 2*row+1 == x.out[0] {
+			o.masks[2*o.segCount+1] = 0
+		}
+		o.segCount++
+		lane += run
+		if col += run; col == cols {
+			col = 0
+			if row++; row == x.tiles.rows.n {
+				row = 0
+				image++
+			}
+		}
+	}
+}
+
+// activate applies the activation that is left to the pixels that were just made.
+func (x *winograd) activate(o *winoOutput) {
+	size := x.isa.size()
+	for i, mask := range o.masks[:2*o.segCount] {
+		if mask == 0 {
+			continue
+		}
+		from, n := bits.TrailingZeros32(mask), bits.OnesCount32(mask)
+		at := int(o.segments[i/2]) + i%2*o.width + from*size
+		for r := range o.rows {
+			x.act(o.dst[r*o.rowDst+at:][:n*size])
+		}
+	}
+}
