@@ -9,7 +9,9 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -128,4 +130,21 @@ func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
 			t.Errorf("the loss went from %v to %v", first.Loss, last.Loss)
 		}
 	})
+}
+
+func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T) {
+	for threads := 1; threads <= 4; threads++ {
+		dev := cputest.Open(t, cpu.Options{Threads: threads})
+		t.Cleanup(func() { dev.Close() })
+		const batch = 33
+		fields := samples(t, 1, 2*8*8, 3).Fields()
+		tr := made(t, everyLayer, trainer.Options{Device: dev, Batch: batch, Fields: fields})
+		for tail := 2; tail < batch; tail++ {
+			ds := samples(t, tail, 2*8*8, 3)
+			if got := fit(t, tr, ds); got.Samples != tail {
+				t.Errorf("%d threads: trained on %d of %d", threads, got.Samples, tail)
+			}
+			evaluate(t, tr, ds)
+		}
+	}
 }
