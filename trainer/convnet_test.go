@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
@@ -147,4 +148,51 @@ func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T
 			evaluate(t, tr, ds)
 		}
 	}
+}
+
+// gorgoniaNet is a network of Gorgonia's own convolution, batch normalization, rectifier, pooling and dropout.
+func gorgoniaNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.On(g)
+	x := net.Input("x", batch, 2, 8, 8)
+	k := net.Param("conv/k", layers.HeUniform{}, 4, 2, 3, 3)
+	gamma, beta := net.Param("bn/gamma", layers.Ones{}, 1, 4, 1, 1), net.Param("bn/beta", layers.Zeros{}, 1, 4, 1, 1)
+	if err := net.Err(); err != nil {
+		return trainer.Model{}, err
+	}
+	h := gorgonia.Must(gorgonia.Conv2d(x, k, tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
+	h, _, _, _, err := gorgonia.BatchNorm(h, gamma, beta, 0.1, 1e-5)
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	h = gorgonia.Must(gorgonia.MaxPool2D(gorgonia.Must(gorgonia.Rectify(h)), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+	h = gorgonia.Must(gorgonia.Dropout(net.Flatten(h, "flat"), 0.1))
+	return net.Classifier(x, net.Dense(h, "out", 3, nil))
+}
+
+func TestGorgoniasOwnConvolutionalNetworkTrainsOnOurKernels(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 37, 2*8*8, 3)
+		tr := made(t, gorgoniaNet, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}})
+		start := learned(t, tr)
+		first := fit(t, tr, ds)
+		var last trainer.Result
+		for range 20 {
+			last = fit(t, tr, ds)
+		}
+		if !(last.Loss < first.Loss/2) {
+			t.Errorf("the loss went from %v to %v", first.Loss, last.Loss)
+		}
+		trained := learned(t, tr)
+		if got := differing(start, trained); len(got) != len(start) || len(got) != 7 {
+			t.Errorf("training changed %q of %d", got, len(start))
+		}
+		if got := evaluate(t, tr, ds); !(got.Loss < first.Loss) || differing(trained, learned(t, tr)) != nil {
+			t.Errorf("evaluation: %+v, changed %q", got, differing(trained, learned(t, tr)))
+		}
+		for _, p := range tr.Plan().Programs {
+			if len(p.Fallbacks) > 0 {
+				t.Errorf("%s falls back: %q", p.Name, p.Fallbacks)
+			}
+		}
+	})
 }

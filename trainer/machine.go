@@ -152,6 +152,9 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 		id   arena.Region
 		name string
 	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.Slot, "controls"}, {ir.Results, "results"}, {ir.Scratch, "scratch"}} {
+		if r.id == ir.Slot && homes.Bytes(ir.Slot) == 0 {
+			continue
+		}
 		region[r.id] = l.Region(r.name)
 		for _, q := range homes.Parts(r.id) {
 			l.Place(region[r.id], q.Owner, q.Name, q.Spec.Bytes())

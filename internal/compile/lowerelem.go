@@ -52,7 +52,9 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	case opMul:
 		found = r.relu(in[0], in[1])
 	case opAdd:
-		found = r.leakyRelu(in[0], in[1])
+		if found = r.leakyRelu(in[0], in[1]); found == nil {
+			found = r.affineNorm(in[0], in[1])
+		}
 	case opDiv:
 		found = r.mean(in[0], in[1])
 	}

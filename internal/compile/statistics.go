@@ -39,7 +39,7 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	}
 	shape := r.Spec(x).Shape
 	if r.Mode == Train && len(shape) > 1 && shape[0] == 1 {
-		return kernels.None, fmt.Errorf("a batch of 1, %v: %w: %w", shape, ErrRows, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.apply(kernels.BatchNorm, a, x, gamma, beta)
 	count := float64(shape.Elems() / shape[1])
@@ -86,7 +86,7 @@ func (r *reader) normalize(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 // convolution that only n reads: normalizing after training then costs nothing.
 func (r *reader) scaleConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
 	conv := r.maker(x)
-	if r.training() || conv == nil || conv.Op != kernels.Conv || !r.only(n) {
+	if r.training() || conv == nil || conv.Op != kernels.Conv || r.readsOf(children(n)[0]) != 1 {
 		return kernels.None, false
 	}
 	a := conv.Attrs.(kernels.ConvAttrs)
@@ -102,12 +102,14 @@ func (r *reader) scaleConv(n *gorgonia.Node, x, scale, shift kernels.Value) (ker
 	return r.Apply(kernels.Conv, a, in[0], w, shift), true
 }
 
-// only reports whether n is all that reads its first operand.
-func (r *reader) only(n *gorgonia.Node) bool {
-	x := children(n)[0]
+// readsOf returns how many nodes and results read the elements of n; its sizes are known.
+func (r *reader) readsOf(n *gorgonia.Node) int {
 	if r.readers == nil {
 		r.readers = make(map[*gorgonia.Node]int)
 		for _, m := range n.Graph().AllNodes() {
+			if is(m, "gorgonia.sizeOp") {
+				continue
+			}
 			for _, child := range children(m) {
 				r.readers[child]++
 			}
@@ -116,7 +118,7 @@ func (r *reader) only(n *gorgonia.Node) bool {
 			r.readers[m]++
 		}
 	}
-	return r.readers[x] == 1
+	return r.readers[n]
 }
 
 // moveStatistics appends the update of the running statistics, which happens unless the step is stopped.
@@ -163,12 +165,40 @@ func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	fixed := !training || !r.training() || r.frozen(n.Name())
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		gamma, beta := r.channels(v[0], 1), r.channels(v[0], 0)
+		if len(v) == 3 { // see affineNorm
+			gamma, beta = r.reshape(v[1], r.Spec(gamma).Shape), r.reshape(v[2], r.Spec(beta).Shape)
+		}
 		s, err := r.opStatistics(n, op, r.Spec(gamma), fixed)
 		if err != nil {
 			return kernels.None, err
 		}
 		return r.batchNorm(n, a, v[0], gamma, beta, s)
 	}}, nil
+}
+
+// affineNorm recognises batch normalization with a scale and a shift for each channel, where nobody reads what is between:
+// gorgonia.BatchNorm builds it of γ and β of the shape [1, C, 1, 1].
+func (r *reader) affineNorm(a, b *gorgonia.Node) *rule {
+	if !is(a, opMul) || r.readsOf(a) != 1 {
+		return nil
+	}
+	in := children(a)
+	norm, gamma, beta := in[1], spread(in[0]), spread(b)
+	if !is(norm, "*gorgonia.BatchNormOp") || r.readsOf(norm) != 1 || !perChannel(gamma.shape, norm) || !perChannel(beta.shape, norm) {
+		return nil
+	}
+	found, err := lowerBatchNorm(r, norm)
+	if err != nil {
+		return nil // the error is that of norm itself, when it is read
+	}
+	found.in = gorgonia.Nodes{children(norm)[0], gamma.node, beta.node}
+	return found
+}
+
+// perChannel reports whether a value of that shape has an element for each channel of n [B, C, ...], and no more.
+func perChannel(shape kernels.Shape, n *gorgonia.Node) bool {
+	all := shapeOf(n)
+	return len(shape) == len(all) && len(all) > 1 && shape[1] == all[1] && shape.Elems() == all[1]
 }
 
 // batchNormOf returns the attributes of batch normalization, or of its gradient, and whether its op has been set to train.

@@ -140,6 +140,25 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 	}
 }
 
+// Scale and shift of each channel are part of Gorgonia's batch normalization where nobody reads what is between.
+func TestScaleAndShiftArePartOfANormalization(t *testing.T) {
+	n := newNormalized(3, 2)
+	r, err := readGraph(Train, n.y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 0 || r.count(kernels.Add) != 0 {
+		t.Errorf("got\n%v, want a convolution and a normalization", instructions(r))
+	}
+	bn := n.g.ByName("bn")[0]
+	if r, err = readGraph(Train, n.y, gorgonia.Read(bn, new(gorgonia.Value))); err != nil {
+		t.Fatal(err)
+	}
+	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 1 || r.count(kernels.Add) != 1 {
+		t.Errorf("where it is read\n%v, want one normalization, a product and a sum", instructions(r))
+	}
+}
+
 func TestAFrozenNormalizationUsesAndKeepsItsRunningStatistics(t *testing.T) {
 	n := newNormalized(3, 2)
 	m := n.load(t, Train, &ir.Homes{}, func(c *Config) { c.Frozen = func(name string) bool { return name == "bn" } })
