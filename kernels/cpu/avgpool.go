@@ -22,8 +22,12 @@ func bindAvgPool(b *binding) (func(), error) {
 }
 
 func bindAvgPoolOf[T float](b *binding) func() {
+	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.AvgPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[0].Shape)
+		if p.halves && fast {
+			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 0), nil, poolsOf(b.dev.level).avgGrad)
+		}
 		dy, dx := in[T](b, 0), out[T](b, 0)
 		return p.over(b, func(lo, hi int) {
 			clear(dx[lo*p.area : hi*p.area])
@@ -33,6 +37,9 @@ func bindAvgPoolOf[T float](b *binding) func() {
 		})
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
+	if p.halves && fast {
+		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, poolsOf(b.dev.level).avg)
+	}
 	x, y := in[T](b, 0), out[T](b, 0)
 	return p.over(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
@@ -81,6 +88,26 @@ func avgPoolGrad[T float](p *pooling, dx, dy []T) {
 					row[c] += v
 				}
 			}
+		}
+	}
+}
+
+func goAvgHalves(c *poolCall) {
+	for r := range c.rows {
+		y := c.y[r*c.width:][:c.width]
+		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
+		for j := range y {
+			y[j] = ((a[2*j] + b[2*j]) + (a[2*j+1] + b[2*j+1])) * 0.25
+		}
+	}
+}
+
+func goAvgHalvesGrad(c *poolCall) {
+	for r := range c.rows {
+		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
+		for j, v := range c.y[r*c.width:][:c.width] {
+			v *= 0.25
+			a[2*j], a[2*j+1], b[2*j], b[2*j+1] = v, v, v, v
 		}
 	}
 }

@@ -25,6 +25,25 @@ type poolCall struct {
 type poolKernels struct {
 	max     func(c *poolCall) // y and index from x
 	maxGrad func(c *poolCall) // x, the gradient, from index and y
+	avg     func(c *poolCall) // y from x
+	avgGrad func(c *poolCall) // x, the gradient, from y
+
+	window func(c *windowCall) // maxima of a row of any windows at distance 1 or 2, of at most 256 pixels; nil: none
+}
+
+// A windowCall is the arguments of a kernel for one row of windows. The assembly knows the fields' offsets.
+type windowCall struct {
+	x      []float32 // first row of the image that the windows cover
+	y      []float32 // results
+	index  []uint8   // like y
+	rows   int       // of the image that the windows cover
+	stride int       // elements from one row of the image to the next
+	place  int       // in a window, of the first pixel of the first row
+	width  int       // of y
+	image  int       // columns of the image
+	kernel int       // columns of a window
+	pad    int       // columns of padding on the left
+	step   int       // columns from window to window
 }
 
 // pooling is the geometry of pooling of planes.
@@ -96,6 +115,9 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 	if p.halves && fast {
 		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), poolsOf(b.dev.level).max)
 	}
+	if bytes := p.IndexType() == arena.Uint8; bytes && fast && p.Stride[1] <= 2 && poolsOf(b.dev.level).window != nil {
+		return p.bindWindows(b, poolsOf(b.dev.level).window)
+	}
 	x, y, index := in[T](b, 0), out[T](b, 0), out[I](b, 1)
 	return p.over(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
@@ -108,7 +130,7 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 // Pixels that no window covers, of the last row or column, are cleared where the image is a gradient.
 func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel func(c *poolCall)) func() {
 	calls := make([]poolCall, b.dev.pool.threads())
-	grad := b.Op == kernels.MaxPoolGrad
+	grad := b.Op == kernels.MaxPoolGrad || b.Op == kernels.AvgPoolGrad
 	return b.over(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
 		c := &calls[worker]
 		step := 1
@@ -120,12 +142,31 @@ func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel f
 			for row := 0; row < step*p.oh; row += max(1, poolGrain/p.w) {
 				at := k*p.windows + row*p.ow
 				rows := min(step*p.oh-row, max(1, poolGrain/p.w))
-				*c = poolCall{x: plane[2*row*p.w:], y: y[at:][:rows*p.ow], index: index[at:][:rows*p.ow], rows: rows, width: p.ow, stride: p.w}
+				*c = poolCall{x: plane[2*row*p.w:], y: y[at:][:rows*p.ow], rows: rows, width: p.ow, stride: p.w}
+				if index != nil {
+					c.index = index[at:][:rows*p.ow]
+				}
 				kernel(c)
 			}
 			if grad {
 				p.clearEdge(plane)
 			}
+		}
+	})
+}
+
+// bindWindows runs a kernel over rows of windows.
+func (p *pooling) bindWindows(b *binding, kernel func(c *windowCall)) func() {
+	x, y, index := in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1)
+	calls := make([]windowCall, b.dev.pool.threads())
+	grain := max(1, poolGrain/(p.Kernel[0]*p.Kernel[1]*p.windows))
+	return b.over(p.planes, grain, func(lo, hi, worker int) {
+		c := &calls[worker]
+		for r := lo * p.oh; r < hi*p.oh; r++ {
+			top, first, end := p.Window(0, r%p.oh, p.h)
+			*c = windowCall{x: x[r/p.oh*p.area+first*p.w:], y: y[r*p.ow:][:p.ow], index: index[r*p.ow:][:p.ow], rows: end - first,
+				stride: p.w, place: (first - top) * p.Kernel[1], width: p.ow, image: p.w, kernel: p.Kernel[1], pad: p.Pad[1], step: p.Stride[1]}
+			kernel(c)
 		}
 	})
 }
@@ -182,7 +223,7 @@ func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
 }
 
 // goPools are the portable kernels.
-var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad}
+var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad, goAvgHalves, goAvgHalvesGrad, nil}
 
 func goMaxHalves(c *poolCall) {
 	for r := range c.rows {

@@ -392,3 +392,18 @@ func TestNormalizationsAllocateNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestMeansOfWindowsAgreeAtEveryLevel(t *testing.T) {
+	r, _ := random(t)
+	devices := levels(t, 2)
+	pools(func(a kernels.PoolAttrs, s kernels.Shape) {
+		c := kernels.Case{Attrs: a, In: []kernels.Spec{{Type: arena.Float32, Shape: s}}}
+		out, err := kernels.AvgPool.Infer(a, c.In)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grad := kernels.Case{Attrs: kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{s[2], s[3]}}, In: out}
+		sameOrNear(t, kernels.AvgPool, arena.Float32, s, 25, everyLevel(t, devices, r.Uint64(), kernels.AvgPool, c))
+		sameOrNear(t, kernels.AvgPoolGrad, arena.Float32, s, 25, everyLevel(t, devices, r.Uint64(), kernels.AvgPoolGrad, grad))
+	})
+}

@@ -214,6 +214,21 @@ func widePool(c *poolCall)
 //go:noescape
 func widePoolGrad(c *poolCall)
 
+// wideAverage takes the mean of windows of 2x2.
+//
+//go:noescape
+func wideAverage(c *poolCall)
+
+// wideAverageGrad shares gradients among windows of 2x2.
+//
+//go:noescape
+func wideAverageGrad(c *poolCall)
+
+// wideWindow takes the maximum of a row of windows at distance 1 or 2, and its place.
+//
+//go:noescape
+func wideWindow(c *windowCall)
+
 // pool2 takes the maximum of windows of 2x2, and its place.
 //
 //go:noescape
@@ -223,6 +238,21 @@ func pool2(c *poolCall)
 //
 //go:noescape
 func poolGrad2(c *poolCall)
+
+// average2 takes the mean of windows of 2x2.
+//
+//go:noescape
+func average2(c *poolCall)
+
+// averageGrad2 shares gradients among windows of 2x2.
+//
+//go:noescape
+func averageGrad2(c *poolCall)
+
+// window2 takes the maximum of a row of windows at distance 1 or 2, and its place.
+//
+//go:noescape
+func window2(c *windowCall)
 
 // wideDrop clears elements whose word of the generator is too small, and scales the others; 8 counters at a time.
 //

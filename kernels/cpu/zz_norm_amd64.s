@@ -9138,6 +9138,40 @@ DATA poolOdd<>+56(SB)/4, $0x0000001d
 DATA poolOdd<>+60(SB)/4, $0x0000001f
 GLOBL poolOdd<>(SB), RODATA|NOPTR, $64
 
+DATA poolPairs<>+0(SB)/4, $0x00000000
+DATA poolPairs<>+4(SB)/4, $0x00000000
+DATA poolPairs<>+8(SB)/4, $0x00000001
+DATA poolPairs<>+12(SB)/4, $0x00000001
+DATA poolPairs<>+16(SB)/4, $0x00000002
+DATA poolPairs<>+20(SB)/4, $0x00000002
+DATA poolPairs<>+24(SB)/4, $0x00000003
+DATA poolPairs<>+28(SB)/4, $0x00000003
+DATA poolPairs<>+32(SB)/4, $0x00000004
+DATA poolPairs<>+36(SB)/4, $0x00000004
+DATA poolPairs<>+40(SB)/4, $0x00000005
+DATA poolPairs<>+44(SB)/4, $0x00000005
+DATA poolPairs<>+48(SB)/4, $0x00000006
+DATA poolPairs<>+52(SB)/4, $0x00000006
+DATA poolPairs<>+56(SB)/4, $0x00000007
+DATA poolPairs<>+60(SB)/4, $0x00000007
+DATA poolPairs<>+64(SB)/4, $0x00000008
+DATA poolPairs<>+68(SB)/4, $0x00000008
+DATA poolPairs<>+72(SB)/4, $0x00000009
+DATA poolPairs<>+76(SB)/4, $0x00000009
+DATA poolPairs<>+80(SB)/4, $0x0000000a
+DATA poolPairs<>+84(SB)/4, $0x0000000a
+DATA poolPairs<>+88(SB)/4, $0x0000000b
+DATA poolPairs<>+92(SB)/4, $0x0000000b
+DATA poolPairs<>+96(SB)/4, $0x0000000c
+DATA poolPairs<>+100(SB)/4, $0x0000000c
+DATA poolPairs<>+104(SB)/4, $0x0000000d
+DATA poolPairs<>+108(SB)/4, $0x0000000d
+DATA poolPairs<>+112(SB)/4, $0x0000000e
+DATA poolPairs<>+116(SB)/4, $0x0000000e
+DATA poolPairs<>+120(SB)/4, $0x0000000f
+DATA poolPairs<>+124(SB)/4, $0x0000000f
+GLOBL poolPairs<>(SB), RODATA|NOPTR, $128
+
 // func widePool(c *int8)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·widePool(SB), NOSPLIT, $0-8
@@ -9248,40 +9282,6 @@ next:
 	VZEROUPPER
 	RET
 
-DATA poolPairs<>+0(SB)/4, $0x00000000
-DATA poolPairs<>+4(SB)/4, $0x00000000
-DATA poolPairs<>+8(SB)/4, $0x00000001
-DATA poolPairs<>+12(SB)/4, $0x00000001
-DATA poolPairs<>+16(SB)/4, $0x00000002
-DATA poolPairs<>+20(SB)/4, $0x00000002
-DATA poolPairs<>+24(SB)/4, $0x00000003
-DATA poolPairs<>+28(SB)/4, $0x00000003
-DATA poolPairs<>+32(SB)/4, $0x00000004
-DATA poolPairs<>+36(SB)/4, $0x00000004
-DATA poolPairs<>+40(SB)/4, $0x00000005
-DATA poolPairs<>+44(SB)/4, $0x00000005
-DATA poolPairs<>+48(SB)/4, $0x00000006
-DATA poolPairs<>+52(SB)/4, $0x00000006
-DATA poolPairs<>+56(SB)/4, $0x00000007
-DATA poolPairs<>+60(SB)/4, $0x00000007
-DATA poolPairs<>+64(SB)/4, $0x00000008
-DATA poolPairs<>+68(SB)/4, $0x00000008
-DATA poolPairs<>+72(SB)/4, $0x00000009
-DATA poolPairs<>+76(SB)/4, $0x00000009
-DATA poolPairs<>+80(SB)/4, $0x0000000a
-DATA poolPairs<>+84(SB)/4, $0x0000000a
-DATA poolPairs<>+88(SB)/4, $0x0000000b
-DATA poolPairs<>+92(SB)/4, $0x0000000b
-DATA poolPairs<>+96(SB)/4, $0x0000000c
-DATA poolPairs<>+100(SB)/4, $0x0000000c
-DATA poolPairs<>+104(SB)/4, $0x0000000d
-DATA poolPairs<>+108(SB)/4, $0x0000000d
-DATA poolPairs<>+112(SB)/4, $0x0000000e
-DATA poolPairs<>+116(SB)/4, $0x0000000e
-DATA poolPairs<>+120(SB)/4, $0x0000000f
-DATA poolPairs<>+124(SB)/4, $0x0000000f
-GLOBL poolPairs<>(SB), RODATA|NOPTR, $128
-
 // func widePoolGrad(c *int8)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·widePoolGrad(SB), NOSPLIT, $0-8
@@ -9375,6 +9375,250 @@ next:
 	ADDQ R13, R8
 	DECQ BX
 	JNE  row
+	VZEROUPPER
+	RET
+
+// func wideAverage(c *int8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideAverage(SB), NOSPLIT, $0-8
+	VMOVDQU32    poolEven<>+0(SB), Z16
+	VMOVDQU32    poolOdd<>+0(SB), Z17
+	MOVL         $0x3e800000, AX
+	VMOVD        AX, X18
+	VBROADCASTSS X18, Z18
+	MOVQ         c+0(FP), DI
+	MOVQ         (DI), SI
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         72(DI), BX
+	MOVQ         80(DI), R11
+	MOVQ         88(DI), R12
+	LEAQ         (SI)(R12*4), R8
+	MOVQ         R12, R13
+	SUBQ         R11, R13
+	SHLQ         $0x03, R13
+
+row:
+	MOVQ R11, DX
+	SUBQ $0x10, DX
+	JL   edge
+
+more:
+	VMOVUPS   (SI), Z0
+	VMOVUPS   (R8), Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   64(SI), Z2
+	VMOVUPS   64(R8), Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVAPS   Z0, Z1
+	VPERMT2PS Z2, Z16, Z0
+	VPERMT2PS Z2, Z17, Z1
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z18, Z0, Z0
+	VMOVUPS   Z0, (R9)
+	ADDQ      $0x80, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x40, R9
+	ADDQ      $0x10, R10
+	SUBQ      $0x10, DX
+	JGE       more
+
+edge:
+	ADDQ      $0x10, DX
+	JE        next
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, CX
+	KMOVW     CX, K1
+	LEAQ      (DX)(DX*1), CX
+	BZHIQ     CX, AX, CX
+	KMOVW     CX, K2
+	SHRQ      $0x10, CX
+	KMOVW     CX, K3
+	VMOVUPS.Z (SI), K2, Z0
+	VMOVUPS.Z (R8), K2, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z 64(SI), K3, Z2
+	VMOVUPS.Z 64(R8), K3, Z3
+	VADDPS    Z3, Z2, Z2
+	VMOVAPS   Z0, Z1
+	VPERMT2PS Z2, Z16, Z0
+	VPERMT2PS Z2, Z17, Z1
+	VADDPS    Z1, Z0, Z0
+	VMULPS    Z18, Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	LEAQ      (SI)(DX*8), SI
+	LEAQ      (R8)(DX*8), R8
+	LEAQ      (R9)(DX*4), R9
+	ADDQ      DX, R10
+
+next:
+	ADDQ R13, SI
+	ADDQ R13, R8
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func wideAverageGrad(c *int8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideAverageGrad(SB), NOSPLIT, $0-8
+	VMOVDQU32    poolPairs<>+0(SB), Z16
+	VMOVDQU32    poolPairs<>+64(SB), Z17
+	MOVL         $0x3e800000, AX
+	VMOVD        AX, X18
+	VBROADCASTSS X18, Z18
+	MOVQ         c+0(FP), DI
+	MOVQ         (DI), SI
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         72(DI), BX
+	MOVQ         80(DI), R11
+	MOVQ         88(DI), R12
+	LEAQ         (SI)(R12*4), R8
+	MOVQ         R12, R13
+	SUBQ         R11, R13
+	SHLQ         $0x03, R13
+
+row:
+	MOVQ R11, DX
+	SUBQ $0x10, DX
+	JL   edge
+
+more:
+	VMOVUPS (R9), Z0
+	VMULPS  Z18, Z0, Z0
+	VPERMPS Z0, Z16, Z1
+	VMOVUPS Z1, (SI)
+	VMOVUPS Z1, (R8)
+	VPERMPS Z0, Z17, Z1
+	VMOVUPS Z1, 64(SI)
+	VMOVUPS Z1, 64(R8)
+	ADDQ    $0x80, SI
+	ADDQ    $0x80, R8
+	ADDQ    $0x40, R9
+	ADDQ    $0x10, R10
+	SUBQ    $0x10, DX
+	JGE     more
+
+edge:
+	ADDQ      $0x10, DX
+	JE        next
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, CX
+	KMOVW     CX, K1
+	LEAQ      (DX)(DX*1), CX
+	BZHIQ     CX, AX, CX
+	KMOVW     CX, K2
+	SHRQ      $0x10, CX
+	KMOVW     CX, K3
+	VMOVUPS.Z (R9), K1, Z0
+	VMULPS    Z18, Z0, Z0
+	VPERMPS   Z0, Z16, Z1
+	VMOVUPS   Z1, K2, (SI)
+	VMOVUPS   Z1, K2, (R8)
+	VPERMPS   Z0, Z17, Z1
+	VMOVUPS   Z1, K3, 64(SI)
+	VMOVUPS   Z1, K3, 64(R8)
+	LEAQ      (SI)(DX*8), SI
+	LEAQ      (R8)(DX*8), R8
+	LEAQ      (R9)(DX*4), R9
+	ADDQ      DX, R10
+
+next:
+	ADDQ R13, SI
+	ADDQ R13, R8
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func wideWindow(c *int32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·wideWindow(SB), NOSPLIT, $0-8
+	MOVQ      c+0(FP), DI
+	VMOVDQU32 poolEven<>+0(SB), Z16
+	MOVQ      24(DI), R9
+	MOVQ      48(DI), R10
+	MOVQ      96(DI), BX
+	XORQ      R15, R15
+	SUBQ      120(DI), R15
+
+results:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	KXNORW K6, K6, K6
+	MOVQ   (DI), SI
+	MOVQ   72(DI), R8
+	MOVQ   88(DI), R12
+
+rows:
+	MOVQ 112(DI), R11
+	MOVQ R15, R13
+
+taps:
+	XORQ      CX, CX
+	MOVQ      104(DI), DX
+	SUBQ      R13, DX
+	CMOVQLT   CX, DX
+	MOVQ      $0x00000020, AX
+	CMPQ      DX, AX
+	CMOVQGT   AX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	MOVQ      R13, DX
+	NEGQ      DX
+	CMOVQLT   CX, DX
+	MOVQ      $0x00000020, CX
+	CMPQ      DX, CX
+	CMOVQGT   CX, DX
+	SHRXQ     DX, AX, AX
+	SHLXQ     DX, AX, AX
+	KMOVW     AX, K2
+	CMPQ      128(DI), $0x01
+	JNE       apart
+	VMOVUPS.Z (SI)(R13*4), K2, Z2
+	KMOVW     AX, K5
+	JMP       loaded
+
+apart:
+	MOVQ      AX, CX
+	SHRQ      $0x10, CX
+	KMOVW     CX, K3
+	VMOVUPS.Z (SI)(R13*4), K2, Z2
+	VMOVUPS.Z 64(SI)(R13*4), K3, Z3
+	VPERMT2PS Z3, Z16, Z2
+	MOVL      $0x55555555, CX
+	PEXTL     CX, AX, AX
+	KMOVW     AX, K5
+
+loaded:
+	VCMPPS       $0x07, Z0, Z0, K4
+	VCMPPS       $0x06, Z0, Z2, K4, K4
+	KORW         K6, K4, K4
+	KANDW        K5, K4, K4
+	KANDNW       K6, K5, K6
+	VMOVAPS      Z2, K4, Z0
+	VPBROADCASTD R12, K4, Z1
+	INCQ         R12
+	INCQ         R13
+	DECQ         R11
+	JNE          taps
+	MOVQ         80(DI), DX
+	LEAQ         (SI)(DX*4), SI
+	DECQ         R8
+	JNE          rows
+	MOVQ         $-1, AX
+	BZHIQ        BX, AX, AX
+	KMOVW        AX, K1
+	VMOVUPS      Z0, K1, (R9)
+	VPMOVDB      Z1, K1, (R10)
+	MOVQ         128(DI), DX
+	IMUL3Q       $0x10, DX, DX
+	ADDQ         DX, R15
+	ADDQ         $0x40, R9
+	ADDQ         $0x10, R10
+	SUBQ         $0x10, BX
+	JG           results
 	VZEROUPPER
 	RET
 
@@ -9512,29 +9756,11 @@ next:
 	VZEROUPPER
 	RET
 
-DATA poolHalfPairs<>+0(SB)/4, $0x00000000
-DATA poolHalfPairs<>+4(SB)/4, $0x00000000
-DATA poolHalfPairs<>+8(SB)/4, $0x00000001
-DATA poolHalfPairs<>+12(SB)/4, $0x00000001
-DATA poolHalfPairs<>+16(SB)/4, $0x00000002
-DATA poolHalfPairs<>+20(SB)/4, $0x00000002
-DATA poolHalfPairs<>+24(SB)/4, $0x00000003
-DATA poolHalfPairs<>+28(SB)/4, $0x00000003
-DATA poolHalfPairs<>+32(SB)/4, $0x00000004
-DATA poolHalfPairs<>+36(SB)/4, $0x00000004
-DATA poolHalfPairs<>+40(SB)/4, $0x00000005
-DATA poolHalfPairs<>+44(SB)/4, $0x00000005
-DATA poolHalfPairs<>+48(SB)/4, $0x00000006
-DATA poolHalfPairs<>+52(SB)/4, $0x00000006
-DATA poolHalfPairs<>+56(SB)/4, $0x00000007
-DATA poolHalfPairs<>+60(SB)/4, $0x00000007
-GLOBL poolHalfPairs<>(SB), RODATA|NOPTR, $64
-
 // func poolGrad2(c *int8)
 // Requires: AVX, AVX2
 TEXT ·poolGrad2(SB), NOSPLIT, $0-8
-	VMOVDQU      poolHalfPairs<>+0(SB), Y12
-	VMOVDQU      poolHalfPairs<>+32(SB), Y13
+	VMOVDQU      poolPairs<>+0(SB), Y12
+	VMOVDQU      poolPairs<>+32(SB), Y13
 	MOVQ         $0x0000000100000000, AX
 	VMOVQ        AX, X0
 	VPBROADCASTQ X0, Y14
@@ -9634,6 +9860,274 @@ next:
 	ADDQ R13, R8
 	DECQ BX
 	JNE  row
+	VZEROUPPER
+	RET
+
+// func average2(c *int8)
+// Requires: AVX, AVX2
+TEXT ·average2(SB), NOSPLIT, $0-8
+	MOVL         $0x3e800000, AX
+	VMOVD        AX, X15
+	VBROADCASTSS X15, Y15
+	MOVQ         c+0(FP), DI
+	MOVQ         (DI), SI
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         72(DI), BX
+	MOVQ         80(DI), R11
+	MOVQ         88(DI), R12
+	LEAQ         (SI)(R12*4), R8
+	MOVQ         R12, R13
+	SUBQ         R11, R13
+	SHLQ         $0x03, R13
+
+row:
+	MOVQ R11, DX
+	SUBQ $0x08, DX
+	JL   edge
+
+more:
+	VMOVUPS (SI), Y0
+	VMOVUPS (R8), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS 32(SI), Y2
+	VMOVUPS 32(R8), Y3
+	VADDPS  Y3, Y2, Y2
+	VSHUFPS $0x88, Y2, Y0, Y1
+	VSHUFPS $0xdd, Y2, Y0, Y3
+	VADDPS  Y3, Y1, Y0
+	VMULPS  Y15, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R9)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, R8
+	ADDQ    $0x20, R9
+	ADDQ    $0x08, R10
+	SUBQ    $0x08, DX
+	JGE     more
+
+edge:
+	ADDQ       $0x08, DX
+	JE         next
+	LEAQ       normMasks<>+128(SB), AX
+	MOVQ       DX, CX
+	SHLQ       $0x02, CX
+	SUBQ       CX, AX
+	NEGQ       CX
+	ADDQ       AX, CX
+	VMOVUPS    (CX), Y12
+	VMASKMOVPS (SI), Y12, Y0
+	VMOVUPS    (CX), Y12
+	VMASKMOVPS (R8), Y12, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVUPS    32(CX), Y12
+	VMASKMOVPS 32(SI), Y12, Y2
+	VMOVUPS    32(CX), Y12
+	VMASKMOVPS 32(R8), Y12, Y3
+	VADDPS     Y3, Y2, Y2
+	VSHUFPS    $0x88, Y2, Y0, Y1
+	VSHUFPS    $0xdd, Y2, Y0, Y3
+	VADDPS     Y3, Y1, Y0
+	VMULPS     Y15, Y0, Y0
+	VPERMPD    $0xd8, Y0, Y0
+	VMOVUPS    (AX), Y12
+	VMASKMOVPS Y0, Y12, (R9)
+	LEAQ       (SI)(DX*8), SI
+	LEAQ       (R8)(DX*8), R8
+	LEAQ       (R9)(DX*4), R9
+	ADDQ       DX, R10
+
+next:
+	ADDQ R13, SI
+	ADDQ R13, R8
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func averageGrad2(c *int8)
+// Requires: AVX, AVX2
+TEXT ·averageGrad2(SB), NOSPLIT, $0-8
+	VMOVDQU      poolPairs<>+0(SB), Y13
+	VMOVDQU      poolPairs<>+32(SB), Y14
+	MOVL         $0x3e800000, AX
+	VMOVD        AX, X15
+	VBROADCASTSS X15, Y15
+	MOVQ         c+0(FP), DI
+	MOVQ         (DI), SI
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         72(DI), BX
+	MOVQ         80(DI), R11
+	MOVQ         88(DI), R12
+	LEAQ         (SI)(R12*4), R8
+	MOVQ         R12, R13
+	SUBQ         R11, R13
+	SHLQ         $0x03, R13
+
+row:
+	MOVQ R11, DX
+	SUBQ $0x08, DX
+	JL   edge
+
+more:
+	VMOVUPS (R9), Y0
+	VMULPS  Y15, Y0, Y0
+	VPERMPS Y0, Y13, Y1
+	VMOVUPS Y1, (SI)
+	VMOVUPS Y1, (R8)
+	VPERMPS Y0, Y14, Y1
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, R8
+	ADDQ    $0x20, R9
+	ADDQ    $0x08, R10
+	SUBQ    $0x08, DX
+	JGE     more
+
+edge:
+	ADDQ       $0x08, DX
+	JE         next
+	LEAQ       normMasks<>+128(SB), AX
+	MOVQ       DX, CX
+	SHLQ       $0x02, CX
+	SUBQ       CX, AX
+	NEGQ       CX
+	ADDQ       AX, CX
+	VMOVUPS    (AX), Y12
+	VMASKMOVPS (R9), Y12, Y0
+	VMULPS     Y15, Y0, Y0
+	VPERMPS    Y0, Y13, Y1
+	VMOVUPS    (CX), Y12
+	VMASKMOVPS Y1, Y12, (SI)
+	VMASKMOVPS Y1, Y12, (R8)
+	VPERMPS    Y0, Y14, Y1
+	VMOVUPS    32(CX), Y12
+	VMASKMOVPS Y1, Y12, 32(SI)
+	VMASKMOVPS Y1, Y12, 32(R8)
+	LEAQ       (SI)(DX*8), SI
+	LEAQ       (R8)(DX*8), R8
+	LEAQ       (R9)(DX*4), R9
+	ADDQ       DX, R10
+
+next:
+	ADDQ R13, SI
+	ADDQ R13, R8
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA windowLanes<>+0(SB)/4, $0x00000000
+DATA windowLanes<>+4(SB)/4, $0x00000001
+DATA windowLanes<>+8(SB)/4, $0x00000002
+DATA windowLanes<>+12(SB)/4, $0x00000003
+DATA windowLanes<>+16(SB)/4, $0x00000004
+DATA windowLanes<>+20(SB)/4, $0x00000005
+DATA windowLanes<>+24(SB)/4, $0x00000006
+DATA windowLanes<>+28(SB)/4, $0x00000007
+GLOBL windowLanes<>(SB), RODATA|NOPTR, $32
+
+// func window2(c *int32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·window2(SB), NOSPLIT, $0-8
+	MOVQ         c+0(FP), DI
+	VMOVDQU      windowLanes<>+0(SB), Y15
+	VPBROADCASTD 104(DI), Y14
+	VPCMPEQD     Y13, Y13, Y13
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         96(DI), BX
+	XORQ         R15, R15
+	SUBQ         120(DI), R15
+
+results:
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	MOVQ  (DI), SI
+	MOVQ  72(DI), R8
+	MOVQ  88(DI), R12
+
+rows:
+	MOVQ 112(DI), R11
+	MOVQ R15, R13
+
+taps:
+	VMOVD        R13, X8
+	VPBROADCASTD X8, Y8
+	VPADDD       Y15, Y8, Y8
+	VPCMPGTD     Y13, Y8, Y5
+	VPCMPGTD     Y8, Y14, Y7
+	VPAND        Y7, Y5, Y5
+	VMASKMOVPS   (SI)(R13*4), Y5, Y3
+	CMPQ         128(DI), $0x01
+	JNE          apart
+	JMP          loaded
+
+apart:
+	LEAQ         8(R13), AX
+	VMOVD        AX, X8
+	VPBROADCASTD X8, Y8
+	VPADDD       Y15, Y8, Y8
+	VPCMPGTD     Y13, Y8, Y6
+	VPCMPGTD     Y8, Y14, Y7
+	VPAND        Y7, Y6, Y6
+	VMASKMOVPS   32(SI)(R13*4), Y6, Y4
+	VSHUFPS      $0x88, Y4, Y3, Y3
+	VPERMPD      $0xd8, Y3, Y3
+	VSHUFPS      $0x88, Y6, Y5, Y5
+	VPERMPD      $0xd8, Y5, Y5
+
+loaded:
+	VCMPPS       $0x07, Y0, Y0, Y7
+	VCMPPS       $0x06, Y0, Y3, Y9
+	VANDPS       Y7, Y9, Y9
+	VPXOR        Y13, Y2, Y7
+	VPOR         Y7, Y9, Y9
+	VPAND        Y5, Y9, Y9
+	VPOR         Y5, Y2, Y2
+	VBLENDVPS    Y9, Y3, Y0, Y0
+	VMOVD        R12, X8
+	VPBROADCASTD X8, Y8
+	VBLENDVPS    Y9, Y8, Y1, Y1
+	INCQ         R12
+	INCQ         R13
+	DECQ         R11
+	JNE          taps
+	MOVQ         80(DI), DX
+	LEAQ         (SI)(DX*4), SI
+	DECQ         R8
+	JNE          rows
+	MOVQ         $0x00000008, CX
+	CMPQ         BX, CX
+	CMOVQLT      BX, CX
+	LEAQ         normMasks<>+128(SB), AX
+	MOVQ         CX, DX
+	SHLQ         $0x02, DX
+	SUBQ         DX, AX
+	VMOVUPS      (AX), Y7
+	VMASKMOVPS   Y0, Y7, (R9)
+	VEXTRACTI128 $0x01, Y1, X8
+	VPACKUSDW    X8, X1, X1
+	VPACKUSWB    X1, X1, X1
+	VMOVQ        X1, AX
+	XORQ         DX, DX
+
+byte:
+	MOVB   AL, (R10)(DX*1)
+	SHRQ   $0x08, AX
+	INCQ   DX
+	CMPQ   DX, CX
+	JLT    byte
+	MOVQ   128(DI), DX
+	IMUL3Q $0x08, DX, DX
+	ADDQ   DX, R15
+	ADDQ   $0x20, R9
+	ADDQ   $0x08, R10
+	SUBQ   $0x08, BX
+	JG     results
 	VZEROUPPER
 	RET
 

@@ -19,7 +19,7 @@ import (
 
 // standIns are types that avo knows for those of package cpu.
 var standIns = strings.NewReplacer("*uint8", "*planeCall[float32]", "*uint16", "*planeCall[float64]", "*uint32", "*rowCall[float32]",
-	"*uint64", "*rowCall[float64]", "*int8", "*poolCall", "*int16", "*dropCall[float32]")
+	"*uint64", "*rowCall[float64]", "*int8", "*poolCall", "*int16", "*dropCall[float32]", "*int32", "*windowCall")
 
 func main() {
 	dir := flag.String("dir", ".", "folder of package cpu")
@@ -47,10 +47,17 @@ func main() {
 			v.normRowsGrad()
 		}
 	}
-	widePool()
-	widePoolGrad()
-	pool(masks)
-	poolGrad(masks)
+	t := newPoolTables(masks)
+	t.widePool()
+	t.widePoolGrad()
+	t.wideAverage()
+	t.wideAverageGrad()
+	t.wideWindow()
+	t.pool()
+	t.poolGrad()
+	t.average()
+	t.averageGrad()
+	t.window()
 	wideDrop()
 	drop(masks)
 	Generate()

@@ -36,6 +36,24 @@ const (
 	ordered   = 7
 )
 
+// poolTables are the tables that the kernels share.
+type poolTables struct {
+	masks     Mem
+	even, odd Mem // of two vectors of 16, which elements
+	pairs     Mem // every element twice, of 16 and of 8
+}
+
+func newPoolTables(masks Mem) *poolTables {
+	var even, odd, pairs []uint32
+	for i := range uint32(16) {
+		even, odd = append(even, 2*i), append(odd, 2*i+1)
+	}
+	for i := range uint32(32) {
+		pairs = append(pairs, i/2)
+	}
+	return &poolTables{masks: masks, even: table("poolEven", even...), odd: table("poolOdd", odd...), pairs: table("poolPairs", pairs...)}
+}
+
 // table is read-only data of 32-bit words.
 func table(name string, words ...uint32) Mem {
 	t := GLOBL(name, RODATA|NOPTR)
@@ -106,17 +124,12 @@ func poolSteps(n int, body, edge func()) {
 }
 
 // widePool writes the maximum of windows of 2x2 and its place, 16 windows at a time.
-func widePool() {
-	even, odd := make([]uint32, 16), make([]uint32, 16)
-	for i := range even {
-		even[i], odd[i] = uint32(2*i), uint32(2*i+1)
-	}
-	evens, odds := table("poolEven", even...), table("poolOdd", odd...)
+func (t *poolTables) widePool() {
 	TEXT("widePool", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("widePool takes the maximum of windows of 2x2, and its place.")
 	Pragma("noescape")
-	VMOVDQU32(evens, Z16)
-	VMOVDQU32(odds, Z17)
+	VMOVDQU32(t.even, Z16)
+	VMOVDQU32(t.odd, Z17)
 	for i, z := range []VecPhysical{Z18, Z19, Z20} {
 		MOVL(U32(uint32(i+1)), EAX)
 		VPBROADCASTD(EAX, z)
@@ -160,17 +173,12 @@ func widePool() {
 }
 
 // widePoolGrad writes each gradient to the place that won, and zeros beside it, 16 windows at a time.
-func widePoolGrad() {
-	spread := make([]uint32, 32)
-	for i := range spread {
-		spread[i] = uint32(i / 2)
-	}
-	pairs := table("poolPairs", spread...)
+func (t *poolTables) widePoolGrad() {
 	TEXT("widePoolGrad", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("widePoolGrad writes gradients of windows of 2x2 to the places that won, and zeros elsewhere.")
 	Pragma("noescape")
-	VMOVDQU32(pairs, Z16)
-	VMOVDQU32(pairs.Offset(64), Z17)
+	VMOVDQU32(t.pairs, Z16)
+	VMOVDQU32(t.pairs.Offset(64), Z17)
 	placesOfRows(Z18, Z19)
 	step := func(edge bool) {
 		if edge {
@@ -219,7 +227,7 @@ func edgeMasks(masks Mem) {
 }
 
 // pool writes the maximum of windows of 2x2 and its place with AVX2, 8 windows at a time.
-func pool(masks Mem) {
+func (t *poolTables) pool() {
 	TEXT("pool2", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("pool2 takes the maximum of windows of 2x2, and its place.")
 	Pragma("noescape")
@@ -230,7 +238,7 @@ func pool(masks Mem) {
 	}
 	step := func(edge bool) {
 		if edge {
-			edgeMasks(masks)
+			edgeMasks(t.masks)
 		}
 		for i, base := range []GPPhysical{top, bottom} {
 			a, b, e, o := ymm[4*i], ymm[4*i+1], ymm[4*i+2], ymm[4*i+3]
@@ -280,17 +288,12 @@ func pool(masks Mem) {
 }
 
 // poolGrad writes each gradient to the place that won, and zeros beside it, with AVX2, 8 windows at a time.
-func poolGrad(masks Mem) {
-	spread := make([]uint32, 16)
-	for i := range spread {
-		spread[i] = uint32(i / 2)
-	}
-	pairs := table("poolHalfPairs", spread...)
+func (t *poolTables) poolGrad() {
 	TEXT("poolGrad2", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("poolGrad2 writes gradients of windows of 2x2 to the places that won, and zeros elsewhere.")
 	Pragma("noescape")
-	VMOVDQU(pairs, Y12)
-	VMOVDQU(pairs.Offset(32), Y13)
+	VMOVDQU(t.pairs, Y12)
+	VMOVDQU(t.pairs.Offset(32), Y13)
 	placesOfRows(Y14, Y15)
 	step := func(edge bool) {
 		if edge {
@@ -304,7 +307,7 @@ func poolGrad(masks Mem) {
 			JNE(LabelRef("byte"))
 			VMOVQ(RAX, X1)
 			VPMOVZXBD(X1, Y1)
-			edgeMasks(masks)
+			edgeMasks(t.masks)
 			VMOVUPS(Mem{Base: RAX}, Y5)
 			VMASKMOVPS(Mem{Base: result}, Y5, Y0)
 		} else {
