@@ -54,6 +54,11 @@ const (
 // size is the bytes of an element.
 func (s *isa) size() int { return int(s.typ.Size()) }
 
+// whole reports whether there is a kernel for just n columns, none included: such a tile needs no edge.
+func (s *isa) whole(n int) bool {
+	return n == 0 || n == s.cols || s.halves != nil && 2*n == s.cols
+}
+
 // isa returns the kernels for t at a level that the processor has, nil for a type that has none.
 func (l level) isa(t arena.DType) *isa {
 	for _, s := range isasAt(l) {

@@ -325,7 +325,7 @@ func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 	s, t, size := x.isa, &w.tile, x.isa.size()
 	if !x.transB {
 		b = b[k*x.ldb+col*size:]
-		if !x.packB && t.n == s.cols {
+		if !x.packB && s.whole(t.n) {
 			t.b, t.stepB = b, x.ldb
 			return
 		}

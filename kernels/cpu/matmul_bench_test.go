@@ -34,7 +34,7 @@ var mlp = []named{
 var others = []named{
 	{"512", 512, 512, 512, kernels.MatMulAttrs{}}, {"1024", 1024, 1024, 1024, kernels.MatMulAttrs{}},
 	{"2048", 2048, 2048, 2048, kernels.MatMulAttrs{}}, {"long", 64, 576, 16384, input}, {"patches", 64, 1024, 576, kernels.MatMulAttrs{}},
-	{"pointwise", 64, 3136, 64, kernels.MatMulAttrs{}}, {"tall", 8192, 64, 64, kernels.MatMulAttrs{}},
+	{"narrow", 64, 10, 8192, weight}, {"narrow4", 256, 10, 4096, weight}, {"pointwise", 64, 3136, 64, kernels.MatMulAttrs{}}, {"tall", 8192, 64, 64, kernels.MatMulAttrs{}},
 	{"fourRows", 4, 512, 784, forward}, {"sixteenRows", 16, 512, 784, forward}, {"row", 1, 512, 784, kernels.MatMulAttrs{}}, {"rowTrans", 1, 784, 512, input}, {"column", 512, 1, 784, kernels.MatMulAttrs{}},
 	{"outer", 512, 784, 1, kernels.MatMulAttrs{}}, {"tenColumns", 2048, 10, 512, kernels.MatMulAttrs{}},
 	{"small16", 16, 16, 32, forward}, {"small4", 16, 32, 4, forward},

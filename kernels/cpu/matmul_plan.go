@@ -55,7 +55,7 @@ type matmulPlan struct {
 	rowBlocks, colBlocks int
 	packA                bool
 	far                  bool // B lies too far away to be packed without bringing it near first
-	packB                bool // else full panels are read in place, and only an edge is packed
+	packB                bool // else panels are read in place, but for an edge that no tile has the width of
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 }
 
@@ -100,7 +100,7 @@ func (p *matmulPlan) cut(threads int) {
 	}
 	p.kc = stretch(p.k, steps)
 	panels := over(p.n, s.cols)
-	p.packB = !p.dots && (p.transB || p.m > 2*s.rows)
+	p.packB = !p.dots && (p.transB || p.m > 2*s.rows && p.n != s.cols) // rows of just cols lie as if they were packed
 	p.far = !p.dots && s.prefetch != nil && p.k*p.n*size > farBytes
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
@@ -114,7 +114,7 @@ func (p *matmulPlan) cut(threads int) {
 		unit = s.lineCols
 	}
 	p.split(threads, over(p.m, rows), unit)
-	if p.packB || p.n%s.cols != 0 && !p.dots {
+	if p.packB || !s.whole(p.n%s.cols) && !p.dots {
 		p.panel = s.panel(p.kc)
 	}
 	if p.packA {
@@ -129,7 +129,7 @@ func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 	if want == 1 {
 		threads = 1
 	}
-	rowsMost := max(rowsLeast, min(want, p.m/(4*s.rows)))
+	rowsMost := max(rowsLeast, min(want, p.m/s.rows))
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
 		least := min(panels, over(want, p.batch*r))
