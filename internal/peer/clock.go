@@ -63,6 +63,7 @@ func (c *clock) train(ctx context.Context) (err error) {
 			instructions = v.instructions
 		}
 	}
+	defer func() { err = errors.Join(err, c.d.drop()) }()
 	device := cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: instructions})
 	defer func() { err = errors.Join(err, device.Close()) }()
 	opt := trainer.Options{Device: device, Batch: c.w.batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
@@ -83,7 +84,9 @@ func (c *clock) train(ctx context.Context) (err error) {
 			break
 		}
 	}
-	c.d.drop()
+	if err := c.d.drop(); err != nil {
+		return err
+	}
 	c.rss.Data = resident("VmRSS")
 	if err := c.profiled(ctx); err != nil {
 		return err

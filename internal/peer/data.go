@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
+	"os"
+	"path/filepath"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -14,64 +16,87 @@ import (
 // data are what a workload trains and evaluates on: two datasets, or twice the same.
 type data struct {
 	train, test dataloader.Dataset
-	drop        func() // forgets what the device has a copy of
+	drop        func() error // closes files, if they are open: the device has a copy by then
 }
 
-// loadMNIST reads the four files.
+// loadMNIST opens the four files.
 func loadMNIST(w workload, f flags) (data, error) {
-	train, test, err := dataloader.MNIST(f.data, w.sample...)
-	if err != nil {
-		return data{}, err
+	train, trainErr := openDigits(f.data, "train", w.sample)
+	test, testErr := openDigits(f.data, "t10k", w.sample)
+	d := data{train, test, func() error { return errors.Join(train.close(), test.close()) }}
+	if err := errors.Join(trainErr, testErr); err != nil {
+		return data{}, errors.Join(err, d.drop())
 	}
-	if f.trainN < train.Len() {
-		if train, err = dataloader.Subset(train, 0, f.trainN); err != nil {
-			return data{}, err
-		}
-	}
-	a, b := newDecoded(train), newDecoded(test)
-	return data{a, b, func() {
-		a.from, b.from = nil, nil
-		train, test = nil, nil
-		debug.FreeOSMemory()
-	}}, nil
+	train.n = min(train.n, f.trainN)
+	return d, nil
 }
 
-// decoded is a dataset of MNIST's form whose pixels are float32, from 0 to 1.
-type decoded struct {
+// pixels is one part of MNIST with pixels in float32, from 0 to 1. They are read from the file one by one and never lie in memory as a
+// whole, since the device keeps a copy.
+type pixels struct {
 	n      int
 	fields []dataloader.Field
-	from   dataloader.Dataset
-	scale  float32
+	images *os.File
+	labels []byte
 }
 
-func newDecoded(ds dataloader.Dataset) *decoded {
-	fields := append([]dataloader.Field{}, ds.Fields()...)
-	scale := float32(fields[0].Scale)
-	fields[0].Type, fields[0].Scale = arena.Float32, 0
-	return &decoded{ds.Len(), fields, ds, scale}
+// headerBytes is what stands before the pixels: a magic number, and the sizes of three dimensions.
+const headerBytes = 16
+
+// openDigits opens the plain files of a part.
+func openDigits(dir, part string, sample []int) (*pixels, error) {
+	labels, err := dataloader.OpenIDX(filepath.Join(dir, part+"-labels-idx1-ubyte"), 0)
+	if err != nil {
+		return nil, err
+	}
+	d := &pixels{n: labels.Len(), fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: sample}, {Name: "y", Type: arena.Uint8}},
+		labels: labels.Data}
+	if err := labels.CheckLabels(10); err != nil || labels.Type != arena.Uint8 {
+		return nil, errors.Join(err, fmt.Errorf("%s: labels of %v, want uint8 from 0 to 9", labels.File, labels.Type))
+	}
+	if d.images, err = os.Open(filepath.Join(dir, part+"-images-idx3-ubyte")); err != nil {
+		return nil, err
+	}
+	var header [headerBytes]byte
+	if _, err := d.images.ReadAt(header[:], 0); err != nil {
+		return d, fmt.Errorf("%s: %w", d.images.Name(), err)
+	}
+	want := [...]uint32{0x803, uint32(d.n), 28, 28}
+	for i, v := range want {
+		if got := binary.BigEndian.Uint32(header[4*i:]); got != v {
+			return d, fmt.Errorf("%s: the header's word %d is %d, want %d", d.images.Name(), i, got, v)
+		}
+	}
+	return d, nil
+}
+
+// close closes the file, if it is open.
+func (d *pixels) close() error {
+	if d == nil || d.images == nil {
+		return nil
+	}
+	f := d.images
+	d.images = nil
+	return f.Close()
 }
 
 // Len returns the number of images.
-func (d *decoded) Len() int { return d.n }
+func (d *pixels) Len() int { return d.n }
 
 // Fields returns pixels and label.
-func (d *decoded) Fields() []dataloader.Field { return d.fields }
+func (d *pixels) Fields() []dataloader.Field { return d.fields }
 
-var errDropped = errors.New("the images were dropped: the device has them")
-
-// Fetch decodes one sample. Its bytes are read into the last quarter of where the floats go: each is read before it is overwritten.
-func (d *decoded) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) error {
-	if d.from == nil {
-		return errDropped
-	}
+// Fetch reads one sample. Its bytes are read into the last quarter of where the floats go: each is decoded before it is overwritten.
+func (d *pixels) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 	x := dataloader.View[float32](dst[0])
 	stored := dst[0][3*len(x):]
-	if err := d.from.Fetch(ctx, at, [][]byte{stored, dst[1]}); err != nil {
+	if _, err := d.images.ReadAt(stored, headerBytes+int64(at.Index)*int64(len(x))); err != nil {
 		return err
 	}
 	for i, v := range stored {
-		x[i] = float32(v) * d.scale
+		x[i] = float32(v) / 255
 	}
+	dst[1][0] = d.labels[at.Index]
 	return nil
 }
 
@@ -95,7 +120,7 @@ func loadImages(w workload, _ flags) (data, error) {
 		return data{}, fmt.Errorf("random images: %w", err)
 	}
 	test, err := dataloader.Subset(train, 0, imageTests)
-	return data{train, test, func() {}}, err
+	return data{train, test, func() error { return nil }}, err
 }
 
 // teacherSamples is the number of w5's samples.
@@ -125,7 +150,7 @@ func loadTeacher(w workload, _ flags) (data, error) {
 	if err != nil {
 		return data{}, fmt.Errorf("random data: %w", err)
 	}
-	return data{ds, ds, func() {}}, nil
+	return data{ds, ds, func() error { return nil }}, nil
 }
 
 func normal(r *rand.Rand, dst []float32) {

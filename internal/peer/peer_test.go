@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/evenkeel/evenkeel/dataloader"
 )
 
 // protocol lists what every contender must report.
@@ -130,9 +128,25 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 	}
 }
 
-func TestDroppedImagesAreNotReadAgain(t *testing.T) {
-	d := &decoded{n: 1}
-	if err := d.Fetch(context.Background(), dataloader.At{}, nil); err != errDropped {
-		t.Errorf("got %v, want %v", err, errDropped)
+func TestFilesThatDoNotFitAreRefused(t *testing.T) {
+	labels := []byte{0, 0, 8, 1, 0, 0, 0, 2, 3, 4}
+	header := []byte{0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 28, 0, 0, 0, 28}
+	for _, images := range [][]byte{nil, header[:15], append([]byte{0, 0, 8, 3, 0, 0, 0, 3}, header[8:]...), append(header[:15:15], 27)} {
+		dir := t.TempDir()
+		for name, b := range map[string][]byte{"train-labels-idx1-ubyte": labels, "train-images-idx3-ubyte": images} {
+			if b == nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := openDigits(dir, "train", []int{784})
+		if err == nil {
+			t.Errorf("header %v: no error", images)
+		}
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
