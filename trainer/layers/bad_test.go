@@ -2,6 +2,7 @@ package layers_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 		{"no groups", func(n *layers.Net) { n.GroupNorm(image(n), "n", 0) }, layers.ErrShape, []string{`group norm "n"`, "0 groups"}},
 		{"rate of 1", func(n *layers.Net) { n.Dropout(image(n), "d", 1) }, kernels.ErrAttrs, []string{`dropout "d"`, "rate 1 "}},
 		{"rate below 0", func(n *layers.Net) { n.Dropout(image(n), "d", -0.1) }, kernels.ErrAttrs, []string{`dropout "d"`, "rate -0.1 "}},
-		{"rate that is no number", func(n *layers.Net) { n.Dropout(image(n), "d", nan()) }, kernels.ErrAttrs, []string{`dropout "d"`, "NaN"}},
+		{"rate that is no number", func(n *layers.Net) { n.Dropout(image(n), "d", math.NaN()) }, kernels.ErrAttrs, []string{`dropout "d"`, "NaN"}},
 		{"dropout of another type", func(n *layers.Net) { x := image(n); n.Type = tensor.Float64; n.Dropout(x, "d", 0.5) }, layers.ErrShape, []string{`dropout "d"`, "float32"}},
 		{"embedding of floats", func(n *layers.Net) { n.Embedding(n.Input("x", 3), "e", 4, 2) }, layers.ErrShape, []string{`embedding "e"`, "float32", "Indices"}},
 		{"embedding of images", func(n *layers.Net) { n.Embedding(n.Indices("x", 3, 2, 2), "e", 4, 2) }, layers.ErrShape, []string{`embedding "e"`, "(3, 2, 2)"}},
@@ -93,8 +94,6 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { refused(t, c.build, c.is, c.want...) })
 	}
 }
-
-func nan() float64 { zero := 0.0; return zero / zero }
 
 // refused checks that a net keeps the error of a layer that cannot be.
 func refused(t *testing.T, build func(n *layers.Net), is error, want ...string) {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestTheTrainerTakesTheStepThatGorgoniaWould trains every layer for a step of gradient descent on a squared error, in float64: once with the trainer, once
-// on a tape machine with Gorgonia's gradients, and compares all that was learned, the running statistics too.
+// on a tape machine with Gorgonia's gradients, and compares all that was learned, the running statistics too, and then an evaluation.
 func TestTheTrainerTakesTheStepThatGorgoniaWould(t *testing.T) {
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestTheTrainerTakesTheStepThatGorgoniaWould(t *testing.T) {
 			}
 			mine, y := net, m.Inputs[1]
 			xs, ys := reals(r, tensor.Shape(c.in).TotalSize()), reals(r, y.Shape().TotalSize())
-			got := trained(t, model, c.in, c.out, xs, ys, rate)
+			got, loss := trained(t, model, c.in, c.out, xs, ys, rate)
 			bind(t, m.Inputs[0], xs)
 			bind(t, y, ys)
 			if err := mine.Values(3); err != nil {
@@ -69,6 +69,15 @@ func TestTheTrainerTakesTheStepThatGorgoniaWould(t *testing.T) {
 			for _, s := range m.Statistics {
 				nearly(t, s.Node.Name(), got[s.Node.Name()], numbers(t, s.Node.Value()))
 			}
+			for _, n := range nodes {
+				bind(t, n, got[n.Name()])
+			}
+			evaluates := gorgonia.NewTapeMachine(m.Loss.Graph(), gorgonia.EvalMode())
+			defer evaluates.Close()
+			if err := evaluates.RunAll(); err != nil {
+				t.Fatal(err)
+			}
+			nearly(t, "loss of an evaluation", []float64{loss}, numbers(t, m.Loss.Value()))
 		})
 	}
 }
@@ -86,8 +95,8 @@ func nearly(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// trained takes one step with the trainer and returns what it learned, by name.
-func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []float64, rate float64) map[string][]float64 {
+// trained takes one step with the trainer and returns what it learned, by name, and the loss of an evaluation after it.
+func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []float64, rate float64) (values map[string][]float64, loss float64) {
 	t.Helper()
 	data, err := dataloader.FromSlices(in[0], dataloader.Column("x", xs, in[1:]...), dataloader.Column("y", ys, out[1:]...))
 	if err != nil {
@@ -103,11 +112,15 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	if _, err := tr.Fit(t.Context(), data); err != nil {
 		t.Fatal(err)
 	}
+	after, err := tr.Evaluate(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	params, err := tr.Params()
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[string][]float64{}
+	values = map[string][]float64{}
 	for _, p := range params {
 		if p.Spec.Type != arena.Float64 {
 			t.Fatalf("%s is %v", p.Name, p.Spec)
@@ -120,7 +133,7 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 			values[p.Name] = append(values[p.Name], math.Float64frombits(binary.NativeEndian.Uint64(b[8*i:])))
 		}
 	}
-	return values
+	return values, after.Loss
 }
 
 func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
