@@ -37,6 +37,17 @@ func divTile[T float](dst, a, b []T) {
 	}
 }
 
+func maxTile[T float](dst, a, b []T) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i, v := range a {
+		w := b[i]
+		if v > w {
+			w = v
+		}
+		dst[i] = w
+	}
+}
+
 func powTile[T float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {

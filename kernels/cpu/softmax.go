@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -39,23 +38,13 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	if inner == 1 {
 		return bindSoftmaxRows(b, y, x, dy, outer, n), nil
 	}
-	var column func(dst, x, dy []T, n, stride int)
-	switch b.Op {
-	case kernels.Softmax:
-		column = func(dst, x, _ []T, n, stride int) { softmaxColumns(dst, x, n, stride, false) }
-	case kernels.LogSoftmax:
-		column = func(dst, x, _ []T, n, stride int) { softmaxColumns(dst, x, n, stride, true) }
-	case kernels.SoftmaxGrad:
-		column = func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, false) }
-	case kernels.LogSoftmaxGrad:
-		column = func(dst, y, dy []T, n, stride int) { softmaxGradColumns(dst, y, dy, n, stride, true) }
-	}
+	c := newColumns[T](b)
 	tiles := (inner + softRun - 1) / softRun
-	return b.over(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, _ int) {
+	return b.over(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
 			at := i/tiles*n*inner + i%tiles*softRun
 			end := i/tiles*n*inner + (n-1)*inner + min(inner, (i%tiles+1)*softRun)
-			column(y[at:end], x[at:end], dy[at:end], n, inner)
+			c.compute(y[at:end], x[at:end], dy[at:end], n, inner, worker)
 		}
 	}), nil
 }
@@ -77,69 +66,98 @@ func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
 	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
-// softmaxColumns normalises columns of n elements that lie stride apart; x holds from the first row's first column to
-// the last row's last.
-func softmaxColumns[T float](dst, x []T, n, stride int, log bool) {
+// columnRun is how many rows are added up before their sum is added to the others, so that few roundings follow another.
+const columnRun = 64
+
+// A softmaxColumns computes along an axis that is not the last one: on some columns of n elements at once, which lie stride apart.
+type softmaxColumns[T float] struct {
+	op                 *kernels.Op
+	add, sub, mul, max binaryFunc[T]
+	exp, log, inverse  unaryFunc[T]
+	crew               []columnCrew[T]
+}
+
+// A columnCrew is what one worker writes to, an element a column.
+type columnCrew[T float] struct{ most, sum, total, tile [softRun]T }
+
+func newColumns[T float](b *binding) *softmaxColumns[T] {
+	l := b.dev.level
+	binary := func(op *kernels.Op) binaryFunc[T] { return binaryTile[T](l, op, nil) }
+	unary := func(op *kernels.Op) unaryFunc[T] { return unaryTile[T](l, op, nil) }
+	return &softmaxColumns[T]{
+		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: vectorsAt[T](l).max,
+		exp: unary(kernels.Exp), log: unary(kernels.Log), inverse: unary(kernels.Inverse),
+		crew: make([]columnCrew[T], b.dev.pool.threads()),
+	}
+}
+
+// compute takes slices from the first row's first column to the last row's last. Of a gradient x is y.
+func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 	w := len(x) - (n-1)*stride
-	var most, tile [softRun]T
-	var sum [softRun]float64
-	copy(most[:w], x)
-	for k := 1; k < n; k++ {
-		for j, v := range x[k*stride : k*stride+w] {
-			if v > most[j] || v != v {
-				most[j] = v
-			}
+	k := &c.crew[worker]
+	tile, total := k.tile[:w], k.total[:w]
+	row := func(s []T, i int) []T { return s[i*stride : i*stride+w] }
+	switch c.op {
+	case kernels.Softmax, kernels.LogSoftmax:
+		c.normalise(dst, x, n, row, k, w)
+	case kernels.SoftmaxGrad:
+		c.sum(k, w, n, func(i int) []T {
+			c.mul(tile, row(x, i), row(dy, i))
+			return tile
+		})
+		for i := range n {
+			c.sub(tile, row(dy, i), total)
+			c.mul(row(dst, i), tile, row(x, i))
 		}
-	}
-	for k := range n {
-		subTile(tile[:w], x[k*stride:], most[:w])
-		expInto(tile[:w], tile[:w], 0)
-		for j, v := range tile[:w] {
-			sum[j] += float64(v)
-		}
-	}
-	for k := range n {
-		to, from := dst[k*stride:k*stride+w], x[k*stride:k*stride+w]
-		subTile(tile[:w], from, most[:w])
-		if log {
-			for j, v := range tile[:w] {
-				to[j] = v - T(math.Log(sum[j]))
-			}
-			continue
-		}
-		expInto(tile[:w], tile[:w], 0)
-		for j, v := range tile[:w] {
-			to[j] = T(float64(v) / sum[j])
+	case kernels.LogSoftmaxGrad:
+		c.sum(k, w, n, func(i int) []T { return row(dy, i) })
+		for i := range n {
+			c.exp(tile, row(x, i))
+			c.mul(tile, tile, total)
+			c.sub(row(dst, i), row(dy, i), tile)
 		}
 	}
 }
 
-// softmaxGradColumns is the gradient of softmaxColumns.
-func softmaxGradColumns[T float](dst, y, dy []T, n, stride int, log bool) {
-	w := len(y) - (n-1)*stride
-	var tile [softRun]T
-	var sum [softRun]float64
-	for k := range n {
-		p, g := y[k*stride:k*stride+w], dy[k*stride:k*stride+w]
-		for j, v := range g {
-			if log {
-				sum[j] += float64(v)
-			} else {
-				sum[j] += float64(v) * float64(p[j])
-			}
-		}
+// normalise computes a softmax, whose exponentials lie in dst until they are divided, or a log softmax.
+func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnCrew[T], w int) {
+	most, tile, total := k.most[:w], k.tile[:w], k.total[:w]
+	copy(most, row(x, 0))
+	for i := 1; i < n; i++ {
+		c.max(most, most, row(x, i))
 	}
-	for k := range n {
-		to, p, g := dst[k*stride:k*stride+w], y[k*stride:k*stride+w], dy[k*stride:k*stride+w]
-		if log {
-			expInto(tile[:w], p, 0)
-			for j, v := range tile[:w] {
-				to[j] = g[j] - v*T(sum[j])
-			}
-			continue
+	c.sum(k, w, n, func(i int) []T {
+		to := tile
+		if c.op == kernels.Softmax {
+			to = row(dst, i)
 		}
-		for j, v := range p {
-			to[j] = v * (g[j] - T(sum[j]))
+		c.sub(to, row(x, i), most)
+		c.exp(to, to)
+		return to
+	})
+	if c.op == kernels.Softmax {
+		c.inverse(total, total)
+		for i := range n {
+			c.mul(row(dst, i), row(dst, i), total)
 		}
+		return
+	}
+	c.log(total, total)
+	for i := range n {
+		c.sub(tile, row(x, i), most)
+		c.sub(row(dst, i), tile, total)
+	}
+}
+
+// sum leaves in total the sums of n rows that next computes.
+func (c *softmaxColumns[T]) sum(k *columnCrew[T], w, n int, next func(i int) []T) {
+	sum, total := k.sum[:w], k.total[:w]
+	clear(total)
+	for i := 0; i < n; i += columnRun {
+		clear(sum)
+		for j := i; j < min(n, i+columnRun); j++ {
+			c.add(sum, sum, next(j))
+		}
+		c.add(total, total, sum)
 	}
 }

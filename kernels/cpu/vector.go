@@ -14,6 +14,7 @@ type vectors[T float] struct {
 	leakyRelu     func(dst, a []T, slope T)
 	leakyReluGrad func(dst, y, dy []T, slope T)
 	fill          func(dst []T, v T)
+	max           binaryFunc[T]                                           // b where one is NaN
 	decode        func(t arena.DType, scale, shift float64) decodeFunc[T] // nil: none
 }
 

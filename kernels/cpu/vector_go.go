@@ -41,6 +41,6 @@ func newGoVectors[T float](unary map[*kernels.Op]unaryFunc[T], leakyRelu func(ds
 			kernels.Equal: equalTile[T], kernels.NotEqual: notEqualTile[T], kernels.ReluGrad: reluGradTile[T],
 			kernels.SigmoidGrad: sigmoidGradTile[T], kernels.TanhGrad: tanhGradTile[T],
 		},
-		affine: affineTile[T], leakyRelu: leakyRelu, leakyReluGrad: leakyReluGradTile[T], fill: set[T],
+		affine: affineTile[T], leakyRelu: leakyRelu, leakyReluGrad: leakyReluGradTile[T], fill: set[T], max: maxTile[T],
 	}
 }

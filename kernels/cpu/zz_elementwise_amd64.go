@@ -94,6 +94,11 @@ func mul32AVX2(dst []float32, a []float32, b []float32)
 //go:noescape
 func div32AVX2(dst []float32, a []float32, b []float32)
 
+// max32AVX2 computes the larger of both, b where one is NaN.
+//
+//go:noescape
+func max32AVX2(dst []float32, a []float32, b []float32)
+
 // less32AVX2 computes 1 where a < b, else 0.
 //
 //go:noescape
@@ -223,6 +228,11 @@ func mul64AVX2(dst []float64, a []float64, b []float64)
 //
 //go:noescape
 func div64AVX2(dst []float64, a []float64, b []float64)
+
+// max64AVX2 computes the larger of both, b where one is NaN.
+//
+//go:noescape
+func max64AVX2(dst []float64, a []float64, b []float64)
 
 // less64AVX2 computes 1 where a < b, else 0.
 //
@@ -469,6 +479,11 @@ func mul32AVX512(dst []float32, a []float32, b []float32)
 //go:noescape
 func div32AVX512(dst []float32, a []float32, b []float32)
 
+// max32AVX512 computes the larger of both, b where one is NaN.
+//
+//go:noescape
+func max32AVX512(dst []float32, a []float32, b []float32)
+
 // less32AVX512 computes 1 where a < b, else 0.
 //
 //go:noescape
@@ -598,6 +613,11 @@ func mul64AVX512(dst []float64, a []float64, b []float64)
 //
 //go:noescape
 func div64AVX512(dst []float64, a []float64, b []float64)
+
+// max64AVX512 computes the larger of both, b where one is NaN.
+//
+//go:noescape
+func max64AVX512(dst []float64, a []float64, b []float64)
 
 // less64AVX512 computes 1 where a < b, else 0.
 //

@@ -1146,6 +1146,69 @@ done:
 	VZEROUPPER
 	RET
 
+// func max32AVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX, CMOV
+TEXT ·max32AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x20, CX
+	JL   rest
+
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y6
+	VMOVUPS 96(DX), Y7
+	VMAXPS  Y4, Y0, Y0
+	VMAXPS  Y5, Y1, Y1
+	VMAXPS  Y6, Y2, Y2
+	VMAXPS  Y7, Y3, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x20, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x02, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMAXPS     Y1, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func less32AVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX, CMOV
 TEXT ·less32AVX2(SB), NOSPLIT, $0-72
@@ -2883,6 +2946,69 @@ tail:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func max64AVX2(dst []float64, a []float64, b []float64)
+// Requires: AVX, CMOV
+TEXT ·max64AVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x10, CX
+	JL   rest
+
+loop:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y6
+	VMOVUPS 96(DX), Y7
+	VMAXPD  Y4, Y0, Y0
+	VMAXPD  Y5, Y1, Y1
+	VMAXPD  Y6, Y2, Y2
+	VMAXPD  Y7, Y3, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, SI
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x10, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000004, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x03, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (SI), Y0, Y0
+	ADDQ       $0x20, SI
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (DX), Y1, Y1
+	ADDQ       $0x20, DX
+	VMAXPD     Y1, Y0, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
 	VZEROUPPER
 	RET
 
@@ -8900,6 +9026,62 @@ done:
 	VZEROUPPER
 	RET
 
+// func max32AVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·max32AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x40, CX
+	JL   rest
+
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	VMAXPS  Z4, Z0, Z0
+	VMAXPS  Z5, Z1, Z1
+	VMAXPS  Z6, Z2, Z2
+	VMAXPS  Z7, Z3, Z3
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    $0x00000100, DI
+	ADDQ    $0x00000100, SI
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x40, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x40, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000010, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPS.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMAXPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func less32AVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·less32AVX512(SB), NOSPLIT, $0-72
@@ -10470,6 +10652,62 @@ tail:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func max64AVX512(dst []float64, a []float64, b []float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·max64AVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ dst_len+8(FP), CX
+	MOVQ a_base+24(FP), SI
+	MOVQ b_base+48(FP), DX
+	SUBQ $0x20, CX
+	JL   rest
+
+loop:
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+	VMOVUPS 128(SI), Z2
+	VMOVUPS 192(SI), Z3
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	VMAXPD  Z4, Z0, Z0
+	VMAXPD  Z5, Z1, Z1
+	VMAXPD  Z6, Z2, Z2
+	VMAXPD  Z7, Z3, Z3
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    $0x00000100, DI
+	ADDQ    $0x00000100, SI
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x20, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	VMOVUPD.Z (SI), K1, Z0
+	ADDQ      $0x40, SI
+	VMOVUPD.Z (DX), K1, Z1
+	ADDQ      $0x40, DX
+	VMAXPD    Z1, Z0, Z0
+	VMOVUPD   Z0, K1, (DI)
+	ADDQ      $0x40, DI
+	SUBQ      R10, CX
+	JG        tail
+
+done:
 	VZEROUPPER
 	RET
 

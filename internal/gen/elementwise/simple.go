@@ -107,6 +107,7 @@ func pairs(a *asm) {
 		{name: "sub", doc: "computes dst = a - b.", body: arithmetic("SUB")},
 		{name: "mul", doc: "computes dst = a·b.", flush: true, body: arithmetic("MUL")},
 		{name: "div", doc: "computes dst = a/b.", flush: true, body: arithmetic("DIV")},
+		{name: "max", doc: "computes the larger of both, b where one is NaN.", body: arithmetic("MAX")},
 		{name: "less", doc: "computes 1 where a < b, else 0.", body: truth(less)},
 		{name: "lessEqual", doc: "computes 1 where a <= b, else 0.", body: truth(lessEqual)},
 		{name: "equal", doc: "computes 1 where a = b, else 0.", body: truth(equal)},
