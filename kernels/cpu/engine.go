@@ -16,6 +16,9 @@ type engine[T float] struct {
 	steps []step[T]
 	fill  func(dst []T, v T)
 	crew  []crew[T]
+
+	program []uint32 // nil: steps are run one by one
+	chain   func(slots [][]T, program []uint32, n int)
 }
 
 // A crew is what one worker has to itself.
@@ -75,6 +78,9 @@ func newEngine[T float](b *binding, r *recipe, work []byte) *engine[T] {
 	}
 	for _, s := range r.stages {
 		e.steps = append(e.steps, newStep[T](b, s))
+	}
+	if e.chain = vectorsAt[T](b.dev.level).chain; e.chain != nil {
+		e.program = chainProgram(r, len(e.in))
 	}
 	e.crew = make([]crew[T], r.workers(b.dev.pool.threads()))
 	for i := range e.crew {
@@ -142,20 +148,16 @@ func (e *engine[T]) compute(lo, n, worker int) []T {
 			c.slots[k] = view[T](b)
 		}
 	}
+	if e.program != nil {
+		return e.runProgram(c, lo, n)
+	}
 	var dst []T
 	for i := range e.steps {
 		s, k := &e.steps[i], len(e.in)+i
-		if s.tile < 0 {
-			dst = e.out[lo : lo+n]
-		} else {
-			dst = view[T](e.tileOf(c, s.tile, n*e.size))
-		}
+		dst = e.result(c, i, lo, n)
 		switch {
 		case s.fill:
-			if s.tile < 0 || c.held[k].n < n {
-				e.fill(dst, s.value)
-				c.held[k].n = n
-			}
+			e.constant(c, i, dst)
 		case s.decode != nil:
 			s.decode(dst, c.raw[s.a])
 		case s.binary != nil:
@@ -166,6 +168,37 @@ func (e *engine[T]) compute(lo, n, worker int) []T {
 		c.slots[k] = dst
 	}
 	return dst
+}
+
+// runProgram is compute by the chain's program.
+func (e *engine[T]) runProgram(c *crew[T], lo, n int) []T {
+	var dst []T
+	for i := range e.steps {
+		dst = e.result(c, i, lo, n)
+		if e.steps[i].fill {
+			e.constant(c, i, dst)
+		}
+		c.slots[len(e.in)+i] = dst
+	}
+	e.chain(c.slots, e.program, n)
+	return dst
+}
+
+// result returns where n elements of a step's result go.
+func (e *engine[T]) result(c *crew[T], i, lo, n int) []T {
+	if t := e.steps[i].tile; t >= 0 {
+		return view[T](e.tileOf(c, t, n*e.size))
+	}
+	return e.out[lo : lo+n]
+}
+
+// constant fills the result of step i where it does not hold its number yet.
+func (e *engine[T]) constant(c *crew[T], i int, dst []T) {
+	h := &c.held[len(e.in)+i]
+	if e.steps[i].tile < 0 || h.n < len(dst) {
+		e.fill(dst, e.steps[i].value)
+		h.n = len(dst)
+	}
 }
 
 // tileOf returns a tile of the workspace.

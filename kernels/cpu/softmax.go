@@ -66,8 +66,8 @@ func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
 	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
-// columnRun is how many rows are added up before their sum is added to the others, so that few roundings follow another.
-const columnRun = 64
+// sumRows is how many rows are added up before their sum is added to the others, so that few roundings follow another.
+const sumRows = 64
 
 // A softmaxColumns computes along an axis that is not the last one: on some columns of n elements at once, which lie stride apart.
 type softmaxColumns[T float] struct {
@@ -153,9 +153,9 @@ func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) 
 func (c *softmaxColumns[T]) sum(k *columnCrew[T], w, n int, next func(i int) []T) {
 	sum, total := k.sum[:w], k.total[:w]
 	clear(total)
-	for i := 0; i < n; i += columnRun {
+	for i := 0; i < n; i += sumRows {
 		clear(sum)
-		for j := i; j < min(n, i+columnRun); j++ {
+		for j := i; j < min(n, i+sumRows); j++ {
 			c.add(sum, sum, next(j))
 		}
 		c.add(total, total, sum)

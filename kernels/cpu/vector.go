@@ -6,7 +6,8 @@ import (
 )
 
 // vectors are the elementwise functions of one level for one type. Those in assembly take denormal numbers for 0 and make
-// none, except where a function only moves, compares or adds; those in Go keep them.
+// none, which the processor is slow at. Neg, abs and fill only move bits; sine, cosine, power and decoding compute float32 in
+// float64, and keep them. So does Go.
 type vectors[T float] struct {
 	unary         map[*kernels.Op]unaryFunc[T]  // ops without attributes
 	binary        map[*kernels.Op]binaryFunc[T] // the same
@@ -15,6 +16,7 @@ type vectors[T float] struct {
 	leakyReluGrad func(dst, y, dy []T, slope T)
 	fill          func(dst []T, v T)
 	max           binaryFunc[T]                                           // b where one is NaN
+	chain         func(slots [][]T, program []uint32, n int)              // nil: none
 	decode        func(t arena.DType, scale, shift float64) decodeFunc[T] // nil: none
 }
 

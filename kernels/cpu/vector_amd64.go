@@ -36,7 +36,7 @@ var avx2Vectors32 = &vectors[float32]{
 		kernels.NotEqual: notEqual32AVX2, kernels.ReluGrad: reluGrad32AVX2, kernels.SigmoidGrad: sigmoidGrad32AVX2,
 		kernels.TanhGrad: tanhGrad32AVX2,
 	},
-	affine: affine32AVX2, leakyRelu: leakyRelu32AVX2, leakyReluGrad: leakyReluGrad32AVX2, fill: fill32AVX2, max: max32AVX2, decode: decodeAVX2,
+	affine: affine32AVX2, leakyRelu: leakyRelu32AVX2, leakyReluGrad: leakyReluGrad32AVX2, fill: fill32AVX2, max: max32AVX2, decode: decodeAVX2, chain: chain32AVX2,
 }
 
 var avx2Vectors64 = &vectors[float64]{
@@ -70,7 +70,7 @@ var avx512Vectors32 = &vectors[float32]{
 		kernels.NotEqual: notEqual32AVX512, kernels.ReluGrad: reluGrad32AVX512, kernels.SigmoidGrad: sigmoidGrad32AVX512,
 		kernels.TanhGrad: tanhGrad32AVX512,
 	},
-	affine: affine32AVX512, leakyRelu: leakyRelu32AVX512, leakyReluGrad: leakyReluGrad32AVX512, fill: fill32AVX512, max: max32AVX512, decode: decodeAVX512,
+	affine: affine32AVX512, leakyRelu: leakyRelu32AVX512, leakyReluGrad: leakyReluGrad32AVX512, fill: fill32AVX512, max: max32AVX512, decode: decodeAVX512, chain: chain32AVX512,
 }
 
 var avx512Vectors64 = &vectors[float64]{

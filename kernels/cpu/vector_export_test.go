@@ -31,3 +31,10 @@ func Assembled[T float](i Instructions, op *kernels.Op) bool {
 	return v.unary[op] != nil || v.binary[op] != nil ||
 		slices.Contains([]*kernels.Op{kernels.LeakyRelu, kernels.LeakyReluGrad, kernels.Affine, kernels.Greater, kernels.GreaterEqual}, op)
 }
+
+// Bytes returns the memory of x.
+func Bytes(x []float32) []byte {
+	b := make([]byte, 4*len(x))
+	copy(view[float32](b), x)
+	return b
+}

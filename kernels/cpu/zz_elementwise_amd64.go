@@ -69,11 +69,6 @@ func relu32AVX2(dst []float32, a []float32)
 //go:noescape
 func leakyRelu32AVX2(dst []float32, a []float32, p float32)
 
-// fill32AVX2 sets every element to p.
-//
-//go:noescape
-func fill32AVX2(dst []float32, p float32)
-
 // add32AVX2 computes dst = a + b.
 //
 //go:noescape
@@ -138,6 +133,11 @@ func sigmoidGrad32AVX2(dst []float32, a []float32, b []float32)
 //
 //go:noescape
 func tanhGrad32AVX2(dst []float32, a []float32, b []float32)
+
+// fill32AVX2 sets every element to p.
+//
+//go:noescape
+func fill32AVX2(dst []float32, p float32)
 
 // neg64AVX2 computes dst = -a.
 //
@@ -204,11 +204,6 @@ func relu64AVX2(dst []float64, a []float64)
 //go:noescape
 func leakyRelu64AVX2(dst []float64, a []float64, p float64)
 
-// fill64AVX2 sets every element to p.
-//
-//go:noescape
-func fill64AVX2(dst []float64, p float64)
-
 // add64AVX2 computes dst = a + b.
 //
 //go:noescape
@@ -274,6 +269,11 @@ func sigmoidGrad64AVX2(dst []float64, a []float64, b []float64)
 //go:noescape
 func tanhGrad64AVX2(dst []float64, a []float64, b []float64)
 
+// fill64AVX2 sets every element to p.
+//
+//go:noescape
+func fill64AVX2(dst []float64, p float64)
+
 // exp32AVX2 computes dst = exp(a).
 //
 //go:noescape
@@ -313,6 +313,11 @@ func tanh32AVX2(dst []float32, a []float32)
 //
 //go:noescape
 func softplus32AVX2(dst []float32, a []float32)
+
+// chain32AVX2 runs a program on n elements of the slots.
+//
+//go:noescape
+func chain32AVX2(slots [][]float32, program []uint32, n int)
 
 // softmaxRows32AVX2 computes exp(x - max x), divided by its sum.
 //
@@ -454,11 +459,6 @@ func relu32AVX512(dst []float32, a []float32)
 //go:noescape
 func leakyRelu32AVX512(dst []float32, a []float32, p float32)
 
-// fill32AVX512 sets every element to p.
-//
-//go:noescape
-func fill32AVX512(dst []float32, p float32)
-
 // add32AVX512 computes dst = a + b.
 //
 //go:noescape
@@ -523,6 +523,11 @@ func sigmoidGrad32AVX512(dst []float32, a []float32, b []float32)
 //
 //go:noescape
 func tanhGrad32AVX512(dst []float32, a []float32, b []float32)
+
+// fill32AVX512 sets every element to p.
+//
+//go:noescape
+func fill32AVX512(dst []float32, p float32)
 
 // neg64AVX512 computes dst = -a.
 //
@@ -589,11 +594,6 @@ func relu64AVX512(dst []float64, a []float64)
 //go:noescape
 func leakyRelu64AVX512(dst []float64, a []float64, p float64)
 
-// fill64AVX512 sets every element to p.
-//
-//go:noescape
-func fill64AVX512(dst []float64, p float64)
-
 // add64AVX512 computes dst = a + b.
 //
 //go:noescape
@@ -659,6 +659,11 @@ func sigmoidGrad64AVX512(dst []float64, a []float64, b []float64)
 //go:noescape
 func tanhGrad64AVX512(dst []float64, a []float64, b []float64)
 
+// fill64AVX512 sets every element to p.
+//
+//go:noescape
+func fill64AVX512(dst []float64, p float64)
+
 // exp32AVX512 computes dst = exp(a).
 //
 //go:noescape
@@ -698,6 +703,11 @@ func tanh32AVX512(dst []float32, a []float32)
 //
 //go:noescape
 func softplus32AVX512(dst []float32, a []float32)
+
+// chain32AVX512 runs a program on n elements of the slots.
+//
+//go:noescape
+func chain32AVX512(slots [][]float32, program []uint32, n int)
 
 // softmaxRows32AVX512 computes exp(x - max x), divided by its sum.
 //

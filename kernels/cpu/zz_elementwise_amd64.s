@@ -5,13 +5,18 @@
 #include "textflag.h"
 
 // func neg32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·neg32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·neg32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -55,17 +60,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func abs32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·abs32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·abs32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -109,17 +120,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sign32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·sign32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·sign32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS   (SI), Y0
@@ -198,6 +215,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -522,13 +540,18 @@ done:
 	RET
 
 // func ceil32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·ceil32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·ceil32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS  (SI), Y0
@@ -572,17 +595,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func floor32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·floor32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·floor32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS  (SI), Y0
@@ -626,6 +655,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -697,13 +727,18 @@ done:
 	RET
 
 // func relu32AVX2(dst []float32, a []float32)
-// Requires: AVX, CMOV
-TEXT ·relu32AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·relu32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -752,6 +787,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -836,61 +872,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func fill32AVX2(dst []float32, p float32)
-// Requires: AVX, CMOV
-TEXT ·fill32AVX2(SB), NOSPLIT, $0-28
-	MOVQ         dst_base+0(FP), DI
-	MOVQ         dst_len+8(FP), CX
-	VBROADCASTSS p+24(FP), Y15
-	SUBQ         $0x20, CX
-	JL           rest
-
-loop:
-	VMOVAPS Y15, Y0
-	VMOVAPS Y15, Y1
-	VMOVAPS Y15, Y2
-	VMOVAPS Y15, Y3
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    $0x00000080, DI
-	SUBQ    $0x20, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x20, CX
-	JE   done
-	MOVQ $-1, R8
-	MOVQ $0x00000008, R10
-
-tail:
-	MOVQ       CX, R8
-	CMPQ       CX, R10
-	CMOVQGT    R10, R8
-	SHLQ       $0x02, R8
-	LEAQ       elementwiseMasks<>+64(SB), R9
-	SUBQ       R8, R9
-	VMOVAPS    Y15, Y0
-	VMOVUPS    (R9), Y13
-	VMASKMOVPS Y0, Y13, (DI)
-	ADDQ       $0x20, DI
-	SUBQ       R10, CX
-	JG         tail
-
-done:
-	VZEROUPPER
-	RET
-
 // func add32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·add32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·add32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -942,18 +937,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sub32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·sub32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·sub32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1005,6 +1006,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -1147,14 +1149,19 @@ done:
 	RET
 
 // func max32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·max32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·max32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1206,18 +1213,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func less32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·less32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·less32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1274,18 +1287,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func lessEqual32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·lessEqual32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·lessEqual32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1342,18 +1361,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func equal32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·equal32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·equal32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1410,18 +1435,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func notEqual32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·notEqual32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·notEqual32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1478,18 +1509,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func reluGrad32AVX2(dst []float32, a []float32, b []float32)
-// Requires: AVX, CMOV
-TEXT ·reluGrad32AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·reluGrad32AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1551,6 +1588,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -1807,14 +1845,65 @@ done:
 	VZEROUPPER
 	RET
 
-// func neg64AVX2(dst []float64, a []float64)
+// func fill32AVX2(dst []float32, p float32)
 // Requires: AVX, CMOV
-TEXT ·neg64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+TEXT ·fill32AVX2(SB), NOSPLIT, $0-28
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS p+24(FP), Y15
+	SUBQ         $0x20, CX
+	JL           rest
+
+loop:
+	VMOVAPS Y15, Y0
+	VMOVAPS Y15, Y1
+	VMOVAPS Y15, Y2
+	VMOVAPS Y15, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x20, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x02, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVAPS    Y15, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func neg64AVX2(dst []float64, a []float64)
+// Requires: AVX, CMOV, SSE
+TEXT ·neg64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1858,17 +1947,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func abs64AVX2(dst []float64, a []float64)
-// Requires: AVX, CMOV
-TEXT ·abs64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·abs64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -1912,17 +2007,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sign64AVX2(dst []float64, a []float64)
-// Requires: AVX, CMOV
-TEXT ·sign64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·sign64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS   (SI), Y0
@@ -2001,6 +2102,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2325,13 +2427,18 @@ done:
 	RET
 
 // func ceil64AVX2(dst []float64, a []float64)
-// Requires: AVX, CMOV
-TEXT ·ceil64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·ceil64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS  (SI), Y0
@@ -2375,17 +2482,23 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func floor64AVX2(dst []float64, a []float64)
-// Requires: AVX, CMOV
-TEXT ·floor64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·floor64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS  (SI), Y0
@@ -2429,6 +2542,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2500,13 +2614,18 @@ done:
 	RET
 
 // func relu64AVX2(dst []float64, a []float64)
-// Requires: AVX, CMOV
-TEXT ·relu64AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·relu64AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -2555,6 +2674,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2639,61 +2759,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func fill64AVX2(dst []float64, p float64)
-// Requires: AVX, CMOV
-TEXT ·fill64AVX2(SB), NOSPLIT, $0-32
-	MOVQ         dst_base+0(FP), DI
-	MOVQ         dst_len+8(FP), CX
-	VBROADCASTSD p+24(FP), Y15
-	SUBQ         $0x10, CX
-	JL           rest
-
-loop:
-	VMOVAPS Y15, Y0
-	VMOVAPS Y15, Y1
-	VMOVAPS Y15, Y2
-	VMOVAPS Y15, Y3
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    $0x00000080, DI
-	SUBQ    $0x10, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x10, CX
-	JE   done
-	MOVQ $-1, R8
-	MOVQ $0x00000004, R10
-
-tail:
-	MOVQ       CX, R8
-	CMPQ       CX, R10
-	CMOVQGT    R10, R8
-	SHLQ       $0x03, R8
-	LEAQ       elementwiseMasks<>+64(SB), R9
-	SUBQ       R8, R9
-	VMOVAPS    Y15, Y0
-	VMOVUPS    (R9), Y13
-	VMASKMOVPS Y0, Y13, (DI)
-	ADDQ       $0x20, DI
-	SUBQ       R10, CX
-	JG         tail
-
-done:
-	VZEROUPPER
-	RET
-
 // func add64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·add64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·add64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -2745,18 +2824,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sub64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·sub64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·sub64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -2808,6 +2893,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2950,14 +3036,19 @@ done:
 	RET
 
 // func max64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·max64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·max64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3009,18 +3100,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func less64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·less64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·less64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3077,18 +3174,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func lessEqual64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·lessEqual64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·lessEqual64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3145,18 +3248,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func equal64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·equal64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·equal64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3213,18 +3322,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func notEqual64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·notEqual64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·notEqual64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3281,18 +3396,24 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func reluGrad64AVX2(dst []float64, a []float64, b []float64)
-// Requires: AVX, CMOV
-TEXT ·reluGrad64AVX2(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x10, CX
-	JL   rest
+// Requires: AVX, CMOV, SSE
+TEXT ·reluGrad64AVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x10, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Y0
@@ -3354,6 +3475,7 @@ tail:
 	JG         tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -3607,6 +3729,52 @@ tail:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func fill64AVX2(dst []float64, p float64)
+// Requires: AVX, CMOV
+TEXT ·fill64AVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSD p+24(FP), Y15
+	SUBQ         $0x10, CX
+	JL           rest
+
+loop:
+	VMOVAPS Y15, Y0
+	VMOVAPS Y15, Y1
+	VMOVAPS Y15, Y2
+	VMOVAPS Y15, Y3
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	ADDQ    $0x00000080, DI
+	SUBQ    $0x10, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x10, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000004, R10
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x03, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	VMOVAPS    Y15, Y0
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (DI)
+	ADDQ       $0x20, DI
+	SUBQ       R10, CX
+	JG         tail
+
+done:
 	VZEROUPPER
 	RET
 
@@ -4532,6 +4700,4190 @@ tail:
 	ADDQ         $0x20, DI
 	SUBQ         R10, CX
 	JG           tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func chain32AVX2(slots [][]float32, program []uint32, n int)
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
+TEXT ·chain32AVX2(SB), NOSPLIT, $8-56
+	MOVQ    slots_base+0(FP), R11
+	MOVQ    program_base+24(FP), R12
+	MOVQ    n+48(FP), CX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	XORQ    AX, AX
+	MOVQ    $-1, R8
+	MOVQ    $0x00000008, R10
+	SUBQ    $0x00000040, CX
+	JL      rest
+
+block:
+	MOVQ    R12, BX
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y0
+	VMOVUPS 32(R13)(AX*1), Y1
+	VMOVUPS 64(R13)(AX*1), Y2
+	VMOVUPS 96(R13)(AX*1), Y3
+	VMOVUPS 128(R13)(AX*1), Y4
+	VMOVUPS 160(R13)(AX*1), Y5
+	VMOVUPS 192(R13)(AX*1), Y6
+	VMOVUPS 224(R13)(AX*1), Y7
+
+wnext:
+	ADDQ $0x10, BX
+	MOVL (BX), DX
+	CMPL DX, $0x00000016
+	JGE  wfrom1
+	CMPL DX, $0x0000000b
+	JGE  wfrom2
+	CMPL DX, $0x00000005
+	JGE  wfrom3
+	CMPL DX, $0x00000002
+	JGE  wfrom4
+	CMPL DX, $0x00000001
+	JGE  w1
+	JMP  w0
+
+wfrom4:
+	CMPL DX, $0x00000003
+	JGE  wfrom5
+	JMP  w2
+
+wfrom5:
+	CMPL DX, $0x00000004
+	JGE  w4
+	JMP  w3
+
+wfrom3:
+	CMPL DX, $0x00000008
+	JGE  wfrom6
+	CMPL DX, $0x00000006
+	JGE  wfrom7
+	JMP  w5
+
+wfrom7:
+	CMPL DX, $0x00000007
+	JGE  w7
+	JMP  w6
+
+wfrom6:
+	CMPL DX, $0x00000009
+	JGE  wfrom8
+	JMP  w8
+
+wfrom8:
+	CMPL DX, $0x0000000a
+	JGE  w10
+	JMP  w9
+
+wfrom2:
+	CMPL DX, $0x00000010
+	JGE  wfrom9
+	CMPL DX, $0x0000000d
+	JGE  wfrom10
+	CMPL DX, $0x0000000c
+	JGE  w12
+	JMP  w11
+
+wfrom10:
+	CMPL DX, $0x0000000e
+	JGE  wfrom11
+	JMP  w13
+
+wfrom11:
+	CMPL DX, $0x0000000f
+	JGE  w15
+	JMP  w14
+
+wfrom9:
+	CMPL DX, $0x00000013
+	JGE  wfrom12
+	CMPL DX, $0x00000011
+	JGE  wfrom13
+	JMP  w16
+
+wfrom13:
+	CMPL DX, $0x00000012
+	JGE  w18
+	JMP  w17
+
+wfrom12:
+	CMPL DX, $0x00000014
+	JGE  wfrom14
+	JMP  w19
+
+wfrom14:
+	CMPL DX, $0x00000015
+	JGE  w21
+	JMP  w20
+
+wfrom1:
+	CMPL DX, $0x00000021
+	JGE  wfrom15
+	CMPL DX, $0x0000001b
+	JGE  wfrom16
+	CMPL DX, $0x00000018
+	JGE  wfrom17
+	CMPL DX, $0x00000017
+	JGE  w23
+	JMP  w22
+
+wfrom17:
+	CMPL DX, $0x00000019
+	JGE  wfrom18
+	JMP  w24
+
+wfrom18:
+	CMPL DX, $0x0000001a
+	JGE  w26
+	JMP  w25
+
+wfrom16:
+	CMPL DX, $0x0000001e
+	JGE  wfrom19
+	CMPL DX, $0x0000001c
+	JGE  wfrom20
+	JMP  w27
+
+wfrom20:
+	CMPL DX, $0x0000001d
+	JGE  w29
+	JMP  w28
+
+wfrom19:
+	CMPL DX, $0x0000001f
+	JGE  wfrom21
+	JMP  w30
+
+wfrom21:
+	CMPL DX, $0x00000020
+	JGE  w32
+	JMP  w31
+
+wfrom15:
+	CMPL DX, $0x00000026
+	JGE  wfrom22
+	CMPL DX, $0x00000023
+	JGE  wfrom23
+	CMPL DX, $0x00000022
+	JGE  w34
+	JMP  w33
+
+wfrom23:
+	CMPL DX, $0x00000024
+	JGE  wfrom24
+	JMP  w35
+
+wfrom24:
+	CMPL DX, $0x00000025
+	JGE  w37
+	JMP  w36
+
+wfrom22:
+	CMPL DX, $0x00000029
+	JGE  wfrom25
+	CMPL DX, $0x00000027
+	JGE  wfrom26
+	JMP  w38
+
+wfrom26:
+	CMPL DX, $0x00000028
+	JGE  w40
+	JMP  w39
+
+wfrom25:
+	CMPL DX, $0x0000002a
+	JGE  wfrom27
+	JMP  w41
+
+wfrom27:
+	CMPL DX, $0x0000002b
+	JGE  w43
+	JMP  w42
+
+w0:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Y0, (R13)(AX*1)
+	VMOVUPS Y1, 32(R13)(AX*1)
+	VMOVUPS Y2, 64(R13)(AX*1)
+	VMOVUPS Y3, 96(R13)(AX*1)
+	VMOVUPS Y4, 128(R13)(AX*1)
+	VMOVUPS Y5, 160(R13)(AX*1)
+	VMOVUPS Y6, 192(R13)(AX*1)
+	VMOVUPS Y7, 224(R13)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     block
+	JMP     rest
+
+w1:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y0
+	VMOVUPS 32(R13)(AX*1), Y1
+	VMOVUPS 64(R13)(AX*1), Y2
+	VMOVUPS 96(R13)(AX*1), Y3
+	VMOVUPS 128(R13)(AX*1), Y4
+	VMOVUPS 160(R13)(AX*1), Y5
+	VMOVUPS 192(R13)(AX*1), Y6
+	VMOVUPS 224(R13)(AX*1), Y7
+	JMP     wnext
+
+w2:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Y0, (R13)(AX*1)
+	VMOVUPS Y1, 32(R13)(AX*1)
+	VMOVUPS Y2, 64(R13)(AX*1)
+	VMOVUPS Y3, 96(R13)(AX*1)
+	VMOVUPS Y4, 128(R13)(AX*1)
+	VMOVUPS Y5, 160(R13)(AX*1)
+	VMOVUPS Y6, 192(R13)(AX*1)
+	VMOVUPS Y7, 224(R13)(AX*1)
+	JMP     wnext
+
+w3:
+	VXORPS elementwise<>+0(SB), Y0, Y0
+	VXORPS elementwise<>+0(SB), Y1, Y1
+	VXORPS elementwise<>+0(SB), Y2, Y2
+	VXORPS elementwise<>+0(SB), Y3, Y3
+	VXORPS elementwise<>+0(SB), Y4, Y4
+	VXORPS elementwise<>+0(SB), Y5, Y5
+	VXORPS elementwise<>+0(SB), Y6, Y6
+	VXORPS elementwise<>+0(SB), Y7, Y7
+	JMP    wnext
+
+w4:
+	VANDPS elementwise<>+32(SB), Y0, Y0
+	VANDPS elementwise<>+32(SB), Y1, Y1
+	VANDPS elementwise<>+32(SB), Y2, Y2
+	VANDPS elementwise<>+32(SB), Y3, Y3
+	VANDPS elementwise<>+32(SB), Y4, Y4
+	VANDPS elementwise<>+32(SB), Y5, Y5
+	VANDPS elementwise<>+32(SB), Y6, Y6
+	VANDPS elementwise<>+32(SB), Y7, Y7
+	JMP    wnext
+
+w5:
+	VMOVAPS   Y0, Y8
+	VMOVAPS   Y1, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x1e, Y10, Y0, Y10
+	VCMPPS    $0x1e, Y11, Y1, Y11
+	VBLENDVPS Y10, elementwise<>+64(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+64(SB), Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x11, Y10, Y0, Y10
+	VCMPPS    $0x11, Y11, Y1, Y11
+	VBLENDVPS Y10, elementwise<>+96(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+96(SB), Y9, Y9
+	VMOVAPS   Y8, Y0
+	VMOVAPS   Y9, Y1
+	VMOVAPS   Y2, Y8
+	VMOVAPS   Y3, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x1e, Y10, Y2, Y10
+	VCMPPS    $0x1e, Y11, Y3, Y11
+	VBLENDVPS Y10, elementwise<>+64(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+64(SB), Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x11, Y10, Y2, Y10
+	VCMPPS    $0x11, Y11, Y3, Y11
+	VBLENDVPS Y10, elementwise<>+96(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+96(SB), Y9, Y9
+	VMOVAPS   Y8, Y2
+	VMOVAPS   Y9, Y3
+	VMOVAPS   Y4, Y8
+	VMOVAPS   Y5, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x1e, Y10, Y4, Y10
+	VCMPPS    $0x1e, Y11, Y5, Y11
+	VBLENDVPS Y10, elementwise<>+64(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+64(SB), Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x11, Y10, Y4, Y10
+	VCMPPS    $0x11, Y11, Y5, Y11
+	VBLENDVPS Y10, elementwise<>+96(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+96(SB), Y9, Y9
+	VMOVAPS   Y8, Y4
+	VMOVAPS   Y9, Y5
+	VMOVAPS   Y6, Y8
+	VMOVAPS   Y7, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x1e, Y10, Y6, Y10
+	VCMPPS    $0x1e, Y11, Y7, Y11
+	VBLENDVPS Y10, elementwise<>+64(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+64(SB), Y9, Y9
+	VXORPS    Y10, Y10, Y10
+	VXORPS    Y11, Y11, Y11
+	VCMPPS    $0x11, Y10, Y6, Y10
+	VCMPPS    $0x11, Y11, Y7, Y11
+	VBLENDVPS Y10, elementwise<>+96(SB), Y8, Y8
+	VBLENDVPS Y11, elementwise<>+96(SB), Y9, Y9
+	VMOVAPS   Y8, Y6
+	VMOVAPS   Y9, Y7
+	JMP       wnext
+
+w6:
+	VMULPS Y0, Y0, Y0
+	VMULPS Y1, Y1, Y1
+	VMULPS Y2, Y2, Y2
+	VMULPS Y3, Y3, Y3
+	VMULPS Y4, Y4, Y4
+	VMULPS Y5, Y5, Y5
+	VMULPS Y6, Y6, Y6
+	VMULPS Y7, Y7, Y7
+	JMP    wnext
+
+w7:
+	VMULPS Y0, Y0, Y8
+	VMULPS Y1, Y1, Y9
+	VMULPS Y0, Y8, Y0
+	VMULPS Y1, Y9, Y1
+	VMULPS Y2, Y2, Y8
+	VMULPS Y3, Y3, Y9
+	VMULPS Y2, Y8, Y2
+	VMULPS Y3, Y9, Y3
+	VMULPS Y4, Y4, Y8
+	VMULPS Y5, Y5, Y9
+	VMULPS Y4, Y8, Y4
+	VMULPS Y5, Y9, Y5
+	VMULPS Y6, Y6, Y8
+	VMULPS Y7, Y7, Y9
+	VMULPS Y6, Y8, Y6
+	VMULPS Y7, Y9, Y7
+	JMP    wnext
+
+w8:
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VDIVPS       Y0, Y8, Y0
+	VDIVPS       Y1, Y9, Y1
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VDIVPS       Y2, Y8, Y2
+	VDIVPS       Y3, Y9, Y3
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VDIVPS       Y4, Y8, Y4
+	VDIVPS       Y5, Y9, Y5
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VDIVPS       Y6, Y8, Y6
+	VDIVPS       Y7, Y9, Y7
+	JMP          wnext
+
+w9:
+	VSQRTPS Y0, Y0
+	VSQRTPS Y1, Y1
+	VSQRTPS Y2, Y2
+	VSQRTPS Y3, Y3
+	VSQRTPS Y4, Y4
+	VSQRTPS Y5, Y5
+	VSQRTPS Y6, Y6
+	VSQRTPS Y7, Y7
+	JMP     wnext
+
+w10:
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSQRTPS      Y0, Y0
+	VSQRTPS      Y1, Y1
+	VDIVPS       Y0, Y8, Y0
+	VDIVPS       Y1, Y9, Y1
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSQRTPS      Y2, Y2
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y2, Y8, Y2
+	VDIVPS       Y3, Y9, Y3
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSQRTPS      Y4, Y4
+	VSQRTPS      Y5, Y5
+	VDIVPS       Y4, Y8, Y4
+	VDIVPS       Y5, Y9, Y5
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSQRTPS      Y6, Y6
+	VSQRTPS      Y7, Y7
+	VDIVPS       Y6, Y8, Y6
+	VDIVPS       Y7, Y9, Y7
+	JMP          wnext
+
+w11:
+	VROUNDPS $0x0a, Y0, Y0
+	VROUNDPS $0x0a, Y1, Y1
+	VROUNDPS $0x0a, Y2, Y2
+	VROUNDPS $0x0a, Y3, Y3
+	VROUNDPS $0x0a, Y4, Y4
+	VROUNDPS $0x0a, Y5, Y5
+	VROUNDPS $0x0a, Y6, Y6
+	VROUNDPS $0x0a, Y7, Y7
+	JMP      wnext
+
+w12:
+	VROUNDPS $0x09, Y0, Y0
+	VROUNDPS $0x09, Y1, Y1
+	VROUNDPS $0x09, Y2, Y2
+	VROUNDPS $0x09, Y3, Y3
+	VROUNDPS $0x09, Y4, Y4
+	VROUNDPS $0x09, Y5, Y5
+	VROUNDPS $0x09, Y6, Y6
+	VROUNDPS $0x09, Y7, Y7
+	JMP      wnext
+
+w13:
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y9, Y1
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y2, Y8, Y2
+	VMAXPS Y3, Y9, Y3
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y4, Y8, Y4
+	VMAXPS Y5, Y9, Y5
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y6, Y8, Y6
+	VMAXPS Y7, Y9, Y7
+	JMP    wnext
+
+w14:
+	VBROADCASTSS 8(BX), Y15
+	VBROADCASTSS 12(BX), Y14
+	VMULPS       Y15, Y0, Y0
+	VMULPS       Y15, Y1, Y1
+	VADDPS       Y14, Y0, Y0
+	VADDPS       Y14, Y1, Y1
+	VMULPS       Y15, Y2, Y2
+	VMULPS       Y15, Y3, Y3
+	VADDPS       Y14, Y2, Y2
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y15, Y4, Y4
+	VMULPS       Y15, Y5, Y5
+	VADDPS       Y14, Y4, Y4
+	VADDPS       Y14, Y5, Y5
+	VMULPS       Y15, Y6, Y6
+	VMULPS       Y15, Y7, Y7
+	VADDPS       Y14, Y6, Y6
+	VADDPS       Y14, Y7, Y7
+	JMP          wnext
+
+w15:
+	VBROADCASTSS 8(BX), Y15
+	VMOVAPS      Y0, Y8
+	VMOVAPS      Y1, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y0, Y0
+	VMULPS       Y15, Y1, Y1
+	VBLENDVPS    Y10, Y8, Y0, Y0
+	VBLENDVPS    Y11, Y9, Y1, Y1
+	VMOVAPS      Y2, Y8
+	VMOVAPS      Y3, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y2, Y2
+	VMULPS       Y15, Y3, Y3
+	VBLENDVPS    Y10, Y8, Y2, Y2
+	VBLENDVPS    Y11, Y9, Y3, Y3
+	VMOVAPS      Y4, Y8
+	VMOVAPS      Y5, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y4, Y4
+	VMULPS       Y15, Y5, Y5
+	VBLENDVPS    Y10, Y8, Y4, Y4
+	VBLENDVPS    Y11, Y9, Y5, Y5
+	VMOVAPS      Y6, Y8
+	VMOVAPS      Y7, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y6, Y6
+	VMULPS       Y15, Y7, Y7
+	VBLENDVPS    Y10, Y8, Y6, Y6
+	VBLENDVPS    Y11, Y9, Y7, Y7
+	JMP          wnext
+
+w16:
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y9
+	VMULPS       Y1, Y1, Y10
+	VFMADD213PS  Y1, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y1
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y2, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y2
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y2
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y2, Y9
+	VMULPS       Y2, Y2, Y10
+	VFMADD213PS  Y2, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y2
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y9
+	VMULPS       Y3, Y3, Y10
+	VFMADD213PS  Y3, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y3
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y4, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y4
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y4
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y4, Y9
+	VMULPS       Y4, Y4, Y10
+	VFMADD213PS  Y4, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y4
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y5, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y5
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y5
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y5, Y9
+	VMULPS       Y5, Y5, Y10
+	VFMADD213PS  Y5, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y5
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y6, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y6
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y6
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y10
+	VFMADD213PS  Y6, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y6
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y7, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y7
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y7
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y10
+	VFMADD213PS  Y7, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	JMP          wnext
+
+w17:
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y0
+	VANDPS       elementwise<>+0(SB), Y1, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y9
+	VMULPS       Y1, Y1, Y10
+	VFMADD213PS  Y1, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y1
+	VANDPS       elementwise<>+0(SB), Y2, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y2, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y2
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y2
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y2, Y9
+	VMULPS       Y2, Y2, Y10
+	VFMADD213PS  Y2, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y2
+	VANDPS       elementwise<>+0(SB), Y3, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y9
+	VMULPS       Y3, Y3, Y10
+	VFMADD213PS  Y3, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y3
+	VANDPS       elementwise<>+0(SB), Y4, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y4, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y4
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y4
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y4, Y9
+	VMULPS       Y4, Y4, Y10
+	VFMADD213PS  Y4, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y4
+	VANDPS       elementwise<>+0(SB), Y5, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y5, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y5
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y5
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y5, Y9
+	VMULPS       Y5, Y5, Y10
+	VFMADD213PS  Y5, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y5
+	VANDPS       elementwise<>+0(SB), Y6, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y6, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y6
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y6
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y10
+	VFMADD213PS  Y6, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y6
+	VANDPS       elementwise<>+0(SB), Y7, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y7, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y7
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y7
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y10
+	VFMADD213PS  Y7, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y7
+	JMP          wnext
+
+w18:
+	VMOVAPS      Y0, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y0, Y9
+	VBLENDVPS    Y9, Y0, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y1, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y1, Y9
+	VBLENDVPS    Y9, Y1, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y1, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y1, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y1
+	VMOVAPS      Y2, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y2, Y9
+	VBLENDVPS    Y9, Y2, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y2, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y2, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y2
+	VMOVAPS      Y3, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y3, Y9
+	VBLENDVPS    Y9, Y3, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y3, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y3, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y3
+	VMOVAPS      Y4, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y4, Y9
+	VBLENDVPS    Y9, Y4, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y4, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y4, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y4
+	VMOVAPS      Y5, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y5, Y9
+	VBLENDVPS    Y9, Y5, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y5, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y5, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y5
+	VMOVAPS      Y6, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y6, Y9
+	VBLENDVPS    Y9, Y6, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y6, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y6, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y6
+	VMOVAPS      Y7, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y7, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y7, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y7, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y7
+	JMP          wnext
+
+w19:
+	VMOVAPS      Y0, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y0, Y9
+	VBLENDVPS    Y9, Y0, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y1, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y1, Y9
+	VBLENDVPS    Y9, Y1, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y1, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y1, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y1
+	VMOVAPS      Y2, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y2, Y9
+	VBLENDVPS    Y9, Y2, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y2, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y2, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y2
+	VMOVAPS      Y3, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y3, Y9
+	VBLENDVPS    Y9, Y3, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y3, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y3, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y3
+	VMOVAPS      Y4, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y4, Y9
+	VBLENDVPS    Y9, Y4, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y4, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y4, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y4
+	VMOVAPS      Y5, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y5, Y9
+	VBLENDVPS    Y9, Y5, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y5, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y5, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y5
+	VMOVAPS      Y6, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y6, Y9
+	VBLENDVPS    Y9, Y6, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y6, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y6, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y6
+	VMOVAPS      Y7, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y7, Y9
+	VBLENDVPS    Y9, Y7, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y7, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y7, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y7
+	JMP          wnext
+
+w20:
+	VADDPS       elementwise<>+64(SB), Y0, Y11
+	VADDPS       elementwise<>+64(SB), Y0, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y0, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y0, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y0, Y0
+	VORPS        Y0, Y8, Y0
+	VADDPS       elementwise<>+64(SB), Y1, Y11
+	VADDPS       elementwise<>+64(SB), Y1, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y1, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y1, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y1, Y1
+	VORPS        Y1, Y8, Y1
+	VADDPS       elementwise<>+64(SB), Y2, Y11
+	VADDPS       elementwise<>+64(SB), Y2, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y2, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y2, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y2, Y2
+	VORPS        Y2, Y8, Y2
+	VADDPS       elementwise<>+64(SB), Y3, Y11
+	VADDPS       elementwise<>+64(SB), Y3, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y3, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y3, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y3, Y3
+	VORPS        Y3, Y8, Y3
+	VADDPS       elementwise<>+64(SB), Y4, Y11
+	VADDPS       elementwise<>+64(SB), Y4, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y4, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y4, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y4, Y4
+	VORPS        Y4, Y8, Y4
+	VADDPS       elementwise<>+64(SB), Y5, Y11
+	VADDPS       elementwise<>+64(SB), Y5, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y5, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y5, Y5
+	VORPS        Y5, Y8, Y5
+	VADDPS       elementwise<>+64(SB), Y6, Y11
+	VADDPS       elementwise<>+64(SB), Y6, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y6, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y6, Y6
+	VORPS        Y6, Y8, Y6
+	VADDPS       elementwise<>+64(SB), Y7, Y11
+	VADDPS       elementwise<>+64(SB), Y7, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y7, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y7, Y7
+	VORPS        Y7, Y8, Y7
+	JMP          wnext
+
+w21:
+	VMOVAPS      Y0, Y11
+	VORPS        elementwise<>+0(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y0, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y0, Y0
+	VDIVPS       Y8, Y0, Y0
+	VMOVAPS      Y1, Y11
+	VORPS        elementwise<>+0(SB), Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y9
+	VMULPS       Y1, Y1, Y10
+	VFMADD213PS  Y1, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y1
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y1, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y1, Y1
+	VDIVPS       Y8, Y1, Y1
+	VMOVAPS      Y2, Y11
+	VORPS        elementwise<>+0(SB), Y2, Y2
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y2, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y2
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y2
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y2, Y9
+	VMULPS       Y2, Y2, Y10
+	VFMADD213PS  Y2, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y2
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y2, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y2, Y2
+	VDIVPS       Y8, Y2, Y2
+	VMOVAPS      Y3, Y11
+	VORPS        elementwise<>+0(SB), Y3, Y3
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y9
+	VMULPS       Y3, Y3, Y10
+	VFMADD213PS  Y3, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y3
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y3, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y3, Y3
+	VDIVPS       Y8, Y3, Y3
+	VMOVAPS      Y4, Y11
+	VORPS        elementwise<>+0(SB), Y4, Y4
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y4, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y4
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y4
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y4, Y9
+	VMULPS       Y4, Y4, Y10
+	VFMADD213PS  Y4, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y4
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y4, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y4, Y4
+	VDIVPS       Y8, Y4, Y4
+	VMOVAPS      Y5, Y11
+	VORPS        elementwise<>+0(SB), Y5, Y5
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y5, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y5
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y5
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y5, Y9
+	VMULPS       Y5, Y5, Y10
+	VFMADD213PS  Y5, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y5
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y5, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y5, Y5
+	VDIVPS       Y8, Y5, Y5
+	VMOVAPS      Y6, Y11
+	VORPS        elementwise<>+0(SB), Y6, Y6
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y6, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y6
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y6
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y10
+	VFMADD213PS  Y6, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y6
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y6, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y6, Y6
+	VDIVPS       Y8, Y6, Y6
+	VMOVAPS      Y7, Y11
+	VORPS        elementwise<>+0(SB), Y7, Y7
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y7, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y7
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y7
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y10
+	VFMADD213PS  Y7, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y7, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y7, Y7
+	VDIVPS       Y8, Y7, Y7
+	JMP          wnext
+
+w22:
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VANDPS       elementwise<>+32(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VADDPS       Y0, Y0, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y0
+	VANDPS       elementwise<>+0(SB), Y1, Y11
+	VANDPS       elementwise<>+32(SB), Y1, Y1
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y1, Y10, Y1
+	VADDPS       Y1, Y1, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y9
+	VMULPS       Y1, Y1, Y10
+	VFMADD213PS  Y1, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y1
+	VANDPS       elementwise<>+0(SB), Y2, Y11
+	VANDPS       elementwise<>+32(SB), Y2, Y2
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y2, Y10, Y2
+	VADDPS       Y2, Y2, Y2
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y2, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y2
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y2
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y2, Y9
+	VMULPS       Y2, Y2, Y10
+	VFMADD213PS  Y2, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y2
+	VANDPS       elementwise<>+0(SB), Y3, Y11
+	VANDPS       elementwise<>+32(SB), Y3, Y3
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y3, Y10, Y3
+	VADDPS       Y3, Y3, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y9
+	VMULPS       Y3, Y3, Y10
+	VFMADD213PS  Y3, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y3
+	VANDPS       elementwise<>+0(SB), Y4, Y11
+	VANDPS       elementwise<>+32(SB), Y4, Y4
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y4, Y10, Y4
+	VADDPS       Y4, Y4, Y4
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y4, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y4
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y4
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y4, Y9
+	VMULPS       Y4, Y4, Y10
+	VFMADD213PS  Y4, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y4
+	VANDPS       elementwise<>+0(SB), Y5, Y11
+	VANDPS       elementwise<>+32(SB), Y5, Y5
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y5, Y10, Y5
+	VADDPS       Y5, Y5, Y5
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y5, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y5
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y5
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y5, Y9
+	VMULPS       Y5, Y5, Y10
+	VFMADD213PS  Y5, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y5
+	VANDPS       elementwise<>+0(SB), Y6, Y11
+	VANDPS       elementwise<>+32(SB), Y6, Y6
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y6, Y10, Y6
+	VADDPS       Y6, Y6, Y6
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y6, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y6
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y6
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y10
+	VFMADD213PS  Y6, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y6
+	VANDPS       elementwise<>+0(SB), Y7, Y11
+	VANDPS       elementwise<>+32(SB), Y7, Y7
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y7, Y10, Y7
+	VADDPS       Y7, Y7, Y7
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y7, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y7
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y7
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y10
+	VFMADD213PS  Y7, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y7
+	JMP          wnext
+
+w23:
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y0, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	VADDPS       elementwise<>+64(SB), Y0, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y0, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y0
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y0, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y0
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y1, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y1, Y1
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y1, Y10, Y1
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y1, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y1
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y1
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y1, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y1, Y9
+	VMULPS       Y1, Y1, Y10
+	VFMADD213PS  Y1, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y1
+	VADDPS       elementwise<>+64(SB), Y1, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y1, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y1
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y1, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y1, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y1
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y2, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y2, Y2
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y2, Y10, Y2
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y2, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y2
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y2
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y2, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y2, Y9
+	VMULPS       Y2, Y2, Y10
+	VFMADD213PS  Y2, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y2
+	VADDPS       elementwise<>+64(SB), Y2, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y2, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y2
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y2, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y2, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y2
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y3, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y3, Y3
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y3, Y10, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y9
+	VMULPS       Y3, Y3, Y10
+	VFMADD213PS  Y3, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y3
+	VADDPS       elementwise<>+64(SB), Y3, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y3, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y3
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y3, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y3, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y3
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y4, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y4, Y4
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y4, Y10, Y4
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y4, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y4
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y4
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y4, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y4, Y9
+	VMULPS       Y4, Y4, Y10
+	VFMADD213PS  Y4, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y4
+	VADDPS       elementwise<>+64(SB), Y4, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y4, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y4
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y4, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y4, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y4
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y5, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y5, Y5
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y5, Y10, Y5
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y5, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y5
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y5
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y5, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y5, Y9
+	VMULPS       Y5, Y5, Y10
+	VFMADD213PS  Y5, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y5
+	VADDPS       elementwise<>+64(SB), Y5, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y5, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y5
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y5, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y5, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y5
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y6, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y6, Y6
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y6, Y10, Y6
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y6, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y6
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y6
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y6, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y6, Y9
+	VMULPS       Y6, Y6, Y10
+	VFMADD213PS  Y6, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y6
+	VADDPS       elementwise<>+64(SB), Y6, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y6, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y6
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y6, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y6, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y6
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y7, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y7, Y7
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y7, Y10, Y7
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y7, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y7
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y7
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y7, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y7, Y9
+	VMULPS       Y7, Y7, Y10
+	VFMADD213PS  Y7, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y7
+	VADDPS       elementwise<>+64(SB), Y7, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y7, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y7
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y7, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y7, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y7
+	JMP          wnext
+
+w24:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VADDPS  Y8, Y0, Y0
+	VADDPS  Y9, Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VADDPS  Y8, Y2, Y2
+	VADDPS  Y9, Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VADDPS  Y8, Y4, Y4
+	VADDPS  Y9, Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y9, Y7, Y7
+	JMP     wnext
+
+w25:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VSUBPS  Y8, Y0, Y0
+	VSUBPS  Y9, Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VSUBPS  Y8, Y2, Y2
+	VSUBPS  Y9, Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VSUBPS  Y8, Y4, Y4
+	VSUBPS  Y9, Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VSUBPS  Y8, Y6, Y6
+	VSUBPS  Y9, Y7, Y7
+	JMP     wnext
+
+w26:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VMULPS  Y8, Y0, Y0
+	VMULPS  Y9, Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VMULPS  Y8, Y2, Y2
+	VMULPS  Y9, Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VMULPS  Y8, Y4, Y4
+	VMULPS  Y9, Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VMULPS  Y8, Y6, Y6
+	VMULPS  Y9, Y7, Y7
+	JMP     wnext
+
+w27:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VDIVPS  Y8, Y0, Y0
+	VDIVPS  Y9, Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VDIVPS  Y8, Y2, Y2
+	VDIVPS  Y9, Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VDIVPS  Y8, Y4, Y4
+	VDIVPS  Y9, Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VDIVPS  Y8, Y6, Y6
+	VDIVPS  Y9, Y7, Y7
+	JMP     wnext
+
+w28:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y8, Y0, Y0
+	VCMPPS  $0x11, Y9, Y1, Y1
+	VANDPS  elementwise<>+64(SB), Y0, Y0
+	VANDPS  elementwise<>+64(SB), Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y8, Y2, Y2
+	VCMPPS  $0x11, Y9, Y3, Y3
+	VANDPS  elementwise<>+64(SB), Y2, Y2
+	VANDPS  elementwise<>+64(SB), Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y8, Y4, Y4
+	VCMPPS  $0x11, Y9, Y5, Y5
+	VANDPS  elementwise<>+64(SB), Y4, Y4
+	VANDPS  elementwise<>+64(SB), Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y8, Y6, Y6
+	VCMPPS  $0x11, Y9, Y7, Y7
+	VANDPS  elementwise<>+64(SB), Y6, Y6
+	VANDPS  elementwise<>+64(SB), Y7, Y7
+	JMP     wnext
+
+w29:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y8, Y0, Y0
+	VCMPPS  $0x12, Y9, Y1, Y1
+	VANDPS  elementwise<>+64(SB), Y0, Y0
+	VANDPS  elementwise<>+64(SB), Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y8, Y2, Y2
+	VCMPPS  $0x12, Y9, Y3, Y3
+	VANDPS  elementwise<>+64(SB), Y2, Y2
+	VANDPS  elementwise<>+64(SB), Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y8, Y4, Y4
+	VCMPPS  $0x12, Y9, Y5, Y5
+	VANDPS  elementwise<>+64(SB), Y4, Y4
+	VANDPS  elementwise<>+64(SB), Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y8, Y6, Y6
+	VCMPPS  $0x12, Y9, Y7, Y7
+	VANDPS  elementwise<>+64(SB), Y6, Y6
+	VANDPS  elementwise<>+64(SB), Y7, Y7
+	JMP     wnext
+
+w30:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x00, Y8, Y0, Y0
+	VCMPPS  $0x00, Y9, Y1, Y1
+	VANDPS  elementwise<>+64(SB), Y0, Y0
+	VANDPS  elementwise<>+64(SB), Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x00, Y8, Y2, Y2
+	VCMPPS  $0x00, Y9, Y3, Y3
+	VANDPS  elementwise<>+64(SB), Y2, Y2
+	VANDPS  elementwise<>+64(SB), Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x00, Y8, Y4, Y4
+	VCMPPS  $0x00, Y9, Y5, Y5
+	VANDPS  elementwise<>+64(SB), Y4, Y4
+	VANDPS  elementwise<>+64(SB), Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x00, Y8, Y6, Y6
+	VCMPPS  $0x00, Y9, Y7, Y7
+	VANDPS  elementwise<>+64(SB), Y6, Y6
+	VANDPS  elementwise<>+64(SB), Y7, Y7
+	JMP     wnext
+
+w31:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x04, Y8, Y0, Y0
+	VCMPPS  $0x04, Y9, Y1, Y1
+	VANDPS  elementwise<>+64(SB), Y0, Y0
+	VANDPS  elementwise<>+64(SB), Y1, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x04, Y8, Y2, Y2
+	VCMPPS  $0x04, Y9, Y3, Y3
+	VANDPS  elementwise<>+64(SB), Y2, Y2
+	VANDPS  elementwise<>+64(SB), Y3, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x04, Y8, Y4, Y4
+	VCMPPS  $0x04, Y9, Y5, Y5
+	VANDPS  elementwise<>+64(SB), Y4, Y4
+	VANDPS  elementwise<>+64(SB), Y5, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x04, Y8, Y6, Y6
+	VCMPPS  $0x04, Y9, Y7, Y7
+	VANDPS  elementwise<>+64(SB), Y6, Y6
+	VANDPS  elementwise<>+64(SB), Y7, Y7
+	JMP     wnext
+
+w32:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y0, Y10
+	VCMPPS  $0x1e, Y11, Y1, Y11
+	VANDPS  Y8, Y10, Y0
+	VANDPS  Y9, Y11, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y2, Y10
+	VCMPPS  $0x1e, Y11, Y3, Y11
+	VANDPS  Y8, Y10, Y2
+	VANDPS  Y9, Y11, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y4, Y10
+	VCMPPS  $0x1e, Y11, Y5, Y11
+	VANDPS  Y8, Y10, Y4
+	VANDPS  Y9, Y11, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y6, Y10
+	VCMPPS  $0x1e, Y11, Y7, Y11
+	VANDPS  Y8, Y10, Y6
+	VANDPS  Y9, Y11, Y7
+	JMP     wnext
+
+w33:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Y15
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y0, Y10
+	VCMPPS       $0x1e, Y11, Y1, Y11
+	VMULPS       Y15, Y8, Y0
+	VMULPS       Y15, Y9, Y1
+	VBLENDVPS    Y10, Y8, Y0, Y0
+	VBLENDVPS    Y11, Y9, Y1, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y2, Y10
+	VCMPPS       $0x1e, Y11, Y3, Y11
+	VMULPS       Y15, Y8, Y2
+	VMULPS       Y15, Y9, Y3
+	VBLENDVPS    Y10, Y8, Y2, Y2
+	VBLENDVPS    Y11, Y9, Y3, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y4, Y10
+	VCMPPS       $0x1e, Y11, Y5, Y11
+	VMULPS       Y15, Y8, Y4
+	VMULPS       Y15, Y9, Y5
+	VBLENDVPS    Y10, Y8, Y4, Y4
+	VBLENDVPS    Y11, Y9, Y5, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y6, Y10
+	VCMPPS       $0x1e, Y11, Y7, Y11
+	VMULPS       Y15, Y8, Y6
+	VMULPS       Y15, Y9, Y7
+	VBLENDVPS    Y10, Y8, Y6, Y6
+	VBLENDVPS    Y11, Y9, Y7, Y7
+	JMP          wnext
+
+w34:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y0, Y10, Y10
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y10, Y0, Y0
+	VMULPS       Y11, Y1, Y1
+	VMULPS       Y8, Y0, Y0
+	VMULPS       Y9, Y1, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y2, Y10, Y10
+	VSUBPS       Y3, Y11, Y11
+	VMULPS       Y10, Y2, Y2
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y8, Y2, Y2
+	VMULPS       Y9, Y3, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y4, Y10, Y10
+	VSUBPS       Y5, Y11, Y11
+	VMULPS       Y10, Y4, Y4
+	VMULPS       Y11, Y5, Y5
+	VMULPS       Y8, Y4, Y4
+	VMULPS       Y9, Y5, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y6, Y10, Y10
+	VSUBPS       Y7, Y11, Y11
+	VMULPS       Y10, Y6, Y6
+	VMULPS       Y11, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y9, Y7, Y7
+	JMP          wnext
+
+w35:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y0, Y0, Y0
+	VMULPS       Y1, Y1, Y1
+	VSUBPS       Y0, Y10, Y10
+	VSUBPS       Y1, Y11, Y11
+	VMULPS       Y8, Y10, Y0
+	VMULPS       Y9, Y11, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y2, Y2, Y2
+	VMULPS       Y3, Y3, Y3
+	VSUBPS       Y2, Y10, Y10
+	VSUBPS       Y3, Y11, Y11
+	VMULPS       Y8, Y10, Y2
+	VMULPS       Y9, Y11, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y4, Y4, Y4
+	VMULPS       Y5, Y5, Y5
+	VSUBPS       Y4, Y10, Y10
+	VSUBPS       Y5, Y11, Y11
+	VMULPS       Y8, Y10, Y4
+	VMULPS       Y9, Y11, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y6, Y6, Y6
+	VMULPS       Y7, Y7, Y7
+	VSUBPS       Y6, Y10, Y10
+	VSUBPS       Y7, Y11, Y11
+	VMULPS       Y8, Y10, Y6
+	VMULPS       Y9, Y11, Y7
+	JMP          wnext
+
+w36:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VSUBPS  Y0, Y8, Y8
+	VSUBPS  Y1, Y9, Y9
+	VMOVAPS Y8, Y0
+	VMOVAPS Y9, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VSUBPS  Y2, Y8, Y8
+	VSUBPS  Y3, Y9, Y9
+	VMOVAPS Y8, Y2
+	VMOVAPS Y9, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VSUBPS  Y4, Y8, Y8
+	VSUBPS  Y5, Y9, Y9
+	VMOVAPS Y8, Y4
+	VMOVAPS Y9, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VSUBPS  Y6, Y8, Y8
+	VSUBPS  Y7, Y9, Y9
+	VMOVAPS Y8, Y6
+	VMOVAPS Y9, Y7
+	JMP     wnext
+
+w37:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VDIVPS  Y0, Y8, Y8
+	VDIVPS  Y1, Y9, Y9
+	VMOVAPS Y8, Y0
+	VMOVAPS Y9, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VDIVPS  Y2, Y8, Y8
+	VDIVPS  Y3, Y9, Y9
+	VMOVAPS Y8, Y2
+	VMOVAPS Y9, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VDIVPS  Y4, Y8, Y8
+	VDIVPS  Y5, Y9, Y9
+	VMOVAPS Y8, Y4
+	VMOVAPS Y9, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VDIVPS  Y6, Y8, Y8
+	VDIVPS  Y7, Y9, Y9
+	VMOVAPS Y8, Y6
+	VMOVAPS Y9, Y7
+	JMP     wnext
+
+w38:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y0, Y8, Y8
+	VCMPPS  $0x11, Y1, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y0
+	VMOVAPS Y9, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y2, Y8, Y8
+	VCMPPS  $0x11, Y3, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y2
+	VMOVAPS Y9, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y4, Y8, Y8
+	VCMPPS  $0x11, Y5, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y4
+	VMOVAPS Y9, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x11, Y6, Y8, Y8
+	VCMPPS  $0x11, Y7, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y6
+	VMOVAPS Y9, Y7
+	JMP     wnext
+
+w39:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y0, Y8, Y8
+	VCMPPS  $0x12, Y1, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y0
+	VMOVAPS Y9, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y2, Y8, Y8
+	VCMPPS  $0x12, Y3, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y2
+	VMOVAPS Y9, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y4, Y8, Y8
+	VCMPPS  $0x12, Y5, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y4
+	VMOVAPS Y9, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VCMPPS  $0x12, Y6, Y8, Y8
+	VCMPPS  $0x12, Y7, Y9, Y9
+	VANDPS  elementwise<>+64(SB), Y8, Y8
+	VANDPS  elementwise<>+64(SB), Y9, Y9
+	VMOVAPS Y8, Y6
+	VMOVAPS Y9, Y7
+	JMP     wnext
+
+w40:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Y8
+	VMOVUPS 32(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y8, Y10
+	VCMPPS  $0x1e, Y11, Y9, Y11
+	VANDPS  Y0, Y10, Y8
+	VANDPS  Y1, Y11, Y9
+	VMOVAPS Y8, Y0
+	VMOVAPS Y9, Y1
+	VMOVUPS 64(R13)(AX*1), Y8
+	VMOVUPS 96(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y8, Y10
+	VCMPPS  $0x1e, Y11, Y9, Y11
+	VANDPS  Y2, Y10, Y8
+	VANDPS  Y3, Y11, Y9
+	VMOVAPS Y8, Y2
+	VMOVAPS Y9, Y3
+	VMOVUPS 128(R13)(AX*1), Y8
+	VMOVUPS 160(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y8, Y10
+	VCMPPS  $0x1e, Y11, Y9, Y11
+	VANDPS  Y4, Y10, Y8
+	VANDPS  Y5, Y11, Y9
+	VMOVAPS Y8, Y4
+	VMOVAPS Y9, Y5
+	VMOVUPS 192(R13)(AX*1), Y8
+	VMOVUPS 224(R13)(AX*1), Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VCMPPS  $0x1e, Y10, Y8, Y10
+	VCMPPS  $0x1e, Y11, Y9, Y11
+	VANDPS  Y6, Y10, Y8
+	VANDPS  Y7, Y11, Y9
+	VMOVAPS Y8, Y6
+	VMOVAPS Y9, Y7
+	JMP     wnext
+
+w41:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Y15
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y0, Y8
+	VMULPS       Y15, Y1, Y9
+	VBLENDVPS    Y10, Y0, Y8, Y8
+	VBLENDVPS    Y11, Y1, Y9, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y2, Y8
+	VMULPS       Y15, Y3, Y9
+	VBLENDVPS    Y10, Y2, Y8, Y8
+	VBLENDVPS    Y11, Y3, Y9, Y9
+	VMOVAPS      Y8, Y2
+	VMOVAPS      Y9, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y4, Y8
+	VMULPS       Y15, Y5, Y9
+	VBLENDVPS    Y10, Y4, Y8, Y8
+	VBLENDVPS    Y11, Y5, Y9, Y9
+	VMOVAPS      Y8, Y4
+	VMOVAPS      Y9, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VCMPPS       $0x1e, Y10, Y8, Y10
+	VCMPPS       $0x1e, Y11, Y9, Y11
+	VMULPS       Y15, Y6, Y8
+	VMULPS       Y15, Y7, Y9
+	VBLENDVPS    Y10, Y6, Y8, Y8
+	VBLENDVPS    Y11, Y7, Y9, Y9
+	VMOVAPS      Y8, Y6
+	VMOVAPS      Y9, Y7
+	JMP          wnext
+
+w42:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VMULPS       Y0, Y8, Y8
+	VMULPS       Y1, Y9, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VMULPS       Y2, Y8, Y8
+	VMULPS       Y3, Y9, Y9
+	VMOVAPS      Y8, Y2
+	VMOVAPS      Y9, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VMULPS       Y4, Y8, Y8
+	VMULPS       Y5, Y9, Y9
+	VMOVAPS      Y8, Y4
+	VMOVAPS      Y9, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y10, Y8, Y8
+	VMULPS       Y11, Y9, Y9
+	VMULPS       Y6, Y8, Y8
+	VMULPS       Y7, Y9, Y9
+	VMOVAPS      Y8, Y6
+	VMOVAPS      Y9, Y7
+	JMP          wnext
+
+w43:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Y8
+	VMOVUPS      32(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y9, Y9, Y9
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y0, Y10, Y8
+	VMULPS       Y1, Y11, Y9
+	VMOVAPS      Y8, Y0
+	VMOVAPS      Y9, Y1
+	VMOVUPS      64(R13)(AX*1), Y8
+	VMOVUPS      96(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y9, Y9, Y9
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y2, Y10, Y8
+	VMULPS       Y3, Y11, Y9
+	VMOVAPS      Y8, Y2
+	VMOVAPS      Y9, Y3
+	VMOVUPS      128(R13)(AX*1), Y8
+	VMOVUPS      160(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y9, Y9, Y9
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y4, Y10, Y8
+	VMULPS       Y5, Y11, Y9
+	VMOVAPS      Y8, Y4
+	VMOVAPS      Y9, Y5
+	VMOVUPS      192(R13)(AX*1), Y8
+	VMOVUPS      224(R13)(AX*1), Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VMULPS       Y8, Y8, Y8
+	VMULPS       Y9, Y9, Y9
+	VSUBPS       Y8, Y10, Y10
+	VSUBPS       Y9, Y11, Y11
+	VMULPS       Y6, Y10, Y8
+	VMULPS       Y7, Y11, Y9
+	VMOVAPS      Y8, Y6
+	VMOVAPS      Y9, Y7
+	JMP          wnext
+
+rest:
+	ADDQ $0x00000040, CX
+	JE   done
+
+tail:
+	MOVQ       CX, R8
+	CMPQ       CX, R10
+	CMOVQGT    R10, R8
+	SHLQ       $0x02, R8
+	LEAQ       elementwiseMasks<>+64(SB), R9
+	SUBQ       R8, R9
+	MOVQ       R12, BX
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (R13)(AX*1), Y0, Y0
+
+tnext:
+	ADDQ $0x10, BX
+	MOVL (BX), DX
+	CMPL DX, $0x00000016
+	JGE  tfrom28
+	CMPL DX, $0x0000000b
+	JGE  tfrom29
+	CMPL DX, $0x00000005
+	JGE  tfrom30
+	CMPL DX, $0x00000002
+	JGE  tfrom31
+	CMPL DX, $0x00000001
+	JGE  t1
+	JMP  t0
+
+tfrom31:
+	CMPL DX, $0x00000003
+	JGE  tfrom32
+	JMP  t2
+
+tfrom32:
+	CMPL DX, $0x00000004
+	JGE  t4
+	JMP  t3
+
+tfrom30:
+	CMPL DX, $0x00000008
+	JGE  tfrom33
+	CMPL DX, $0x00000006
+	JGE  tfrom34
+	JMP  t5
+
+tfrom34:
+	CMPL DX, $0x00000007
+	JGE  t7
+	JMP  t6
+
+tfrom33:
+	CMPL DX, $0x00000009
+	JGE  tfrom35
+	JMP  t8
+
+tfrom35:
+	CMPL DX, $0x0000000a
+	JGE  t10
+	JMP  t9
+
+tfrom29:
+	CMPL DX, $0x00000010
+	JGE  tfrom36
+	CMPL DX, $0x0000000d
+	JGE  tfrom37
+	CMPL DX, $0x0000000c
+	JGE  t12
+	JMP  t11
+
+tfrom37:
+	CMPL DX, $0x0000000e
+	JGE  tfrom38
+	JMP  t13
+
+tfrom38:
+	CMPL DX, $0x0000000f
+	JGE  t15
+	JMP  t14
+
+tfrom36:
+	CMPL DX, $0x00000013
+	JGE  tfrom39
+	CMPL DX, $0x00000011
+	JGE  tfrom40
+	JMP  t16
+
+tfrom40:
+	CMPL DX, $0x00000012
+	JGE  t18
+	JMP  t17
+
+tfrom39:
+	CMPL DX, $0x00000014
+	JGE  tfrom41
+	JMP  t19
+
+tfrom41:
+	CMPL DX, $0x00000015
+	JGE  t21
+	JMP  t20
+
+tfrom28:
+	CMPL DX, $0x00000021
+	JGE  tfrom42
+	CMPL DX, $0x0000001b
+	JGE  tfrom43
+	CMPL DX, $0x00000018
+	JGE  tfrom44
+	CMPL DX, $0x00000017
+	JGE  t23
+	JMP  t22
+
+tfrom44:
+	CMPL DX, $0x00000019
+	JGE  tfrom45
+	JMP  t24
+
+tfrom45:
+	CMPL DX, $0x0000001a
+	JGE  t26
+	JMP  t25
+
+tfrom43:
+	CMPL DX, $0x0000001e
+	JGE  tfrom46
+	CMPL DX, $0x0000001c
+	JGE  tfrom47
+	JMP  t27
+
+tfrom47:
+	CMPL DX, $0x0000001d
+	JGE  t29
+	JMP  t28
+
+tfrom46:
+	CMPL DX, $0x0000001f
+	JGE  tfrom48
+	JMP  t30
+
+tfrom48:
+	CMPL DX, $0x00000020
+	JGE  t32
+	JMP  t31
+
+tfrom42:
+	CMPL DX, $0x00000026
+	JGE  tfrom49
+	CMPL DX, $0x00000023
+	JGE  tfrom50
+	CMPL DX, $0x00000022
+	JGE  t34
+	JMP  t33
+
+tfrom50:
+	CMPL DX, $0x00000024
+	JGE  tfrom51
+	JMP  t35
+
+tfrom51:
+	CMPL DX, $0x00000025
+	JGE  t37
+	JMP  t36
+
+tfrom49:
+	CMPL DX, $0x00000029
+	JGE  tfrom52
+	CMPL DX, $0x00000027
+	JGE  tfrom53
+	JMP  t38
+
+tfrom53:
+	CMPL DX, $0x00000028
+	JGE  t40
+	JMP  t39
+
+tfrom52:
+	CMPL DX, $0x0000002a
+	JGE  tfrom54
+	JMP  t41
+
+tfrom54:
+	CMPL DX, $0x0000002b
+	JGE  t43
+	JMP  t42
+
+t0:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (R13)(AX*1)
+	ADDQ       $0x20, AX
+	SUBQ       R10, CX
+	JG         tail
+	JMP        done
+
+t1:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (R13)(AX*1), Y0, Y0
+	JMP        tnext
+
+t2:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y13
+	VMASKMOVPS Y0, Y13, (R13)(AX*1)
+	JMP        tnext
+
+t3:
+	VXORPS elementwise<>+0(SB), Y0, Y0
+	JMP    tnext
+
+t4:
+	VANDPS elementwise<>+32(SB), Y0, Y0
+	JMP    tnext
+
+t5:
+	VMOVAPS   Y0, Y8
+	VXORPS    Y9, Y9, Y9
+	VCMPPS    $0x1e, Y9, Y0, Y9
+	VBLENDVPS Y9, elementwise<>+64(SB), Y8, Y8
+	VXORPS    Y9, Y9, Y9
+	VCMPPS    $0x11, Y9, Y0, Y9
+	VBLENDVPS Y9, elementwise<>+96(SB), Y8, Y8
+	VMOVAPS   Y8, Y0
+	JMP       tnext
+
+t6:
+	VMULPS Y0, Y0, Y0
+	JMP    tnext
+
+t7:
+	VMULPS Y0, Y0, Y8
+	VMULPS Y0, Y8, Y0
+	JMP    tnext
+
+t8:
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VDIVPS       Y0, Y8, Y0
+	JMP          tnext
+
+t9:
+	VSQRTPS Y0, Y0
+	JMP     tnext
+
+t10:
+	VBROADCASTSS elementwise<>+64(SB), Y8
+	VSQRTPS      Y0, Y0
+	VDIVPS       Y0, Y8, Y0
+	JMP          tnext
+
+t11:
+	VROUNDPS $0x0a, Y0, Y0
+	JMP      tnext
+
+t12:
+	VROUNDPS $0x09, Y0, Y0
+	JMP      tnext
+
+t13:
+	VXORPS Y8, Y8, Y8
+	VMAXPS Y0, Y8, Y0
+	JMP    tnext
+
+t14:
+	VBROADCASTSS 8(BX), Y15
+	VBROADCASTSS 12(BX), Y14
+	VMULPS       Y15, Y0, Y0
+	VADDPS       Y14, Y0, Y0
+	JMP          tnext
+
+t15:
+	VBROADCASTSS 8(BX), Y15
+	VMOVAPS      Y0, Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x1e, Y9, Y8, Y9
+	VMULPS       Y15, Y0, Y0
+	VBLENDVPS    Y9, Y8, Y0, Y0
+	JMP          tnext
+
+t16:
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSUBD       elementwise<>+320(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VMULPS       Y10, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	JMP          tnext
+
+t17:
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VBROADCASTSS elementwise<>+256(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+640(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VMOVAPS      Y9, Y12
+	VCMPPS       $0x00, elementwise<>+672(SB), Y8, Y13
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+608(SB), Y10, Y10
+	VSUBPS       elementwise<>+608(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       Y9, Y9, Y9
+	VBLENDVPS    Y13, Y12, Y9, Y9
+	VORPS        Y11, Y9, Y0
+	JMP          tnext
+
+t18:
+	VMOVAPS      Y0, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y0, Y9
+	VBLENDVPS    Y9, Y0, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y0
+	JMP          tnext
+
+t19:
+	VMOVAPS      Y0, Y8
+	VPSUBD       elementwise<>+704(SB), Y8, Y8
+	VPSRAD       $0x17, Y8, Y9
+	VPAND        elementwise<>+736(SB), Y8, Y8
+	VPADDD       elementwise<>+704(SB), Y8, Y8
+	VSUBPS       elementwise<>+64(SB), Y8, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y11
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y11, Y10
+	VMULPS       elementwise<>+1152(SB), Y10, Y11
+	VFMADD231PS  elementwise<>+1152(SB), Y8, Y11
+	VADDPS       Y10, Y11, Y10
+	VADDPS       Y10, Y8, Y8
+	VADDPS       Y9, Y8, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y0, Y9
+	VBLENDVPS    Y9, Y0, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y0, Y9
+	VBLENDVPS    Y9, elementwise<>+1120(SB), Y8, Y8
+	VMOVAPS      Y8, Y0
+	JMP          tnext
+
+t20:
+	VADDPS       elementwise<>+64(SB), Y0, Y11
+	VADDPS       elementwise<>+64(SB), Y0, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y0, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMOVAPS      Y11, Y10
+	VPSUBD       elementwise<>+704(SB), Y10, Y10
+	VPSRAD       $0x17, Y10, Y12
+	VPAND        elementwise<>+736(SB), Y10, Y10
+	VPADDD       elementwise<>+704(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y10
+	VCVTDQ2PS    Y12, Y12
+	VCMPPS       $0x1e, elementwise<>+1184(SB), Y0, Y13
+	VBLENDVPS    Y13, Y10, Y8, Y8
+	VMULPS       Y8, Y8, Y12
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y12, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VCMPPS       $0x15, elementwise<>+1056(SB), Y11, Y10
+	VBLENDVPS    Y10, Y11, Y8, Y8
+	VCMPPS       $0x11, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1088(SB), Y8, Y8
+	VCMPPS       $0x00, elementwise<>+672(SB), Y11, Y10
+	VBLENDVPS    Y10, elementwise<>+1120(SB), Y8, Y8
+	VANDPS       elementwise<>+0(SB), Y0, Y0
+	VORPS        Y0, Y8, Y0
+	JMP          tnext
+
+t21:
+	VMOVAPS      Y0, Y11
+	VORPS        elementwise<>+0(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1d, Y10, Y11, Y10
+	VADDPS       elementwise<>+64(SB), Y0, Y8
+	VBLENDVPS    Y10, elementwise<>+64(SB), Y0, Y0
+	VDIVPS       Y8, Y0, Y0
+	JMP          tnext
+
+t22:
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VANDPS       elementwise<>+32(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+1216(SB), Y10
+	VMINPS       Y0, Y10, Y0
+	VADDPS       Y0, Y0, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       elementwise<>+64(SB), Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD213PS  Y8, Y10, Y9
+	VADDPS       elementwise<>+1248(SB), Y9, Y10
+	VDIVPS       Y10, Y9, Y9
+	VORPS        Y11, Y9, Y0
+	JMP          tnext
+
+t23:
+	VXORPS       Y10, Y10, Y10
+	VMAXPS       Y0, Y10, Y11
+	VORPS        elementwise<>+0(SB), Y0, Y0
+	VBROADCASTSS elementwise<>+288(SB), Y10
+	VMAXPS       Y0, Y10, Y0
+	VBROADCASTSS elementwise<>+320(SB), Y8
+	VFMADD231PS  elementwise<>+352(SB), Y0, Y8
+	VSUBPS       elementwise<>+320(SB), Y8, Y8
+	VFNMADD231PS elementwise<>+384(SB), Y8, Y0
+	VFNMADD231PS elementwise<>+416(SB), Y8, Y0
+	VBROADCASTSS elementwise<>+448(SB), Y9
+	VFMADD213PS  elementwise<>+480(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+512(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+544(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+576(SB), Y0, Y9
+	VFMADD213PS  elementwise<>+608(SB), Y0, Y9
+	VMULPS       Y0, Y0, Y10
+	VFMADD213PS  Y0, Y10, Y9
+	VADDPS       elementwise<>+64(SB), Y9, Y9
+	VADDPS       elementwise<>+320(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       elementwise<>+64(SB), Y8, Y8
+	VMULPS       Y8, Y9, Y9
+	VMOVAPS      Y9, Y0
+	VADDPS       elementwise<>+64(SB), Y0, Y10
+	VMOVAPS      Y10, Y9
+	VPSUBD       elementwise<>+704(SB), Y9, Y9
+	VPAND        elementwise<>+1120(SB), Y9, Y8
+	VPSRAD       $0x17, Y9, Y9
+	VBROADCASTSS elementwise<>+64(SB), Y10
+	VPSUBD       Y8, Y10, Y10
+	VSUBPS       elementwise<>+64(SB), Y10, Y8
+	VFMADD231PS  Y0, Y10, Y8
+	VCVTDQ2PS    Y9, Y9
+	VMULPS       Y8, Y8, Y0
+	VBROADCASTSS elementwise<>+768(SB), Y10
+	VFMADD213PS  elementwise<>+800(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+832(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+864(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+896(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+928(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+960(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+992(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1024(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VMULPS       Y0, Y10, Y10
+	VFMADD231PS  elementwise<>+416(SB), Y9, Y10
+	VFNMADD231PS elementwise<>+608(SB), Y0, Y10
+	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  elementwise<>+384(SB), Y9, Y8
+	VADDPS       Y8, Y11, Y0
+	JMP          tnext
+
+t24:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VADDPS     Y8, Y0, Y0
+	JMP        tnext
+
+t25:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VSUBPS     Y8, Y0, Y0
+	JMP        tnext
+
+t26:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VMULPS     Y8, Y0, Y0
+	JMP        tnext
+
+t27:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VDIVPS     Y8, Y0, Y0
+	JMP        tnext
+
+t28:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x11, Y8, Y0, Y0
+	VANDPS     elementwise<>+64(SB), Y0, Y0
+	JMP        tnext
+
+t29:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x12, Y8, Y0, Y0
+	VANDPS     elementwise<>+64(SB), Y0, Y0
+	JMP        tnext
+
+t30:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x00, Y8, Y0, Y0
+	VANDPS     elementwise<>+64(SB), Y0, Y0
+	JMP        tnext
+
+t31:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x04, Y8, Y0, Y0
+	VANDPS     elementwise<>+64(SB), Y0, Y0
+	JMP        tnext
+
+t32:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VCMPPS     $0x1e, Y9, Y0, Y9
+	VANDPS     Y8, Y9, Y0
+	JMP        tnext
+
+t33:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Y15
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x1e, Y9, Y0, Y9
+	VMULPS       Y15, Y8, Y0
+	VBLENDVPS    Y9, Y8, Y0, Y0
+	JMP          tnext
+
+t34:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSUBPS       Y0, Y9, Y9
+	VMULPS       Y9, Y0, Y0
+	VMULPS       Y8, Y0, Y0
+	JMP          tnext
+
+t35:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VMULPS       Y0, Y0, Y0
+	VSUBPS       Y0, Y9, Y9
+	VMULPS       Y8, Y9, Y0
+	JMP          tnext
+
+t36:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VSUBPS     Y0, Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t37:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VDIVPS     Y0, Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t38:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x11, Y0, Y8, Y8
+	VANDPS     elementwise<>+64(SB), Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t39:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VCMPPS     $0x12, Y0, Y8, Y8
+	VANDPS     elementwise<>+64(SB), Y8, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t40:
+	MOVL       4(BX), R13
+	MOVQ       (R11)(R13*1), R13
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (R13)(AX*1), Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VCMPPS     $0x1e, Y9, Y8, Y9
+	VANDPS     Y0, Y9, Y8
+	VMOVAPS    Y8, Y0
+	JMP        tnext
+
+t41:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Y15
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x1e, Y9, Y8, Y9
+	VMULPS       Y15, Y0, Y8
+	VBLENDVPS    Y9, Y0, Y8, Y8
+	VMOVAPS      Y8, Y0
+	JMP          tnext
+
+t42:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y9, Y8, Y8
+	VMULPS       Y0, Y8, Y8
+	VMOVAPS      Y8, Y0
+	JMP          tnext
+
+t43:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   (R13)(AX*1), Y8, Y8
+	VBROADCASTSS elementwise<>+64(SB), Y9
+	VMULPS       Y8, Y8, Y8
+	VSUBPS       Y8, Y9, Y9
+	VMULPS       Y0, Y9, Y8
+	VMOVAPS      Y8, Y0
+	JMP          tnext
 
 done:
 	LDMXCSR (SP)
@@ -7996,13 +12348,18 @@ done:
 	RET
 
 // func neg32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·neg32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·neg32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -8040,17 +12397,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func abs32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·abs32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·abs32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -8088,17 +12451,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sign32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·sign32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·sign32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -8171,6 +12540,7 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -8465,13 +12835,18 @@ done:
 	RET
 
 // func ceil32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·ceil32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·ceil32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -8509,17 +12884,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func floor32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·floor32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·floor32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -8557,6 +12938,7 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -8622,13 +13004,18 @@ done:
 	RET
 
 // func relu32AVX512(dst []float32, a []float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·relu32AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·relu32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -8671,6 +13058,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -8749,56 +13137,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func fill32AVX512(dst []float32, p float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·fill32AVX512(SB), NOSPLIT, $0-28
-	MOVQ         dst_base+0(FP), DI
-	MOVQ         dst_len+8(FP), CX
-	VBROADCASTSS p+24(FP), Z31
-	SUBQ         $0x40, CX
-	JL           rest
-
-loop:
-	VMOVAPS Z31, Z0
-	VMOVAPS Z31, Z1
-	VMOVAPS Z31, Z2
-	VMOVAPS Z31, Z3
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    $0x00000100, DI
-	SUBQ    $0x40, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x40, CX
-	JE   done
-	MOVQ $-1, R8
-	MOVQ $0x00000010, R10
-
-tail:
-	BZHIQ   CX, R8, R9
-	KMOVW   R9, K1
-	VMOVAPS Z31, Z0
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    $0x40, DI
-	SUBQ    R10, CX
-	JG      tail
-
-done:
-	VZEROUPPER
-	RET
-
 // func add32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·add32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·add32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -8843,18 +13195,24 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sub32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·sub32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·sub32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -8899,6 +13257,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -9027,14 +13386,19 @@ done:
 	RET
 
 // func max32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·max32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·max32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -9079,18 +13443,24 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func less32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·less32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·less32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -9140,18 +13510,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func lessEqual32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·lessEqual32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·lessEqual32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -9201,18 +13577,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func equal32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·equal32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·equal32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -9262,18 +13644,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func notEqual32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·notEqual32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·notEqual32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -9323,18 +13711,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func reluGrad32AVX512(dst []float32, a []float32, b []float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·reluGrad32AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x40, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·reluGrad32AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x40, CX
+	JL      rest
 
 loop:
 	VMOVUPS   (SI), Z0
@@ -9389,6 +13783,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -9624,14 +14019,60 @@ done:
 	VZEROUPPER
 	RET
 
+// func fill32AVX512(dst []float32, p float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fill32AVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSS p+24(FP), Z31
+	SUBQ         $0x40, CX
+	JL           rest
+
+loop:
+	VMOVAPS Z31, Z0
+	VMOVAPS Z31, Z1
+	VMOVAPS Z31, Z2
+	VMOVAPS Z31, Z3
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x40, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x40, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000010, R10
+
+tail:
+	BZHIQ   CX, R8, R9
+	KMOVW   R9, K1
+	VMOVAPS Z31, Z0
+	VMOVUPS Z0, K1, (DI)
+	ADDQ    $0x40, DI
+	SUBQ    R10, CX
+	JG      tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func neg64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·neg64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·neg64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -9669,17 +14110,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func abs64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·abs64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·abs64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -9717,17 +14164,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sign64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·sign64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·sign64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -9800,6 +14253,7 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -10094,13 +14548,18 @@ done:
 	RET
 
 // func ceil64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·ceil64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·ceil64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -10138,17 +14597,23 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func floor64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·floor64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·floor64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS     (SI), Z0
@@ -10186,6 +14651,7 @@ tail:
 	JG          tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -10251,13 +14717,18 @@ done:
 	RET
 
 // func relu64AVX512(dst []float64, a []float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·relu64AVX512(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·relu64AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -10300,6 +14771,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -10378,56 +14850,20 @@ done:
 	VZEROUPPER
 	RET
 
-// func fill64AVX512(dst []float64, p float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·fill64AVX512(SB), NOSPLIT, $0-32
-	MOVQ         dst_base+0(FP), DI
-	MOVQ         dst_len+8(FP), CX
-	VBROADCASTSD p+24(FP), Z31
-	SUBQ         $0x20, CX
-	JL           rest
-
-loop:
-	VMOVAPS Z31, Z0
-	VMOVAPS Z31, Z1
-	VMOVAPS Z31, Z2
-	VMOVAPS Z31, Z3
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, 64(DI)
-	VMOVUPS Z2, 128(DI)
-	VMOVUPS Z3, 192(DI)
-	ADDQ    $0x00000100, DI
-	SUBQ    $0x20, CX
-	JGE     loop
-
-rest:
-	ADDQ $0x20, CX
-	JE   done
-	MOVQ $-1, R8
-	MOVQ $0x00000008, R10
-
-tail:
-	BZHIQ   CX, R8, R9
-	KMOVW   R9, K1
-	VMOVAPS Z31, Z0
-	VMOVUPD Z0, K1, (DI)
-	ADDQ    $0x40, DI
-	SUBQ    R10, CX
-	JG      tail
-
-done:
-	VZEROUPPER
-	RET
-
 // func add64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·add64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·add64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -10472,18 +14908,24 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func sub64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·sub64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·sub64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -10528,6 +14970,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -10656,14 +15099,19 @@ done:
 	RET
 
 // func max64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·max64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·max64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS (SI), Z0
@@ -10708,18 +15156,24 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func less64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·less64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·less64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -10769,18 +15223,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func lessEqual64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·lessEqual64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·lessEqual64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -10830,18 +15290,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func equal64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·equal64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·equal64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -10891,18 +15357,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func notEqual64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·notEqual64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·notEqual64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS        (SI), Z0
@@ -10952,18 +15424,24 @@ tail:
 	JG             tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func reluGrad64AVX512(dst []float64, a []float64, b []float64)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·reluGrad64AVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), CX
-	MOVQ a_base+24(FP), SI
-	MOVQ b_base+48(FP), DX
-	SUBQ $0x20, CX
-	JL   rest
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·reluGrad64AVX512(SB), NOSPLIT, $8-72
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	MOVQ    b_base+48(FP), DX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
 
 loop:
 	VMOVUPS   (SI), Z0
@@ -11018,6 +15496,7 @@ tail:
 	JG        tail
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -11250,6 +15729,47 @@ tail:
 
 done:
 	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func fill64AVX512(dst []float64, p float64)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fill64AVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         dst_len+8(FP), CX
+	VBROADCASTSD p+24(FP), Z31
+	SUBQ         $0x20, CX
+	JL           rest
+
+loop:
+	VMOVAPS Z31, Z0
+	VMOVAPS Z31, Z1
+	VMOVAPS Z31, Z2
+	VMOVAPS Z31, Z3
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z1, 64(DI)
+	VMOVUPS Z2, 128(DI)
+	VMOVUPS Z3, 192(DI)
+	ADDQ    $0x00000100, DI
+	SUBQ    $0x20, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	BZHIQ   CX, R8, R9
+	KMOVW   R9, K1
+	VMOVAPS Z31, Z0
+	VMOVUPD Z0, K1, (DI)
+	ADDQ    $0x40, DI
+	SUBQ    R10, CX
+	JG      tail
+
+done:
 	VZEROUPPER
 	RET
 
@@ -12366,6 +16886,4027 @@ tail:
 	ADDQ              $0x40, DI
 	SUBQ              R10, CX
 	JG                tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func chain32AVX512(slots [][]float32, program []uint32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·chain32AVX512(SB), NOSPLIT, $8-56
+	MOVQ    slots_base+0(FP), R11
+	MOVQ    program_base+24(FP), R12
+	MOVQ    n+48(FP), CX
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	XORQ    AX, AX
+	MOVQ    $-1, R8
+	MOVQ    $0x00000010, R10
+	SUBQ    $0x00000080, CX
+	JL      rest
+
+block:
+	MOVQ    R12, BX
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z0
+	VMOVUPS 64(R13)(AX*1), Z1
+	VMOVUPS 128(R13)(AX*1), Z2
+	VMOVUPS 192(R13)(AX*1), Z3
+	VMOVUPS 256(R13)(AX*1), Z4
+	VMOVUPS 320(R13)(AX*1), Z5
+	VMOVUPS 384(R13)(AX*1), Z6
+	VMOVUPS 448(R13)(AX*1), Z7
+
+wnext:
+	ADDQ $0x10, BX
+	MOVL (BX), DX
+	CMPL DX, $0x00000016
+	JGE  wfrom1
+	CMPL DX, $0x0000000b
+	JGE  wfrom2
+	CMPL DX, $0x00000005
+	JGE  wfrom3
+	CMPL DX, $0x00000002
+	JGE  wfrom4
+	CMPL DX, $0x00000001
+	JGE  w1
+	JMP  w0
+
+wfrom4:
+	CMPL DX, $0x00000003
+	JGE  wfrom5
+	JMP  w2
+
+wfrom5:
+	CMPL DX, $0x00000004
+	JGE  w4
+	JMP  w3
+
+wfrom3:
+	CMPL DX, $0x00000008
+	JGE  wfrom6
+	CMPL DX, $0x00000006
+	JGE  wfrom7
+	JMP  w5
+
+wfrom7:
+	CMPL DX, $0x00000007
+	JGE  w7
+	JMP  w6
+
+wfrom6:
+	CMPL DX, $0x00000009
+	JGE  wfrom8
+	JMP  w8
+
+wfrom8:
+	CMPL DX, $0x0000000a
+	JGE  w10
+	JMP  w9
+
+wfrom2:
+	CMPL DX, $0x00000010
+	JGE  wfrom9
+	CMPL DX, $0x0000000d
+	JGE  wfrom10
+	CMPL DX, $0x0000000c
+	JGE  w12
+	JMP  w11
+
+wfrom10:
+	CMPL DX, $0x0000000e
+	JGE  wfrom11
+	JMP  w13
+
+wfrom11:
+	CMPL DX, $0x0000000f
+	JGE  w15
+	JMP  w14
+
+wfrom9:
+	CMPL DX, $0x00000013
+	JGE  wfrom12
+	CMPL DX, $0x00000011
+	JGE  wfrom13
+	JMP  w16
+
+wfrom13:
+	CMPL DX, $0x00000012
+	JGE  w18
+	JMP  w17
+
+wfrom12:
+	CMPL DX, $0x00000014
+	JGE  wfrom14
+	JMP  w19
+
+wfrom14:
+	CMPL DX, $0x00000015
+	JGE  w21
+	JMP  w20
+
+wfrom1:
+	CMPL DX, $0x00000021
+	JGE  wfrom15
+	CMPL DX, $0x0000001b
+	JGE  wfrom16
+	CMPL DX, $0x00000018
+	JGE  wfrom17
+	CMPL DX, $0x00000017
+	JGE  w23
+	JMP  w22
+
+wfrom17:
+	CMPL DX, $0x00000019
+	JGE  wfrom18
+	JMP  w24
+
+wfrom18:
+	CMPL DX, $0x0000001a
+	JGE  w26
+	JMP  w25
+
+wfrom16:
+	CMPL DX, $0x0000001e
+	JGE  wfrom19
+	CMPL DX, $0x0000001c
+	JGE  wfrom20
+	JMP  w27
+
+wfrom20:
+	CMPL DX, $0x0000001d
+	JGE  w29
+	JMP  w28
+
+wfrom19:
+	CMPL DX, $0x0000001f
+	JGE  wfrom21
+	JMP  w30
+
+wfrom21:
+	CMPL DX, $0x00000020
+	JGE  w32
+	JMP  w31
+
+wfrom15:
+	CMPL DX, $0x00000026
+	JGE  wfrom22
+	CMPL DX, $0x00000023
+	JGE  wfrom23
+	CMPL DX, $0x00000022
+	JGE  w34
+	JMP  w33
+
+wfrom23:
+	CMPL DX, $0x00000024
+	JGE  wfrom24
+	JMP  w35
+
+wfrom24:
+	CMPL DX, $0x00000025
+	JGE  w37
+	JMP  w36
+
+wfrom22:
+	CMPL DX, $0x00000029
+	JGE  wfrom25
+	CMPL DX, $0x00000027
+	JGE  wfrom26
+	JMP  w38
+
+wfrom26:
+	CMPL DX, $0x00000028
+	JGE  w40
+	JMP  w39
+
+wfrom25:
+	CMPL DX, $0x0000002a
+	JGE  wfrom27
+	JMP  w41
+
+wfrom27:
+	CMPL DX, $0x0000002b
+	JGE  w43
+	JMP  w42
+
+w0:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Z0, (R13)(AX*1)
+	VMOVUPS Z1, 64(R13)(AX*1)
+	VMOVUPS Z2, 128(R13)(AX*1)
+	VMOVUPS Z3, 192(R13)(AX*1)
+	VMOVUPS Z4, 256(R13)(AX*1)
+	VMOVUPS Z5, 320(R13)(AX*1)
+	VMOVUPS Z6, 384(R13)(AX*1)
+	VMOVUPS Z7, 448(R13)(AX*1)
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x00000080, CX
+	JGE     block
+	JMP     rest
+
+w1:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z0
+	VMOVUPS 64(R13)(AX*1), Z1
+	VMOVUPS 128(R13)(AX*1), Z2
+	VMOVUPS 192(R13)(AX*1), Z3
+	VMOVUPS 256(R13)(AX*1), Z4
+	VMOVUPS 320(R13)(AX*1), Z5
+	VMOVUPS 384(R13)(AX*1), Z6
+	VMOVUPS 448(R13)(AX*1), Z7
+	JMP     wnext
+
+w2:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Z0, (R13)(AX*1)
+	VMOVUPS Z1, 64(R13)(AX*1)
+	VMOVUPS Z2, 128(R13)(AX*1)
+	VMOVUPS Z3, 192(R13)(AX*1)
+	VMOVUPS Z4, 256(R13)(AX*1)
+	VMOVUPS Z5, 320(R13)(AX*1)
+	VMOVUPS Z6, 384(R13)(AX*1)
+	VMOVUPS Z7, 448(R13)(AX*1)
+	JMP     wnext
+
+w3:
+	VXORPS.BCST elementwise<>+0(SB), Z0, Z0
+	VXORPS.BCST elementwise<>+0(SB), Z1, Z1
+	VXORPS.BCST elementwise<>+0(SB), Z2, Z2
+	VXORPS.BCST elementwise<>+0(SB), Z3, Z3
+	VXORPS.BCST elementwise<>+0(SB), Z4, Z4
+	VXORPS.BCST elementwise<>+0(SB), Z5, Z5
+	VXORPS.BCST elementwise<>+0(SB), Z6, Z6
+	VXORPS.BCST elementwise<>+0(SB), Z7, Z7
+	JMP         wnext
+
+w4:
+	VANDPS.BCST elementwise<>+32(SB), Z0, Z0
+	VANDPS.BCST elementwise<>+32(SB), Z1, Z1
+	VANDPS.BCST elementwise<>+32(SB), Z2, Z2
+	VANDPS.BCST elementwise<>+32(SB), Z3, Z3
+	VANDPS.BCST elementwise<>+32(SB), Z4, Z4
+	VANDPS.BCST elementwise<>+32(SB), Z5, Z5
+	VANDPS.BCST elementwise<>+32(SB), Z6, Z6
+	VANDPS.BCST elementwise<>+32(SB), Z7, Z7
+	JMP         wnext
+
+w5:
+	VMOVAPS        Z0, Z8
+	VMOVAPS        Z1, Z9
+	VMOVAPS        Z2, Z10
+	VMOVAPS        Z3, Z11
+	VXORPS         Z12, Z12, Z12
+	VXORPS         Z13, Z13, Z13
+	VXORPS         Z14, Z14, Z14
+	VXORPS         Z15, Z15, Z15
+	VCMPPS         $0x1e, Z12, Z0, K2
+	VCMPPS         $0x1e, Z13, Z1, K3
+	VCMPPS         $0x1e, Z14, Z2, K4
+	VCMPPS         $0x1e, Z15, Z3, K5
+	VBLENDMPS.BCST elementwise<>+64(SB), Z8, K2, Z8
+	VBLENDMPS.BCST elementwise<>+64(SB), Z9, K3, Z9
+	VBLENDMPS.BCST elementwise<>+64(SB), Z10, K4, Z10
+	VBLENDMPS.BCST elementwise<>+64(SB), Z11, K5, Z11
+	VXORPS         Z12, Z12, Z12
+	VXORPS         Z13, Z13, Z13
+	VXORPS         Z14, Z14, Z14
+	VXORPS         Z15, Z15, Z15
+	VCMPPS         $0x11, Z12, Z0, K2
+	VCMPPS         $0x11, Z13, Z1, K3
+	VCMPPS         $0x11, Z14, Z2, K4
+	VCMPPS         $0x11, Z15, Z3, K5
+	VBLENDMPS.BCST elementwise<>+96(SB), Z8, K2, Z8
+	VBLENDMPS.BCST elementwise<>+96(SB), Z9, K3, Z9
+	VBLENDMPS.BCST elementwise<>+96(SB), Z10, K4, Z10
+	VBLENDMPS.BCST elementwise<>+96(SB), Z11, K5, Z11
+	VMOVAPS        Z8, Z0
+	VMOVAPS        Z9, Z1
+	VMOVAPS        Z10, Z2
+	VMOVAPS        Z11, Z3
+	VMOVAPS        Z4, Z8
+	VMOVAPS        Z5, Z9
+	VMOVAPS        Z6, Z10
+	VMOVAPS        Z7, Z11
+	VXORPS         Z12, Z12, Z12
+	VXORPS         Z13, Z13, Z13
+	VXORPS         Z14, Z14, Z14
+	VXORPS         Z15, Z15, Z15
+	VCMPPS         $0x1e, Z12, Z4, K2
+	VCMPPS         $0x1e, Z13, Z5, K3
+	VCMPPS         $0x1e, Z14, Z6, K4
+	VCMPPS         $0x1e, Z15, Z7, K5
+	VBLENDMPS.BCST elementwise<>+64(SB), Z8, K2, Z8
+	VBLENDMPS.BCST elementwise<>+64(SB), Z9, K3, Z9
+	VBLENDMPS.BCST elementwise<>+64(SB), Z10, K4, Z10
+	VBLENDMPS.BCST elementwise<>+64(SB), Z11, K5, Z11
+	VXORPS         Z12, Z12, Z12
+	VXORPS         Z13, Z13, Z13
+	VXORPS         Z14, Z14, Z14
+	VXORPS         Z15, Z15, Z15
+	VCMPPS         $0x11, Z12, Z4, K2
+	VCMPPS         $0x11, Z13, Z5, K3
+	VCMPPS         $0x11, Z14, Z6, K4
+	VCMPPS         $0x11, Z15, Z7, K5
+	VBLENDMPS.BCST elementwise<>+96(SB), Z8, K2, Z8
+	VBLENDMPS.BCST elementwise<>+96(SB), Z9, K3, Z9
+	VBLENDMPS.BCST elementwise<>+96(SB), Z10, K4, Z10
+	VBLENDMPS.BCST elementwise<>+96(SB), Z11, K5, Z11
+	VMOVAPS        Z8, Z4
+	VMOVAPS        Z9, Z5
+	VMOVAPS        Z10, Z6
+	VMOVAPS        Z11, Z7
+	JMP            wnext
+
+w6:
+	VMULPS Z0, Z0, Z0
+	VMULPS Z1, Z1, Z1
+	VMULPS Z2, Z2, Z2
+	VMULPS Z3, Z3, Z3
+	VMULPS Z4, Z4, Z4
+	VMULPS Z5, Z5, Z5
+	VMULPS Z6, Z6, Z6
+	VMULPS Z7, Z7, Z7
+	JMP    wnext
+
+w7:
+	VMULPS Z0, Z0, Z8
+	VMULPS Z1, Z1, Z9
+	VMULPS Z2, Z2, Z10
+	VMULPS Z3, Z3, Z11
+	VMULPS Z0, Z8, Z0
+	VMULPS Z1, Z9, Z1
+	VMULPS Z2, Z10, Z2
+	VMULPS Z3, Z11, Z3
+	VMULPS Z4, Z4, Z8
+	VMULPS Z5, Z5, Z9
+	VMULPS Z6, Z6, Z10
+	VMULPS Z7, Z7, Z11
+	VMULPS Z4, Z8, Z4
+	VMULPS Z5, Z9, Z5
+	VMULPS Z6, Z10, Z6
+	VMULPS Z7, Z11, Z7
+	JMP    wnext
+
+w8:
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VBROADCASTSS elementwise<>+64(SB), Z10
+	VBROADCASTSS elementwise<>+64(SB), Z11
+	VDIVPS       Z0, Z8, Z0
+	VDIVPS       Z1, Z9, Z1
+	VDIVPS       Z2, Z10, Z2
+	VDIVPS       Z3, Z11, Z3
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VBROADCASTSS elementwise<>+64(SB), Z10
+	VBROADCASTSS elementwise<>+64(SB), Z11
+	VDIVPS       Z4, Z8, Z4
+	VDIVPS       Z5, Z9, Z5
+	VDIVPS       Z6, Z10, Z6
+	VDIVPS       Z7, Z11, Z7
+	JMP          wnext
+
+w9:
+	VSQRTPS Z0, Z0
+	VSQRTPS Z1, Z1
+	VSQRTPS Z2, Z2
+	VSQRTPS Z3, Z3
+	VSQRTPS Z4, Z4
+	VSQRTPS Z5, Z5
+	VSQRTPS Z6, Z6
+	VSQRTPS Z7, Z7
+	JMP     wnext
+
+w10:
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VBROADCASTSS elementwise<>+64(SB), Z10
+	VBROADCASTSS elementwise<>+64(SB), Z11
+	VSQRTPS      Z0, Z0
+	VSQRTPS      Z1, Z1
+	VSQRTPS      Z2, Z2
+	VSQRTPS      Z3, Z3
+	VDIVPS       Z0, Z8, Z0
+	VDIVPS       Z1, Z9, Z1
+	VDIVPS       Z2, Z10, Z2
+	VDIVPS       Z3, Z11, Z3
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VBROADCASTSS elementwise<>+64(SB), Z10
+	VBROADCASTSS elementwise<>+64(SB), Z11
+	VSQRTPS      Z4, Z4
+	VSQRTPS      Z5, Z5
+	VSQRTPS      Z6, Z6
+	VSQRTPS      Z7, Z7
+	VDIVPS       Z4, Z8, Z4
+	VDIVPS       Z5, Z9, Z5
+	VDIVPS       Z6, Z10, Z6
+	VDIVPS       Z7, Z11, Z7
+	JMP          wnext
+
+w11:
+	VRNDSCALEPS $0x0a, Z0, Z0
+	VRNDSCALEPS $0x0a, Z1, Z1
+	VRNDSCALEPS $0x0a, Z2, Z2
+	VRNDSCALEPS $0x0a, Z3, Z3
+	VRNDSCALEPS $0x0a, Z4, Z4
+	VRNDSCALEPS $0x0a, Z5, Z5
+	VRNDSCALEPS $0x0a, Z6, Z6
+	VRNDSCALEPS $0x0a, Z7, Z7
+	JMP         wnext
+
+w12:
+	VRNDSCALEPS $0x09, Z0, Z0
+	VRNDSCALEPS $0x09, Z1, Z1
+	VRNDSCALEPS $0x09, Z2, Z2
+	VRNDSCALEPS $0x09, Z3, Z3
+	VRNDSCALEPS $0x09, Z4, Z4
+	VRNDSCALEPS $0x09, Z5, Z5
+	VRNDSCALEPS $0x09, Z6, Z6
+	VRNDSCALEPS $0x09, Z7, Z7
+	JMP         wnext
+
+w13:
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VMAXPS Z0, Z8, Z0
+	VMAXPS Z1, Z9, Z1
+	VMAXPS Z2, Z10, Z2
+	VMAXPS Z3, Z11, Z3
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VMAXPS Z4, Z8, Z4
+	VMAXPS Z5, Z9, Z5
+	VMAXPS Z6, Z10, Z6
+	VMAXPS Z7, Z11, Z7
+	JMP    wnext
+
+w14:
+	VBROADCASTSS 8(BX), Z31
+	VBROADCASTSS 12(BX), Z30
+	VMULPS       Z31, Z0, Z0
+	VMULPS       Z31, Z1, Z1
+	VMULPS       Z31, Z2, Z2
+	VMULPS       Z31, Z3, Z3
+	VADDPS       Z30, Z0, Z0
+	VADDPS       Z30, Z1, Z1
+	VADDPS       Z30, Z2, Z2
+	VADDPS       Z30, Z3, Z3
+	VMULPS       Z31, Z4, Z4
+	VMULPS       Z31, Z5, Z5
+	VMULPS       Z31, Z6, Z6
+	VMULPS       Z31, Z7, Z7
+	VADDPS       Z30, Z4, Z4
+	VADDPS       Z30, Z5, Z5
+	VADDPS       Z30, Z6, Z6
+	VADDPS       Z30, Z7, Z7
+	JMP          wnext
+
+w15:
+	VBROADCASTSS 8(BX), Z31
+	VMOVAPS      Z0, Z8
+	VMOVAPS      Z1, Z9
+	VMOVAPS      Z2, Z10
+	VMOVAPS      Z3, Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z8, K2
+	VCMPPS       $0x1e, Z13, Z9, K3
+	VCMPPS       $0x1e, Z14, Z10, K4
+	VCMPPS       $0x1e, Z15, Z11, K5
+	VMULPS       Z31, Z0, Z0
+	VMULPS       Z31, Z1, Z1
+	VMULPS       Z31, Z2, Z2
+	VMULPS       Z31, Z3, Z3
+	VBLENDMPS    Z8, Z0, K2, Z0
+	VBLENDMPS    Z9, Z1, K3, Z1
+	VBLENDMPS    Z10, Z2, K4, Z2
+	VBLENDMPS    Z11, Z3, K5, Z3
+	VMOVAPS      Z4, Z8
+	VMOVAPS      Z5, Z9
+	VMOVAPS      Z6, Z10
+	VMOVAPS      Z7, Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z8, K2
+	VCMPPS       $0x1e, Z13, Z9, K3
+	VCMPPS       $0x1e, Z14, Z10, K4
+	VCMPPS       $0x1e, Z15, Z11, K5
+	VMULPS       Z31, Z4, Z4
+	VMULPS       Z31, Z5, Z5
+	VMULPS       Z31, Z6, Z6
+	VMULPS       Z31, Z7, Z7
+	VBLENDMPS    Z8, Z4, K2, Z4
+	VBLENDMPS    Z9, Z5, K3, Z5
+	VBLENDMPS    Z10, Z6, K4, Z6
+	VBLENDMPS    Z11, Z7, K5, Z7
+	JMP          wnext
+
+w16:
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z0, Z12, Z0
+	VMINPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z0, Z12, Z0
+	VMAXPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z1, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z1
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z1
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z1, Z11
+	VMULPS            Z0, Z0, Z12
+	VMULPS            Z1, Z1, Z13
+	VFMADD213PS       Z0, Z12, Z10
+	VFMADD213PS       Z1, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z0
+	VMOVAPS           Z11, Z1
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z2, Z12, Z2
+	VMINPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z2, Z12, Z2
+	VMAXPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z2, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z11
+	VMULPS            Z2, Z2, Z12
+	VMULPS            Z3, Z3, Z13
+	VFMADD213PS       Z2, Z12, Z10
+	VFMADD213PS       Z3, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z2
+	VMOVAPS           Z11, Z3
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z4, Z12, Z4
+	VMINPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z4, Z12, Z4
+	VMAXPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z4, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z5, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z5
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z5
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z5, Z11
+	VMULPS            Z4, Z4, Z12
+	VMULPS            Z5, Z5, Z13
+	VFMADD213PS       Z4, Z12, Z10
+	VFMADD213PS       Z5, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z4
+	VMOVAPS           Z11, Z5
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z6, Z12, Z6
+	VMINPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z6, Z12, Z6
+	VMAXPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z6
+	VMOVAPS           Z11, Z7
+	JMP               wnext
+
+w17:
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z1, Z15
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z0, Z12, Z0
+	VMINPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+640(SB), Z12
+	VBROADCASTSS      elementwise<>+640(SB), Z13
+	VMAXPS            Z0, Z12, Z0
+	VMAXPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z1, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z1
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z1
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z1, Z11
+	VMULPS            Z0, Z0, Z12
+	VMULPS            Z1, Z1, Z13
+	VFMADD213PS       Z0, Z12, Z10
+	VFMADD213PS       Z1, Z13, Z11
+	VMOVAPS           Z10, Z16
+	VMOVAPS           Z11, Z17
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z8, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z9, K3
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+608(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+608(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+608(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+608(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS            Z10, Z10, Z10
+	VADDPS            Z11, Z11, Z11
+	VBLENDMPS         Z16, Z10, K2, Z10
+	VBLENDMPS         Z17, Z11, K3, Z11
+	VORPS             Z14, Z10, Z0
+	VORPS             Z15, Z11, Z1
+	VANDPS.BCST       elementwise<>+0(SB), Z2, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z3, Z15
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z2, Z12, Z2
+	VMINPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+640(SB), Z12
+	VBROADCASTSS      elementwise<>+640(SB), Z13
+	VMAXPS            Z2, Z12, Z2
+	VMAXPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z2, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z11
+	VMULPS            Z2, Z2, Z12
+	VMULPS            Z3, Z3, Z13
+	VFMADD213PS       Z2, Z12, Z10
+	VFMADD213PS       Z3, Z13, Z11
+	VMOVAPS           Z10, Z16
+	VMOVAPS           Z11, Z17
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z8, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z9, K3
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+608(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+608(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+608(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+608(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS            Z10, Z10, Z10
+	VADDPS            Z11, Z11, Z11
+	VBLENDMPS         Z16, Z10, K2, Z10
+	VBLENDMPS         Z17, Z11, K3, Z11
+	VORPS             Z14, Z10, Z2
+	VORPS             Z15, Z11, Z3
+	VANDPS.BCST       elementwise<>+0(SB), Z4, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z5, Z15
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z4, Z12, Z4
+	VMINPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+640(SB), Z12
+	VBROADCASTSS      elementwise<>+640(SB), Z13
+	VMAXPS            Z4, Z12, Z4
+	VMAXPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z4, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z5, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z5
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z5
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z5, Z11
+	VMULPS            Z4, Z4, Z12
+	VMULPS            Z5, Z5, Z13
+	VFMADD213PS       Z4, Z12, Z10
+	VFMADD213PS       Z5, Z13, Z11
+	VMOVAPS           Z10, Z16
+	VMOVAPS           Z11, Z17
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z8, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z9, K3
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+608(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+608(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+608(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+608(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS            Z10, Z10, Z10
+	VADDPS            Z11, Z11, Z11
+	VBLENDMPS         Z16, Z10, K2, Z10
+	VBLENDMPS         Z17, Z11, K3, Z11
+	VORPS             Z14, Z10, Z4
+	VORPS             Z15, Z11, Z5
+	VANDPS.BCST       elementwise<>+0(SB), Z6, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z7, Z15
+	VBROADCASTSS      elementwise<>+256(SB), Z12
+	VBROADCASTSS      elementwise<>+256(SB), Z13
+	VMINPS            Z6, Z12, Z6
+	VMINPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+640(SB), Z12
+	VBROADCASTSS      elementwise<>+640(SB), Z13
+	VMAXPS            Z6, Z12, Z6
+	VMAXPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VMOVAPS           Z10, Z16
+	VMOVAPS           Z11, Z17
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z8, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z9, K3
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+608(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+608(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+608(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+608(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS            Z10, Z10, Z10
+	VADDPS            Z11, Z11, Z11
+	VBLENDMPS         Z16, Z10, K2, Z10
+	VBLENDMPS         Z17, Z11, K3, Z11
+	VORPS             Z14, Z10, Z6
+	VORPS             Z15, Z11, Z7
+	JMP               wnext
+
+w18:
+	VMOVAPS           Z0, Z8
+	VMOVAPS           Z1, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z0, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z1, K3
+	VBLENDMPS         Z0, Z8, K2, Z8
+	VBLENDMPS         Z1, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z0, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z1, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z0, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z1, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z0
+	VMOVAPS           Z9, Z1
+	VMOVAPS           Z2, Z8
+	VMOVAPS           Z3, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z2, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z3, K3
+	VBLENDMPS         Z2, Z8, K2, Z8
+	VBLENDMPS         Z3, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z2, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z3, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z2, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z3, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z2
+	VMOVAPS           Z9, Z3
+	VMOVAPS           Z4, Z8
+	VMOVAPS           Z5, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z5, K3
+	VBLENDMPS         Z4, Z8, K2, Z8
+	VBLENDMPS         Z5, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z4, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z5, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z4, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z5, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z4
+	VMOVAPS           Z9, Z5
+	VMOVAPS           Z6, Z8
+	VMOVAPS           Z7, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z6, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z7, K3
+	VBLENDMPS         Z6, Z8, K2, Z8
+	VBLENDMPS         Z7, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z6, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z7, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z6, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z7, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z6
+	VMOVAPS           Z9, Z7
+	JMP               wnext
+
+w19:
+	VMOVAPS           Z0, Z8
+	VMOVAPS           Z1, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VMULPS.BCST       elementwise<>+1152(SB), Z12, Z14
+	VMULPS.BCST       elementwise<>+1152(SB), Z13, Z15
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z8, Z14
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z9, Z15
+	VADDPS            Z12, Z14, Z12
+	VADDPS            Z13, Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VADDPS            Z10, Z8, Z8
+	VADDPS            Z11, Z9, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z0, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z1, K3
+	VBLENDMPS         Z0, Z8, K2, Z8
+	VBLENDMPS         Z1, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z0, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z1, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z0, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z1, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z0
+	VMOVAPS           Z9, Z1
+	VMOVAPS           Z2, Z8
+	VMOVAPS           Z3, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VMULPS.BCST       elementwise<>+1152(SB), Z12, Z14
+	VMULPS.BCST       elementwise<>+1152(SB), Z13, Z15
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z8, Z14
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z9, Z15
+	VADDPS            Z12, Z14, Z12
+	VADDPS            Z13, Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VADDPS            Z10, Z8, Z8
+	VADDPS            Z11, Z9, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z2, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z3, K3
+	VBLENDMPS         Z2, Z8, K2, Z8
+	VBLENDMPS         Z3, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z2, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z3, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z2, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z3, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z2
+	VMOVAPS           Z9, Z3
+	VMOVAPS           Z4, Z8
+	VMOVAPS           Z5, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VMULPS.BCST       elementwise<>+1152(SB), Z12, Z14
+	VMULPS.BCST       elementwise<>+1152(SB), Z13, Z15
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z8, Z14
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z9, Z15
+	VADDPS            Z12, Z14, Z12
+	VADDPS            Z13, Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VADDPS            Z10, Z8, Z8
+	VADDPS            Z11, Z9, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z4, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z5, K3
+	VBLENDMPS         Z4, Z8, K2, Z8
+	VBLENDMPS         Z5, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z4, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z5, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z4, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z5, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z4
+	VMOVAPS           Z9, Z5
+	VMOVAPS           Z6, Z8
+	VMOVAPS           Z7, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPSRAD            $0x17, Z8, Z10
+	VPSRAD            $0x17, Z9, Z11
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPANDD.BCST       elementwise<>+736(SB), Z9, Z9
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z9, Z9
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z14
+	VMULPS            Z9, Z9, Z15
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z14, Z12, Z12
+	VMULPS            Z15, Z13, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z15, Z13
+	VMULPS.BCST       elementwise<>+1152(SB), Z12, Z14
+	VMULPS.BCST       elementwise<>+1152(SB), Z13, Z15
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z8, Z14
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z9, Z15
+	VADDPS            Z12, Z14, Z12
+	VADDPS            Z13, Z15, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VADDPS            Z10, Z8, Z8
+	VADDPS            Z11, Z9, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z6, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z7, K3
+	VBLENDMPS         Z6, Z8, K2, Z8
+	VBLENDMPS         Z7, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z6, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z7, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z6, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z7, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VMOVAPS           Z8, Z6
+	VMOVAPS           Z9, Z7
+	JMP               wnext
+
+w20:
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z14
+	VADDPS.BCST       elementwise<>+64(SB), Z1, Z15
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z1, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z0, Z12, Z8
+	VFMADD231PS       Z1, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMOVAPS           Z14, Z12
+	VMOVAPS           Z15, Z13
+	VPSUBD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPSUBD.BCST       elementwise<>+704(SB), Z13, Z13
+	VPSRAD            $0x17, Z12, Z16
+	VPSRAD            $0x17, Z13, Z17
+	VPANDD.BCST       elementwise<>+736(SB), Z12, Z12
+	VPANDD.BCST       elementwise<>+736(SB), Z13, Z13
+	VPADDD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+704(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z12
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z13
+	VCVTDQ2PS         Z16, Z16
+	VCVTDQ2PS         Z17, Z17
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z0, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z1, K3
+	VBLENDMPS         Z12, Z8, K2, Z8
+	VBLENDMPS         Z13, Z9, K3, Z9
+	VMULPS            Z8, Z8, Z16
+	VMULPS            Z9, Z9, Z17
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z16, Z12, Z12
+	VMULPS            Z17, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z16, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z17, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z14, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z15, K3
+	VBLENDMPS         Z14, Z8, K2, Z8
+	VBLENDMPS         Z15, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z0
+	VANDPS.BCST       elementwise<>+0(SB), Z1, Z1
+	VORPS             Z0, Z8, Z0
+	VORPS             Z1, Z9, Z1
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z14
+	VADDPS.BCST       elementwise<>+64(SB), Z3, Z15
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z3, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z2, Z12, Z8
+	VFMADD231PS       Z3, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMOVAPS           Z14, Z12
+	VMOVAPS           Z15, Z13
+	VPSUBD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPSUBD.BCST       elementwise<>+704(SB), Z13, Z13
+	VPSRAD            $0x17, Z12, Z16
+	VPSRAD            $0x17, Z13, Z17
+	VPANDD.BCST       elementwise<>+736(SB), Z12, Z12
+	VPANDD.BCST       elementwise<>+736(SB), Z13, Z13
+	VPADDD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+704(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z12
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z13
+	VCVTDQ2PS         Z16, Z16
+	VCVTDQ2PS         Z17, Z17
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z2, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z3, K3
+	VBLENDMPS         Z12, Z8, K2, Z8
+	VBLENDMPS         Z13, Z9, K3, Z9
+	VMULPS            Z8, Z8, Z16
+	VMULPS            Z9, Z9, Z17
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z16, Z12, Z12
+	VMULPS            Z17, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z16, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z17, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z14, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z15, K3
+	VBLENDMPS         Z14, Z8, K2, Z8
+	VBLENDMPS         Z15, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VANDPS.BCST       elementwise<>+0(SB), Z2, Z2
+	VANDPS.BCST       elementwise<>+0(SB), Z3, Z3
+	VORPS             Z2, Z8, Z2
+	VORPS             Z3, Z9, Z3
+	VADDPS.BCST       elementwise<>+64(SB), Z4, Z14
+	VADDPS.BCST       elementwise<>+64(SB), Z5, Z15
+	VADDPS.BCST       elementwise<>+64(SB), Z4, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z5, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z4, Z12, Z8
+	VFMADD231PS       Z5, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMOVAPS           Z14, Z12
+	VMOVAPS           Z15, Z13
+	VPSUBD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPSUBD.BCST       elementwise<>+704(SB), Z13, Z13
+	VPSRAD            $0x17, Z12, Z16
+	VPSRAD            $0x17, Z13, Z17
+	VPANDD.BCST       elementwise<>+736(SB), Z12, Z12
+	VPANDD.BCST       elementwise<>+736(SB), Z13, Z13
+	VPADDD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+704(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z12
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z13
+	VCVTDQ2PS         Z16, Z16
+	VCVTDQ2PS         Z17, Z17
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z4, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z5, K3
+	VBLENDMPS         Z12, Z8, K2, Z8
+	VBLENDMPS         Z13, Z9, K3, Z9
+	VMULPS            Z8, Z8, Z16
+	VMULPS            Z9, Z9, Z17
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z16, Z12, Z12
+	VMULPS            Z17, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z16, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z17, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z14, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z15, K3
+	VBLENDMPS         Z14, Z8, K2, Z8
+	VBLENDMPS         Z15, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VANDPS.BCST       elementwise<>+0(SB), Z4, Z4
+	VANDPS.BCST       elementwise<>+0(SB), Z5, Z5
+	VORPS             Z4, Z8, Z4
+	VORPS             Z5, Z9, Z5
+	VADDPS.BCST       elementwise<>+64(SB), Z6, Z14
+	VADDPS.BCST       elementwise<>+64(SB), Z7, Z15
+	VADDPS.BCST       elementwise<>+64(SB), Z6, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z7, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z6, Z12, Z8
+	VFMADD231PS       Z7, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMOVAPS           Z14, Z12
+	VMOVAPS           Z15, Z13
+	VPSUBD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPSUBD.BCST       elementwise<>+704(SB), Z13, Z13
+	VPSRAD            $0x17, Z12, Z16
+	VPSRAD            $0x17, Z13, Z17
+	VPANDD.BCST       elementwise<>+736(SB), Z12, Z12
+	VPANDD.BCST       elementwise<>+736(SB), Z13, Z13
+	VPADDD.BCST       elementwise<>+704(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+704(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z12
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z13
+	VCVTDQ2PS         Z16, Z16
+	VCVTDQ2PS         Z17, Z17
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z6, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z7, K3
+	VBLENDMPS         Z12, Z8, K2, Z8
+	VBLENDMPS         Z13, Z9, K3, Z9
+	VMULPS            Z8, Z8, Z16
+	VMULPS            Z9, Z9, Z17
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z16, Z12, Z12
+	VMULPS            Z17, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z16, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z17, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z14, K2
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z15, K3
+	VBLENDMPS         Z14, Z8, K2, Z8
+	VBLENDMPS         Z15, Z9, K3, Z9
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z9, K3, Z9
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z14, K2
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z15, K3
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z9, K3, Z9
+	VANDPS.BCST       elementwise<>+0(SB), Z6, Z6
+	VANDPS.BCST       elementwise<>+0(SB), Z7, Z7
+	VORPS             Z6, Z8, Z6
+	VORPS             Z7, Z9, Z7
+	JMP               wnext
+
+w21:
+	VMOVAPS           Z0, Z14
+	VMOVAPS           Z1, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z0, Z0
+	VORPS.BCST        elementwise<>+0(SB), Z1, Z1
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z0, Z12, Z0
+	VMAXPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z1, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z1
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z1
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z1, Z11
+	VMULPS            Z0, Z0, Z12
+	VMULPS            Z1, Z1, Z13
+	VFMADD213PS       Z0, Z12, Z10
+	VFMADD213PS       Z1, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z0
+	VMOVAPS           Z11, Z1
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VCMPPS            $0x1d, Z12, Z14, K2
+	VCMPPS            $0x1d, Z13, Z15, K3
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z8
+	VADDPS.BCST       elementwise<>+64(SB), Z1, Z9
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z0, K2, Z0
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z1, K3, Z1
+	VDIVPS            Z8, Z0, Z0
+	VDIVPS            Z9, Z1, Z1
+	VMOVAPS           Z2, Z14
+	VMOVAPS           Z3, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z2, Z2
+	VORPS.BCST        elementwise<>+0(SB), Z3, Z3
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z2, Z12, Z2
+	VMAXPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z2, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z11
+	VMULPS            Z2, Z2, Z12
+	VMULPS            Z3, Z3, Z13
+	VFMADD213PS       Z2, Z12, Z10
+	VFMADD213PS       Z3, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z2
+	VMOVAPS           Z11, Z3
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VCMPPS            $0x1d, Z12, Z14, K2
+	VCMPPS            $0x1d, Z13, Z15, K3
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z8
+	VADDPS.BCST       elementwise<>+64(SB), Z3, Z9
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z2, K2, Z2
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z3, K3, Z3
+	VDIVPS            Z8, Z2, Z2
+	VDIVPS            Z9, Z3, Z3
+	VMOVAPS           Z4, Z14
+	VMOVAPS           Z5, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z4, Z4
+	VORPS.BCST        elementwise<>+0(SB), Z5, Z5
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z4, Z12, Z4
+	VMAXPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z4, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z5, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z5
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z5
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z5, Z11
+	VMULPS            Z4, Z4, Z12
+	VMULPS            Z5, Z5, Z13
+	VFMADD213PS       Z4, Z12, Z10
+	VFMADD213PS       Z5, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z4
+	VMOVAPS           Z11, Z5
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VCMPPS            $0x1d, Z12, Z14, K2
+	VCMPPS            $0x1d, Z13, Z15, K3
+	VADDPS.BCST       elementwise<>+64(SB), Z4, Z8
+	VADDPS.BCST       elementwise<>+64(SB), Z5, Z9
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z4, K2, Z4
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z5, K3, Z5
+	VDIVPS            Z8, Z4, Z4
+	VDIVPS            Z9, Z5, Z5
+	VMOVAPS           Z6, Z14
+	VMOVAPS           Z7, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z6, Z6
+	VORPS.BCST        elementwise<>+0(SB), Z7, Z7
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z6, Z12, Z6
+	VMAXPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z6
+	VMOVAPS           Z11, Z7
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VCMPPS            $0x1d, Z12, Z14, K2
+	VCMPPS            $0x1d, Z13, Z15, K3
+	VADDPS.BCST       elementwise<>+64(SB), Z6, Z8
+	VADDPS.BCST       elementwise<>+64(SB), Z7, Z9
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z6, K2, Z6
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z7, K3, Z7
+	VDIVPS            Z8, Z6, Z6
+	VDIVPS            Z9, Z7, Z7
+	JMP               wnext
+
+w22:
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z1, Z15
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z0
+	VANDPS.BCST       elementwise<>+32(SB), Z1, Z1
+	VBROADCASTSS      elementwise<>+1216(SB), Z12
+	VBROADCASTSS      elementwise<>+1216(SB), Z13
+	VMINPS            Z0, Z12, Z0
+	VMINPS            Z1, Z13, Z1
+	VADDPS            Z0, Z0, Z0
+	VADDPS            Z1, Z1, Z1
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z1, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z1
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z1
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z1, Z11
+	VMULPS            Z0, Z0, Z12
+	VMULPS            Z1, Z1, Z13
+	VFMADD213PS       Z0, Z12, Z10
+	VFMADD213PS       Z1, Z13, Z11
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+64(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+64(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS.BCST       elementwise<>+1248(SB), Z10, Z12
+	VADDPS.BCST       elementwise<>+1248(SB), Z11, Z13
+	VDIVPS            Z12, Z10, Z10
+	VDIVPS            Z13, Z11, Z11
+	VORPS             Z14, Z10, Z0
+	VORPS             Z15, Z11, Z1
+	VANDPS.BCST       elementwise<>+0(SB), Z2, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z3, Z15
+	VANDPS.BCST       elementwise<>+32(SB), Z2, Z2
+	VANDPS.BCST       elementwise<>+32(SB), Z3, Z3
+	VBROADCASTSS      elementwise<>+1216(SB), Z12
+	VBROADCASTSS      elementwise<>+1216(SB), Z13
+	VMINPS            Z2, Z12, Z2
+	VMINPS            Z3, Z13, Z3
+	VADDPS            Z2, Z2, Z2
+	VADDPS            Z3, Z3, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z2, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z11
+	VMULPS            Z2, Z2, Z12
+	VMULPS            Z3, Z3, Z13
+	VFMADD213PS       Z2, Z12, Z10
+	VFMADD213PS       Z3, Z13, Z11
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+64(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+64(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS.BCST       elementwise<>+1248(SB), Z10, Z12
+	VADDPS.BCST       elementwise<>+1248(SB), Z11, Z13
+	VDIVPS            Z12, Z10, Z10
+	VDIVPS            Z13, Z11, Z11
+	VORPS             Z14, Z10, Z2
+	VORPS             Z15, Z11, Z3
+	VANDPS.BCST       elementwise<>+0(SB), Z4, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z5, Z15
+	VANDPS.BCST       elementwise<>+32(SB), Z4, Z4
+	VANDPS.BCST       elementwise<>+32(SB), Z5, Z5
+	VBROADCASTSS      elementwise<>+1216(SB), Z12
+	VBROADCASTSS      elementwise<>+1216(SB), Z13
+	VMINPS            Z4, Z12, Z4
+	VMINPS            Z5, Z13, Z5
+	VADDPS            Z4, Z4, Z4
+	VADDPS            Z5, Z5, Z5
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z4, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z5, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z5
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z5
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z5, Z11
+	VMULPS            Z4, Z4, Z12
+	VMULPS            Z5, Z5, Z13
+	VFMADD213PS       Z4, Z12, Z10
+	VFMADD213PS       Z5, Z13, Z11
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+64(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+64(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS.BCST       elementwise<>+1248(SB), Z10, Z12
+	VADDPS.BCST       elementwise<>+1248(SB), Z11, Z13
+	VDIVPS            Z12, Z10, Z10
+	VDIVPS            Z13, Z11, Z11
+	VORPS             Z14, Z10, Z4
+	VORPS             Z15, Z11, Z5
+	VANDPS.BCST       elementwise<>+0(SB), Z6, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z7, Z15
+	VANDPS.BCST       elementwise<>+32(SB), Z6, Z6
+	VANDPS.BCST       elementwise<>+32(SB), Z7, Z7
+	VBROADCASTSS      elementwise<>+1216(SB), Z12
+	VBROADCASTSS      elementwise<>+1216(SB), Z13
+	VMINPS            Z6, Z12, Z6
+	VMINPS            Z7, Z13, Z7
+	VADDPS            Z6, Z6, Z6
+	VADDPS            Z7, Z7, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z12
+	VADDPS.BCST       elementwise<>+320(SB), Z9, Z13
+	VPSLLD            $0x17, Z12, Z12
+	VPSLLD            $0x17, Z13, Z13
+	VPADDD.BCST       elementwise<>+64(SB), Z12, Z12
+	VPADDD.BCST       elementwise<>+64(SB), Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD213PS       Z8, Z12, Z10
+	VFMADD213PS       Z9, Z13, Z11
+	VADDPS.BCST       elementwise<>+1248(SB), Z10, Z12
+	VADDPS.BCST       elementwise<>+1248(SB), Z11, Z13
+	VDIVPS            Z12, Z10, Z10
+	VDIVPS            Z13, Z11, Z11
+	VORPS             Z14, Z10, Z6
+	VORPS             Z15, Z11, Z7
+	JMP               wnext
+
+w23:
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VMAXPS            Z0, Z12, Z14
+	VMAXPS            Z1, Z13, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z0, Z0
+	VORPS.BCST        elementwise<>+0(SB), Z1, Z1
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z0, Z12, Z0
+	VMAXPS            Z1, Z13, Z1
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z1, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z1
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z1
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z1, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z1, Z11
+	VMULPS            Z0, Z0, Z12
+	VMULPS            Z1, Z1, Z13
+	VFMADD213PS       Z0, Z12, Z10
+	VFMADD213PS       Z1, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z0
+	VMOVAPS           Z11, Z1
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z1, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z0, Z12, Z8
+	VFMADD231PS       Z1, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z0
+	VMULPS            Z9, Z9, Z1
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z0, Z12, Z12
+	VMULPS            Z1, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z0, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z1, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VADDPS            Z8, Z14, Z0
+	VADDPS            Z9, Z15, Z1
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VMAXPS            Z2, Z12, Z14
+	VMAXPS            Z3, Z13, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z2, Z2
+	VORPS.BCST        elementwise<>+0(SB), Z3, Z3
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z2, Z12, Z2
+	VMAXPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z2, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z2
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z2, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z11
+	VMULPS            Z2, Z2, Z12
+	VMULPS            Z3, Z3, Z13
+	VFMADD213PS       Z2, Z12, Z10
+	VFMADD213PS       Z3, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z2
+	VMOVAPS           Z11, Z3
+	VADDPS.BCST       elementwise<>+64(SB), Z2, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z3, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z2, Z12, Z8
+	VFMADD231PS       Z3, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z2
+	VMULPS            Z9, Z9, Z3
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z2, Z12, Z12
+	VMULPS            Z3, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z2, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z3, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VADDPS            Z8, Z14, Z2
+	VADDPS            Z9, Z15, Z3
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VMAXPS            Z4, Z12, Z14
+	VMAXPS            Z5, Z13, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z4, Z4
+	VORPS.BCST        elementwise<>+0(SB), Z5, Z5
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z4, Z12, Z4
+	VMAXPS            Z5, Z13, Z5
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z4, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z5, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z5
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z4
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z5
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z5, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z4, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z5, Z11
+	VMULPS            Z4, Z4, Z12
+	VMULPS            Z5, Z5, Z13
+	VFMADD213PS       Z4, Z12, Z10
+	VFMADD213PS       Z5, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z4
+	VMOVAPS           Z11, Z5
+	VADDPS.BCST       elementwise<>+64(SB), Z4, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z5, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z4, Z12, Z8
+	VFMADD231PS       Z5, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z4
+	VMULPS            Z9, Z9, Z5
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z4, Z12, Z12
+	VMULPS            Z5, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z4, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z5, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VADDPS            Z8, Z14, Z4
+	VADDPS            Z9, Z15, Z5
+	VXORPS            Z12, Z12, Z12
+	VXORPS            Z13, Z13, Z13
+	VMAXPS            Z6, Z12, Z14
+	VMAXPS            Z7, Z13, Z15
+	VORPS.BCST        elementwise<>+0(SB), Z6, Z6
+	VORPS.BCST        elementwise<>+0(SB), Z7, Z7
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z6, Z12, Z6
+	VMAXPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z6
+	VMOVAPS           Z11, Z7
+	VADDPS.BCST       elementwise<>+64(SB), Z6, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z7, Z13
+	VMOVAPS           Z12, Z10
+	VMOVAPS           Z13, Z11
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z11, Z11
+	VPANDD.BCST       elementwise<>+1120(SB), Z10, Z8
+	VPANDD.BCST       elementwise<>+1120(SB), Z11, Z9
+	VPSRAD            $0x17, Z10, Z10
+	VPSRAD            $0x17, Z11, Z11
+	VBROADCASTSS      elementwise<>+64(SB), Z12
+	VBROADCASTSS      elementwise<>+64(SB), Z13
+	VPSUBD            Z8, Z12, Z12
+	VPSUBD            Z9, Z13, Z13
+	VSUBPS.BCST       elementwise<>+64(SB), Z12, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z13, Z9
+	VFMADD231PS       Z6, Z12, Z8
+	VFMADD231PS       Z7, Z13, Z9
+	VCVTDQ2PS         Z10, Z10
+	VCVTDQ2PS         Z11, Z11
+	VMULPS            Z8, Z8, Z6
+	VMULPS            Z9, Z9, Z7
+	VBROADCASTSS      elementwise<>+768(SB), Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z6, Z12, Z12
+	VMULPS            Z7, Z13, Z13
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z10, Z12
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z11, Z13
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z6, Z12
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z7, Z13
+	VADDPS            Z12, Z8, Z8
+	VADDPS            Z13, Z9, Z9
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z10, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z11, Z9
+	VADDPS            Z8, Z14, Z6
+	VADDPS            Z9, Z15, Z7
+	JMP               wnext
+
+w24:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z9, Z1, Z1
+	VADDPS  Z10, Z2, Z2
+	VADDPS  Z11, Z3, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z9, Z5, Z5
+	VADDPS  Z10, Z6, Z6
+	VADDPS  Z11, Z7, Z7
+	JMP     wnext
+
+w25:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VSUBPS  Z8, Z0, Z0
+	VSUBPS  Z9, Z1, Z1
+	VSUBPS  Z10, Z2, Z2
+	VSUBPS  Z11, Z3, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VSUBPS  Z8, Z4, Z4
+	VSUBPS  Z9, Z5, Z5
+	VSUBPS  Z10, Z6, Z6
+	VSUBPS  Z11, Z7, Z7
+	JMP     wnext
+
+w26:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VMULPS  Z8, Z0, Z0
+	VMULPS  Z9, Z1, Z1
+	VMULPS  Z10, Z2, Z2
+	VMULPS  Z11, Z3, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VMULPS  Z8, Z4, Z4
+	VMULPS  Z9, Z5, Z5
+	VMULPS  Z10, Z6, Z6
+	VMULPS  Z11, Z7, Z7
+	JMP     wnext
+
+w27:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VDIVPS  Z8, Z0, Z0
+	VDIVPS  Z9, Z1, Z1
+	VDIVPS  Z10, Z2, Z2
+	VDIVPS  Z11, Z3, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VDIVPS  Z8, Z4, Z4
+	VDIVPS  Z9, Z5, Z5
+	VDIVPS  Z10, Z6, Z6
+	VDIVPS  Z11, Z7, Z7
+	JMP     wnext
+
+w28:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x11, Z8, Z0, K2
+	VCMPPS         $0x11, Z9, Z1, K3
+	VCMPPS         $0x11, Z10, Z2, K4
+	VCMPPS         $0x11, Z11, Z3, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z1
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z2
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x11, Z8, Z4, K2
+	VCMPPS         $0x11, Z9, Z5, K3
+	VCMPPS         $0x11, Z10, Z6, K4
+	VCMPPS         $0x11, Z11, Z7, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z4
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z5
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z6
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
+	JMP            wnext
+
+w29:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x12, Z8, Z0, K2
+	VCMPPS         $0x12, Z9, Z1, K3
+	VCMPPS         $0x12, Z10, Z2, K4
+	VCMPPS         $0x12, Z11, Z3, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z1
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z2
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x12, Z8, Z4, K2
+	VCMPPS         $0x12, Z9, Z5, K3
+	VCMPPS         $0x12, Z10, Z6, K4
+	VCMPPS         $0x12, Z11, Z7, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z4
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z5
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z6
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
+	JMP            wnext
+
+w30:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x00, Z8, Z0, K2
+	VCMPPS         $0x00, Z9, Z1, K3
+	VCMPPS         $0x00, Z10, Z2, K4
+	VCMPPS         $0x00, Z11, Z3, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z1
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z2
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x00, Z8, Z4, K2
+	VCMPPS         $0x00, Z9, Z5, K3
+	VCMPPS         $0x00, Z10, Z6, K4
+	VCMPPS         $0x00, Z11, Z7, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z4
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z5
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z6
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
+	JMP            wnext
+
+w31:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x04, Z8, Z0, K2
+	VCMPPS         $0x04, Z9, Z1, K3
+	VCMPPS         $0x04, Z10, Z2, K4
+	VCMPPS         $0x04, Z11, Z3, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z1
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z2
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x04, Z8, Z4, K2
+	VCMPPS         $0x04, Z9, Z5, K3
+	VCMPPS         $0x04, Z10, Z6, K4
+	VCMPPS         $0x04, Z11, Z7, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z4
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z5
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z6
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
+	JMP            wnext
+
+w32:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VCMPPS    $0x1e, Z12, Z0, K2
+	VCMPPS    $0x1e, Z13, Z1, K3
+	VCMPPS    $0x1e, Z14, Z2, K4
+	VCMPPS    $0x1e, Z15, Z3, K5
+	VMOVAPS.Z Z8, K2, Z0
+	VMOVAPS.Z Z9, K3, Z1
+	VMOVAPS.Z Z10, K4, Z2
+	VMOVAPS.Z Z11, K5, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VCMPPS    $0x1e, Z12, Z4, K2
+	VCMPPS    $0x1e, Z13, Z5, K3
+	VCMPPS    $0x1e, Z14, Z6, K4
+	VCMPPS    $0x1e, Z15, Z7, K5
+	VMOVAPS.Z Z8, K2, Z4
+	VMOVAPS.Z Z9, K3, Z5
+	VMOVAPS.Z Z10, K4, Z6
+	VMOVAPS.Z Z11, K5, Z7
+	JMP       wnext
+
+w33:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Z31
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z0, K2
+	VCMPPS       $0x1e, Z13, Z1, K3
+	VCMPPS       $0x1e, Z14, Z2, K4
+	VCMPPS       $0x1e, Z15, Z3, K5
+	VMULPS       Z31, Z8, Z0
+	VMULPS       Z31, Z9, Z1
+	VMULPS       Z31, Z10, Z2
+	VMULPS       Z31, Z11, Z3
+	VBLENDMPS    Z8, Z0, K2, Z0
+	VBLENDMPS    Z9, Z1, K3, Z1
+	VBLENDMPS    Z10, Z2, K4, Z2
+	VBLENDMPS    Z11, Z3, K5, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z4, K2
+	VCMPPS       $0x1e, Z13, Z5, K3
+	VCMPPS       $0x1e, Z14, Z6, K4
+	VCMPPS       $0x1e, Z15, Z7, K5
+	VMULPS       Z31, Z8, Z4
+	VMULPS       Z31, Z9, Z5
+	VMULPS       Z31, Z10, Z6
+	VMULPS       Z31, Z11, Z7
+	VBLENDMPS    Z8, Z4, K2, Z4
+	VBLENDMPS    Z9, Z5, K3, Z5
+	VBLENDMPS    Z10, Z6, K4, Z6
+	VBLENDMPS    Z11, Z7, K5, Z7
+	JMP          wnext
+
+w34:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VSUBPS       Z0, Z12, Z12
+	VSUBPS       Z1, Z13, Z13
+	VSUBPS       Z2, Z14, Z14
+	VSUBPS       Z3, Z15, Z15
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z13, Z1, Z1
+	VMULPS       Z14, Z2, Z2
+	VMULPS       Z15, Z3, Z3
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z9, Z1, Z1
+	VMULPS       Z10, Z2, Z2
+	VMULPS       Z11, Z3, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VSUBPS       Z4, Z12, Z12
+	VSUBPS       Z5, Z13, Z13
+	VSUBPS       Z6, Z14, Z14
+	VSUBPS       Z7, Z15, Z15
+	VMULPS       Z12, Z4, Z4
+	VMULPS       Z13, Z5, Z5
+	VMULPS       Z14, Z6, Z6
+	VMULPS       Z15, Z7, Z7
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VMULPS       Z10, Z6, Z6
+	VMULPS       Z11, Z7, Z7
+	JMP          wnext
+
+w35:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VMULPS       Z0, Z0, Z0
+	VMULPS       Z1, Z1, Z1
+	VMULPS       Z2, Z2, Z2
+	VMULPS       Z3, Z3, Z3
+	VSUBPS       Z0, Z12, Z12
+	VSUBPS       Z1, Z13, Z13
+	VSUBPS       Z2, Z14, Z14
+	VSUBPS       Z3, Z15, Z15
+	VMULPS       Z8, Z12, Z0
+	VMULPS       Z9, Z13, Z1
+	VMULPS       Z10, Z14, Z2
+	VMULPS       Z11, Z15, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VMULPS       Z4, Z4, Z4
+	VMULPS       Z5, Z5, Z5
+	VMULPS       Z6, Z6, Z6
+	VMULPS       Z7, Z7, Z7
+	VSUBPS       Z4, Z12, Z12
+	VSUBPS       Z5, Z13, Z13
+	VSUBPS       Z6, Z14, Z14
+	VSUBPS       Z7, Z15, Z15
+	VMULPS       Z8, Z12, Z4
+	VMULPS       Z9, Z13, Z5
+	VMULPS       Z10, Z14, Z6
+	VMULPS       Z11, Z15, Z7
+	JMP          wnext
+
+w36:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VSUBPS  Z0, Z8, Z8
+	VSUBPS  Z1, Z9, Z9
+	VSUBPS  Z2, Z10, Z10
+	VSUBPS  Z3, Z11, Z11
+	VMOVAPS Z8, Z0
+	VMOVAPS Z9, Z1
+	VMOVAPS Z10, Z2
+	VMOVAPS Z11, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VSUBPS  Z4, Z8, Z8
+	VSUBPS  Z5, Z9, Z9
+	VSUBPS  Z6, Z10, Z10
+	VSUBPS  Z7, Z11, Z11
+	VMOVAPS Z8, Z4
+	VMOVAPS Z9, Z5
+	VMOVAPS Z10, Z6
+	VMOVAPS Z11, Z7
+	JMP     wnext
+
+w37:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS (R13)(AX*1), Z8
+	VMOVUPS 64(R13)(AX*1), Z9
+	VMOVUPS 128(R13)(AX*1), Z10
+	VMOVUPS 192(R13)(AX*1), Z11
+	VDIVPS  Z0, Z8, Z8
+	VDIVPS  Z1, Z9, Z9
+	VDIVPS  Z2, Z10, Z10
+	VDIVPS  Z3, Z11, Z11
+	VMOVAPS Z8, Z0
+	VMOVAPS Z9, Z1
+	VMOVAPS Z10, Z2
+	VMOVAPS Z11, Z3
+	VMOVUPS 256(R13)(AX*1), Z8
+	VMOVUPS 320(R13)(AX*1), Z9
+	VMOVUPS 384(R13)(AX*1), Z10
+	VMOVUPS 448(R13)(AX*1), Z11
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z5, Z9, Z9
+	VDIVPS  Z6, Z10, Z10
+	VDIVPS  Z7, Z11, Z11
+	VMOVAPS Z8, Z4
+	VMOVAPS Z9, Z5
+	VMOVAPS Z10, Z6
+	VMOVAPS Z11, Z7
+	JMP     wnext
+
+w38:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x11, Z0, Z8, K2
+	VCMPPS         $0x11, Z1, Z9, K3
+	VCMPPS         $0x11, Z2, Z10, K4
+	VCMPPS         $0x11, Z3, Z11, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z9
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z10
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z11
+	VMOVAPS        Z8, Z0
+	VMOVAPS        Z9, Z1
+	VMOVAPS        Z10, Z2
+	VMOVAPS        Z11, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x11, Z4, Z8, K2
+	VCMPPS         $0x11, Z5, Z9, K3
+	VCMPPS         $0x11, Z6, Z10, K4
+	VCMPPS         $0x11, Z7, Z11, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z9
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z10
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z11
+	VMOVAPS        Z8, Z4
+	VMOVAPS        Z9, Z5
+	VMOVAPS        Z10, Z6
+	VMOVAPS        Z11, Z7
+	JMP            wnext
+
+w39:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS        (R13)(AX*1), Z8
+	VMOVUPS        64(R13)(AX*1), Z9
+	VMOVUPS        128(R13)(AX*1), Z10
+	VMOVUPS        192(R13)(AX*1), Z11
+	VCMPPS         $0x12, Z0, Z8, K2
+	VCMPPS         $0x12, Z1, Z9, K3
+	VCMPPS         $0x12, Z2, Z10, K4
+	VCMPPS         $0x12, Z3, Z11, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z9
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z10
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z11
+	VMOVAPS        Z8, Z0
+	VMOVAPS        Z9, Z1
+	VMOVAPS        Z10, Z2
+	VMOVAPS        Z11, Z3
+	VMOVUPS        256(R13)(AX*1), Z8
+	VMOVUPS        320(R13)(AX*1), Z9
+	VMOVUPS        384(R13)(AX*1), Z10
+	VMOVUPS        448(R13)(AX*1), Z11
+	VCMPPS         $0x12, Z4, Z8, K2
+	VCMPPS         $0x12, Z5, Z9, K3
+	VCMPPS         $0x12, Z6, Z10, K4
+	VCMPPS         $0x12, Z7, Z11, K5
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VBROADCASTSS.Z elementwise<>+64(SB), K3, Z9
+	VBROADCASTSS.Z elementwise<>+64(SB), K4, Z10
+	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z11
+	VMOVAPS        Z8, Z4
+	VMOVAPS        Z9, Z5
+	VMOVAPS        Z10, Z6
+	VMOVAPS        Z11, Z7
+	JMP            wnext
+
+w40:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS   (R13)(AX*1), Z8
+	VMOVUPS   64(R13)(AX*1), Z9
+	VMOVUPS   128(R13)(AX*1), Z10
+	VMOVUPS   192(R13)(AX*1), Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VCMPPS    $0x1e, Z12, Z8, K2
+	VCMPPS    $0x1e, Z13, Z9, K3
+	VCMPPS    $0x1e, Z14, Z10, K4
+	VCMPPS    $0x1e, Z15, Z11, K5
+	VMOVAPS.Z Z0, K2, Z8
+	VMOVAPS.Z Z1, K3, Z9
+	VMOVAPS.Z Z2, K4, Z10
+	VMOVAPS.Z Z3, K5, Z11
+	VMOVAPS   Z8, Z0
+	VMOVAPS   Z9, Z1
+	VMOVAPS   Z10, Z2
+	VMOVAPS   Z11, Z3
+	VMOVUPS   256(R13)(AX*1), Z8
+	VMOVUPS   320(R13)(AX*1), Z9
+	VMOVUPS   384(R13)(AX*1), Z10
+	VMOVUPS   448(R13)(AX*1), Z11
+	VXORPS    Z12, Z12, Z12
+	VXORPS    Z13, Z13, Z13
+	VXORPS    Z14, Z14, Z14
+	VXORPS    Z15, Z15, Z15
+	VCMPPS    $0x1e, Z12, Z8, K2
+	VCMPPS    $0x1e, Z13, Z9, K3
+	VCMPPS    $0x1e, Z14, Z10, K4
+	VCMPPS    $0x1e, Z15, Z11, K5
+	VMOVAPS.Z Z4, K2, Z8
+	VMOVAPS.Z Z5, K3, Z9
+	VMOVAPS.Z Z6, K4, Z10
+	VMOVAPS.Z Z7, K5, Z11
+	VMOVAPS   Z8, Z4
+	VMOVAPS   Z9, Z5
+	VMOVAPS   Z10, Z6
+	VMOVAPS   Z11, Z7
+	JMP       wnext
+
+w41:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Z31
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z8, K2
+	VCMPPS       $0x1e, Z13, Z9, K3
+	VCMPPS       $0x1e, Z14, Z10, K4
+	VCMPPS       $0x1e, Z15, Z11, K5
+	VMULPS       Z31, Z0, Z8
+	VMULPS       Z31, Z1, Z9
+	VMULPS       Z31, Z2, Z10
+	VMULPS       Z31, Z3, Z11
+	VBLENDMPS    Z0, Z8, K2, Z8
+	VBLENDMPS    Z1, Z9, K3, Z9
+	VBLENDMPS    Z2, Z10, K4, Z10
+	VBLENDMPS    Z3, Z11, K5, Z11
+	VMOVAPS      Z8, Z0
+	VMOVAPS      Z9, Z1
+	VMOVAPS      Z10, Z2
+	VMOVAPS      Z11, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VXORPS       Z12, Z12, Z12
+	VXORPS       Z13, Z13, Z13
+	VXORPS       Z14, Z14, Z14
+	VXORPS       Z15, Z15, Z15
+	VCMPPS       $0x1e, Z12, Z8, K2
+	VCMPPS       $0x1e, Z13, Z9, K3
+	VCMPPS       $0x1e, Z14, Z10, K4
+	VCMPPS       $0x1e, Z15, Z11, K5
+	VMULPS       Z31, Z4, Z8
+	VMULPS       Z31, Z5, Z9
+	VMULPS       Z31, Z6, Z10
+	VMULPS       Z31, Z7, Z11
+	VBLENDMPS    Z4, Z8, K2, Z8
+	VBLENDMPS    Z5, Z9, K3, Z9
+	VBLENDMPS    Z6, Z10, K4, Z10
+	VBLENDMPS    Z7, Z11, K5, Z11
+	VMOVAPS      Z8, Z4
+	VMOVAPS      Z9, Z5
+	VMOVAPS      Z10, Z6
+	VMOVAPS      Z11, Z7
+	JMP          wnext
+
+w42:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VSUBPS       Z8, Z12, Z12
+	VSUBPS       Z9, Z13, Z13
+	VSUBPS       Z10, Z14, Z14
+	VSUBPS       Z11, Z15, Z15
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VMULPS       Z14, Z10, Z10
+	VMULPS       Z15, Z11, Z11
+	VMULPS       Z0, Z8, Z8
+	VMULPS       Z1, Z9, Z9
+	VMULPS       Z2, Z10, Z10
+	VMULPS       Z3, Z11, Z11
+	VMOVAPS      Z8, Z0
+	VMOVAPS      Z9, Z1
+	VMOVAPS      Z10, Z2
+	VMOVAPS      Z11, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VSUBPS       Z8, Z12, Z12
+	VSUBPS       Z9, Z13, Z13
+	VSUBPS       Z10, Z14, Z14
+	VSUBPS       Z11, Z15, Z15
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VMULPS       Z14, Z10, Z10
+	VMULPS       Z15, Z11, Z11
+	VMULPS       Z4, Z8, Z8
+	VMULPS       Z5, Z9, Z9
+	VMULPS       Z6, Z10, Z10
+	VMULPS       Z7, Z11, Z11
+	VMOVAPS      Z8, Z4
+	VMOVAPS      Z9, Z5
+	VMOVAPS      Z10, Z6
+	VMOVAPS      Z11, Z7
+	JMP          wnext
+
+w43:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS      (R13)(AX*1), Z8
+	VMOVUPS      64(R13)(AX*1), Z9
+	VMOVUPS      128(R13)(AX*1), Z10
+	VMOVUPS      192(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VMULPS       Z8, Z8, Z8
+	VMULPS       Z9, Z9, Z9
+	VMULPS       Z10, Z10, Z10
+	VMULPS       Z11, Z11, Z11
+	VSUBPS       Z8, Z12, Z12
+	VSUBPS       Z9, Z13, Z13
+	VSUBPS       Z10, Z14, Z14
+	VSUBPS       Z11, Z15, Z15
+	VMULPS       Z0, Z12, Z8
+	VMULPS       Z1, Z13, Z9
+	VMULPS       Z2, Z14, Z10
+	VMULPS       Z3, Z15, Z11
+	VMOVAPS      Z8, Z0
+	VMOVAPS      Z9, Z1
+	VMOVAPS      Z10, Z2
+	VMOVAPS      Z11, Z3
+	VMOVUPS      256(R13)(AX*1), Z8
+	VMOVUPS      320(R13)(AX*1), Z9
+	VMOVUPS      384(R13)(AX*1), Z10
+	VMOVUPS      448(R13)(AX*1), Z11
+	VBROADCASTSS elementwise<>+64(SB), Z12
+	VBROADCASTSS elementwise<>+64(SB), Z13
+	VBROADCASTSS elementwise<>+64(SB), Z14
+	VBROADCASTSS elementwise<>+64(SB), Z15
+	VMULPS       Z8, Z8, Z8
+	VMULPS       Z9, Z9, Z9
+	VMULPS       Z10, Z10, Z10
+	VMULPS       Z11, Z11, Z11
+	VSUBPS       Z8, Z12, Z12
+	VSUBPS       Z9, Z13, Z13
+	VSUBPS       Z10, Z14, Z14
+	VSUBPS       Z11, Z15, Z15
+	VMULPS       Z4, Z12, Z8
+	VMULPS       Z5, Z13, Z9
+	VMULPS       Z6, Z14, Z10
+	VMULPS       Z7, Z15, Z11
+	VMOVAPS      Z8, Z4
+	VMOVAPS      Z9, Z5
+	VMOVAPS      Z10, Z6
+	VMOVAPS      Z11, Z7
+	JMP          wnext
+
+rest:
+	ADDQ $0x00000080, CX
+	JE   done
+
+tail:
+	BZHIQ     CX, R8, R9
+	KMOVW     R9, K1
+	MOVQ      R12, BX
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z0
+
+tnext:
+	ADDQ $0x10, BX
+	MOVL (BX), DX
+	CMPL DX, $0x00000016
+	JGE  tfrom28
+	CMPL DX, $0x0000000b
+	JGE  tfrom29
+	CMPL DX, $0x00000005
+	JGE  tfrom30
+	CMPL DX, $0x00000002
+	JGE  tfrom31
+	CMPL DX, $0x00000001
+	JGE  t1
+	JMP  t0
+
+tfrom31:
+	CMPL DX, $0x00000003
+	JGE  tfrom32
+	JMP  t2
+
+tfrom32:
+	CMPL DX, $0x00000004
+	JGE  t4
+	JMP  t3
+
+tfrom30:
+	CMPL DX, $0x00000008
+	JGE  tfrom33
+	CMPL DX, $0x00000006
+	JGE  tfrom34
+	JMP  t5
+
+tfrom34:
+	CMPL DX, $0x00000007
+	JGE  t7
+	JMP  t6
+
+tfrom33:
+	CMPL DX, $0x00000009
+	JGE  tfrom35
+	JMP  t8
+
+tfrom35:
+	CMPL DX, $0x0000000a
+	JGE  t10
+	JMP  t9
+
+tfrom29:
+	CMPL DX, $0x00000010
+	JGE  tfrom36
+	CMPL DX, $0x0000000d
+	JGE  tfrom37
+	CMPL DX, $0x0000000c
+	JGE  t12
+	JMP  t11
+
+tfrom37:
+	CMPL DX, $0x0000000e
+	JGE  tfrom38
+	JMP  t13
+
+tfrom38:
+	CMPL DX, $0x0000000f
+	JGE  t15
+	JMP  t14
+
+tfrom36:
+	CMPL DX, $0x00000013
+	JGE  tfrom39
+	CMPL DX, $0x00000011
+	JGE  tfrom40
+	JMP  t16
+
+tfrom40:
+	CMPL DX, $0x00000012
+	JGE  t18
+	JMP  t17
+
+tfrom39:
+	CMPL DX, $0x00000014
+	JGE  tfrom41
+	JMP  t19
+
+tfrom41:
+	CMPL DX, $0x00000015
+	JGE  t21
+	JMP  t20
+
+tfrom28:
+	CMPL DX, $0x00000021
+	JGE  tfrom42
+	CMPL DX, $0x0000001b
+	JGE  tfrom43
+	CMPL DX, $0x00000018
+	JGE  tfrom44
+	CMPL DX, $0x00000017
+	JGE  t23
+	JMP  t22
+
+tfrom44:
+	CMPL DX, $0x00000019
+	JGE  tfrom45
+	JMP  t24
+
+tfrom45:
+	CMPL DX, $0x0000001a
+	JGE  t26
+	JMP  t25
+
+tfrom43:
+	CMPL DX, $0x0000001e
+	JGE  tfrom46
+	CMPL DX, $0x0000001c
+	JGE  tfrom47
+	JMP  t27
+
+tfrom47:
+	CMPL DX, $0x0000001d
+	JGE  t29
+	JMP  t28
+
+tfrom46:
+	CMPL DX, $0x0000001f
+	JGE  tfrom48
+	JMP  t30
+
+tfrom48:
+	CMPL DX, $0x00000020
+	JGE  t32
+	JMP  t31
+
+tfrom42:
+	CMPL DX, $0x00000026
+	JGE  tfrom49
+	CMPL DX, $0x00000023
+	JGE  tfrom50
+	CMPL DX, $0x00000022
+	JGE  t34
+	JMP  t33
+
+tfrom50:
+	CMPL DX, $0x00000024
+	JGE  tfrom51
+	JMP  t35
+
+tfrom51:
+	CMPL DX, $0x00000025
+	JGE  t37
+	JMP  t36
+
+tfrom49:
+	CMPL DX, $0x00000029
+	JGE  tfrom52
+	CMPL DX, $0x00000027
+	JGE  tfrom53
+	JMP  t38
+
+tfrom53:
+	CMPL DX, $0x00000028
+	JGE  t40
+	JMP  t39
+
+tfrom52:
+	CMPL DX, $0x0000002a
+	JGE  tfrom54
+	JMP  t41
+
+tfrom54:
+	CMPL DX, $0x0000002b
+	JGE  t43
+	JMP  t42
+
+t0:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Z0, K1, (R13)(AX*1)
+	ADDQ    $0x40, AX
+	SUBQ    R10, CX
+	JG      tail
+	JMP     done
+
+t1:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z0
+	JMP       tnext
+
+t2:
+	MOVL    4(BX), R13
+	MOVQ    (R11)(R13*1), R13
+	VMOVUPS Z0, K1, (R13)(AX*1)
+	JMP     tnext
+
+t3:
+	VXORPS.BCST elementwise<>+0(SB), Z0, Z0
+	JMP         tnext
+
+t4:
+	VANDPS.BCST elementwise<>+32(SB), Z0, Z0
+	JMP         tnext
+
+t5:
+	VMOVAPS        Z0, Z8
+	VXORPS         Z9, Z9, Z9
+	VCMPPS         $0x1e, Z9, Z0, K2
+	VBLENDMPS.BCST elementwise<>+64(SB), Z8, K2, Z8
+	VXORPS         Z9, Z9, Z9
+	VCMPPS         $0x11, Z9, Z0, K2
+	VBLENDMPS.BCST elementwise<>+96(SB), Z8, K2, Z8
+	VMOVAPS        Z8, Z0
+	JMP            tnext
+
+t6:
+	VMULPS Z0, Z0, Z0
+	JMP    tnext
+
+t7:
+	VMULPS Z0, Z0, Z8
+	VMULPS Z0, Z8, Z0
+	JMP    tnext
+
+t8:
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VDIVPS       Z0, Z8, Z0
+	JMP          tnext
+
+t9:
+	VSQRTPS Z0, Z0
+	JMP     tnext
+
+t10:
+	VBROADCASTSS elementwise<>+64(SB), Z8
+	VSQRTPS      Z0, Z0
+	VDIVPS       Z0, Z8, Z0
+	JMP          tnext
+
+t11:
+	VRNDSCALEPS $0x0a, Z0, Z0
+	JMP         tnext
+
+t12:
+	VRNDSCALEPS $0x09, Z0, Z0
+	JMP         tnext
+
+t13:
+	VXORPS Z8, Z8, Z8
+	VMAXPS Z0, Z8, Z0
+	JMP    tnext
+
+t14:
+	VBROADCASTSS 8(BX), Z31
+	VBROADCASTSS 12(BX), Z30
+	VMULPS       Z31, Z0, Z0
+	VADDPS       Z30, Z0, Z0
+	JMP          tnext
+
+t15:
+	VBROADCASTSS 8(BX), Z31
+	VMOVAPS      Z0, Z8
+	VXORPS       Z9, Z9, Z9
+	VCMPPS       $0x1e, Z9, Z8, K2
+	VMULPS       Z31, Z0, Z0
+	VBLENDMPS    Z8, Z0, K2, Z0
+	JMP          tnext
+
+t16:
+	VBROADCASTSS      elementwise<>+256(SB), Z10
+	VMINPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z10
+	VMAXPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z9
+	VMULPS            Z0, Z0, Z10
+	VFMADD213PS       Z0, Z10, Z9
+	VADDPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VSCALEFPS         Z8, Z9, Z9
+	VMOVAPS           Z9, Z0
+	JMP               tnext
+
+t17:
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z11
+	VBROADCASTSS      elementwise<>+256(SB), Z10
+	VMINPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+640(SB), Z10
+	VMAXPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z9
+	VMULPS            Z0, Z0, Z10
+	VFMADD213PS       Z0, Z10, Z9
+	VMOVAPS           Z9, Z12
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z8, K2
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z10
+	VPSLLD            $0x17, Z10, Z10
+	VPADDD.BCST       elementwise<>+608(SB), Z10, Z10
+	VSUBPS.BCST       elementwise<>+608(SB), Z10, Z8
+	VFMADD213PS       Z8, Z10, Z9
+	VADDPS            Z9, Z9, Z9
+	VBLENDMPS         Z12, Z9, K2, Z9
+	VORPS             Z11, Z9, Z0
+	JMP               tnext
+
+t18:
+	VMOVAPS           Z0, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSRAD            $0x17, Z8, Z9
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VCVTDQ2PS         Z9, Z9
+	VMULPS            Z8, Z8, Z11
+	VBROADCASTSS      elementwise<>+768(SB), Z10
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z10
+	VMULPS            Z8, Z10, Z10
+	VMULPS            Z11, Z10, Z10
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z9, Z10
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z11, Z10
+	VADDPS            Z10, Z8, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z9, Z8
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z0, K2
+	VBLENDMPS         Z0, Z8, K2, Z8
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z0, K2
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z0, K2
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VMOVAPS           Z8, Z0
+	JMP               tnext
+
+t19:
+	VMOVAPS           Z0, Z8
+	VPSUBD.BCST       elementwise<>+704(SB), Z8, Z8
+	VPSRAD            $0x17, Z8, Z9
+	VPANDD.BCST       elementwise<>+736(SB), Z8, Z8
+	VPADDD.BCST       elementwise<>+704(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+64(SB), Z8, Z8
+	VCVTDQ2PS         Z9, Z9
+	VMULPS            Z8, Z8, Z11
+	VBROADCASTSS      elementwise<>+768(SB), Z10
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z10
+	VMULPS            Z8, Z10, Z10
+	VMULPS            Z11, Z10, Z10
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z11, Z10
+	VMULPS.BCST       elementwise<>+1152(SB), Z10, Z11
+	VFMADD231PS.BCST  elementwise<>+1152(SB), Z8, Z11
+	VADDPS            Z10, Z11, Z10
+	VADDPS            Z10, Z8, Z8
+	VADDPS            Z9, Z8, Z8
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z0, K2
+	VBLENDMPS         Z0, Z8, K2, Z8
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z0, K2
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z0, K2
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VMOVAPS           Z8, Z0
+	JMP               tnext
+
+t20:
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z10
+	VMOVAPS           Z10, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPANDD.BCST       elementwise<>+1120(SB), Z9, Z8
+	VPSRAD            $0x17, Z9, Z9
+	VBROADCASTSS      elementwise<>+64(SB), Z10
+	VPSUBD            Z8, Z10, Z10
+	VSUBPS.BCST       elementwise<>+64(SB), Z10, Z8
+	VFMADD231PS       Z0, Z10, Z8
+	VCVTDQ2PS         Z9, Z9
+	VMOVAPS           Z11, Z10
+	VPSUBD.BCST       elementwise<>+704(SB), Z10, Z10
+	VPSRAD            $0x17, Z10, Z12
+	VPANDD.BCST       elementwise<>+736(SB), Z10, Z10
+	VPADDD.BCST       elementwise<>+704(SB), Z10, Z10
+	VSUBPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VCVTDQ2PS         Z12, Z12
+	VCMPPS.BCST       $0x1e, elementwise<>+1184(SB), Z0, K2
+	VBLENDMPS         Z10, Z8, K2, Z8
+	VMULPS            Z8, Z8, Z12
+	VBROADCASTSS      elementwise<>+768(SB), Z10
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z10
+	VMULPS            Z8, Z10, Z10
+	VMULPS            Z12, Z10, Z10
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z9, Z10
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z12, Z10
+	VADDPS            Z10, Z8, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z9, Z8
+	VCMPPS.BCST       $0x15, elementwise<>+1056(SB), Z11, K2
+	VBLENDMPS         Z11, Z8, K2, Z8
+	VCMPPS.BCST       $0x11, elementwise<>+672(SB), Z11, K2
+	VBLENDMPS.BCST    elementwise<>+1088(SB), Z8, K2, Z8
+	VCMPPS.BCST       $0x00, elementwise<>+672(SB), Z11, K2
+	VBLENDMPS.BCST    elementwise<>+1120(SB), Z8, K2, Z8
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z0
+	VORPS             Z0, Z8, Z0
+	JMP               tnext
+
+t21:
+	VMOVAPS           Z0, Z11
+	VORPS.BCST        elementwise<>+0(SB), Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z10
+	VMAXPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z9
+	VMULPS            Z0, Z0, Z10
+	VFMADD213PS       Z0, Z10, Z9
+	VADDPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VSCALEFPS         Z8, Z9, Z9
+	VMOVAPS           Z9, Z0
+	VXORPS            Z10, Z10, Z10
+	VCMPPS            $0x1d, Z10, Z11, K2
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z8
+	VBLENDMPS.BCST    elementwise<>+64(SB), Z0, K2, Z0
+	VDIVPS            Z8, Z0, Z0
+	JMP               tnext
+
+t22:
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z11
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z0
+	VBROADCASTSS      elementwise<>+1216(SB), Z10
+	VMINPS            Z0, Z10, Z0
+	VADDPS            Z0, Z0, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z9
+	VMULPS            Z0, Z0, Z10
+	VFMADD213PS       Z0, Z10, Z9
+	VADDPS.BCST       elementwise<>+320(SB), Z8, Z10
+	VPSLLD            $0x17, Z10, Z10
+	VPADDD.BCST       elementwise<>+64(SB), Z10, Z10
+	VSUBPS.BCST       elementwise<>+64(SB), Z10, Z8
+	VFMADD213PS       Z8, Z10, Z9
+	VADDPS.BCST       elementwise<>+1248(SB), Z9, Z10
+	VDIVPS            Z10, Z9, Z9
+	VORPS             Z11, Z9, Z0
+	JMP               tnext
+
+t23:
+	VXORPS            Z10, Z10, Z10
+	VMAXPS            Z0, Z10, Z11
+	VORPS.BCST        elementwise<>+0(SB), Z0, Z0
+	VBROADCASTSS      elementwise<>+288(SB), Z10
+	VMAXPS            Z0, Z10, Z0
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z0, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z0
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z0
+	VBROADCASTSS      elementwise<>+448(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z0, Z9
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z0, Z9
+	VMULPS            Z0, Z0, Z10
+	VFMADD213PS       Z0, Z10, Z9
+	VADDPS.BCST       elementwise<>+64(SB), Z9, Z9
+	VSCALEFPS         Z8, Z9, Z9
+	VMOVAPS           Z9, Z0
+	VADDPS.BCST       elementwise<>+64(SB), Z0, Z10
+	VMOVAPS           Z10, Z9
+	VPSUBD.BCST       elementwise<>+704(SB), Z9, Z9
+	VPANDD.BCST       elementwise<>+1120(SB), Z9, Z8
+	VPSRAD            $0x17, Z9, Z9
+	VBROADCASTSS      elementwise<>+64(SB), Z10
+	VPSUBD            Z8, Z10, Z10
+	VSUBPS.BCST       elementwise<>+64(SB), Z10, Z8
+	VFMADD231PS       Z0, Z10, Z8
+	VCVTDQ2PS         Z9, Z9
+	VMULPS            Z8, Z8, Z0
+	VBROADCASTSS      elementwise<>+768(SB), Z10
+	VFMADD213PS.BCST  elementwise<>+800(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+832(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+864(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+896(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+928(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+960(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+992(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1024(SB), Z8, Z10
+	VMULPS            Z8, Z10, Z10
+	VMULPS            Z0, Z10, Z10
+	VFMADD231PS.BCST  elementwise<>+416(SB), Z9, Z10
+	VFNMADD231PS.BCST elementwise<>+608(SB), Z0, Z10
+	VADDPS            Z10, Z8, Z8
+	VFMADD231PS.BCST  elementwise<>+384(SB), Z9, Z8
+	VADDPS            Z8, Z11, Z0
+	JMP               tnext
+
+t24:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	JMP       tnext
+
+t25:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VSUBPS    Z8, Z0, Z0
+	JMP       tnext
+
+t26:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VMULPS    Z8, Z0, Z0
+	JMP       tnext
+
+t27:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VDIVPS    Z8, Z0, Z0
+	JMP       tnext
+
+t28:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x11, Z8, Z0, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	JMP            tnext
+
+t29:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x12, Z8, Z0, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	JMP            tnext
+
+t30:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x00, Z8, Z0, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	JMP            tnext
+
+t31:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x04, Z8, Z0, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
+	JMP            tnext
+
+t32:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VXORPS    Z9, Z9, Z9
+	VCMPPS    $0x1e, Z9, Z0, K2
+	VMOVAPS.Z Z8, K2, Z0
+	JMP       tnext
+
+t33:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Z31
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VXORPS       Z9, Z9, Z9
+	VCMPPS       $0x1e, Z9, Z0, K2
+	VMULPS       Z31, Z8, Z0
+	VBLENDMPS    Z8, Z0, K2, Z0
+	JMP          tnext
+
+t34:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VSUBPS       Z0, Z9, Z9
+	VMULPS       Z9, Z0, Z0
+	VMULPS       Z8, Z0, Z0
+	JMP          tnext
+
+t35:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VMULPS       Z0, Z0, Z0
+	VSUBPS       Z0, Z9, Z9
+	VMULPS       Z8, Z9, Z0
+	JMP          tnext
+
+t36:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VSUBPS    Z0, Z8, Z8
+	VMOVAPS   Z8, Z0
+	JMP       tnext
+
+t37:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VDIVPS    Z0, Z8, Z8
+	VMOVAPS   Z8, Z0
+	JMP       tnext
+
+t38:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x11, Z0, Z8, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VMOVAPS        Z8, Z0
+	JMP            tnext
+
+t39:
+	MOVL           4(BX), R13
+	MOVQ           (R11)(R13*1), R13
+	VMOVUPS.Z      (R13)(AX*1), K1, Z8
+	VCMPPS         $0x12, Z0, Z8, K2
+	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z8
+	VMOVAPS        Z8, Z0
+	JMP            tnext
+
+t40:
+	MOVL      4(BX), R13
+	MOVQ      (R11)(R13*1), R13
+	VMOVUPS.Z (R13)(AX*1), K1, Z8
+	VXORPS    Z9, Z9, Z9
+	VCMPPS    $0x1e, Z9, Z8, K2
+	VMOVAPS.Z Z0, K2, Z8
+	VMOVAPS   Z8, Z0
+	JMP       tnext
+
+t41:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VBROADCASTSS 8(BX), Z31
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VXORPS       Z9, Z9, Z9
+	VCMPPS       $0x1e, Z9, Z8, K2
+	VMULPS       Z31, Z0, Z8
+	VBLENDMPS    Z0, Z8, K2, Z8
+	VMOVAPS      Z8, Z0
+	JMP          tnext
+
+t42:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VSUBPS       Z8, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	VMULPS       Z0, Z8, Z8
+	VMOVAPS      Z8, Z0
+	JMP          tnext
+
+t43:
+	MOVL         4(BX), R13
+	MOVQ         (R11)(R13*1), R13
+	VMOVUPS.Z    (R13)(AX*1), K1, Z8
+	VBROADCASTSS elementwise<>+64(SB), Z9
+	VMULPS       Z8, Z8, Z8
+	VSUBPS       Z8, Z9, Z9
+	VMULPS       Z0, Z9, Z8
+	VMOVAPS      Z8, Z0
+	JMP          tnext
 
 done:
 	LDMXCSR (SP)

@@ -17,9 +17,11 @@ type asm struct {
 	size   int  // bytes of an element: 4 or 8
 	width  int  // registers that make up one vec
 	table  *table
-	saved  Mem  // control word of the caller
-	saves  bool // saved is in use
-	labels int  // made by unique in this function
+	given  []vec // the first vecs, where they are not the first registers
+	free   int   // the register from which on the others are
+	saved  Mem   // control word of the caller
+	saves  bool  // saved is in use
+	labels int   // made by unique in this function
 }
 
 // A vec is one value of a calculation: some registers, which every operation on it goes through.
@@ -66,8 +68,14 @@ func (a *asm) bank() []VecPhysical {
 	return ymm
 }
 
-// v returns vec i.
-func (a *asm) v(i int) vec { return a.bank()[i*a.width : (i+1)*a.width] }
+// v returns vec i. Inside a chain the first ones are elsewhere.
+func (a *asm) v(i int) vec {
+	if i < len(a.given) {
+		return a.given[i]
+	}
+	i = a.free/a.width + i - len(a.given)
+	return a.bank()[i*a.width : (i+1)*a.width]
+}
 
 // top returns the i-th register from the end, which no vec uses.
 func (a *asm) top(i int) shared { return shared{a.bank()[len(a.bank())-1-i]} }

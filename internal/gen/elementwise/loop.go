@@ -22,7 +22,7 @@ type elementwise struct {
 	doc    string
 	inputs int
 	params int  // numbers p, q that are the same for all elements, in top(0) and top(1)
-	flush  bool // results or operands can be denormal in the middle of the calculation
+	flush  bool // denormal numbers are zero: all but those that only move
 	width  int  // registers that go through the calculation together, in AVX2
 	wide   int  // the same in AVX-512
 	body   func(a *asm)

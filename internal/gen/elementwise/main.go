@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -37,11 +38,15 @@ func main() {
 		a := &asm{Context: c, wide: wide, table: t}
 		for _, size := range []int{4, 8} {
 			a.size = size
-			simple(a)
-			pairs(a)
+			for _, e := range slices.Concat(simple(), pairs(), []elementwise{fill}) {
+				e.emit(a)
+			}
 		}
 		a.size = 4
-		transcendental(a)
+		for _, e := range transcendental() {
+			e.emit(a)
+		}
+		chains(a)
 		rowFunctions(a)
 		widenedFunctions(a)
 	}

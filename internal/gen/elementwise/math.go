@@ -29,9 +29,9 @@ var (
 		2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1}
 )
 
-// transcendental writes the functions that take a polynomial, for float32.
-func transcendental(a *asm) {
-	for _, e := range []elementwise{
+// transcendental are the functions that take a polynomial, for float32.
+func transcendental() []elementwise {
+	list := []elementwise{
 		{name: "exp", doc: "computes dst = exp(a).", body: func(a *asm) { a.exp(a.v(0), a.v(1), a.v(2), a.v(3)) }},
 		{name: "expm1", doc: "computes dst = exp(a) - 1.", body: expm1},
 		{name: "log", doc: "computes dst = log(a).", body: func(a *asm) {
@@ -50,10 +50,12 @@ func transcendental(a *asm) {
 		{name: "sigmoid", doc: "computes dst = 1/(1 + exp(-a)).", body: sigmoid},
 		{name: "tanh", doc: "computes dst = tanh(a).", body: tanh},
 		{name: "softplus", doc: "computes dst = log(1 + exp(a)).", body: softplus},
-	} {
-		e.inputs, e.width, e.wide, e.flush = 1, 1, 2, true
-		e.emit(a)
 	}
+	for i := range list {
+		e := &list[i]
+		e.inputs, e.width, e.wide, e.flush = 1, 1, 2, true
+	}
+	return list
 }
 
 // clip limits x to lo..hi. NaN stays: of NaN the minimum is its first operand.

@@ -4,30 +4,30 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// simple writes the functions of one operand that are a few instructions, for either element type.
-func simple(a *asm) {
-	for _, e := range []elementwise{
+// simple are the functions of one operand that are a few instructions, for either element type.
+func simple() []elementwise {
+	list := []elementwise{
 		{name: "neg", doc: "computes dst = -a.", body: func(a *asm) { a.f("XOR", a.signBit(), a.v(0), a.v(0)) }},
 		{name: "abs", doc: "computes dst = |a|.", body: func(a *asm) { a.f("AND", a.allButSign(), a.v(0), a.v(0)) }},
 		{name: "sign", doc: "computes -1, 0 or 1, NaN of NaN.", body: signOf},
-		{name: "square", doc: "computes dst = a².", flush: true, body: func(a *asm) { a.f("MUL", a.v(0), a.v(0), a.v(0)) }},
-		{name: "cube", doc: "computes dst = a³.", flush: true, body: func(a *asm) {
+		{name: "square", doc: "computes dst = a².", body: func(a *asm) { a.f("MUL", a.v(0), a.v(0), a.v(0)) }},
+		{name: "cube", doc: "computes dst = a³.", body: func(a *asm) {
 			a.f("MUL", a.v(0), a.v(0), a.v(1))
 			a.f("MUL", a.v(0), a.v(1), a.v(0))
 		}},
-		{name: "inverse", doc: "computes dst = 1/a.", flush: true, body: func(a *asm) {
+		{name: "inverse", doc: "computes dst = 1/a.", body: func(a *asm) {
 			a.set(number(1), a.v(1))
 			a.f("DIV", a.v(0), a.v(1), a.v(0))
 		}},
-		{name: "sqrt", doc: "computes dst = √a.", flush: true, body: func(a *asm) { a.f("SQRT", a.v(0), a.v(0)) }},
-		{name: "inverseSqrt", doc: "computes dst = 1/√a.", flush: true, body: func(a *asm) {
+		{name: "sqrt", doc: "computes dst = √a.", body: func(a *asm) { a.f("SQRT", a.v(0), a.v(0)) }},
+		{name: "inverseSqrt", doc: "computes dst = 1/√a.", body: func(a *asm) {
 			a.set(number(1), a.v(1))
 			a.f("SQRT", a.v(0), a.v(0))
 			a.f("DIV", a.v(0), a.v(1), a.v(0))
 		}},
 		{name: "ceil", doc: "rounds up.", body: func(a *asm) { a.round(10, a.v(0), a.v(0)) }},
 		{name: "floor", doc: "rounds down.", body: func(a *asm) { a.round(9, a.v(0), a.v(0)) }},
-		{name: "affine", doc: "computes dst = p·a + q, rounding the product.", params: 2, flush: true, body: func(a *asm) {
+		{name: "affine", doc: "computes dst = p·a + q, rounding the product.", params: 2, body: func(a *asm) {
 			a.f("MUL", a.top(0), a.v(0), a.v(0))
 			a.f("ADD", a.top(1), a.v(0), a.v(0))
 		}},
@@ -35,18 +35,19 @@ func simple(a *asm) {
 			a.zero(a.v(1))
 			a.f("MAX", a.v(0), a.v(1), a.v(0)) // of NaN and of two zeros it returns the first operand
 		}},
-		{name: "leakyRelu", doc: "computes dst = a where a > 0, p·a elsewhere.", params: 1, flush: true, body: func(a *asm) {
+		{name: "leakyRelu", doc: "computes dst = a where a > 0, p·a elsewhere.", params: 1, body: func(a *asm) {
 			a.set(a.v(0), a.v(1))
 			a.zero(a.v(2))
 			m := a.cmp(greater, a.v(2), a.v(1), 0, a.v(2))
 			a.f("MUL", a.top(0), a.v(0), a.v(0))
 			a.where(m, a.v(1), a.v(0))
 		}},
-	} {
-		e.inputs, e.width, e.wide = 1, 4, 4
-		e.emit(a)
 	}
-	fill(a)
+	for i := range list {
+		e := &list[i]
+		e.inputs, e.width, e.wide, e.flush = 1, 4, 4, true
+	}
+	return list
 }
 
 // signOf is 1 for above zero, -1 for below, and otherwise the operand.
@@ -88,25 +89,23 @@ func (a *asm) round(mode uint64, src, dst vec) {
 }
 
 // fill sets every element to p.
-func fill(a *asm) {
-	elementwise{name: "fill", doc: "sets every element to p.", params: 1, width: 4, wide: 4, body: func(a *asm) {
-		a.set(a.top(0), a.v(0))
-	}}.emit(a)
-}
+var fill = elementwise{name: "fill", doc: "sets every element to p.", params: 1, width: 4, wide: 4, body: func(a *asm) {
+	a.set(a.top(0), a.v(0))
+}}
 
-// pairs writes the functions of two operands.
-func pairs(a *asm) {
+// pairs are the functions of two operands.
+func pairs() []elementwise {
 	arithmetic := func(name string) func(a *asm) {
 		return func(a *asm) { a.f(name, a.v(1), a.v(0), a.v(0)) }
 	}
 	truth := func(predicate int) func(a *asm) {
 		return func(a *asm) { a.keep(a.cmp(predicate, a.v(1), a.v(0), 0, a.v(0)), number(1), a.v(0)) }
 	}
-	for _, e := range []elementwise{
+	list := []elementwise{
 		{name: "add", doc: "computes dst = a + b.", body: arithmetic("ADD")},
 		{name: "sub", doc: "computes dst = a - b.", body: arithmetic("SUB")},
-		{name: "mul", doc: "computes dst = a·b.", flush: true, body: arithmetic("MUL")},
-		{name: "div", doc: "computes dst = a/b.", flush: true, body: arithmetic("DIV")},
+		{name: "mul", doc: "computes dst = a·b.", body: arithmetic("MUL")},
+		{name: "div", doc: "computes dst = a/b.", body: arithmetic("DIV")},
 		{name: "max", doc: "computes the larger of both, b where one is NaN.", body: arithmetic("MAX")},
 		{name: "less", doc: "computes 1 where a < b, else 0.", body: truth(less)},
 		{name: "lessEqual", doc: "computes 1 where a <= b, else 0.", body: truth(lessEqual)},
@@ -116,26 +115,28 @@ func pairs(a *asm) {
 			a.zero(a.v(2))
 			a.keep(a.cmp(greater, a.v(2), a.v(0), 0, a.v(2)), a.v(1), a.v(0))
 		}},
-		{name: "leakyReluGrad", doc: "computes dst = b where a > 0, p·b elsewhere.", params: 1, flush: true, body: func(a *asm) {
+		{name: "leakyReluGrad", doc: "computes dst = b where a > 0, p·b elsewhere.", params: 1, body: func(a *asm) {
 			a.zero(a.v(2))
 			m := a.cmp(greater, a.v(2), a.v(0), 0, a.v(2))
 			a.f("MUL", a.top(0), a.v(1), a.v(0))
 			a.where(m, a.v(1), a.v(0))
 		}},
-		{name: "sigmoidGrad", doc: "computes dst = b·a·(1 - a).", flush: true, body: func(a *asm) {
+		{name: "sigmoidGrad", doc: "computes dst = b·a·(1 - a).", body: func(a *asm) {
 			a.set(number(1), a.v(2))
 			a.f("SUB", a.v(0), a.v(2), a.v(2))
 			a.f("MUL", a.v(2), a.v(0), a.v(0))
 			a.f("MUL", a.v(1), a.v(0), a.v(0))
 		}},
-		{name: "tanhGrad", doc: "computes dst = b·(1 - a²).", flush: true, body: func(a *asm) {
+		{name: "tanhGrad", doc: "computes dst = b·(1 - a²).", body: func(a *asm) {
 			a.set(number(1), a.v(2))
 			a.f("MUL", a.v(0), a.v(0), a.v(0))
 			a.f("SUB", a.v(0), a.v(2), a.v(2))
 			a.f("MUL", a.v(1), a.v(2), a.v(0))
 		}},
-	} {
-		e.inputs, e.width, e.wide = 2, 4, 4
-		e.emit(a)
 	}
+	for i := range list {
+		e := &list[i]
+		e.inputs, e.width, e.wide, e.flush = 2, 4, 4, true
+	}
+	return list
 }
