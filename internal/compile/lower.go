@@ -41,6 +41,7 @@ func init() { // refers to itself through the rules that recognise patterns
 		"gorgonia.concatOp":             lowerConcat,
 		"*gorgonia.globalAveragePoolOp": lowerGlobalAverage,
 		"*gorgonia.dropoutOp":           lowerDropout,
+		"*gorgonia.dropoutDiffOp":       lowerDropoutDiff,
 		"*gorgonia.maxPoolOp":           lowerMaxPool,
 		"*gorgonia.maxPoolDiffOp":       lowerMaxPoolDiff,
 		"*gorgonia.BatchNormOp":         lowerBatchNorm,
@@ -57,7 +58,6 @@ func init() { // refers to itself through the rules that recognise patterns
 var refused = map[string]string{
 	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use AvgPool of package layers, or GlobalAveragePool2D",
 	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
-	"*gorgonia.dropoutDiffOp": "Gorgonia's gradient of dropout divides by the probability of dropping",
 }
 
 // lower finds how the op of n is computed.

@@ -27,7 +27,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	}
 	switch a := attrs.(type) {
 	case kernels.DropoutAttrs:
-		return r.dropout(n, a.Rate)
+		return r.drop(in[0], n.Name(), a.Rate)
 	case kernels.BatchNormAttrs:
 		if op != kernels.BatchNorm {
 			break
@@ -46,32 +46,51 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	return r.use(op, attrs, in...), nil
 }
 
-// lowerDropout reads Gorgonia's dropout, which need not drop in training either. Its probability is that of dropping.
+// lowerDropout reads Gorgonia's dropout.
 func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
+	p, err := dropoutOf(n)
+	if err != nil {
+		return nil, err
+	}
+	return r.drop(children(n)[0], n.Name(), p)
+}
+
+// lowerDropoutDiff reads its gradient, of its operand, result and the result's gradient: what the result's mask leaves of that. Gorgonia's
+// own divides by the probability of dropping.
+func lowerDropoutDiff(r *reader, n *gorgonia.Node) (*rule, error) {
+	p, err := dropoutOf(n)
+	if err != nil {
+		return nil, err
+	}
+	in := children(n)
+	if len(in) != 3 || !is(in[1], "*gorgonia.dropoutOp") {
+		return nil, fmt.Errorf("the gradient of a dropout that is not there: %w", ErrUnsupported)
+	}
+	return r.drop(in[2], in[1].Name(), p)
+}
+
+// dropoutOf returns the probability of dropping of Gorgonia's dropout, which need not drop in training either.
+func dropoutOf(n *gorgonia.Node) (float64, error) {
 	f := fields{n.Op()}
 	p, err := f.Float("probability")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	training, err := f.Bool("isTraining")
-	if err != nil {
-		return nil, err
+	if err != nil || !training {
+		return 0, err
 	}
-	if !training {
-		p = 0
-	}
-	return r.dropout(n, p)
+	return p, nil
 }
 
-// dropout drops elements in training, and nothing otherwise. Which ones is a function of the seed, the number of the step, the node's
+// drop drops elements of x in training, and nothing otherwise. Which ones is a function of the seed, the number of the step, the layer's
 // name and the element.
-func (r *reader) dropout(n *gorgonia.Node, rate float64) (*rule, error) {
-	x := children(n)[0]
+func (r *reader) drop(x *gorgonia.Node, name string, rate float64) (*rule, error) {
 	if rate == 0 || !r.training() {
 		return same(x), nil
 	}
 	layer := fnv.New64a()
-	layer.Write([]byte(n.Name()))
+	layer.Write([]byte(name))
 	a := kernels.DropoutAttrs{Rate: rate, Seed: r.Seed, Layer: layer.Sum64()}
 	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
 		controls, err := r.controls()
