@@ -62,42 +62,77 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	return n
 }
 
-// shares returns a launch of f on every tile of every group of images.
-func (n *batchNorm[T]) shares(b *binding, f func(w *planeWorker[T], c, channels, image, images int)) func() {
-	return b.over(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
-		w := &n.workers[worker]
-		for u := lo; u < hi; u++ {
-			c, channels := n.tileAt(u / n.groups)
-			image, images := n.groupAt(u % n.groups)
-			f(w, c, channels, image, images)
-			for k := range channels {
-				copy(n.part[2*((c+k)*n.groups+u%n.groups):], w.sums[k][:])
-			}
-		}
-	})
+// A channelPass is what both passes do: sum is called for tiles of groups of images and leaves sums in w, join for ranges
+// of channels whose sums are there, and kernel makes the result y of them.
+type channelPass[T float] struct {
+	sum    func(w *planeWorker[T], c, channels, image, images int)
+	join   func(lo, hi int)
+	kernel func(c *planeCall[T])
+	dy, y  []T
 }
 
-// results returns a launch of an elementwise kernel on every tile of every image, or of some images for columns.
-func (n *batchNorm[T]) results(b *binding, kernel func(c *planeCall[T]), dy, y []T) func() {
-	images := 1
-	if n.n == 1 {
-		images = columnMove
+// launch returns a launch of a pass. Where a tile has one group of images and there are tiles for all threads, its result
+// follows its sums at once, while it is in the cache. The bits are the same.
+func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
+	if n.groups == 1 && n.tiles >= b.dev.pool.threads() {
+		return b.over(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
+			for t := lo; t < hi; t++ {
+				c, channels := n.share(p, t, 0, worker)
+				p.join(c, c+channels)
+				n.result(p, t, 0, n.b, worker)
+			}
+		})
 	}
-	return b.over(over(n.b, images)*n.tiles, max(1, planeGrain/(n.tile*n.n*images)), func(lo, hi, worker int) {
-		w := &n.workers[worker]
-		w.call.relu = n.relu
+	sums := b.over(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
-			c, channels := n.tileAt(u % n.tiles)
-			image := u / n.tiles * images
-			w.each(&n.planes, kernel, n.x, dy, y, n.of[c*ofLen:], c, channels, image, min(images, n.b-image))
+			n.share(p, u/n.groups, u%n.groups, worker)
 		}
 	})
+	join := b.over(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
+	step := n.step()
+	results := b.over(over(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
+		for u := lo; u < hi; u++ {
+			image := u / n.tiles * step
+			n.result(p, u%n.tiles, image, min(image+step, n.b), worker)
+		}
+	})
+	return func() {
+		sums()
+		join()
+		results()
+	}
+}
+
+// step is how many images of a tile have about planeGrain elements.
+func (n *batchNorm[T]) step() int { return max(1, planeGrain/(n.tile*n.n)) }
+
+// share sums a tile of a group.
+func (n *batchNorm[T]) share(p channelPass[T], t, g, worker int) (c, channels int) {
+	w := &n.workers[worker]
+	c, channels = n.tileAt(t)
+	image, images := n.groupAt(g)
+	w.call.relu = n.relu
+	p.sum(w, c, channels, image, images)
+	for k := range channels {
+		copy(n.part[2*((c+k)*n.groups+g):], w.sums[k][:])
+	}
+	return c, channels
+}
+
+// result makes the result of a tile of images from lo up to hi.
+func (n *batchNorm[T]) result(p channelPass[T], t, lo, hi, worker int) {
+	w := &n.workers[worker]
+	w.call.relu = n.relu
+	c, channels := n.tileAt(t)
+	for step := n.step(); lo < hi; lo += step {
+		w.each(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*ofLen:], c, channels, lo, min(step, hi-lo))
+	}
 }
 
 func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
-	sums := n.shares(b, func(w *planeWorker[T], c, channels, image, images int) {
+	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		w.pivots(&n.planes, n.kernels.moments, n.x, c, channels, image, images)
 		w.sum(&n.planes, n.kernels.moments, n.x, n.x, c, channels, image, images)
 		count := float64(images * n.n)
@@ -105,8 +140,8 @@ func bindBatchNormOf[T float](b *binding) func() {
 			pivot, s := float64(w.of[k*ofLen+ofMean]), w.sums[k][0]
 			w.sums[k] = [2]float64{pivot + s/count, w.sums[k][1] - s*s/count}
 		}
-	})
-	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+	}
+	join := func(lo, hi int) {
 		for c := lo; c < hi; c++ {
 			m, v := n.moments(c)
 			mean[c], variance[c] = T(m), T(max(v, 0))
@@ -114,13 +149,8 @@ func bindBatchNormOf[T float](b *binding) func() {
 			of := n.of[c*ofLen:]
 			of[ofScale], of[ofShift] = T(scale), T(shift)
 		}
-	})
-	apply := n.results(b, n.kernels.scale, n.x, y)
-	return func() {
-		sums()
-		join()
-		apply()
 	}
+	return n.launch(b, channelPass[T]{sum, join, n.kernels.scale, n.x, y})
 }
 
 // moments returns mean and variance of a channel, from the means and sums of squares about them of its groups.
@@ -143,8 +173,7 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	mean, variance, dy := in[T](b, 3), in[T](b, 4), in[T](b, 5)
 	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
-	sums := n.shares(b, func(w *planeWorker[T], c, channels, image, images int) {
-		w.call.relu = n.relu
+	sum := func(w *planeWorker[T], c, channels, image, images int) {
 		clear(w.sums[:channels])
 		for k := range channels {
 			i := c + k
@@ -153,9 +182,9 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			of[ofMean], of[ofScale], of[ofShift] = mean[i], T(scale), T(shift)
 		}
 		w.sum(&n.planes, n.kernels.products, n.x, dy, c, channels, image, images)
-	})
+	}
 	count := float64(n.b * n.n)
-	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+	join := func(lo, hi int) {
 		for c := lo; c < hi; c++ {
 			s, q := 0.0, 0.0
 			for g := range n.groups {
@@ -170,13 +199,8 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			of[ofRate], of[ofSlope], of[ofBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
 			dgamma[c], dbeta[c] = T(q*rstd), T(s)
 		}
-	})
-	apply := n.results(b, n.kernels.gradient, dy, dx)
-	return func() {
-		sums()
-		join()
-		apply()
 	}
+	return n.launch(b, channelPass[T]{sum, join, n.kernels.gradient, dy, dx})
 }
 
 // bindRunningStat moves running statistics, unless the program has stopped.

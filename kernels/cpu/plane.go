@@ -8,15 +8,15 @@ import "github.com/evenkeel/evenkeel/kernels"
 // element are columns: there a lane is a channel.
 
 const (
-	planeRun   = 16 * 1024 // most elements of a channel that are added in their own type
-	planeGroup = 64 * 1024 // elements of a channel that one unit of work sums
-	planeTile  = 1024      // elements of an image from which on a tile has no more channels
-	tileMost   = 64        // channels of a tile
-	planeGrain = 16 * 1024 // elements of a piece of a pass without sums
-	columnRun  = 1024      // most images of which a lane adds up a column
-	columnMove = 256       // images of a piece of columns of a pass without sums
-	pivotRun   = 256       // elements that a pivot is the mean of, at least
-	laneBytes  = 64        // of the lanes of one sum
+	planeRun   = 16 * 1024  // most elements of a channel that are added in their own type
+	planeGroup = 128 * 1024 // elements of a channel that one unit of work sums
+	planeTile  = 1024       // elements of an image from which on a tile has no more channels
+	tileMost   = 64         // channels of a tile
+	planeGrain = 16 * 1024  // elements of a piece of a pass without sums
+	columnRun  = 1024       // most images of which a lane adds up a column
+	callMost   = 128 * 1024 // elements of a summing call, which cannot be interrupted
+	pivotRun   = 256        // elements that a pivot is the mean of, at least
+	laneBytes  = 64         // of the lanes of one sum
 )
 
 // Places of a channel's values in planeCall.of.
@@ -139,7 +139,7 @@ func (w *planeWorker[T]) prepare(p *planes, of []T, channels int) {
 // channels' values.
 func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T, c, channels, b, images int) {
 	w.prepare(p, w.of[:], channels)
-	step := max(1, planeRun/max(p.n, planeRun/columnRun))
+	step := max(1, min(planeRun/max(p.n, planeRun/columnRun), callMost/(p.n*channels)))
 	for i := b; i < b+images; i += step {
 		for off := 0; off < p.n; off += planeRun {
 			at := p.at(i, c) + off
