@@ -15,7 +15,7 @@ import (
 
 var example = run.Example{
 	Name:  "resnet",
-	Flags: run.Flags{Batch: 64, Epochs: 5, Optimizer: "adam", Seed: 1, Device: "cpu"},
+	Flags: run.Flags{Batch: 64, Epochs: 5, Optimizer: "adam", Rate: 0.003, Seed: 1, Device: "cpu"},
 	Model: resnet,
 	Load:  load,
 }

@@ -79,6 +79,11 @@ func (f *Flags) Parse(name string, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
+	given := map[string]bool{}
+	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
+	if given["optimizer"] && !given["rate"] {
+		f.Rate = 0 // the example's is for its own optimizer
+	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
