@@ -77,8 +77,9 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 		f = func(lo, hi, worker int) { k.crossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
 	case kernels.CrossEntropyGrad:
 		labels := label.buffers(b, grain/max(n, 1), n)
+		read := apart(b, x, grain, n)
 		f = func(lo, hi, worker int) {
-			k.crossEntropyGrad(y[lo*n:hi*n], x[lo*n:hi*n], labels(lo, hi, worker), dy[lo:hi], n)
+			k.crossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
 		}
 	case kernels.CrossEntropyDense:
 		f = func(lo, hi, _ int) { k.crossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
@@ -116,6 +117,24 @@ func (l *labels) buffers(b *binding, most, n int) func(lo, hi, worker int) []int
 			buffer[i] = int32(l.at(lo+i, n))
 		}
 		return buffer
+	}
+}
+
+// apart returns a function that gives elements lo..hi-1 of x, at most so many, for a kernel of rows of n elements: a copy where
+// the output lies on x and a row is shorter than a vector. The masked load of a row would wait there until the masked store of the row
+// before it has reached the cache, since a processor compares whole vectors: 34 ns a row in place of 11 on Zen 5.
+func apart[T float](b *binding, x []T, most, n int) func(lo, hi, worker int) []T {
+	if !same(b.bytes(b.In[0]), b.bytes(b.Out[0])) || int64(n)*b.In[0].Type.Size() >= vectorBytes {
+		return func(lo, hi, _ int) []T { return x[lo:hi] }
+	}
+	each := make([][]T, b.dev.pool.threads())
+	for i := range each {
+		each[i] = make([]T, max(most, n))
+	}
+	return func(lo, hi, worker int) []T {
+		copied := each[worker][:hi-lo]
+		copy(copied, x[lo:hi])
+		return copied
 	}
 }
 
