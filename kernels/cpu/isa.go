@@ -39,9 +39,10 @@ type tile struct {
 	rowC    int    // bytes from row to row of C
 	n       int    // columns that exist
 	flags   int
-	rows    int       // rows that exist
-	more    int       // tiles of as many rows below this one, to be computed too; the kernel counts them down
-	mxcsr   [2]uint32 // the control register as the kernel found it, and as it set it
+	rows    int // rows that exist
+	more    int // tiles of as many rows below this one, to be computed too; the kernel counts them down
+	//lint:ignore U1000 the assembly keeps them here
+	mxcsr [2]uint32 // the control register as the kernel found it, and as it set it
 }
 
 // What a kernel does with its sums besides storing them, in this order.

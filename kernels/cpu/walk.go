@@ -58,9 +58,6 @@ func rowMajor(s kernels.Shape) [maxRank]int {
 // whole reports whether the operand is read as it lies.
 func (w *walk) whole() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
 
-// scalar reports whether the operand is one element, broadcast.
-func (w *walk) scalar() bool { return w.rank == 1 && w.stride[0] == 0 }
-
 // elems returns the number of elements of the output.
 func (w *walk) elems() int {
 	n := 1
