@@ -414,6 +414,11 @@ func (k *kernel) block(acc, x, rows, stride GPPhysical, regs int, edge bool) {
 		}
 		k.column(k.reg(v), regs > 4)
 	}
+	if regs == 8 { // the processor does not foresee the next rows
+		for line := 0; line < regs*lanes*k.size; line += 64 {
+			PREFETCHT0(Mem{Base: at, Index: stride, Scale: 8, Disp: line})
+		}
+	}
 	ADDQ(stride, at)
 	DECQ(count)
 	JNE(LabelRef(label))
