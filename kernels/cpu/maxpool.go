@@ -159,14 +159,21 @@ func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel f
 func (p *pooling) bindWindows(b *binding, kernel func(c *windowCall)) func() {
 	x, y, index := in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1)
 	calls := make([]windowCall, b.dev.pool.threads())
+	for i := range calls {
+		calls[i] = windowCall{stride: p.w, width: p.ow, image: p.w, kernel: p.Kernel[1], pad: p.Pad[1], step: p.Stride[1]}
+	}
 	grain := max(1, poolGrain/(p.Kernel[0]*p.Kernel[1]*p.windows))
 	return b.over(p.planes, grain, func(lo, hi, worker int) {
 		c := &calls[worker]
-		for r := lo * p.oh; r < hi*p.oh; r++ {
-			top, first, end := p.Window(0, r%p.oh, p.h)
-			*c = windowCall{x: x[r/p.oh*p.area+first*p.w:], y: y[r*p.ow:][:p.ow], index: index[r*p.ow:][:p.ow], rows: end - first,
-				stride: p.w, place: (first - top) * p.Kernel[1], width: p.ow, image: p.w, kernel: p.Kernel[1], pad: p.Pad[1], step: p.Stride[1]}
-			kernel(c)
+		for k := lo; k < hi; k++ {
+			plane, at := x[k*p.area:][:p.area], k*p.windows
+			for i := range p.oh {
+				top, first, end := p.Window(0, i, p.h)
+				c.x, c.y, c.index = plane[first*p.w:], y[at:][:p.ow], index[at:][:p.ow]
+				c.rows, c.place = end-first, (first-top)*p.Kernel[1]
+				kernel(c)
+				at += p.ow
+			}
 		}
 	})
 }

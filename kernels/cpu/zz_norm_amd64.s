@@ -9172,6 +9172,24 @@ DATA poolPairs<>+120(SB)/4, $0x0000000f
 DATA poolPairs<>+124(SB)/4, $0x0000000f
 GLOBL poolPairs<>(SB), RODATA|NOPTR, $128
 
+DATA poolLanes<>+0(SB)/4, $0x00000000
+DATA poolLanes<>+4(SB)/4, $0x00000001
+DATA poolLanes<>+8(SB)/4, $0x00000002
+DATA poolLanes<>+12(SB)/4, $0x00000003
+DATA poolLanes<>+16(SB)/4, $0x00000004
+DATA poolLanes<>+20(SB)/4, $0x00000005
+DATA poolLanes<>+24(SB)/4, $0x00000006
+DATA poolLanes<>+28(SB)/4, $0x00000007
+DATA poolLanes<>+32(SB)/4, $0x00000008
+DATA poolLanes<>+36(SB)/4, $0x00000009
+DATA poolLanes<>+40(SB)/4, $0x0000000a
+DATA poolLanes<>+44(SB)/4, $0x0000000b
+DATA poolLanes<>+48(SB)/4, $0x0000000c
+DATA poolLanes<>+52(SB)/4, $0x0000000d
+DATA poolLanes<>+56(SB)/4, $0x0000000e
+DATA poolLanes<>+60(SB)/4, $0x0000000f
+GLOBL poolLanes<>(SB), RODATA|NOPTR, $64
+
 // func widePool(c *int8)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·widePool(SB), NOSPLIT, $0-8
@@ -9535,68 +9553,75 @@ next:
 // func wideWindow(c *int32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·wideWindow(SB), NOSPLIT, $0-8
-	MOVQ      c+0(FP), DI
-	VMOVDQU32 poolEven<>+0(SB), Z16
-	MOVQ      24(DI), R9
-	MOVQ      48(DI), R10
-	MOVQ      96(DI), BX
-	XORQ      R15, R15
-	SUBQ      120(DI), R15
+	MOVQ         c+0(FP), DI
+	VMOVDQU32    poolEven<>+0(SB), Z16
+	VMOVDQU32    poolLanes<>+0(SB), Z17
+	MOVL         $0xff800000, AX
+	VMOVD        AX, X18
+	VBROADCASTSS X18, Z18
+	VPXORD       Z19, Z19, Z19
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         96(DI), BX
+	XORQ         R15, R15
+	SUBQ         120(DI), R15
 
 results:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	KXNORW K6, K6, K6
-	MOVQ   (DI), SI
-	MOVQ   72(DI), R8
-	MOVQ   88(DI), R12
+	VPBROADCASTD 128(DI), Z1
+	VPMULLD      Z17, Z1, Z1
+	VMOVD        R15, X2
+	VPBROADCASTD X2, Z2
+	VPADDD       Z2, Z1, Z1
+	VPSUBD       Z1, Z19, Z1
+	VPMAXSD      Z19, Z1, Z1
+	VPBROADCASTD 88(DI), Z2
+	VPADDD       Z2, Z1, Z1
+	VMOVAPS      Z18, Z0
+	KXNORW       K6, K6, K6
+	MOVQ         (DI), SI
+	MOVQ         72(DI), R8
+	MOVQ         88(DI), R12
 
 rows:
 	MOVQ 112(DI), R11
 	MOVQ R15, R13
 
 taps:
-	XORQ      CX, CX
-	MOVQ      104(DI), DX
-	SUBQ      R13, DX
-	CMOVQLT   CX, DX
-	MOVQ      $0x00000020, AX
-	CMPQ      DX, AX
-	CMOVQGT   AX, DX
-	MOVQ      $-1, AX
-	BZHIQ     DX, AX, AX
-	MOVQ      R13, DX
-	NEGQ      DX
-	CMOVQLT   CX, DX
-	MOVQ      $0x00000020, CX
-	CMPQ      DX, CX
-	CMOVQGT   CX, DX
-	SHRXQ     DX, AX, AX
-	SHLXQ     DX, AX, AX
-	KMOVW     AX, K2
-	CMPQ      128(DI), $0x01
-	JNE       apart
-	VMOVUPS.Z (SI)(R13*4), K2, Z2
-	KMOVW     AX, K5
-	JMP       loaded
+	XORQ    CX, CX
+	MOVQ    104(DI), DX
+	SUBQ    R13, DX
+	CMOVQLT CX, DX
+	MOVQ    $0x00000020, AX
+	CMPQ    DX, AX
+	CMOVQGT AX, DX
+	MOVQ    $-1, AX
+	BZHIQ   DX, AX, AX
+	MOVQ    R13, DX
+	NEGQ    DX
+	CMOVQLT CX, DX
+	MOVQ    $0x00000020, CX
+	CMPQ    DX, CX
+	CMOVQGT CX, DX
+	SHRXQ   DX, AX, AX
+	SHLXQ   DX, AX, AX
+	KMOVW   AX, K2
+	VMOVAPS Z18, Z2
+	VMOVUPS (SI)(R13*4), K2, Z2
+	CMPQ    128(DI), $0x01
+	JNE     apart
+	JMP     loaded
 
 apart:
-	MOVQ      AX, CX
-	SHRQ      $0x10, CX
-	KMOVW     CX, K3
-	VMOVUPS.Z (SI)(R13*4), K2, Z2
-	VMOVUPS.Z 64(SI)(R13*4), K3, Z3
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	VMOVAPS   Z18, Z3
+	VMOVUPS   64(SI)(R13*4), K3, Z3
 	VPERMT2PS Z3, Z16, Z2
-	MOVL      $0x55555555, CX
-	PEXTL     CX, AX, AX
-	KMOVW     AX, K5
 
 loaded:
-	VCMPPS       $0x07, Z0, Z0, K4
-	VCMPPS       $0x06, Z0, Z2, K4, K4
-	KORW         K6, K4, K4
-	KANDW        K5, K4, K4
-	KANDNW       K6, K5, K6
+	VCMPPS       $0x06, Z0, Z2, K6, K4
+	VCMPPS       $0x07, Z2, Z2, K5
+	KANDW        K5, K6, K6
 	VMOVAPS      Z2, K4, Z0
 	VPBROADCASTD R12, K4, Z1
 	INCQ         R12
@@ -10019,23 +10044,17 @@ next:
 	VZEROUPPER
 	RET
 
-DATA windowLanes<>+0(SB)/4, $0x00000000
-DATA windowLanes<>+4(SB)/4, $0x00000001
-DATA windowLanes<>+8(SB)/4, $0x00000002
-DATA windowLanes<>+12(SB)/4, $0x00000003
-DATA windowLanes<>+16(SB)/4, $0x00000004
-DATA windowLanes<>+20(SB)/4, $0x00000005
-DATA windowLanes<>+24(SB)/4, $0x00000006
-DATA windowLanes<>+28(SB)/4, $0x00000007
-GLOBL windowLanes<>(SB), RODATA|NOPTR, $32
-
 // func window2(c *int32)
 // Requires: AVX, AVX2, CMOV
 TEXT ·window2(SB), NOSPLIT, $0-8
 	MOVQ         c+0(FP), DI
-	VMOVDQU      windowLanes<>+0(SB), Y15
+	VMOVDQU      poolLanes<>+0(SB), Y15
 	VPBROADCASTD 104(DI), Y14
 	VPCMPEQD     Y13, Y13, Y13
+	MOVL         $0xff800000, AX
+	VMOVD        AX, X12
+	VBROADCASTSS X12, Y12
+	VPXOR        Y11, Y11, Y11
 	MOVQ         24(DI), R9
 	MOVQ         48(DI), R10
 	MOVQ         96(DI), BX
@@ -10043,25 +10062,35 @@ TEXT ·window2(SB), NOSPLIT, $0-8
 	SUBQ         120(DI), R15
 
 results:
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	MOVQ  (DI), SI
-	MOVQ  72(DI), R8
-	MOVQ  88(DI), R12
+	VPBROADCASTD 128(DI), Y1
+	VPMULLD      Y15, Y1, Y1
+	VMOVD        R15, X3
+	VPBROADCASTD X3, Y3
+	VPADDD       Y3, Y1, Y1
+	VPSUBD       Y1, Y11, Y1
+	VPMAXSD      Y11, Y1, Y1
+	VPBROADCASTD 88(DI), Y3
+	VPADDD       Y3, Y1, Y1
+	VMOVAPS      Y12, Y0
+	VMOVAPS      Y13, Y2
+	MOVQ         (DI), SI
+	MOVQ         72(DI), R8
+	MOVQ         88(DI), R12
 
 rows:
 	MOVQ 112(DI), R11
 	MOVQ R15, R13
 
 taps:
-	VMOVD        R13, X8
+	LEAQ         (R13), AX
+	VMOVD        AX, X8
 	VPBROADCASTD X8, Y8
 	VPADDD       Y15, Y8, Y8
 	VPCMPGTD     Y13, Y8, Y5
 	VPCMPGTD     Y8, Y14, Y7
 	VPAND        Y7, Y5, Y5
 	VMASKMOVPS   (SI)(R13*4), Y5, Y3
+	VBLENDVPS    Y5, Y3, Y12, Y3
 	CMPQ         128(DI), $0x01
 	JNE          apart
 	JMP          loaded
@@ -10071,23 +10100,19 @@ apart:
 	VMOVD        AX, X8
 	VPBROADCASTD X8, Y8
 	VPADDD       Y15, Y8, Y8
-	VPCMPGTD     Y13, Y8, Y6
+	VPCMPGTD     Y13, Y8, Y5
 	VPCMPGTD     Y8, Y14, Y7
-	VPAND        Y7, Y6, Y6
-	VMASKMOVPS   32(SI)(R13*4), Y6, Y4
+	VPAND        Y7, Y5, Y5
+	VMASKMOVPS   32(SI)(R13*4), Y5, Y4
+	VBLENDVPS    Y5, Y4, Y12, Y4
 	VSHUFPS      $0x88, Y4, Y3, Y3
 	VPERMPD      $0xd8, Y3, Y3
-	VSHUFPS      $0x88, Y6, Y5, Y5
-	VPERMPD      $0xd8, Y5, Y5
 
 loaded:
-	VCMPPS       $0x07, Y0, Y0, Y7
 	VCMPPS       $0x06, Y0, Y3, Y9
-	VANDPS       Y7, Y9, Y9
-	VPXOR        Y13, Y2, Y7
-	VPOR         Y7, Y9, Y9
-	VPAND        Y5, Y9, Y9
-	VPOR         Y5, Y2, Y2
+	VPAND        Y2, Y9, Y9
+	VCMPPS       $0x07, Y3, Y3, Y7
+	VPAND        Y7, Y2, Y2
 	VBLENDVPS    Y9, Y3, Y0, Y0
 	VMOVD        R12, X8
 	VPBROADCASTD X8, Y8

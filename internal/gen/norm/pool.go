@@ -41,17 +41,19 @@ type poolTables struct {
 	masks     Mem
 	even, odd Mem // of two vectors of 16, which elements
 	pairs     Mem // every element twice, of 16 and of 8
+	lanes     Mem // 0, 1, 2, ... 15
 }
 
 func newPoolTables(masks Mem) *poolTables {
-	var even, odd, pairs []uint32
+	var even, odd, pairs, lanes []uint32
 	for i := range uint32(16) {
-		even, odd = append(even, 2*i), append(odd, 2*i+1)
+		even, odd, lanes = append(even, 2*i), append(odd, 2*i+1), append(lanes, i)
 	}
 	for i := range uint32(32) {
 		pairs = append(pairs, i/2)
 	}
-	return &poolTables{masks: masks, even: table("poolEven", even...), odd: table("poolOdd", odd...), pairs: table("poolPairs", pairs...)}
+	return &poolTables{masks: masks, even: table("poolEven", even...), odd: table("poolOdd", odd...),
+		pairs: table("poolPairs", pairs...), lanes: table("poolLanes", lanes...)}
 }
 
 // table is read-only data of 32-bit words.

@@ -84,58 +84,61 @@ func ifAdjacent(one, two func()) {
 	Label("loaded")
 }
 
+// The best pixel starts as -Inf at the place of the first pixel in the image, and pixels outside are -Inf too: they never win.
+// A lane takes pixels until it holds NaN.
+
+// minusInfinity broadcasts -Inf.
+func minusInfinity(dst VecPhysical, low Register) {
+	MOVL(U32(0xff800000), EAX)
+	VMOVD(EAX, low)
+	VBROADCASTSS(low, dst)
+}
+
+// firstPlaces sets dst to the place of each lane's first pixel in the image: further right where its window starts left of it.
+func firstPlaces(lanes, zero, dst, spare VecPhysical, low Register) {
+	VPBROADCASTD(Mem{Base: args, Disp: windowStep}, dst)
+	VPMULLD(lanes, dst, dst)
+	VMOVD(windowFrom.As32(), low)
+	VPBROADCASTD(low, spare)
+	VPADDD(spare, dst, dst)
+	VPSUBD(dst, zero, dst)
+	VPMAXSD(zero, dst, dst)
+	VPBROADCASTD(Mem{Base: args, Disp: windowPlace}, spare)
+	VPADDD(spare, dst, dst)
+}
+
 // wideWindow writes the maximum of any windows at distance 1 or 2 and its place, 16 results at a time.
 func (t *poolTables) wideWindow() {
 	TEXT("wideWindow", NOSPLIT, "func(c "+windowStandIn+")")
 	Doc("wideWindow takes the maximum of a row of windows at distance 1 or 2, and its place.")
 	Pragma("noescape")
 	Load(Param("c"), args)
-	VMOVDQU32(t.even, Z16)
 	best, place, v, more := Z0, Z1, Z2, Z3
+	even, lanes, least, zero := Z16, Z17, Z18, Z19
+	VMOVDQU32(t.even, even)
+	VMOVDQU32(t.lanes, lanes)
+	minusInfinity(least, X18)
+	VPXORD(zero, zero, zero)
 	pixel := Mem{Base: windowRow, Index: windowAt, Scale: 4}
 	windows(16, func() {
-		VPXORD(best, best, best)
-		VPXORD(place, place, place)
-		KXNORW(K6, K6, K6) // the lanes that have seen no pixel
+		firstPlaces(lanes, zero, place, v, X2)
+		VMOVAPS(least, best)
+		KXNORW(K6, K6, K6) // the lanes that hold a number
 	}, func() {
-		// RAX: of the pixels from windowAt on, those in the image: from -windowAt up to its width - windowAt.
-		XORQ(RCX, RCX)
-		MOVQ(Mem{Base: args, Disp: windowImage}, windowSpare)
-		SUBQ(windowAt, windowSpare)
-		CMOVQLT(RCX, windowSpare)
-		MOVQ(U32(32), RAX)
-		CMPQ(windowSpare, RAX)
-		CMOVQGT(RAX, windowSpare)
-		MOVQ(I32(-1), RAX)
-		BZHIQ(windowSpare, RAX, RAX)
-		MOVQ(windowAt, windowSpare)
-		NEGQ(windowSpare)
-		CMOVQLT(RCX, windowSpare)
-		MOVQ(U32(32), RCX)
-		CMPQ(windowSpare, RCX)
-		CMOVQGT(RCX, windowSpare)
-		SHRXQ(windowSpare, RAX, RAX)
-		SHLXQ(windowSpare, RAX, RAX)
+		insideBits()
 		KMOVW(EAX, K2)
-		ifAdjacent(func() {
-			VMOVUPS_Z(pixel, K2, v)
-			KMOVW(EAX, K5)
-		}, func() {
-			MOVQ(RAX, RCX)
-			SHRQ(Imm(16), RCX)
-			KMOVW(ECX, K3)
-			VMOVUPS_Z(pixel, K2, v)
-			VMOVUPS_Z(pixel.Offset(64), K3, more)
-			VPERMT2PS(more, Z16, v)
-			MOVL(U32(0x55555555), ECX)
-			PEXTL(ECX, EAX, EAX)
-			KMOVW(EAX, K5)
+		VMOVAPS(least, v)
+		VMOVUPS(pixel, K2, v)
+		ifAdjacent(func() {}, func() {
+			SHRQ(Imm(16), RAX)
+			KMOVW(EAX, K3)
+			VMOVAPS(least, more)
+			VMOVUPS(pixel.Offset(64), K3, more)
+			VPERMT2PS(more, even, v)
 		})
-		VCMPPS(Imm(ordered), best, best, K4)
-		VCMPPS(Imm(notAtMost), best, v, K4, K4)
-		KORW(K6, K4, K4)
-		KANDW(K5, K4, K4)
-		KANDNW(K6, K5, K6)
+		VCMPPS(Imm(notAtMost), best, v, K6, K4)
+		VCMPPS(Imm(ordered), v, v, K5)
+		KANDW(K5, K6, K6)
 		VMOVAPS(v, K4, best)
 		VPBROADCASTD(windowPut.As32(), K4, place)
 	}, func() {
@@ -147,53 +150,67 @@ func (t *poolTables) wideWindow() {
 	})
 }
 
+// insideBits sets bit k of RAX where column windowAt + k lies in the image: from -windowAt up to its width - windowAt.
+func insideBits() {
+	XORQ(RCX, RCX)
+	MOVQ(Mem{Base: args, Disp: windowImage}, windowSpare)
+	SUBQ(windowAt, windowSpare)
+	CMOVQLT(RCX, windowSpare)
+	MOVQ(U32(32), RAX)
+	CMPQ(windowSpare, RAX)
+	CMOVQGT(RAX, windowSpare)
+	MOVQ(I32(-1), RAX)
+	BZHIQ(windowSpare, RAX, RAX)
+	MOVQ(windowAt, windowSpare)
+	NEGQ(windowSpare)
+	CMOVQLT(RCX, windowSpare)
+	MOVQ(U32(32), RCX)
+	CMPQ(windowSpare, RCX)
+	CMOVQGT(RCX, windowSpare)
+	SHRXQ(windowSpare, RAX, RAX)
+	SHLXQ(windowSpare, RAX, RAX)
+}
+
 // window writes the same with AVX2, 8 results at a time.
 func (t *poolTables) window() {
-	iota := table("windowLanes", 0, 1, 2, 3, 4, 5, 6, 7)
 	TEXT("window2", NOSPLIT, "func(c "+windowStandIn+")")
 	Doc("window2 takes the maximum of a row of windows at distance 1 or 2, and its place.")
 	Pragma("noescape")
 	Load(Param("c"), args)
-	best, place, started, v, more := Y0, Y1, Y2, Y3, Y4
-	inside, insideMore, spare, column, take := Y5, Y6, Y7, Y8, Y9
-	VMOVDQU(iota, Y15)
-	VPBROADCASTD(Mem{Base: args, Disp: windowImage}, Y14)
-	VPCMPEQD(Y13, Y13, Y13) // -1
-	pixel := Mem{Base: windowRow, Index: windowAt, Scale: 4}
-	valid := func(dst VecPhysical) { // which columns lie in the image
-		VPCMPGTD(Y13, column, dst)
-		VPCMPGTD(column, Y14, spare)
-		VPAND(spare, dst, dst)
+	best, place, numbers, v, more := Y0, Y1, Y2, Y3, Y4
+	inside, spare, column, take := Y5, Y7, Y8, Y9
+	zero, least, ones, image, lanes := Y11, Y12, Y13, Y14, Y15
+	VMOVDQU(t.lanes, lanes)
+	VPBROADCASTD(Mem{Base: args, Disp: windowImage}, image)
+	VPCMPEQD(ones, ones, ones)
+	minusInfinity(least, X12)
+	VPXOR(zero, zero, zero)
+	read := func(disp int, dst VecPhysical) { // pixels from column windowAt + disp on, -Inf outside of the image
+		LEAQ(Mem{Base: windowAt, Disp: disp}, RAX)
+		VMOVD(EAX, X8)
+		VPBROADCASTD(X8, column)
+		VPADDD(lanes, column, column)
+		VPCMPGTD(ones, column, inside)
+		VPCMPGTD(column, image, spare)
+		VPAND(spare, inside, inside)
+		VMASKMOVPS(Mem{Base: windowRow, Index: windowAt, Scale: 4, Disp: 4 * disp}, inside, dst)
+		VBLENDVPS(inside, dst, least, dst)
 	}
 	windows(8, func() {
-		for _, r := range []VecPhysical{best, place, started} {
-			VPXOR(r, r, r)
-		}
+		firstPlaces(lanes, zero, place, v, X3)
+		VMOVAPS(least, best)
+		VMOVAPS(ones, numbers)
 	}, func() {
-		VMOVD(windowAt.As32(), X8)
-		VPBROADCASTD(X8, column)
-		VPADDD(Y15, column, column)
-		valid(inside)
-		VMASKMOVPS(pixel, inside, v)
+		read(0, v)
 		ifAdjacent(func() {}, func() {
-			LEAQ(Mem{Base: windowAt, Disp: 8}, RAX)
-			VMOVD(EAX, X8)
-			VPBROADCASTD(X8, column)
-			VPADDD(Y15, column, column)
-			valid(insideMore)
-			VMASKMOVPS(pixel.Offset(32), insideMore, more)
-			for _, pair := range [][2]VecPhysical{{v, more}, {inside, insideMore}} {
-				VSHUFPS(Imm(0x88), pair[1], pair[0], pair[0])
-				VPERMPD(Imm(0xd8), pair[0], pair[0])
-			}
+			read(8, more)
+			VSHUFPS(Imm(0x88), more, v, v)
+			VPERMPD(Imm(0xd8), v, v)
 		})
-		VCMPPS(Imm(ordered), best, best, spare)
 		VCMPPS(Imm(notAtMost), best, v, take)
-		VANDPS(spare, take, take)
-		VPXOR(Y13, started, spare)
-		VPOR(spare, take, take)
-		VPAND(inside, take, take)
-		VPOR(inside, started, started)
+		VPAND(numbers, take, take)
+		VCMPPS(Imm(ordered), v, v, spare)
+		VPAND(spare, numbers, numbers)
 		VBLENDVPS(take, v, best, best)
 		VMOVD(windowPut.As32(), X8)
 		VPBROADCASTD(X8, column)
