@@ -36,10 +36,15 @@ func timedNorms() []timed {
 			timed{sized("avgPoolGrad", s), kernels.AvgPoolGrad, a, []kernels.Spec{f(y...)}})
 	}
 	three := kernels.PoolAttrs{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Pad: [2]int{1, 1}, PadEnd: [2]int{1, 1}}
+	threeGrad := kernels.PoolGradAttrs{PoolAttrs: three, Size: [2]int{32, 32}}
 	rows := f(128, 64, 256)
 	index := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{8192}}
 	return append(all,
 		timed{"maxPool3x3", kernels.MaxPool, three, []kernels.Spec{f(64, 64, 32, 32)}},
+		timed{"maxPoolGrad3x3", kernels.MaxPoolGrad, threeGrad,
+			[]kernels.Spec{{Type: arena.Uint8, Shape: kernels.Shape{64, 64, 16, 16}}, f(64, 64, 16, 16)}},
+		timed{"avgPool3x3", kernels.AvgPool, three, []kernels.Spec{f(64, 64, 32, 32)}},
+		timed{"avgPoolGrad3x3", kernels.AvgPoolGrad, threeGrad, []kernels.Spec{f(64, 64, 16, 16)}},
 		timed{"layerNorm", kernels.LayerNorm, kernels.LayerNormAttrs{Eps: 1e-5}, []kernels.Spec{rows, f(256), f(256)}},
 		timed{"layerNormGrad", kernels.LayerNormGrad, kernels.LayerNormAttrs{Eps: 1e-5}, []kernels.Spec{rows, f(256), f(8192), f(8192), rows}},
 		timed{"groupNorm", kernels.GroupNorm, kernels.GroupNormAttrs{Groups: 8, Eps: 1e-5}, []kernels.Spec{f(64, 64, 32, 32), f(64), f(64)}},

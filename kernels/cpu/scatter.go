@@ -32,6 +32,7 @@ func bindScatterOf[T float](b *binding) func() {
 		return nil
 	}
 	size := len(y) / rows
+	add := binaryTile[T](b.dev.level, kernels.Add, nil)
 	parts := 1
 	if len(dy) >= scatterGrain {
 		parts = scatterParts
@@ -46,10 +47,8 @@ func bindScatterOf[T float](b *binding) func() {
 				if r < 0 || r%parts != part {
 					continue
 				}
-				to, from := y[r*size:][:size], dy[i*size:][:size]
-				for j, v := range from {
-					to[j] += v
-				}
+				to := y[r*size:][:size]
+				add(to, to, dy[i*size:][:size])
 			}
 		}
 	})
