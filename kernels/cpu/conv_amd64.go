@@ -11,9 +11,9 @@ var packers = map[*isa]*packer{
 	avx512x64: {8, widePatchRuns64, widePatchPairs64, widePatchGathers64, wideEndRows64,
 		wideWinoInput64, wideWinoWeight64, wideWinoOutput64},
 	avx2x32: {8, patchRuns32, nil, patchGathers32, endRows32,
-		goWinoInput[float32], goWinoWeight[float32], goWinoOutput[float32]},
+		winoInput32, winoWeight32, winoOutput32},
 	avx2x64: {4, patchRuns64, nil, patchGathers64, endRows64,
-		goWinoInput[float64], goWinoWeight[float64], goWinoOutput[float64]},
+		winoInput64, winoWeight64, winoOutput64},
 }
 
 // packerFor returns the packing functions for the tiles of s.

@@ -54,6 +54,21 @@ func wideWinoWeight32(w *winoWeight)
 //go:noescape
 func wideWinoOutput32(w *winoOutput)
 
+// winoInput32 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel. It overwrites the packed pixels.
+//
+//go:noescape
+func winoInput32(w *winoInput)
+
+// winoWeight32 transforms the kernels of a vector: G·g·Gᵀ.
+//
+//go:noescape
+func winoWeight32(w *winoWeight)
+
+// winoOutput32 makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.
+//
+//go:noescape
+func winoOutput32(w *winoOutput)
+
 // widePatchRuns64 packs pixels that are neighbours.
 //
 //go:noescape
@@ -103,3 +118,18 @@ func wideWinoWeight64(w *winoWeight)
 //
 //go:noescape
 func wideWinoOutput64(w *winoOutput)
+
+// winoInput64 transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel. It overwrites the packed pixels.
+//
+//go:noescape
+func winoInput64(w *winoInput)
+
+// winoWeight64 transforms the kernels of a vector: G·g·Gᵀ.
+//
+//go:noescape
+func winoWeight64(w *winoWeight)
+
+// winoOutput64 makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.
+//
+//go:noescape
+func winoOutput64(w *winoOutput)

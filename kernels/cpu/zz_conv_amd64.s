@@ -401,15 +401,33 @@ done:
 	VZEROUPPER
 	RET
 
-DATA runBits32<>+0(SB)/4, $0x00000001
-DATA runBits32<>+4(SB)/4, $0x00000002
-DATA runBits32<>+8(SB)/4, $0x00000004
-DATA runBits32<>+12(SB)/4, $0x00000008
-DATA runBits32<>+16(SB)/4, $0x00000010
-DATA runBits32<>+20(SB)/4, $0x00000020
-DATA runBits32<>+24(SB)/4, $0x00000040
-DATA runBits32<>+28(SB)/4, $0x00000080
-GLOBL runBits32<>(SB), RODATA|NOPTR, $32
+DATA bits32<>+0(SB)/4, $0x00000001
+DATA bits32<>+4(SB)/4, $0x00000002
+DATA bits32<>+8(SB)/4, $0x00000004
+DATA bits32<>+12(SB)/4, $0x00000008
+DATA bits32<>+16(SB)/4, $0x00000010
+DATA bits32<>+20(SB)/4, $0x00000020
+DATA bits32<>+24(SB)/4, $0x00000040
+DATA bits32<>+28(SB)/4, $0x00000080
+GLOBL bits32<>(SB), RODATA|NOPTR, $32
+
+DATA lanes32<>+0(SB)/4, $0x00000000
+DATA lanes32<>+4(SB)/4, $0x00000001
+DATA lanes32<>+8(SB)/4, $0x00000002
+DATA lanes32<>+12(SB)/4, $0x00000003
+DATA lanes32<>+16(SB)/4, $0x00000004
+DATA lanes32<>+20(SB)/4, $0x00000005
+DATA lanes32<>+24(SB)/4, $0x00000006
+DATA lanes32<>+28(SB)/4, $0x00000007
+DATA lanes32<>+32(SB)/4, $0x00000008
+DATA lanes32<>+36(SB)/4, $0x00000009
+DATA lanes32<>+40(SB)/4, $0x0000000a
+DATA lanes32<>+44(SB)/4, $0x0000000b
+DATA lanes32<>+48(SB)/4, $0x0000000c
+DATA lanes32<>+52(SB)/4, $0x0000000d
+DATA lanes32<>+56(SB)/4, $0x0000000e
+DATA lanes32<>+60(SB)/4, $0x0000000f
+GLOBL lanes32<>(SB), RODATA|NOPTR, $64
 
 // func patchRuns32(p *uintptr)
 // Requires: AVX, AVX2
@@ -440,8 +458,8 @@ four_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        runBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMASKMOVPS   (DX), Y1, Y0
 	VMOVUPS      Y0, (CX)
 	VMASKMOVPS   (DX)(R9*1), Y1, Y0
@@ -462,8 +480,8 @@ four_segment:
 	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        runBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMASKMOVPS   (DX), Y1, Y0
 	VORPS        (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -509,8 +527,8 @@ one_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        runBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMASKMOVPS   (DX), Y1, Y0
 	VMOVUPS      Y0, (CX)
 	MOVQ         $0x00000001, R15
@@ -525,8 +543,8 @@ one_segment:
 	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        runBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     runBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMASKMOVPS   (DX), Y1, Y0
 	VORPS        (CX), Y0, Y0
 	VMOVUPS      Y0, (CX)
@@ -548,16 +566,6 @@ one_tapped:
 done:
 	VZEROUPPER
 	RET
-
-DATA gatherBits32<>+0(SB)/4, $0x00000001
-DATA gatherBits32<>+4(SB)/4, $0x00000002
-DATA gatherBits32<>+8(SB)/4, $0x00000004
-DATA gatherBits32<>+12(SB)/4, $0x00000008
-DATA gatherBits32<>+16(SB)/4, $0x00000010
-DATA gatherBits32<>+20(SB)/4, $0x00000020
-DATA gatherBits32<>+24(SB)/4, $0x00000040
-DATA gatherBits32<>+28(SB)/4, $0x00000080
-GLOBL gatherBits32<>(SB), RODATA|NOPTR, $32
 
 // func patchGathers32(p *uintptr)
 // Requires: AVX, AVX2
@@ -591,8 +599,8 @@ four_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        gatherBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     gatherBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPS   Y2, (DX)(Y3*4), Y0
@@ -640,8 +648,8 @@ one_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
-	VPAND        gatherBits32<>+0(SB), Y1, Y1
-	VPCMPEQD     gatherBits32<>+0(SB), Y1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPS   Y2, (DX)(Y3*4), Y0
@@ -726,24 +734,6 @@ relu:
 	VZEROUPPER
 	RET
 
-DATA endLanes32<>+0(SB)/4, $0x00000000
-DATA endLanes32<>+4(SB)/4, $0x00000001
-DATA endLanes32<>+8(SB)/4, $0x00000002
-DATA endLanes32<>+12(SB)/4, $0x00000003
-DATA endLanes32<>+16(SB)/4, $0x00000004
-DATA endLanes32<>+20(SB)/4, $0x00000005
-DATA endLanes32<>+24(SB)/4, $0x00000006
-DATA endLanes32<>+28(SB)/4, $0x00000007
-DATA endLanes32<>+32(SB)/4, $0x00000008
-DATA endLanes32<>+36(SB)/4, $0x00000009
-DATA endLanes32<>+40(SB)/4, $0x0000000a
-DATA endLanes32<>+44(SB)/4, $0x0000000b
-DATA endLanes32<>+48(SB)/4, $0x0000000c
-DATA endLanes32<>+52(SB)/4, $0x0000000d
-DATA endLanes32<>+56(SB)/4, $0x0000000e
-DATA endLanes32<>+60(SB)/4, $0x0000000f
-GLOBL endLanes32<>(SB), RODATA|NOPTR, $64
-
 // func endRows32(e *uint16)
 // Requires: AVX, AVX2, SSE2
 TEXT ·endRows32(SB), NOSPLIT, $0-8
@@ -810,8 +800,8 @@ relu:
 edge:
 	MOVQ         R12, X1
 	VPBROADCASTD X1, Y1
-	VPCMPGTD     endLanes32<>+0(SB), Y1, Y4
-	VPCMPGTD     endLanes32<>+32(SB), Y1, Y5
+	VPCMPGTD     lanes32<>+0(SB), Y1, Y4
+	VPCMPGTD     lanes32<>+32(SB), Y1, Y5
 	TESTQ        $0x00000002, R13
 	JE           relu_edge
 	TESTQ        $0x00000004, R13
@@ -1296,6 +1286,502 @@ segment:
 	VZEROUPPER
 	RET
 
+// func winoInput32(w *int8)
+// Requires: AVX
+TEXT ·winoInput32(SB), NOSPLIT, $0-8
+	MOVQ w+0(FP), DI
+	MOVQ (DI), AX
+	MOVQ 24(DI), BX
+	MOVQ 48(DI), R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 56(DI), SI
+
+channel:
+	VMOVUPS (AX), Y0
+	VMOVUPS 256(AX), Y1
+	VMOVUPS 512(AX), Y2
+	VMOVUPS 768(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y4, 256(AX)
+	VMOVUPS Y5, 512(AX)
+	VMOVUPS Y3, 768(AX)
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 320(AX), Y1
+	VMOVUPS 576(AX), Y2
+	VMOVUPS 832(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS Y4, 320(AX)
+	VMOVUPS Y5, 576(AX)
+	VMOVUPS Y3, 832(AX)
+	VMOVUPS 128(AX), Y0
+	VMOVUPS 384(AX), Y1
+	VMOVUPS 640(AX), Y2
+	VMOVUPS 896(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 128(AX)
+	VMOVUPS Y4, 384(AX)
+	VMOVUPS Y5, 640(AX)
+	VMOVUPS Y3, 896(AX)
+	VMOVUPS 192(AX), Y0
+	VMOVUPS 448(AX), Y1
+	VMOVUPS 704(AX), Y2
+	VMOVUPS 960(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 192(AX)
+	VMOVUPS Y4, 448(AX)
+	VMOVUPS Y5, 704(AX)
+	VMOVUPS Y3, 960(AX)
+	LEAQ    (BX), CX
+	VMOVUPS (AX), Y0
+	VMOVUPS 64(AX), Y1
+	VMOVUPS 128(AX), Y2
+	VMOVUPS 192(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 256(AX), Y0
+	VMOVUPS 320(AX), Y1
+	VMOVUPS 384(AX), Y2
+	VMOVUPS 448(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 512(AX), Y0
+	VMOVUPS 576(AX), Y1
+	VMOVUPS 640(AX), Y2
+	VMOVUPS 704(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 768(AX), Y0
+	VMOVUPS 832(AX), Y1
+	VMOVUPS 896(AX), Y2
+	VMOVUPS 960(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	VMOVUPS 32(AX), Y0
+	VMOVUPS 288(AX), Y1
+	VMOVUPS 544(AX), Y2
+	VMOVUPS 800(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS Y4, 288(AX)
+	VMOVUPS Y5, 544(AX)
+	VMOVUPS Y3, 800(AX)
+	VMOVUPS 96(AX), Y0
+	VMOVUPS 352(AX), Y1
+	VMOVUPS 608(AX), Y2
+	VMOVUPS 864(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 96(AX)
+	VMOVUPS Y4, 352(AX)
+	VMOVUPS Y5, 608(AX)
+	VMOVUPS Y3, 864(AX)
+	VMOVUPS 160(AX), Y0
+	VMOVUPS 416(AX), Y1
+	VMOVUPS 672(AX), Y2
+	VMOVUPS 928(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 160(AX)
+	VMOVUPS Y4, 416(AX)
+	VMOVUPS Y5, 672(AX)
+	VMOVUPS Y3, 928(AX)
+	VMOVUPS 224(AX), Y0
+	VMOVUPS 480(AX), Y1
+	VMOVUPS 736(AX), Y2
+	VMOVUPS 992(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, 224(AX)
+	VMOVUPS Y4, 480(AX)
+	VMOVUPS Y5, 736(AX)
+	VMOVUPS Y3, 992(AX)
+	LEAQ    32(BX), CX
+	VMOVUPS 32(AX), Y0
+	VMOVUPS 96(AX), Y1
+	VMOVUPS 160(AX), Y2
+	VMOVUPS 224(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 288(AX), Y0
+	VMOVUPS 352(AX), Y1
+	VMOVUPS 416(AX), Y2
+	VMOVUPS 480(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 544(AX), Y0
+	VMOVUPS 608(AX), Y1
+	VMOVUPS 672(AX), Y2
+	VMOVUPS 736(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPS 800(AX), Y0
+	VMOVUPS 864(AX), Y1
+	VMOVUPS 928(AX), Y2
+	VMOVUPS 992(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y4
+	VSUBPS  Y1, Y2, Y5
+	VSUBPS  Y3, Y1, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y4, (CX)(R8*1)
+	VMOVUPS Y5, (CX)(R8*2)
+	VMOVUPS Y3, (CX)(R9*1)
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000040, BX
+	DECQ    SI
+	JNE     channel
+	VZEROUPPER
+	RET
+
+DATA halfOf32<>+0(SB)/4, $(0.5)
+GLOBL halfOf32<>(SB), RODATA|NOPTR, $4
+
+// func winoWeight32(w *int16)
+// Requires: AVX, AVX2
+TEXT ·winoWeight32(SB), NOSPLIT, $0-8
+	MOVQ         w+0(FP), DI
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         96(DI), R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         48(DI), CX
+	VMOVDQU      (CX), Y15
+	VPBROADCASTD 104(DI), Y14
+	VPCMPGTD     lanes32<>+0(SB), Y14, Y14
+	VBROADCASTSS halfOf32<>+0(SB), Y13
+	VXORPS       Y0, Y0, Y0
+	MOVQ         (BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         24(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         48(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPS      Y0, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y3, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y4, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y2, (DX)
+	VXORPS       Y0, Y0, Y0
+	MOVQ         8(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         32(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         56(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPS      Y0, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y3, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y4, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y2, (DX)(R8*1)
+	VXORPS       Y0, Y0, Y0
+	MOVQ         16(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         40(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         64(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPS   Y12, (CX)(Y15*4), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPS      Y0, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y3, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y4, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      Y2, (DX)(R8*2)
+	MOVQ         72(DI), DX
+	VMOVUPS      (DX), Y0
+	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (DX)(R8*2), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y3, (DX)(R8*1)
+	VMOVUPS      Y4, (DX)(R8*2)
+	VMOVUPS      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      (DX), Y0
+	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (DX)(R8*2), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y3, (DX)(R8*1)
+	VMOVUPS      Y4, (DX)(R8*2)
+	VMOVUPS      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      (DX), Y0
+	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (DX)(R8*2), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y3, (DX)(R8*1)
+	VMOVUPS      Y4, (DX)(R8*2)
+	VMOVUPS      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPS      (DX), Y0
+	VMOVUPS      (DX)(R8*1), Y1
+	VMOVUPS      (DX)(R8*2), Y2
+	VADDPS       Y2, Y0, Y4
+	VADDPS       Y1, Y4, Y3
+	VSUBPS       Y1, Y4, Y4
+	VMULPS       Y13, Y3, Y3
+	VMULPS       Y13, Y4, Y4
+	VMOVUPS      Y0, (DX)
+	VMOVUPS      Y3, (DX)(R8*1)
+	VMOVUPS      Y4, (DX)(R8*2)
+	VMOVUPS      Y2, (DX)(R9*1)
+	VZEROUPPER
+	RET
+
+// func winoOutput32(w *int32)
+// Requires: AVX, AVX2, SSE2
+TEXT ·winoOutput32(SB), NOSPLIT, $0-8
+	MOVQ w+0(FP), DI
+	MOVQ (DI), AX
+	MOVQ 24(DI), BX
+	MOVQ 48(DI), CX
+	MOVQ 128(DI), SI
+	MOVQ 144(DI), R8
+	LEAQ (R8)(R8*2), R9
+
+row:
+	MOVQ         AX, R10
+	VMOVUPS      (R10), Y0
+	VMOVUPS      (R10)(R8*1), Y1
+	VMOVUPS      (R10)(R8*2), Y2
+	VMOVUPS      (R10)(R9*1), Y3
+	LEAQ         (R10)(R8*4), R10
+	VMOVUPS      (R10), Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      (R10)(R8*1), Y5
+	VADDPS       Y5, Y1, Y1
+	VMOVUPS      (R10)(R8*2), Y6
+	VADDPS       Y6, Y2, Y2
+	VMOVUPS      (R10)(R9*1), Y7
+	VADDPS       Y7, Y3, Y3
+	LEAQ         (R10)(R8*4), R10
+	VMOVUPS      (R10), Y8
+	VADDPS       Y8, Y0, Y0
+	VSUBPS       Y8, Y4, Y4
+	VMOVUPS      (R10)(R8*1), Y8
+	VADDPS       Y8, Y1, Y1
+	VSUBPS       Y8, Y5, Y5
+	VMOVUPS      (R10)(R8*2), Y8
+	VADDPS       Y8, Y2, Y2
+	VSUBPS       Y8, Y6, Y6
+	VMOVUPS      (R10)(R9*1), Y8
+	VADDPS       Y8, Y3, Y3
+	VSUBPS       Y8, Y7, Y7
+	LEAQ         (R10)(R8*4), R10
+	VSUBPS       (R10), Y4, Y4
+	VSUBPS       (R10)(R8*1), Y5, Y5
+	VSUBPS       (R10)(R8*2), Y6, Y6
+	VSUBPS       (R10)(R9*1), Y7, Y7
+	VADDPS       Y1, Y0, Y9
+	VADDPS       Y2, Y9, Y9
+	VSUBPS       Y2, Y1, Y10
+	VSUBPS       Y3, Y10, Y10
+	VADDPS       Y5, Y4, Y11
+	VADDPS       Y6, Y11, Y11
+	VSUBPS       Y6, Y5, Y12
+	VSUBPS       Y7, Y12, Y12
+	MOVQ         168(DI), R10
+	TESTQ        $0x00000002, R10
+	JE           unbiased
+	VBROADCASTSS (CX), Y13
+	ADDQ         $0x04, CX
+	VADDPS       Y13, Y9, Y9
+	VADDPS       Y13, Y10, Y10
+	VADDPS       Y13, Y11, Y11
+	VADDPS       Y13, Y12, Y12
+
+unbiased:
+	TESTQ  $0x00000004, R10
+	JE     ended
+	VXORPS Y13, Y13, Y13
+	VMAXPS Y9, Y13, Y9
+	VMAXPS Y10, Y13, Y10
+	VMAXPS Y11, Y13, Y11
+	VMAXPS Y12, Y13, Y12
+
+ended:
+	VUNPCKLPS  Y10, Y9, Y4
+	VUNPCKHPS  Y10, Y9, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y0
+	VPERM2F128 $0x31, Y5, Y4, Y1
+	VUNPCKLPS  Y12, Y11, Y4
+	VUNPCKHPS  Y12, Y11, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y2
+	VPERM2F128 $0x31, Y5, Y4, Y3
+	MOVQ       96(DI), R11
+	MOVQ       72(DI), R12
+	MOVQ       120(DI), R10
+
+segment:
+	MOVQ         (R12), R13
+	ADDQ         BX, R13
+	MOVL         (R11), DX
+	MOVQ         DX, X6
+	VPBROADCASTD X6, Y6
+	VPAND        bits32<>+0(SB), Y6, Y6
+	VPCMPEQD     bits32<>+0(SB), Y6, Y6
+	VMASKMOVPS   Y0, Y6, (R13)
+	SHRL         $0x08, DX
+	MOVQ         DX, X6
+	VPBROADCASTD X6, Y6
+	VPAND        bits32<>+0(SB), Y6, Y6
+	VPCMPEQD     bits32<>+0(SB), Y6, Y6
+	VMASKMOVPS   Y1, Y6, 32(R13)
+	ADDQ         160(DI), R13
+	MOVL         4(R11), DX
+	MOVQ         DX, X6
+	VPBROADCASTD X6, Y6
+	VPAND        bits32<>+0(SB), Y6, Y6
+	VPCMPEQD     bits32<>+0(SB), Y6, Y6
+	VMASKMOVPS   Y2, Y6, (R13)
+	SHRL         $0x08, DX
+	MOVQ         DX, X6
+	VPBROADCASTD X6, Y6
+	VPAND        bits32<>+0(SB), Y6, Y6
+	VPCMPEQD     bits32<>+0(SB), Y6, Y6
+	VMASKMOVPS   Y3, Y6, 32(R13)
+	ADDQ         $0x08, R11
+	ADDQ         $0x08, R12
+	DECQ         R10
+	JNE          segment
+	ADDQ         136(DI), AX
+	ADDQ         152(DI), BX
+	DECQ         SI
+	JNE          row
+	VZEROUPPER
+	RET
+
 // func widePatchRuns64(p *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·widePatchRuns64(SB), NOSPLIT, $0-8
@@ -1685,11 +2171,21 @@ done:
 	VZEROUPPER
 	RET
 
-DATA runBits64<>+0(SB)/8, $0x0000000000000001
-DATA runBits64<>+8(SB)/8, $0x0000000000000002
-DATA runBits64<>+16(SB)/8, $0x0000000000000004
-DATA runBits64<>+24(SB)/8, $0x0000000000000008
-GLOBL runBits64<>(SB), RODATA|NOPTR, $32
+DATA bits64<>+0(SB)/8, $0x0000000000000001
+DATA bits64<>+8(SB)/8, $0x0000000000000002
+DATA bits64<>+16(SB)/8, $0x0000000000000004
+DATA bits64<>+24(SB)/8, $0x0000000000000008
+GLOBL bits64<>(SB), RODATA|NOPTR, $32
+
+DATA lanes64<>+0(SB)/8, $0x0000000000000000
+DATA lanes64<>+8(SB)/8, $0x0000000000000001
+DATA lanes64<>+16(SB)/8, $0x0000000000000002
+DATA lanes64<>+24(SB)/8, $0x0000000000000003
+DATA lanes64<>+32(SB)/8, $0x0000000000000004
+DATA lanes64<>+40(SB)/8, $0x0000000000000005
+DATA lanes64<>+48(SB)/8, $0x0000000000000006
+DATA lanes64<>+56(SB)/8, $0x0000000000000007
+GLOBL lanes64<>(SB), RODATA|NOPTR, $64
 
 // func patchRuns64(p *uintptr)
 // Requires: AVX, AVX2
@@ -1720,8 +2216,8 @@ four_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        runBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMASKMOVPD   (DX), Y1, Y0
 	VMOVUPD      Y0, (CX)
 	VMASKMOVPD   (DX)(R9*1), Y1, Y0
@@ -1742,8 +2238,8 @@ four_segment:
 	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        runBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMASKMOVPD   (DX), Y1, Y0
 	VORPS        (CX), Y0, Y0
 	VMOVUPD      Y0, (CX)
@@ -1789,8 +2285,8 @@ one_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        runBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMASKMOVPD   (DX), Y1, Y0
 	VMOVUPD      Y0, (CX)
 	MOVQ         $0x00000001, R15
@@ -1805,8 +2301,8 @@ one_segment:
 	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        runBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     runBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMASKMOVPD   (DX), Y1, Y0
 	VORPS        (CX), Y0, Y0
 	VMOVUPD      Y0, (CX)
@@ -1828,12 +2324,6 @@ one_tapped:
 done:
 	VZEROUPPER
 	RET
-
-DATA gatherBits64<>+0(SB)/8, $0x0000000000000001
-DATA gatherBits64<>+8(SB)/8, $0x0000000000000002
-DATA gatherBits64<>+16(SB)/8, $0x0000000000000004
-DATA gatherBits64<>+24(SB)/8, $0x0000000000000008
-GLOBL gatherBits64<>(SB), RODATA|NOPTR, $32
 
 // func patchGathers64(p *uintptr)
 // Requires: AVX, AVX2
@@ -1867,8 +2357,8 @@ four_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        gatherBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     gatherBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPD   Y2, (DX)(X3*8), Y0
@@ -1916,8 +2406,8 @@ one_tap:
 	XORQ         R15, R15
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
-	VPAND        gatherBits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     gatherBits64<>+0(SB), Y1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPD   Y2, (DX)(X3*8), Y0
@@ -2002,16 +2492,6 @@ relu:
 	VZEROUPPER
 	RET
 
-DATA endLanes64<>+0(SB)/8, $0x0000000000000000
-DATA endLanes64<>+8(SB)/8, $0x0000000000000001
-DATA endLanes64<>+16(SB)/8, $0x0000000000000002
-DATA endLanes64<>+24(SB)/8, $0x0000000000000003
-DATA endLanes64<>+32(SB)/8, $0x0000000000000004
-DATA endLanes64<>+40(SB)/8, $0x0000000000000005
-DATA endLanes64<>+48(SB)/8, $0x0000000000000006
-DATA endLanes64<>+56(SB)/8, $0x0000000000000007
-GLOBL endLanes64<>(SB), RODATA|NOPTR, $64
-
 // func endRows64(e *uint16)
 // Requires: AVX, AVX2, SSE2
 TEXT ·endRows64(SB), NOSPLIT, $0-8
@@ -2078,8 +2558,8 @@ relu:
 edge:
 	MOVQ         R12, X1
 	VPBROADCASTQ X1, Y1
-	VPCMPGTQ     endLanes64<>+0(SB), Y1, Y4
-	VPCMPGTQ     endLanes64<>+32(SB), Y1, Y5
+	VPCMPGTQ     lanes64<>+0(SB), Y1, Y4
+	VPCMPGTQ     lanes64<>+32(SB), Y1, Y5
 	TESTQ        $0x00000002, R13
 	JE           relu_edge
 	TESTQ        $0x00000004, R13
@@ -2545,5 +3025,501 @@ segment:
 	ADDQ    152(DI), BX
 	DECQ    SI
 	JNE     row
+	VZEROUPPER
+	RET
+
+// func winoInput64(w *int8)
+// Requires: AVX
+TEXT ·winoInput64(SB), NOSPLIT, $0-8
+	MOVQ w+0(FP), DI
+	MOVQ (DI), AX
+	MOVQ 24(DI), BX
+	MOVQ 48(DI), R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 56(DI), SI
+
+channel:
+	VMOVUPD (AX), Y0
+	VMOVUPD 256(AX), Y1
+	VMOVUPD 512(AX), Y2
+	VMOVUPD 768(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y4, 256(AX)
+	VMOVUPD Y5, 512(AX)
+	VMOVUPD Y3, 768(AX)
+	VMOVUPD 64(AX), Y0
+	VMOVUPD 320(AX), Y1
+	VMOVUPD 576(AX), Y2
+	VMOVUPD 832(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 64(AX)
+	VMOVUPD Y4, 320(AX)
+	VMOVUPD Y5, 576(AX)
+	VMOVUPD Y3, 832(AX)
+	VMOVUPD 128(AX), Y0
+	VMOVUPD 384(AX), Y1
+	VMOVUPD 640(AX), Y2
+	VMOVUPD 896(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 128(AX)
+	VMOVUPD Y4, 384(AX)
+	VMOVUPD Y5, 640(AX)
+	VMOVUPD Y3, 896(AX)
+	VMOVUPD 192(AX), Y0
+	VMOVUPD 448(AX), Y1
+	VMOVUPD 704(AX), Y2
+	VMOVUPD 960(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 192(AX)
+	VMOVUPD Y4, 448(AX)
+	VMOVUPD Y5, 704(AX)
+	VMOVUPD Y3, 960(AX)
+	LEAQ    (BX), CX
+	VMOVUPD (AX), Y0
+	VMOVUPD 64(AX), Y1
+	VMOVUPD 128(AX), Y2
+	VMOVUPD 192(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 256(AX), Y0
+	VMOVUPD 320(AX), Y1
+	VMOVUPD 384(AX), Y2
+	VMOVUPD 448(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 512(AX), Y0
+	VMOVUPD 576(AX), Y1
+	VMOVUPD 640(AX), Y2
+	VMOVUPD 704(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 768(AX), Y0
+	VMOVUPD 832(AX), Y1
+	VMOVUPD 896(AX), Y2
+	VMOVUPD 960(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	VMOVUPD 32(AX), Y0
+	VMOVUPD 288(AX), Y1
+	VMOVUPD 544(AX), Y2
+	VMOVUPD 800(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 32(AX)
+	VMOVUPD Y4, 288(AX)
+	VMOVUPD Y5, 544(AX)
+	VMOVUPD Y3, 800(AX)
+	VMOVUPD 96(AX), Y0
+	VMOVUPD 352(AX), Y1
+	VMOVUPD 608(AX), Y2
+	VMOVUPD 864(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 96(AX)
+	VMOVUPD Y4, 352(AX)
+	VMOVUPD Y5, 608(AX)
+	VMOVUPD Y3, 864(AX)
+	VMOVUPD 160(AX), Y0
+	VMOVUPD 416(AX), Y1
+	VMOVUPD 672(AX), Y2
+	VMOVUPD 928(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 160(AX)
+	VMOVUPD Y4, 416(AX)
+	VMOVUPD Y5, 672(AX)
+	VMOVUPD Y3, 928(AX)
+	VMOVUPD 224(AX), Y0
+	VMOVUPD 480(AX), Y1
+	VMOVUPD 736(AX), Y2
+	VMOVUPD 992(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, 224(AX)
+	VMOVUPD Y4, 480(AX)
+	VMOVUPD Y5, 736(AX)
+	VMOVUPD Y3, 992(AX)
+	LEAQ    32(BX), CX
+	VMOVUPD 32(AX), Y0
+	VMOVUPD 96(AX), Y1
+	VMOVUPD 160(AX), Y2
+	VMOVUPD 224(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 288(AX), Y0
+	VMOVUPD 352(AX), Y1
+	VMOVUPD 416(AX), Y2
+	VMOVUPD 480(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 544(AX), Y0
+	VMOVUPD 608(AX), Y1
+	VMOVUPD 672(AX), Y2
+	VMOVUPD 736(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	LEAQ    (CX)(R8*4), CX
+	VMOVUPD 800(AX), Y0
+	VMOVUPD 864(AX), Y1
+	VMOVUPD 928(AX), Y2
+	VMOVUPD 992(AX), Y3
+	VSUBPD  Y2, Y0, Y0
+	VADDPD  Y2, Y1, Y4
+	VSUBPD  Y1, Y2, Y5
+	VSUBPD  Y3, Y1, Y3
+	VMOVUPD Y0, (CX)
+	VMOVUPD Y4, (CX)(R8*1)
+	VMOVUPD Y5, (CX)(R8*2)
+	VMOVUPD Y3, (CX)(R9*1)
+	ADDQ    $0x00000400, AX
+	ADDQ    $0x00000040, BX
+	DECQ    SI
+	JNE     channel
+	VZEROUPPER
+	RET
+
+DATA halfOf64<>+0(SB)/8, $(0.5)
+GLOBL halfOf64<>(SB), RODATA|NOPTR, $8
+
+// func winoWeight64(w *int16)
+// Requires: AVX, AVX2
+TEXT ·winoWeight64(SB), NOSPLIT, $0-8
+	MOVQ         w+0(FP), DI
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         96(DI), R8
+	LEAQ         (R8)(R8*2), R9
+	MOVQ         48(DI), CX
+	VMOVDQU      (CX), X15
+	VPBROADCASTQ 104(DI), Y14
+	VPCMPGTQ     lanes64<>+0(SB), Y14, Y14
+	VBROADCASTSD halfOf64<>+0(SB), Y13
+	VXORPS       Y0, Y0, Y0
+	MOVQ         (BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         24(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         48(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPD      Y0, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y3, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y4, (DX)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y2, (DX)
+	VXORPS       Y0, Y0, Y0
+	MOVQ         8(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         32(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         56(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPD      Y0, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y3, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y4, (DX)(R8*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y2, (DX)(R8*1)
+	VXORPS       Y0, Y0, Y0
+	MOVQ         16(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y0
+	VXORPS       Y1, Y1, Y1
+	MOVQ         40(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         64(BX), CX
+	ADDQ         AX, CX
+	VMOVUPS      Y14, Y12
+	VGATHERDPD   Y12, (CX)(X15*8), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	MOVQ         72(DI), DX
+	VMOVUPD      Y0, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y3, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y4, (DX)(R8*2)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      Y2, (DX)(R8*2)
+	MOVQ         72(DI), DX
+	VMOVUPD      (DX), Y0
+	VMOVUPD      (DX)(R8*1), Y1
+	VMOVUPD      (DX)(R8*2), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	VMOVUPD      Y0, (DX)
+	VMOVUPD      Y3, (DX)(R8*1)
+	VMOVUPD      Y4, (DX)(R8*2)
+	VMOVUPD      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      (DX), Y0
+	VMOVUPD      (DX)(R8*1), Y1
+	VMOVUPD      (DX)(R8*2), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	VMOVUPD      Y0, (DX)
+	VMOVUPD      Y3, (DX)(R8*1)
+	VMOVUPD      Y4, (DX)(R8*2)
+	VMOVUPD      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      (DX), Y0
+	VMOVUPD      (DX)(R8*1), Y1
+	VMOVUPD      (DX)(R8*2), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	VMOVUPD      Y0, (DX)
+	VMOVUPD      Y3, (DX)(R8*1)
+	VMOVUPD      Y4, (DX)(R8*2)
+	VMOVUPD      Y2, (DX)(R9*1)
+	LEAQ         (DX)(R8*4), DX
+	VMOVUPD      (DX), Y0
+	VMOVUPD      (DX)(R8*1), Y1
+	VMOVUPD      (DX)(R8*2), Y2
+	VADDPD       Y2, Y0, Y4
+	VADDPD       Y1, Y4, Y3
+	VSUBPD       Y1, Y4, Y4
+	VMULPD       Y13, Y3, Y3
+	VMULPD       Y13, Y4, Y4
+	VMOVUPD      Y0, (DX)
+	VMOVUPD      Y3, (DX)(R8*1)
+	VMOVUPD      Y4, (DX)(R8*2)
+	VMOVUPD      Y2, (DX)(R9*1)
+	VZEROUPPER
+	RET
+
+// func winoOutput64(w *int32)
+// Requires: AVX, AVX2, SSE2
+TEXT ·winoOutput64(SB), NOSPLIT, $0-8
+	MOVQ w+0(FP), DI
+	MOVQ (DI), AX
+	MOVQ 24(DI), BX
+	MOVQ 48(DI), CX
+	MOVQ 128(DI), SI
+	MOVQ 144(DI), R8
+	LEAQ (R8)(R8*2), R9
+
+row:
+	MOVQ         AX, R10
+	VMOVUPD      (R10), Y0
+	VMOVUPD      (R10)(R8*1), Y1
+	VMOVUPD      (R10)(R8*2), Y2
+	VMOVUPD      (R10)(R9*1), Y3
+	LEAQ         (R10)(R8*4), R10
+	VMOVUPD      (R10), Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      (R10)(R8*1), Y5
+	VADDPD       Y5, Y1, Y1
+	VMOVUPD      (R10)(R8*2), Y6
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      (R10)(R9*1), Y7
+	VADDPD       Y7, Y3, Y3
+	LEAQ         (R10)(R8*4), R10
+	VMOVUPD      (R10), Y8
+	VADDPD       Y8, Y0, Y0
+	VSUBPD       Y8, Y4, Y4
+	VMOVUPD      (R10)(R8*1), Y8
+	VADDPD       Y8, Y1, Y1
+	VSUBPD       Y8, Y5, Y5
+	VMOVUPD      (R10)(R8*2), Y8
+	VADDPD       Y8, Y2, Y2
+	VSUBPD       Y8, Y6, Y6
+	VMOVUPD      (R10)(R9*1), Y8
+	VADDPD       Y8, Y3, Y3
+	VSUBPD       Y8, Y7, Y7
+	LEAQ         (R10)(R8*4), R10
+	VSUBPD       (R10), Y4, Y4
+	VSUBPD       (R10)(R8*1), Y5, Y5
+	VSUBPD       (R10)(R8*2), Y6, Y6
+	VSUBPD       (R10)(R9*1), Y7, Y7
+	VADDPD       Y1, Y0, Y9
+	VADDPD       Y2, Y9, Y9
+	VSUBPD       Y2, Y1, Y10
+	VSUBPD       Y3, Y10, Y10
+	VADDPD       Y5, Y4, Y11
+	VADDPD       Y6, Y11, Y11
+	VSUBPD       Y6, Y5, Y12
+	VSUBPD       Y7, Y12, Y12
+	MOVQ         168(DI), R10
+	TESTQ        $0x00000002, R10
+	JE           unbiased
+	VBROADCASTSD (CX), Y13
+	ADDQ         $0x08, CX
+	VADDPD       Y13, Y9, Y9
+	VADDPD       Y13, Y10, Y10
+	VADDPD       Y13, Y11, Y11
+	VADDPD       Y13, Y12, Y12
+
+unbiased:
+	TESTQ  $0x00000004, R10
+	JE     ended
+	VXORPS Y13, Y13, Y13
+	VMAXPD Y9, Y13, Y9
+	VMAXPD Y10, Y13, Y10
+	VMAXPD Y11, Y13, Y11
+	VMAXPD Y12, Y13, Y12
+
+ended:
+	VUNPCKLPD  Y10, Y9, Y4
+	VUNPCKHPD  Y10, Y9, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y0
+	VPERM2F128 $0x31, Y5, Y4, Y1
+	VUNPCKLPD  Y12, Y11, Y4
+	VUNPCKHPD  Y12, Y11, Y5
+	VPERM2F128 $0x20, Y5, Y4, Y2
+	VPERM2F128 $0x31, Y5, Y4, Y3
+	MOVQ       96(DI), R11
+	MOVQ       72(DI), R12
+	MOVQ       120(DI), R10
+
+segment:
+	MOVQ         (R12), R13
+	ADDQ         BX, R13
+	MOVL         (R11), DX
+	MOVQ         DX, X6
+	VPBROADCASTQ X6, Y6
+	VPAND        bits64<>+0(SB), Y6, Y6
+	VPCMPEQQ     bits64<>+0(SB), Y6, Y6
+	VMASKMOVPD   Y0, Y6, (R13)
+	SHRL         $0x04, DX
+	MOVQ         DX, X6
+	VPBROADCASTQ X6, Y6
+	VPAND        bits64<>+0(SB), Y6, Y6
+	VPCMPEQQ     bits64<>+0(SB), Y6, Y6
+	VMASKMOVPD   Y1, Y6, 32(R13)
+	ADDQ         160(DI), R13
+	MOVL         4(R11), DX
+	MOVQ         DX, X6
+	VPBROADCASTQ X6, Y6
+	VPAND        bits64<>+0(SB), Y6, Y6
+	VPCMPEQQ     bits64<>+0(SB), Y6, Y6
+	VMASKMOVPD   Y2, Y6, (R13)
+	SHRL         $0x04, DX
+	MOVQ         DX, X6
+	VPBROADCASTQ X6, Y6
+	VPAND        bits64<>+0(SB), Y6, Y6
+	VPCMPEQQ     bits64<>+0(SB), Y6, Y6
+	VMASKMOVPD   Y3, Y6, 32(R13)
+	ADDQ         $0x08, R11
+	ADDQ         $0x08, R12
+	DECQ         R10
+	JNE          segment
+	ADDQ         136(DI), AX
+	ADDQ         152(DI), BX
+	DECQ         SI
+	JNE          row
 	VZEROUPPER
 	RET

@@ -71,16 +71,8 @@ func (e elem) wideEnd() {
 }
 
 // end ends rows by AVX2.
-func (e elem) end() {
+func (e elem) end(table Mem) {
 	lanes := 32 / e.size
-	table := GLOBL("endLanes"+e.name, RODATA|NOPTR)
-	for i := range 2 * lanes {
-		if e.size == 4 {
-			DATA(4*i, U32(uint32(i)))
-		} else {
-			DATA(8*i, U64(uint64(i)))
-		}
-	}
 	beginEnd("endRows" + e.name)
 	VXORPS(Y3, Y3, Y3)
 	masks := []VecPhysical{Y4, Y5}
@@ -122,4 +114,17 @@ func (e elem) end() {
 		VPCMPGTQ(table.Offset(32), Y1, Y5)
 	}
 	emit("_edge", true)
+}
+
+// laneTable holds i in lane i of two vectors.
+func (e elem) laneTable() Mem {
+	table := GLOBL("lanes"+e.name, RODATA|NOPTR)
+	for i := range 64 / e.size {
+		if e.size == 4 {
+			DATA(4*i, U32(uint32(i)))
+		} else {
+			DATA(8*i, U64(uint64(i)))
+		}
+	}
+	return table
 }

@@ -19,6 +19,8 @@ type elem struct {
 	sub, mul  func(ops ...Op)
 	// permuteIndex picks from two vectors by indices, which it overwrites.
 	permuteIndex func(ops ...Op)
+	unpackLow    func(ops ...Op)
+	unpackHigh   func(ops ...Op)
 }
 
 var single = elem{
@@ -28,6 +30,7 @@ var single = elem{
 	permute:   VPERMT2PS,
 	broadcast: func(src, dst Op) { VBROADCASTSS(src, dst) },
 	add:       VADDPS, max: VMAXPS, sub: VSUBPS, mul: VMULPS, permuteIndex: VPERMI2PS,
+	unpackLow: VUNPCKLPS, unpackHigh: VUNPCKHPS,
 }
 
 var double = elem{
@@ -37,6 +40,7 @@ var double = elem{
 	permute:   VPERMT2PD,
 	broadcast: func(src, dst Op) { VBROADCASTSD(src, dst) },
 	add:       VADDPD, max: VMAXPD, sub: VSUBPD, mul: VMULPD, permuteIndex: VPERMI2PD,
+	unpackLow: VUNPCKLPD, unpackHigh: VUNPCKHPD,
 }
 
 // wideRuns packs vectors whose lanes are neighbours in the image, by AVX-512.
@@ -138,8 +142,8 @@ func (e elem) bits(table Mem) {
 }
 
 // bitTable holds bit i in lane i.
-func (e elem) bitTable(name string) Mem {
-	table := GLOBL(name+e.name, RODATA|NOPTR)
+func (e elem) bitTable() Mem {
+	table := GLOBL("bits"+e.name, RODATA|NOPTR)
 	for i := range 32 / e.size {
 		if e.size == 4 {
 			DATA(4*i, U32(1<<i))
@@ -152,8 +156,7 @@ func (e elem) bitTable(name string) Mem {
 
 // runs packs vectors whose lanes are neighbours in the image, by AVX2. The lanes of segments differ and the rest of each
 // is zeros, so that all are joined by OR.
-func (e elem) runs() {
-	table := e.bitTable("runBits")
+func (e elem) runs(table Mem) {
 	begin("patchRuns"+e.name, "packs pixels that are neighbours.")
 	walk(true,
 		func() { e.bits(table) },
@@ -167,8 +170,7 @@ func (e elem) runs() {
 }
 
 // gathers packs vectors whose lanes lie anywhere, by AVX2. One segment has all of them.
-func (e elem) gathers() {
-	table := e.bitTable("gatherBits")
+func (e elem) gathers(table Mem) {
 	begin("patchGathers"+e.name, "packs pixels that lie anywhere.")
 	Load(Param("p"), args)
 	MOVQ(Mem{Base: args, Disp: offLanes}, temp)

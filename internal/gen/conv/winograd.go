@@ -25,6 +25,7 @@ const (
 
 var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 	Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31}
+var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}
 
 // line transforms four values by Bᵀ: (a-c, b+c, c-b, b-d). Registers change place, two are spare.
 func (e elem) line(a, b, c, d, s, t VecPhysical) (o [4]VecPhysical) {
@@ -142,12 +143,12 @@ func (e elem) wideWeight() {
 	var u [4][3]VecPhysical // G·g
 	for j := range 3 {
 		s, t := zmm[9+2*j], zmm[10+2*j] // Z9 to Z14
-		e.thirds(g[0][j], g[1][j], g[2][j], s, t)
+		e.thirds(g[0][j], g[1][j], g[2][j], s, t, Z30)
 		u[0][j], u[1][j], u[2][j], u[3][j] = g[0][j], s, t, g[2][j]
 	}
 	for i := range 4 {
 		s, t := Z16, Z17
-		e.thirds(u[i][0], u[i][1], u[i][2], s, t)
+		e.thirds(u[i][0], u[i][1], u[i][2], s, t, Z30)
 		for _, x := range []VecPhysical{u[i][0], s, t, u[i][2]} {
 			e.load(x, K1, Mem{Base: dst})
 			ADDQ(plane, dst)
@@ -158,12 +159,12 @@ func (e elem) wideWeight() {
 }
 
 // thirds leaves (a+c+b)/2 in s and (a+c-b)/2 in t.
-func (e elem) thirds(a, b, c, s, t VecPhysical) {
+func (e elem) thirds(a, b, c, s, t, half VecPhysical) {
 	e.add(c, a, t)
 	e.add(b, t, s)
 	e.sub(b, t, t)
-	e.mul(Z30, s, s)
-	e.mul(Z30, t, t)
+	e.mul(half, s, s)
+	e.mul(half, t, t)
 }
 
 // wideOutput turns sums into pixels, a vector of tiles at a time, by AVX-512.
@@ -192,23 +193,9 @@ func (e elem) wideOutput() {
 	VMOVDQU32(table, Z30)
 	VMOVDQU32(table.Offset(64), Z31)
 	Label("row")
-	y := e.outputSums(m, plane, plane3)
-	MOVQ(Mem{Base: args, Disp: outFlags}, R10)
-	TESTQ(U32(flagBias), R10)
-	JE(LabelRef("unbiased"))
-	e.broadcast(Mem{Base: bias}, Z29)
-	ADDQ(Imm(uint64(e.size)), bias)
-	for _, v := range y {
-		e.add(Z29, v, v)
-	}
-	Label("unbiased")
-	TESTQ(U32(flagRelu), R10)
-	JE(LabelRef("ended"))
-	VPXORD(Z29, Z29, Z29)
-	for _, v := range y {
-		e.max(v, Z29, v) // the sum where it is not a number
-	}
-	Label("ended")
+	y := []VecPhysical{Z8, Z9, Z10, Z11}
+	e.outputSums(m, plane, plane3, zmm, Z16, y)
+	e.outputEnd(bias, Z29, y)
 	e.outputStore(dst, y, lanes)
 	ADDQ(Mem{Base: args, Disp: outRowM}, m)
 	ADDQ(Mem{Base: args, Disp: outRowDst}, dst)
@@ -218,16 +205,13 @@ func (e elem) wideOutput() {
 	RET()
 }
 
-// outputSums leaves Aᵀ·m·A of a vector of tiles in four registers, row by row.
-func (e elem) outputSums(m, plane, plane3 GPPhysical) []VecPhysical {
+// outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a spare one.
+func (e elem) outputSums(m, plane, plane3 GPPhysical, registers []VecPhysical, spare VecPhysical, y []VecPhysical) {
 	at := R10
 	MOVQ(m, at)
-	var s [2][4]VecPhysical
-	for j := range 4 { // s: Z0 to Z7
-		s[0][j], s[1][j] = zmm[j], zmm[4+j]
-	}
+	s := [2][]VecPhysical{registers[:4], registers[4:8]}
 	for i := range 4 {
-		for j, address := range []Mem{{Base: at}, {Base: at, Index: plane, Scale: 1}, {Base: at, Index: plane, Scale: 2}, {Base: at, Index: plane3, Scale: 1}} {
+		for j, address := range places(at, plane, plane3) {
 			switch i {
 			case 0:
 				e.load(address, s[0][j])
@@ -235,9 +219,9 @@ func (e elem) outputSums(m, plane, plane3 GPPhysical) []VecPhysical {
 				e.load(address, s[1][j])
 				e.add(s[1][j], s[0][j], s[0][j])
 			case 2:
-				e.load(address, Z16)
-				e.add(Z16, s[0][j], s[0][j])
-				e.sub(Z16, s[1][j], s[1][j])
+				e.load(address, spare)
+				e.add(spare, s[0][j], s[0][j])
+				e.sub(spare, s[1][j], s[1][j])
 			default:
 				e.sub(address, s[1][j], s[1][j])
 			}
@@ -246,14 +230,42 @@ func (e elem) outputSums(m, plane, plane3 GPPhysical) []VecPhysical {
 			LEAQ(Mem{Base: at, Index: plane, Scale: 4}, at)
 		}
 	}
-	y := []VecPhysical{Z8, Z9, Z10, Z11}
 	for i := range 2 {
 		e.add(s[i][1], s[i][0], y[2*i])
 		e.add(s[i][2], y[2*i], y[2*i])
 		e.sub(s[i][2], s[i][1], y[2*i+1])
 		e.sub(s[i][3], y[2*i+1], y[2*i+1])
 	}
-	return y
+}
+
+// outputEnd adds the row's bias and applies the activation.
+func (e elem) outputEnd(bias GPPhysical, spare VecPhysical, y []VecPhysical) {
+	flags := R10
+	MOVQ(Mem{Base: args, Disp: outFlags}, flags)
+	TESTQ(U32(flagBias), flags)
+	JE(LabelRef("unbiased"))
+	e.broadcast(Mem{Base: bias}, spare)
+	ADDQ(Imm(uint64(e.size)), bias)
+	for _, v := range y {
+		e.add(spare, v, v)
+	}
+	Label("unbiased")
+	TESTQ(U32(flagRelu), flags)
+	JE(LabelRef("ended"))
+	e.clear(spare)
+	for _, v := range y {
+		e.max(v, spare, v) // the sum where it is not a number
+	}
+	Label("ended")
+}
+
+// clear makes zeros.
+func (e elem) clear(v VecPhysical) {
+	if v.Size() == 64 {
+		VPXORD(v, v, v)
+	} else {
+		VXORPS(v, v, v)
+	}
 }
 
 // outputStore stores both rows of pixels, segment by segment.
@@ -266,6 +278,17 @@ func (e elem) outputStore(dst GPPhysical, y []VecPhysical, lanes int) {
 			e.permuteIndex(y[2*i+1], y[2*i], p)
 		}
 	}
+	e.segments(dst, func(at, mask GPPhysical, i int) {
+		KMOVW(mask.As32(), K1)
+		SHRL(Imm(uint64(lanes)), mask.As32())
+		KMOVW(mask.As32(), K2)
+		e.load(pixels[2*i], K1, Mem{Base: at})
+		e.load(pixels[2*i+1], K2, Mem{Base: at, Disp: 64})
+	})
+}
+
+// segments emits the loop over segments: store is called for both rows, with the mask of the pixels that exist.
+func (e elem) segments(dst GPPhysical, store func(at, mask GPPhysical, row int)) {
 	seg, masks, segments, at, mask := R10, R11, R12, R13, RDX
 	MOVQ(Mem{Base: args, Disp: outMasks}, masks)
 	MOVQ(Mem{Base: args, Disp: outSegments}, segments)
@@ -275,11 +298,7 @@ func (e elem) outputStore(dst GPPhysical, y []VecPhysical, lanes int) {
 	ADDQ(dst, at)
 	for i := range 2 {
 		MOVL(Mem{Base: masks, Disp: 4 * i}, mask.As32())
-		KMOVW(mask.As32(), K1)
-		SHRL(Imm(uint64(lanes)), mask.As32())
-		KMOVW(mask.As32(), K2)
-		e.load(pixels[2*i], K1, Mem{Base: at})
-		e.load(pixels[2*i+1], K2, Mem{Base: at, Disp: 64})
+		store(at, mask, i)
 		if i == 0 {
 			ADDQ(Mem{Base: args, Disp: outWidth}, at)
 		}
