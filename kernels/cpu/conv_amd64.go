@@ -4,19 +4,35 @@ package cpu
 
 //go:generate go -C ../../internal/gen run ./conv -dir ../../kernels/cpu
 
-// packers holds the packing functions that were generated, by the tiles that they serve.
+// packers holds the functions that were generated, by the tiles that they serve.
 var packers = map[*isa]*packer{
-	avx512x32: {16, widePatchRuns32, widePatchPairs32, widePatchGathers32, wideEndRows32,
-		wideWinoInput32, wideWinoWeight32, wideWinoOutput32},
-	avx512x64: {8, widePatchRuns64, widePatchPairs64, widePatchGathers64, wideEndRows64,
-		wideWinoInput64, wideWinoWeight64, wideWinoOutput64},
-	avx2x32: {8, patchRuns32, nil, patchGathers32, endRows32,
-		winoInput32, winoWeight32, winoOutput32},
-	avx2x64: {4, patchRuns64, nil, patchGathers64, endRows64,
-		winoInput64, winoWeight64, winoOutput64},
+	avx512x32: {
+		lanes: 16, end: wideEndRows32, input: wideWinoInput32, weight: wideWinoWeight32, output: wideWinoOutput32,
+		patches:      [loadKinds]func(*patch){widePatchRuns32, widePatchPairs32, widePatchGathers32},
+		depths:       [loadKinds]func(*depth){wideDepthRuns32, wideDepthPairs32, wideDepthGathers32},
+		depthWeights: [loadKinds]func(*depth){wideDepthWeightRuns32, wideDepthWeightPairs32, wideDepthWeightGathers32},
+	},
+	avx512x64: {
+		lanes: 8, end: wideEndRows64, input: wideWinoInput64, weight: wideWinoWeight64, output: wideWinoOutput64,
+		patches:      [loadKinds]func(*patch){widePatchRuns64, widePatchPairs64, widePatchGathers64},
+		depths:       [loadKinds]func(*depth){wideDepthRuns64, wideDepthPairs64, wideDepthGathers64},
+		depthWeights: [loadKinds]func(*depth){wideDepthWeightRuns64, wideDepthWeightPairs64, wideDepthWeightGathers64},
+	},
+	avx2x32: {
+		lanes: 8, end: endRows32, input: winoInput32, weight: winoWeight32, output: winoOutput32,
+		patches:      [loadKinds]func(*patch){patchRuns32, nil, patchGathers32},
+		depths:       [loadKinds]func(*depth){depthRuns32, nil, depthGathers32},
+		depthWeights: [loadKinds]func(*depth){depthWeightRuns32, nil, depthWeightGathers32},
+	},
+	avx2x64: {
+		lanes: 4, end: endRows64, input: winoInput64, weight: winoWeight64, output: winoOutput64,
+		patches:      [loadKinds]func(*patch){patchRuns64, nil, patchGathers64},
+		depths:       [loadKinds]func(*depth){depthRuns64, nil, depthGathers64},
+		depthWeights: [loadKinds]func(*depth){depthWeightRuns64, nil, depthWeightGathers64},
+	},
 }
 
-// packerFor returns the packing functions for the tiles of s.
+// packerFor returns the functions beside the tiles of s.
 func packerFor(s *isa) *packer {
 	if k := packers[s]; k != nil {
 		return k

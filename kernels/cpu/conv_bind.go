@@ -10,7 +10,8 @@ func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d.level.isa(out[0].Type), kernels.Conv, attrs, in, out)
 	workers := int64(v.workers(d.pool.threads()))
 	panel, results := convWorkerBytes(v.isa, v.og, v.cg*v.taps())
-	return max(workers*int64(panel+results), v.winoWork(workers, v.og, v.cg))
+	depth, _ := depthBytes(0)
+	return max(workers*int64(max(panel+results, depth)), v.winoWork(workers, v.og, v.cg))
 }
 
 // bindConv prepares a convolution: the weights as they lie times patches of the input.
@@ -33,10 +34,17 @@ func bindConv(b *binding) (func(), error) {
 		return func() { x.run(pool) }, nil
 	}
 	plane := v.out[0] * v.out[1] * size
+	place := convPlace{plane: plane, image: v.o * plane, whole: true}
+	if v.depthwise() {
+		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, place: place, bias: bias, flags: flags, act: act,
+			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
+		x.bind(workers, b.work())
+		return func() { x.run(pool) }, nil
+	}
 	x := &convMatmul{
 		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
-		place: convPlace{plane: plane, image: v.o * plane, whole: true},
+		place: place,
 	}
 	x.end(bias, flags, act)
 	x.cut(workers)
@@ -66,7 +74,8 @@ func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradInput, attrs, in, out)
 	panel, results := convWorkerBytes(v.isa, v.cg, v.og*v.taps())
 	workers := int64(v.workers(d.pool.threads()))
-	return max(int64(v.transposedBytes())+workers*int64(panel+results), v.winoWork(workers, v.cg, v.og))
+	depth, _ := depthBytes(0)
+	return max(int64(v.transposedBytes())+workers*int64(max(panel+results, depth)), v.winoWork(workers, v.cg, v.og))
 }
 
 // transposedBytes returns what the transposed weights take. It grows or stays with each size.
@@ -90,7 +99,7 @@ func bindConvInput(b *binding) (func(), error) {
 	if len(dx) == 0 {
 		return nil, nil
 	}
-	size, workers := v.isa.size(), v.workers(pool.threads())
+	workers := v.workers(pool.threads())
 	if v.b > 0 && v.winograd() {
 		x := v.winoInput(b)
 		x.bind(workers, b.work())
@@ -101,8 +110,7 @@ func bindConvInput(b *binding) (func(), error) {
 	if v.b > 0 {
 		transposed, work = transposed[:v.transposedBytes()], transposed[v.transposedBytes():]
 	}
-	plane := v.in[0] * v.in[1] * size
-	var products []*convMatmul
+	var products []product
 	var moves []transposition
 	idle := false // some pixels are in no window
 	for _, row := range v.residues(0) {
@@ -115,16 +123,7 @@ func bindConvInput(b *binding) (func(), error) {
 			t.pitch = v.isa.pitch(v.og * len(t.taps))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
-			q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), size, v.out[1], v.out[0], v.o)
-			x := &convMatmul{
-				isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-				a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: dx,
-				place: convPlace{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
-					width: v.in[1], whole: v.stride == [2]int{1, 1}},
-			}
-			x.cut(workers)
-			x.bind(workers, work)
-			products = append(products, x)
+			products = append(products, v.residueProduct(b, row, col, t, workers, work))
 		}
 	}
 	move := b.over(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves))
@@ -138,6 +137,31 @@ func bindConvInput(b *binding) (func(), error) {
 			x.run(pool)
 		}
 	}, nil
+}
+
+// A product is part of a gradient by the input.
+type product interface{ run(p *pool) }
+
+// residueProduct prepares the gradient by the input for the pixels of two residues, whose weights t has.
+func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
+	size := v.isa.size()
+	plane := v.in[0] * v.in[1] * size
+	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), size, v.out[1], v.out[0], v.o)
+	place := convPlace{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
+		width: v.in[1], whole: v.stride == [2]int{1, 1}}
+	if v.depthwise() {
+		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, place: place,
+			src: b.bytes(b.In[1]), w: t.dst, stepW: t.pitch, dst: b.bytes(b.Out[0])}
+		x.bind(workers, work)
+		return x
+	}
+	x := &convMatmul{
+		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place,
+	}
+	x.cut(workers)
+	x.bind(workers, work)
+	return x
 }
 
 // tapsOf returns the taps that both residues have.

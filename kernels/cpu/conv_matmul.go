@@ -147,7 +147,7 @@ func convWorkerBytes(s *isa, rows, k int) (panel, results int) {
 // bind gives workers their parts of the workspace.
 func (x *convMatmul) bind(workers int, work []byte) {
 	x.packer = packerFor(x.isa)
-	x.pack = x.packer.choose(&x.patches)
+	x.pack = x.packer.pack(&x.patches)
 	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
 	x.workers = make([]convWorker, workers)
 	for i := range x.workers {
@@ -169,13 +169,15 @@ func (x *convMatmul) end(bias []byte, flags int, act func(data []byte)) {
 }
 
 // run computes the product.
-func (x *convMatmul) run(p *pool) {
-	tasks := x.groups * x.rowBlocks * x.blocks
-	if len(x.workers) == 1 {
-		serial(x, tasks)
-		return
+func (x *convMatmul) run(p *pool) { runOn(p, x, len(x.workers), x.groups*x.rowBlocks*x.blocks) }
+
+// runOn runs n tasks on a pool, or in the caller where there is one worker.
+func runOn(p *pool, t task, workers, n int) {
+	if workers == 1 {
+		serial(t, n)
+	} else {
+		p.run(t, n)
 	}
-	p.run(x, tasks)
 }
 
 // do computes task i: some panels and rows of one group.
@@ -224,7 +226,7 @@ func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
 			}
 			x.finish(c, t.rowC, rows, n)
 			if !inOrder {
-				x.scatter(c, r0, rows, px, n)
+				x.place.scatter(c, x.dst, size, t.rowC, r0, rows, &x.patches, px, n)
 			}
 		}
 	}
@@ -324,25 +326,25 @@ func (x *convMatmul) finish(c []byte, rowC, rows, n int) {
 	}
 }
 
-// scatter moves the results for n pixels from px on to where they belong.
-func (x *convMatmul) scatter(c []byte, r0, rows, px, n int) {
-	q, size, pitch := &x.patches, x.isa.size(), x.isa.cols*x.isa.size()
+// scatter moves rows of the results for n pixels from px on, counted through all images, to where they belong. Rows lie
+// pitch bytes apart, and the first is the plane r0 of each image.
+func (p *convPlace) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels
 	for n > 0 {
 		run := pixels - at
-		dst := x.dst[image*x.place.image+r0*x.place.plane:]
+		to := dst[image*p.image+r0*p.plane:]
 		step := 1
-		if x.place.whole {
-			dst = dst[at*size:]
+		if p.whole {
+			to = to[at*size:]
 		} else {
 			row, col := at/q.cols.n, at%q.cols.n
-			run, step = q.cols.n-col, x.place.step[1]
-			dst = dst[((x.place.first[0]+row*x.place.step[0])*x.place.width+x.place.first[1]+col*step)*size:]
+			run, step = q.cols.n-col, p.step[1]
+			to = to[((p.first[0]+row*p.step[0])*p.width+p.first[1]+col*step)*size:]
 		}
 		run = min(run, n)
 		for r := range rows {
-			spread(dst[r*x.place.plane:], c[r*pitch:][:run*size], size, step)
+			spread(to[r*p.plane:], c[r*pitch:][:run*size], size, step)
 		}
 		c = c[run*size:]
 		n -= run

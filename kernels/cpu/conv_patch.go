@@ -181,32 +181,48 @@ func (t *patch) mark(p *patches, row, col, lane, run int) {
 	}
 }
 
-// A packer is the packing functions of an instruction set.
+// Ways of loading a vector of pixels.
+const (
+	loadRuns    = iota // lanes are neighbours
+	loadPairs          // lanes are two elements apart
+	loadGathers        // lanes lie anywhere: of patches that are scattered
+	loadKinds
+)
+
+// A packer is the functions of convolutions for an instruction set. Nil ones are in Go.
 type packer struct {
-	lanes   int            // pixels of a vector, patchLanes at most
-	runs    func(t *patch) // lanes are neighbours. Nil: in Go.
-	pairs   func(t *patch) // lanes are two elements apart. Nil: none.
-	gathers func(t *patch) // of patches that are scattered. Nil: none.
-	end     func(e *ending)
+	lanes int // pixels of a vector, patchLanes at most
+	end   func(e *ending)
+
+	patches      [loadKinds]func(t *patch)
+	depths       [loadKinds]func(t *depth)
+	depthWeights [loadKinds]func(t *depth)
 
 	input  func(w *winoInput)
 	weight func(w *winoWeight)
 	output func(w *winoOutput)
 }
 
-// choose decides how patches are packed, and returns the function that does it.
-func (k *packer) choose(p *patches) func(t *patch) {
+// kind decides how the pixels of patches are loaded, and scatters patches for gathers. Less than 0: in Go.
+func (k *packer) kind(p *patches) int {
 	const far = 1 << 31 / patchLanes // elements from image to image: lanes reach no further
-	switch step := p.cols.step; {
-	case step == 1 && p.cols.n > 1 && k.runs != nil:
-		return k.runs
-	case step == 2 && p.cols.n > 1 && k.pairs != nil:
-		return k.pairs
-	case k.gathers == nil || p.image/p.size >= far:
-		return goPatch(p.size, p.cols.step)
+	kind := loadGathers
+	if step := p.cols.step; step <= 2 && p.cols.n > 1 && k.patches[step-1] != nil {
+		kind = step - 1 // loadRuns, loadPairs
 	}
-	p.scattered = true
-	return k.gathers
+	if k.patches[kind] == nil || kind == loadGathers && p.image/p.size >= far {
+		return -1
+	}
+	p.scattered = kind == loadGathers
+	return kind
+}
+
+// pack returns the function that packs patches.
+func (k *packer) pack(p *patches) func(t *patch) {
+	if kind := k.kind(p); kind >= 0 {
+		return k.patches[kind]
+	}
+	return goPatch(p.size, p.cols.step)
 }
 
 // goPatch returns the portable packing function for elements of size bytes that lie step apart. It packs segments.

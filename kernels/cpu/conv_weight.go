@@ -101,7 +101,8 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
-	return int64(v.workers(d.pool.threads()))*int64(rows+panels+sums) + int64(parts)
+	_, depth := depthBytes(v.taps())
+	return int64(v.workers(d.pool.threads()))*int64(max(rows+panels+sums, depth)) + int64(parts)
 }
 
 // bindConvWeight prepares a gradient by the weights.
@@ -112,10 +113,14 @@ func bindConvWeight(b *binding) (func(), error) {
 		return func() { clear(dw) }, nil
 	}
 	workers := v.workers(pool.threads())
+	if v.depthwise() {
+		x := v.bindDepthWeight(b, workers)
+		return func() { x.run(pool) }, nil
+	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
 	x.packer = packerFor(v.isa)
-	x.pack = x.packer.choose(&x.windows)
+	x.pack = x.packer.pack(&x.windows)
 	rows, panels, sums, parts := v.weightBytes()
 	work := b.work()
 	x.sums, work = work[:parts:parts], work[parts:]
@@ -131,11 +136,7 @@ func bindConvWeight(b *binding) (func(), error) {
 	all := v.groups * v.cg * v.taps()
 	join := b.over(all, v.isa.lanes, x.join)
 	return func() {
-		if workers == 1 {
-			serial(x, tasks)
-		} else {
-			pool.run(x, tasks)
-		}
+		runOn(pool, x, workers, tasks)
 		if x.parts > 1 {
 			join()
 		}

@@ -170,7 +170,7 @@ func winoTogetherOf(s *isa, rows, channels int) int {
 // bind cuts the product and gives workers their parts of the workspace.
 func (x *winograd) bind(workers int, work []byte) {
 	x.packer = packerFor(x.isa)
-	x.pack = x.packer.choose(&x.tiles)
+	x.pack = x.packer.pack(&x.tiles)
 	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
 	x.rowU = x.isa.pitch(x.channels)
 	x.planeU = x.rows * x.rowU
@@ -192,14 +192,8 @@ func (x *winograd) bind(workers int, work []byte) {
 
 // run computes the convolution.
 func (x *winograd) run(p *pool) {
-	weights, tasks := winoWeights{x}, x.groups*x.blocks
-	if len(x.workers) == 1 {
-		serial(weights, x.groups*x.rows)
-		serial(x, tasks)
-		return
-	}
-	p.run(weights, x.groups*x.rows)
-	p.run(x, tasks)
+	runOn(p, winoWeights{x}, len(x.workers), x.groups*x.rows)
+	runOn(p, x, len(x.workers), x.groups*x.blocks)
 }
 
 // winoWeights is the first half of a winograd: it transforms the weights of one row after another.

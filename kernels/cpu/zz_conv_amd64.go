@@ -4,30 +4,80 @@
 
 package cpu
 
-// widePatchRuns32 packs pixels that are neighbours.
+// widePatchRuns32 packs pixels.
 //
 //go:noescape
 func widePatchRuns32(p *patch)
 
-// widePatchPairs32 packs every second of neighbouring pixels.
+// wideDepthRuns32 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthRuns32(p *depth)
+
+// wideDepthWeightRuns32 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightRuns32(p *depth)
+
+// widePatchPairs32 packs pixels.
 //
 //go:noescape
 func widePatchPairs32(p *patch)
 
-// widePatchGathers32 packs pixels that lie anywhere.
+// wideDepthPairs32 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthPairs32(p *depth)
+
+// wideDepthWeightPairs32 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightPairs32(p *depth)
+
+// widePatchGathers32 packs pixels.
 //
 //go:noescape
 func widePatchGathers32(p *patch)
 
-// patchRuns32 packs pixels that are neighbours.
+// wideDepthGathers32 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthGathers32(p *depth)
+
+// wideDepthWeightGathers32 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightGathers32(p *depth)
+
+// patchRuns32 packs pixels.
 //
 //go:noescape
 func patchRuns32(p *patch)
 
-// patchGathers32 packs pixels that lie anywhere.
+// depthRuns32 convolves each channel with its own kernel.
+//
+//go:noescape
+func depthRuns32(p *depth)
+
+// depthWeightRuns32 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func depthWeightRuns32(p *depth)
+
+// patchGathers32 packs pixels.
 //
 //go:noescape
 func patchGathers32(p *patch)
+
+// depthGathers32 convolves each channel with its own kernel.
+//
+//go:noescape
+func depthGathers32(p *depth)
+
+// depthWeightGathers32 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func depthWeightGathers32(p *depth)
 
 // wideEndRows32 ends rows of at most two vectors.
 //
@@ -69,30 +119,80 @@ func winoWeight32(w *winoWeight)
 //go:noescape
 func winoOutput32(w *winoOutput)
 
-// widePatchRuns64 packs pixels that are neighbours.
+// widePatchRuns64 packs pixels.
 //
 //go:noescape
 func widePatchRuns64(p *patch)
 
-// widePatchPairs64 packs every second of neighbouring pixels.
+// wideDepthRuns64 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthRuns64(p *depth)
+
+// wideDepthWeightRuns64 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightRuns64(p *depth)
+
+// widePatchPairs64 packs pixels.
 //
 //go:noescape
 func widePatchPairs64(p *patch)
 
-// widePatchGathers64 packs pixels that lie anywhere.
+// wideDepthPairs64 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthPairs64(p *depth)
+
+// wideDepthWeightPairs64 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightPairs64(p *depth)
+
+// widePatchGathers64 packs pixels.
 //
 //go:noescape
 func widePatchGathers64(p *patch)
 
-// patchRuns64 packs pixels that are neighbours.
+// wideDepthGathers64 convolves each channel with its own kernel.
+//
+//go:noescape
+func wideDepthGathers64(p *depth)
+
+// wideDepthWeightGathers64 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func wideDepthWeightGathers64(p *depth)
+
+// patchRuns64 packs pixels.
 //
 //go:noescape
 func patchRuns64(p *patch)
 
-// patchGathers64 packs pixels that lie anywhere.
+// depthRuns64 convolves each channel with its own kernel.
+//
+//go:noescape
+func depthRuns64(p *depth)
+
+// depthWeightRuns64 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func depthWeightRuns64(p *depth)
+
+// patchGathers64 packs pixels.
 //
 //go:noescape
 func patchGathers64(p *patch)
+
+// depthGathers64 convolves each channel with its own kernel.
+//
+//go:noescape
+func depthGathers64(p *depth)
+
+// depthWeightGathers64 adds the products of pixels and dy to the sums of each tap.
+//
+//go:noescape
+func depthWeightGathers64(p *depth)
 
 // wideEndRows64 ends rows of at most two vectors.
 //

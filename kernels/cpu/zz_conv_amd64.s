@@ -4,6 +4,53 @@
 
 #include "textflag.h"
 
+DATA bits32<>+0(SB)/4, $0x00000001
+DATA bits32<>+4(SB)/4, $0x00000002
+DATA bits32<>+8(SB)/4, $0x00000004
+DATA bits32<>+12(SB)/4, $0x00000008
+DATA bits32<>+16(SB)/4, $0x00000010
+DATA bits32<>+20(SB)/4, $0x00000020
+DATA bits32<>+24(SB)/4, $0x00000040
+DATA bits32<>+28(SB)/4, $0x00000080
+GLOBL bits32<>(SB), RODATA|NOPTR, $32
+
+DATA lanes32<>+0(SB)/4, $0x00000000
+DATA lanes32<>+4(SB)/4, $0x00000001
+DATA lanes32<>+8(SB)/4, $0x00000002
+DATA lanes32<>+12(SB)/4, $0x00000003
+DATA lanes32<>+16(SB)/4, $0x00000004
+DATA lanes32<>+20(SB)/4, $0x00000005
+DATA lanes32<>+24(SB)/4, $0x00000006
+DATA lanes32<>+28(SB)/4, $0x00000007
+DATA lanes32<>+32(SB)/4, $0x00000008
+DATA lanes32<>+36(SB)/4, $0x00000009
+DATA lanes32<>+40(SB)/4, $0x0000000a
+DATA lanes32<>+44(SB)/4, $0x0000000b
+DATA lanes32<>+48(SB)/4, $0x0000000c
+DATA lanes32<>+52(SB)/4, $0x0000000d
+DATA lanes32<>+56(SB)/4, $0x0000000e
+DATA lanes32<>+60(SB)/4, $0x0000000f
+GLOBL lanes32<>(SB), RODATA|NOPTR, $64
+
+DATA every2nd32<>+0(SB)/4, $0x00000000
+DATA every2nd32<>+4(SB)/4, $0x00000002
+DATA every2nd32<>+8(SB)/4, $0x00000004
+DATA every2nd32<>+12(SB)/4, $0x00000006
+DATA every2nd32<>+16(SB)/4, $0x00000008
+DATA every2nd32<>+20(SB)/4, $0x0000000a
+DATA every2nd32<>+24(SB)/4, $0x0000000c
+DATA every2nd32<>+28(SB)/4, $0x0000000e
+DATA every2nd32<>+32(SB)/4, $0x00000010
+DATA every2nd32<>+36(SB)/4, $0x00000012
+DATA every2nd32<>+40(SB)/4, $0x00000014
+DATA every2nd32<>+44(SB)/4, $0x00000016
+DATA every2nd32<>+48(SB)/4, $0x00000018
+DATA every2nd32<>+52(SB)/4, $0x0000001a
+DATA every2nd32<>+56(SB)/4, $0x0000001c
+DATA every2nd32<>+60(SB)/4, $0x0000001e
+DATA every2nd32<>+64(SB)/4, $0x55555555
+GLOBL every2nd32<>(SB), RODATA|NOPTR, $68
+
 // func widePatchRuns32(p *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·widePatchRuns32(SB), NOSPLIT, $0-8
@@ -125,24 +172,134 @@ done:
 	VZEROUPPER
 	RET
 
-DATA every2nd32<>+0(SB)/4, $0x00000000
-DATA every2nd32<>+4(SB)/4, $0x00000002
-DATA every2nd32<>+8(SB)/4, $0x00000004
-DATA every2nd32<>+12(SB)/4, $0x00000006
-DATA every2nd32<>+16(SB)/4, $0x00000008
-DATA every2nd32<>+20(SB)/4, $0x0000000a
-DATA every2nd32<>+24(SB)/4, $0x0000000c
-DATA every2nd32<>+28(SB)/4, $0x0000000e
-DATA every2nd32<>+32(SB)/4, $0x00000010
-DATA every2nd32<>+36(SB)/4, $0x00000012
-DATA every2nd32<>+40(SB)/4, $0x00000014
-DATA every2nd32<>+44(SB)/4, $0x00000016
-DATA every2nd32<>+48(SB)/4, $0x00000018
-DATA every2nd32<>+52(SB)/4, $0x0000001a
-DATA every2nd32<>+56(SB)/4, $0x0000001c
-DATA every2nd32<>+60(SB)/4, $0x0000001e
-DATA every2nd32<>+64(SB)/4, $0x55555555
-GLOBL every2nd32<>(SB), RODATA|NOPTR, $68
+// func wideDepthRuns32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthRuns32(SB), NOSPLIT, $0-8
+	MOVQ  p+0(FP), DI
+	MOVQ  224(DI), R14
+	MOVQ  $-1, DX
+	BZHIQ R14, DX, DX
+	KMOVW DX, K4
+	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
+	MOVQ  168(DI), R9
+	MOVQ  176(DI), R8
+	MOVQ  160(DI), SI
+	XORQ  R11, R11
+
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z6
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPS      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightRuns32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightRuns32(SB), NOSPLIT, $0-8
+	MOVQ  p+0(FP), DI
+	MOVQ  224(DI), R14
+	MOVQ  $-1, DX
+	BZHIQ R14, DX, DX
+	KMOVW DX, K4
+	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
+	MOVQ  168(DI), R9
+	MOVQ  176(DI), R8
+	MOVQ  160(DI), SI
+	XORQ  R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPS.Z (DX), K1, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VMOVUPS     (AX), Z6
+	VFMADD231PS Z0, Z5, Z6
+	VMOVUPS     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
 
 // func widePatchPairs32(p *uintptr)
 // Requires: AVX, AVX512F, BMI2
@@ -306,6 +463,165 @@ done:
 	VZEROUPPER
 	RET
 
+// func wideDepthPairs32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthPairs32(SB), NOSPLIT, $0-8
+	VMOVDQU32 every2nd32<>+0(SB), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
+
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
+	VMOVUPS.Z (DX), K2, Z0
+	VMOVUPS.Z 64(DX), K3, Z1
+	VPERMT2PS Z1, Z3, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
+	VMOVUPS.Z (DX), K2, Z4
+	VMOVUPS.Z 64(DX), K3, Z1
+	VPERMT2PS Z1, Z3, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z6
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPS      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightPairs32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightPairs32(SB), NOSPLIT, $0-8
+	VMOVDQU32 every2nd32<>+0(SB), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
+	VMOVUPS.Z (DX), K2, Z0
+	VMOVUPS.Z 64(DX), K3, Z1
+	VPERMT2PS Z1, Z3, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd32<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x10, R14
+	KMOVW     R14, K3
+	VMOVUPS.Z (DX), K2, Z4
+	VMOVUPS.Z 64(DX), K3, Z1
+	VPERMT2PS Z1, Z3, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VMOVUPS     (AX), Z6
+	VFMADD231PS Z0, Z5, Z6
+	VMOVUPS     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
+
 // func widePatchGathers32(p *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·widePatchGathers32(SB), NOSPLIT, $0-8
@@ -401,33 +717,108 @@ done:
 	VZEROUPPER
 	RET
 
-DATA bits32<>+0(SB)/4, $0x00000001
-DATA bits32<>+4(SB)/4, $0x00000002
-DATA bits32<>+8(SB)/4, $0x00000004
-DATA bits32<>+12(SB)/4, $0x00000008
-DATA bits32<>+16(SB)/4, $0x00000010
-DATA bits32<>+20(SB)/4, $0x00000020
-DATA bits32<>+24(SB)/4, $0x00000040
-DATA bits32<>+28(SB)/4, $0x00000080
-GLOBL bits32<>(SB), RODATA|NOPTR, $32
+// func wideDepthGathers32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthGathers32(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), DI
+	MOVQ      120(DI), R14
+	VMOVDQU32 (R14), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
 
-DATA lanes32<>+0(SB)/4, $0x00000000
-DATA lanes32<>+4(SB)/4, $0x00000001
-DATA lanes32<>+8(SB)/4, $0x00000002
-DATA lanes32<>+12(SB)/4, $0x00000003
-DATA lanes32<>+16(SB)/4, $0x00000004
-DATA lanes32<>+20(SB)/4, $0x00000005
-DATA lanes32<>+24(SB)/4, $0x00000006
-DATA lanes32<>+28(SB)/4, $0x00000007
-DATA lanes32<>+32(SB)/4, $0x00000008
-DATA lanes32<>+36(SB)/4, $0x00000009
-DATA lanes32<>+40(SB)/4, $0x0000000a
-DATA lanes32<>+44(SB)/4, $0x0000000b
-DATA lanes32<>+48(SB)/4, $0x0000000c
-DATA lanes32<>+52(SB)/4, $0x0000000d
-DATA lanes32<>+56(SB)/4, $0x0000000e
-DATA lanes32<>+60(SB)/4, $0x0000000f
-GLOBL lanes32<>(SB), RODATA|NOPTR, $64
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	KMOVW        (R13)(R15*2), K1
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	VGATHERDPS   (DX)(Z3*4), K2, Z0
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z6
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPS      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightGathers32(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightGathers32(SB), NOSPLIT, $0-8
+	MOVQ      p+0(FP), DI
+	MOVQ      120(DI), R14
+	VMOVDQU32 (R14), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPS.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14), DX
+	XORQ        R15, R15
+	KMOVW       (R13)(R15*2), K1
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	VGATHERDPS  (DX)(Z3*4), K2, Z0
+	VMOVUPS     (AX), Z6
+	VFMADD231PS Z0, Z5, Z6
+	VMOVUPS     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
 
 // func patchRuns32(p *uintptr)
 // Requires: AVX, AVX2
@@ -567,6 +958,143 @@ done:
 	VZEROUPPER
 	RET
 
+// func depthRuns32(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthRuns32(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	VPBROADCASTD 224(DI), Y7
+	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	VXORPS Y6, Y6, Y6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          whole
+
+segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y4
+	VORPS        Y4, Y0, Y0
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           segment
+
+whole:
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y0, Y5, Y6
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMASKMOVPS   Y6, Y7, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func depthWeightRuns32(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthWeightRuns32(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	VPBROADCASTD 224(DI), Y7
+	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	MOVQ       192(DI), R10
+	ADDQ       R11, R10
+	VMASKMOVPS (R10), Y7, Y5
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          whole
+
+segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y4
+	VORPS        Y4, Y0, Y0
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           segment
+
+whole:
+	VMOVUPS     (AX), Y6
+	VFMADD231PS Y0, Y5, Y6
+	VMOVUPS     Y6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
+
 // func patchGathers32(p *uintptr)
 // Requires: AVX, AVX2
 TEXT ·patchGathers32(SB), NOSPLIT, $0-8
@@ -665,6 +1193,111 @@ one_tap:
 	JNE          one
 
 done:
+	VZEROUPPER
+	RET
+
+// func depthGathers32(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthGathers32(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         120(DI), R14
+	VMOVDQU      (R14), Y3
+	MOVQ         p+0(FP), DI
+	VPBROADCASTD 224(DI), Y7
+	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	VXORPS Y6, Y6, Y6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y0, Y5, Y6
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMASKMOVPS   Y6, Y7, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func depthWeightGathers32(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthWeightGathers32(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         120(DI), R14
+	VMOVDQU      (R14), Y3
+	MOVQ         p+0(FP), DI
+	VPBROADCASTD 224(DI), Y7
+	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	MOVQ       192(DI), R10
+	ADDQ       R11, R10
+	VMASKMOVPS (R10), Y7, Y5
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VMOVUPS      (AX), Y6
+	VFMADD231PS  Y0, Y5, Y6
+	VMOVUPS      Y6, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	ADDQ         216(DI), R11
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
 	VZEROUPPER
 	RET
 
@@ -1782,6 +2415,33 @@ segment:
 	VZEROUPPER
 	RET
 
+DATA bits64<>+0(SB)/8, $0x0000000000000001
+DATA bits64<>+8(SB)/8, $0x0000000000000002
+DATA bits64<>+16(SB)/8, $0x0000000000000004
+DATA bits64<>+24(SB)/8, $0x0000000000000008
+GLOBL bits64<>(SB), RODATA|NOPTR, $32
+
+DATA lanes64<>+0(SB)/8, $0x0000000000000000
+DATA lanes64<>+8(SB)/8, $0x0000000000000001
+DATA lanes64<>+16(SB)/8, $0x0000000000000002
+DATA lanes64<>+24(SB)/8, $0x0000000000000003
+DATA lanes64<>+32(SB)/8, $0x0000000000000004
+DATA lanes64<>+40(SB)/8, $0x0000000000000005
+DATA lanes64<>+48(SB)/8, $0x0000000000000006
+DATA lanes64<>+56(SB)/8, $0x0000000000000007
+GLOBL lanes64<>(SB), RODATA|NOPTR, $64
+
+DATA every2nd64<>+0(SB)/8, $0x0000000000000000
+DATA every2nd64<>+8(SB)/8, $0x0000000000000002
+DATA every2nd64<>+16(SB)/8, $0x0000000000000004
+DATA every2nd64<>+24(SB)/8, $0x0000000000000006
+DATA every2nd64<>+32(SB)/8, $0x0000000000000008
+DATA every2nd64<>+40(SB)/8, $0x000000000000000a
+DATA every2nd64<>+48(SB)/8, $0x000000000000000c
+DATA every2nd64<>+56(SB)/8, $0x000000000000000e
+DATA every2nd64<>+64(SB)/4, $0x00005555
+GLOBL every2nd64<>(SB), RODATA|NOPTR, $68
+
 // func widePatchRuns64(p *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·widePatchRuns64(SB), NOSPLIT, $0-8
@@ -1903,16 +2563,134 @@ done:
 	VZEROUPPER
 	RET
 
-DATA every2nd64<>+0(SB)/8, $0x0000000000000000
-DATA every2nd64<>+8(SB)/8, $0x0000000000000002
-DATA every2nd64<>+16(SB)/8, $0x0000000000000004
-DATA every2nd64<>+24(SB)/8, $0x0000000000000006
-DATA every2nd64<>+32(SB)/8, $0x0000000000000008
-DATA every2nd64<>+40(SB)/8, $0x000000000000000a
-DATA every2nd64<>+48(SB)/8, $0x000000000000000c
-DATA every2nd64<>+56(SB)/8, $0x000000000000000e
-DATA every2nd64<>+64(SB)/4, $0x00005555
-GLOBL every2nd64<>(SB), RODATA|NOPTR, $68
+// func wideDepthRuns64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthRuns64(SB), NOSPLIT, $0-8
+	MOVQ  p+0(FP), DI
+	MOVQ  224(DI), R14
+	MOVQ  $-1, DX
+	BZHIQ R14, DX, DX
+	KMOVW DX, K4
+	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
+	MOVQ  168(DI), R9
+	MOVQ  176(DI), R8
+	MOVQ  160(DI), SI
+	XORQ  R11, R11
+
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z6
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPD      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightRuns64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightRuns64(SB), NOSPLIT, $0-8
+	MOVQ  p+0(FP), DI
+	MOVQ  224(DI), R14
+	MOVQ  $-1, DX
+	BZHIQ R14, DX, DX
+	KMOVW DX, K4
+	MOVQ  (DI), AX
+	MOVQ  24(DI), BX
+	MOVQ  168(DI), R9
+	MOVQ  176(DI), R8
+	MOVQ  160(DI), SI
+	XORQ  R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPD.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	VMOVUPD.Z (DX), K1, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VMOVUPD     (AX), Z6
+	VFMADD231PD Z0, Z5, Z6
+	VMOVUPD     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
 
 // func widePatchPairs64(p *uintptr)
 // Requires: AVX, AVX512F, BMI2
@@ -2076,6 +2854,165 @@ done:
 	VZEROUPPER
 	RET
 
+// func wideDepthPairs64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthPairs64(SB), NOSPLIT, $0-8
+	VMOVDQU32 every2nd64<>+0(SB), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
+
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
+	VMOVUPD.Z (DX), K2, Z0
+	VMOVUPD.Z 64(DX), K3, Z1
+	VPERMT2PD Z1, Z3, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
+	VMOVUPD.Z (DX), K2, Z4
+	VMOVUPD.Z 64(DX), K3, Z1
+	VPERMT2PD Z1, Z3, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z6
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPD      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightPairs64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightPairs64(SB), NOSPLIT, $0-8
+	VMOVDQU32 every2nd64<>+0(SB), Z3
+	MOVQ      p+0(FP), DI
+	MOVQ      224(DI), R14
+	MOVQ      $-1, DX
+	BZHIQ     R14, DX, DX
+	KMOVW     DX, K4
+	MOVQ      (DI), AX
+	MOVQ      24(DI), BX
+	MOVQ      168(DI), R9
+	MOVQ      176(DI), R8
+	MOVQ      160(DI), SI
+	XORQ      R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPD.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14), DX
+	XORQ      R15, R15
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
+	VMOVUPD.Z (DX), K2, Z0
+	VMOVUPD.Z 64(DX), K3, Z1
+	VPERMT2PD Z1, Z3, Z0
+	MOVQ      $0x00000001, R15
+	CMPQ      R15, 152(DI)
+	JGE       whole
+
+segment:
+	MOVQ      48(DI), DX
+	MOVQ      (DX)(R12*8), DX
+	ADDQ      BX, DX
+	MOVQ      96(DI), R14
+	ADDQ      (R14)(R15*8), DX
+	KMOVW     (R13)(R15*2), K1
+	MOVWLZX   (R13)(R15*2), R14
+	PDEPL     every2nd64<>+64(SB), R14, R14
+	KMOVW     R14, K2
+	SHRL      $0x08, R14
+	KMOVW     R14, K3
+	VMOVUPD.Z (DX), K2, Z4
+	VMOVUPD.Z 64(DX), K3, Z1
+	VPERMT2PD Z1, Z3, Z4
+	VPORD     Z4, Z0, Z0
+	INCQ      R15
+	CMPQ      R15, 152(DI)
+	JL        segment
+
+whole:
+	VMOVUPD     (AX), Z6
+	VFMADD231PD Z0, Z5, Z6
+	VMOVUPD     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
+
 // func widePatchGathers64(p *uintptr)
 // Requires: AVX, AVX512F
 TEXT ·widePatchGathers64(SB), NOSPLIT, $0-8
@@ -2171,21 +3108,108 @@ done:
 	VZEROUPPER
 	RET
 
-DATA bits64<>+0(SB)/8, $0x0000000000000001
-DATA bits64<>+8(SB)/8, $0x0000000000000002
-DATA bits64<>+16(SB)/8, $0x0000000000000004
-DATA bits64<>+24(SB)/8, $0x0000000000000008
-GLOBL bits64<>(SB), RODATA|NOPTR, $32
+// func wideDepthGathers64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthGathers64(SB), NOSPLIT, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    120(DI), R14
+	VMOVDQU (R14), Y3
+	MOVQ    p+0(FP), DI
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    176(DI), R8
+	MOVQ    160(DI), SI
+	XORQ    R11, R11
 
-DATA lanes64<>+0(SB)/8, $0x0000000000000000
-DATA lanes64<>+8(SB)/8, $0x0000000000000001
-DATA lanes64<>+16(SB)/8, $0x0000000000000002
-DATA lanes64<>+24(SB)/8, $0x0000000000000003
-DATA lanes64<>+32(SB)/8, $0x0000000000000004
-DATA lanes64<>+40(SB)/8, $0x0000000000000005
-DATA lanes64<>+48(SB)/8, $0x0000000000000006
-DATA lanes64<>+56(SB)/8, $0x0000000000000007
-GLOBL lanes64<>(SB), RODATA|NOPTR, $64
+channel:
+	VPXORD Z6, Z6, Z6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	KMOVW        (R13)(R15*2), K1
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	VGATHERDPD   (DX)(Y3*8), K2, Z0
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z6
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMOVUPD      Z6, K4, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func wideDepthWeightGathers64(p *uint8)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·wideDepthWeightGathers64(SB), NOSPLIT, $0-8
+	MOVQ    p+0(FP), DI
+	MOVQ    120(DI), R14
+	VMOVDQU (R14), Y3
+	MOVQ    p+0(FP), DI
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    176(DI), R8
+	MOVQ    160(DI), SI
+	XORQ    R11, R11
+
+channel:
+	MOVQ      192(DI), R10
+	ADDQ      R11, R10
+	VMOVUPD.Z (R10), K4, Z5
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+tap:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14), DX
+	XORQ        R15, R15
+	KMOVW       (R13)(R15*2), K1
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	VGATHERDPD  (DX)(Y3*8), K2, Z0
+	VMOVUPD     (AX), Z6
+	VFMADD231PD Z0, Z5, Z6
+	VMOVUPD     Z6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
 
 // func patchRuns64(p *uintptr)
 // Requires: AVX, AVX2
@@ -2325,6 +3349,143 @@ done:
 	VZEROUPPER
 	RET
 
+// func depthRuns64(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthRuns64(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	VPBROADCASTQ 224(DI), Y7
+	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	VXORPS Y6, Y6, Y6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          whole
+
+segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y4
+	VORPS        Y4, Y0, Y0
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           segment
+
+whole:
+	VBROADCASTSD (R10), Y5
+	VFMADD231PD  Y0, Y5, Y6
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMASKMOVPD   Y6, Y7, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func depthWeightRuns64(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthWeightRuns64(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	VPBROADCASTQ 224(DI), Y7
+	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	MOVQ       192(DI), R10
+	ADDQ       R11, R10
+	VMASKMOVPD (R10), Y7, Y5
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	MOVQ         $0x00000001, R15
+	CMPQ         R15, 152(DI)
+	JGE          whole
+
+segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y4
+	VORPS        Y4, Y0, Y0
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           segment
+
+whole:
+	VMOVUPD     (AX), Y6
+	VFMADD231PD Y0, Y5, Y6
+	VMOVUPD     Y6, (AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          tap
+	ADDQ        216(DI), R11
+	ADDQ        R9, BX
+	DECQ        SI
+	JNE         channel
+	VZEROUPPER
+	RET
+
 // func patchGathers64(p *uintptr)
 // Requires: AVX, AVX2
 TEXT ·patchGathers64(SB), NOSPLIT, $0-8
@@ -2423,6 +3584,111 @@ one_tap:
 	JNE          one
 
 done:
+	VZEROUPPER
+	RET
+
+// func depthGathers64(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthGathers64(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         120(DI), R14
+	VMOVDQU      (R14), X3
+	MOVQ         p+0(FP), DI
+	VPBROADCASTQ 224(DI), Y7
+	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	VXORPS Y6, Y6, Y6
+	MOVQ   192(DI), R10
+	ADDQ   R11, R10
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VBROADCASTSD (R10), Y5
+	VFMADD231PD  Y0, Y5, Y6
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	VMASKMOVPD   Y6, Y7, (AX)
+	ADDQ         216(DI), R11
+	ADDQ         R8, AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
+	VZEROUPPER
+	RET
+
+// func depthWeightGathers64(p *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthWeightGathers64(SB), NOSPLIT, $0-8
+	MOVQ         p+0(FP), DI
+	MOVQ         120(DI), R14
+	VMOVDQU      (R14), X3
+	MOVQ         p+0(FP), DI
+	VPBROADCASTQ 224(DI), Y7
+	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         (DI), AX
+	MOVQ         24(DI), BX
+	MOVQ         168(DI), R9
+	MOVQ         176(DI), R8
+	MOVQ         160(DI), SI
+	XORQ         R11, R11
+
+channel:
+	MOVQ       192(DI), R10
+	ADDQ       R11, R10
+	VMASKMOVPD (R10), Y7, Y5
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+tap:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14), DX
+	XORQ         R15, R15
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VMOVUPD      (AX), Y6
+	VFMADD231PD  Y0, Y5, Y6
+	VMOVUPD      Y6, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           tap
+	ADDQ         216(DI), R11
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          channel
 	VZEROUPPER
 	RET
 

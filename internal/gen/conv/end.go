@@ -16,7 +16,7 @@ func beginEnd(name string) {
 	MOVQ(Mem{Base: args, Disp: offBias}, src)
 	MOVQ(Mem{Base: args, Disp: offRows}, count)
 	MOVQ(Mem{Base: args, Disp: offRowC}, pitch)
-	MOVQ(Mem{Base: args, Disp: offN}, tap)
+	MOVQ(Mem{Base: args, Disp: endN}, tap)
 	MOVQ(Mem{Base: args, Disp: offFlags}, masks)
 }
 

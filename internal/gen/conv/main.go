@@ -38,7 +38,7 @@ const (
 	offBias  = 24
 	offRows  = 48
 	offRowC  = 56
-	offN     = 64
+	endN     = 64
 	offFlags = 72
 )
 
@@ -62,12 +62,12 @@ func main() {
 	}
 	ConstraintExpr("!purego")
 	for _, e := range []elem{single, double} {
-		e.wideRuns()
-		e.widePairs()
-		e.wideGathers()
 		bits, lanes := e.bitTable(), e.laneTable()
-		e.runs(bits)
-		e.gathers(bits)
+		for _, l := range e.loaders(bits, lanes) {
+			l.pack()
+			l.depth()
+			l.depthWeight()
+		}
 		e.wideEnd()
 		e.end(lanes)
 		e.wideInput()
@@ -83,10 +83,11 @@ func main() {
 	}
 }
 
-// Stand-ins for *patch and *ending, types that avo does not know.
+// Stand-ins for *patch, *ending and *depth, types that avo does not know.
 const (
 	patchType  = "*uintptr"
 	endingType = "*uint16"
+	depthType  = "*uint8"
 )
 
 // typed gives the stubs their types.
@@ -95,7 +96,7 @@ func typed(stubs string) error {
 	if err != nil {
 		return err
 	}
-	s := strings.NewReplacer(patchType, "*patch", endingType, "*ending",
+	s := strings.NewReplacer(patchType, "*patch", endingType, "*ending", depthType, "*depth",
 		inputType, "*winoInput", weightType, "*winoWeight", outputType, "*winoOutput").Replace(string(b))
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }

@@ -1,0 +1,234 @@
+package cpu
+
+import "math/bits"
+
+// Depthwise convolutions: a group has one channel and one output, so that there is nothing to multiply matrices for. A
+// vector of pixels walks over the channels, which share its tables, and over the taps of each.
+
+const (
+	depthChannels = 64 // of a task
+	depthSums     = 32 // the same of a gradient by the weights
+	sumBytes      = 64 // of the lanes of a sum, for every instruction set
+)
+
+// A depth is the arguments of a function that convolves each channel with its own kernel, or sums the gradients of these
+// kernels. The assembly knows the fields' offsets.
+type depth struct {
+	patch        // dst: the pixels of the first channel, pitch apart; for gradients its sums, sumBytes a tap
+	w     []byte // kernels; for gradients dy
+	stepW int    // bytes from channel to channel of w
+	n     int    // pixels
+}
+
+// depthwise reports whether each group has one channel and one output.
+func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
+
+// A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
+type convDepth struct {
+	isa              *isa
+	packer           *packer
+	run1             func(t *depth)
+	lanes            int
+	patches          patches
+	images, channels int
+	src, dst, w      []byte
+	stepW            int
+	place            convPlace
+	bias             []byte
+	flags            int
+	act              func(data []byte)
+	blocks           int // of channels
+	workers          []depthWorker
+}
+
+// A depthWorker is what one worker writes to besides the result.
+type depthWorker struct {
+	depth   depth
+	end     ending
+	results []byte // of pixels that do not lie together
+	_       [cacheLine]byte
+}
+
+// depthBytes returns what a worker holds: results, or sums of taps.
+func depthBytes(taps int) (results, sums int) {
+	return depthChannels * sumBytes, depthSums * taps * sumBytes
+}
+
+// bind gives workers their parts of the workspace.
+func (x *convDepth) bind(workers int, work []byte) {
+	x.packer = packerFor(x.isa)
+	x.run1, x.lanes = x.packer.depth(&x.patches, false)
+	x.blocks = over(x.channels, depthChannels)
+	x.workers = make([]depthWorker, workers)
+	results, _ := depthBytes(0)
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.depth.patch = newPatch(&x.patches, x.lanes)
+		w.results, work = work[:results:results], work[results:]
+	}
+}
+
+// depth returns the function that convolves, or the one that sums gradients, and the pixels that it takes at once: a
+// divisor of a sum's lanes.
+func (k *packer) depth(p *patches, weights bool) (f func(t *depth), lanes int) {
+	kind, size, step := k.kind(p), p.size, p.cols.step
+	switch {
+	case kind >= 0 && weights:
+		return k.depthWeights[kind], k.lanes
+	case kind >= 0:
+		return k.depths[kind], k.lanes
+	case size == 4:
+		return func(t *depth) { goDepth[float32](t, size, step, weights) }, sumBytes / size
+	}
+	return func(t *depth) { goDepth[float64](t, size, step, weights) }, sumBytes / size
+}
+
+// run computes the convolution.
+func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks) }
+
+// do computes task i: some channels of one image.
+func (x *convDepth) do(i, worker int) {
+	w, size := &x.workers[worker], x.isa.size()
+	t, q := &w.depth, &x.patches
+	image, c := i/x.blocks, i%x.blocks*depthChannels
+	channels := min(depthChannels, x.channels-c)
+	pixels := q.pixels()
+	first := x.dst[image*x.place.image+c*x.place.plane:]
+	t.src, t.channels, t.taps, t.tapCount = x.src[c*q.plane:], channels, q.taps, len(q.taps)
+	t.w, t.stepW = x.w[c*x.stepW:], x.stepW
+	for at := 0; at < pixels; at += x.lanes {
+		t.n = min(x.lanes, pixels-at)
+		t.see(q, image*pixels+at, t.n)
+		x.lookAhead(c, image*pixels+at+x.lanes, channels)
+		if t.dst, t.pitch = w.results, sumBytes; x.place.whole {
+			t.dst, t.pitch = first[at*size:], x.place.plane
+		}
+		x.run1(t)
+		if x.flags != 0 {
+			w.end = ending{t.dst, nil, channels, t.pitch, t.n, x.flags}
+			if x.bias != nil {
+				w.end.bias = x.bias[c*size:]
+			}
+			x.packer.end(&w.end)
+		}
+		if !x.place.whole {
+			x.place.scatter(w.results, x.dst, size, sumBytes, c, channels, q, image*pixels+at, t.n)
+		}
+	}
+	if x.act != nil {
+		x.act(first[:channels*x.place.plane])
+	}
+}
+
+// lookAhead brings near what the vector from px on sees and writes.
+func (x *convDepth) lookAhead(c, px, channels int) {
+	pixels := x.patches.pixels()
+	if x.isa.prefetch == nil || px >= x.images*pixels {
+		return
+	}
+	h := x.patches.below(x.src, c, channels, px, x.lanes)
+	h.bring(x.isa, 1, 1)
+	if x.place.whole {
+		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: cacheLine}
+		h.bring(x.isa, 1, 1)
+	}
+}
+
+// A depthWeights is the gradient of a depthwise convolution by its weights.
+type depthWeights struct {
+	convolution
+	packer    *packer
+	run1      func(t *depth)
+	lanes     int
+	windows   patches
+	x, dy, dw []byte
+	workers   []depthWorker
+}
+
+// bindDepthWeight prepares such a gradient.
+func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
+	x := &depthWeights{convolution: *v, packer: packerFor(v.isa), windows: v.patches(),
+		x: b.bytes(b.In[0]), dy: b.bytes(b.In[1]), dw: b.bytes(b.Out[0])}
+	x.run1, x.lanes = x.packer.depth(&x.windows, true)
+	x.workers = make([]depthWorker, workers)
+	work := b.work()
+	_, sums := depthBytes(v.taps())
+	for i := range x.workers {
+		w := &x.workers[i]
+		w.depth.patch = newPatch(&x.windows, x.lanes)
+		w.results, work = work[:sums:sums], work[sums:]
+	}
+	return x
+}
+
+// run computes the gradient.
+func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, depthSums)) }
+
+// do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
+// vectors' width; then lanes are added in order.
+func (x *depthWeights) do(i, worker int) {
+	w, size, q := &x.workers[worker], x.isa.size(), &x.windows
+	t, c, pixels := &w.depth, i*depthSums, q.pixels()
+	t.channels, t.taps, t.tapCount = min(depthSums, x.c-c), q.taps, len(q.taps)
+	t.src, t.stepW = x.x[c*q.plane:], pixels*size
+	sums := w.results[:t.channels*t.tapCount*sumBytes]
+	clear(sums)
+	for image := range x.b {
+		dy := x.dy[(image*x.c+c)*pixels*size:]
+		for at := 0; at < pixels; at += x.lanes {
+			t.n = min(x.lanes, pixels-at)
+			t.see(q, image*pixels+at, t.n)
+			if next := image*pixels + at + x.lanes; x.isa.prefetch != nil && next < x.b*pixels {
+				h := q.below(x.x, c, t.channels, next, x.lanes)
+				h.bring(x.isa, 1, 1)
+				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*size:], rows: t.channels, stride: t.stepW, n: cacheLine}
+				h.bring(x.isa, 1, 1)
+			}
+			t.dst, t.w = sums[at*size%sumBytes:], dy[at*size:]
+			x.run1(t)
+		}
+	}
+	dw := x.dw[c*t.tapCount*size:][:t.channels*t.tapCount*size]
+	if size == 4 {
+		addLanes(view[float32](dw), view[float32](sums))
+	} else {
+		addLanes(view[float64](dw), view[float64](sums))
+	}
+}
+
+// addLanes adds the lanes of each sum in order.
+func addLanes[T float](dst, sums []T) {
+	lanes := sumBytes / elemSize[T]()
+	for i := range dst {
+		var s T
+		for _, v := range sums[i*lanes:][:lanes] {
+			s += v
+		}
+		dst[i] = s
+	}
+}
+
+// goDepth is the portable function of depthwise convolutions, of elements that lie step apart.
+func goDepth[T float](t *depth, size, step int, weights bool) {
+	dst, src, w := view[T](t.dst), view[T](t.src), view[T](t.w)
+	for c := range t.channels {
+		row := dst[c*t.pitch/size:]
+		if !weights {
+			clear(row[:t.n])
+		}
+		for tap, at := range t.taps[:t.tapCount] {
+			for s, start := range t.segments[:t.segCount] {
+				first := c*t.plane/size + int((start+at)/int64(size))
+				for m := t.masks[tap*patchLanes+s]; m != 0; m &= m - 1 {
+					lane := bits.TrailingZeros16(m)
+					v := src[first+lane*step]
+					if weights {
+						dst[(c*t.tapCount+tap)*sumBytes/size+lane] += v * w[c*t.stepW/size+lane]
+					} else {
+						row[lane] += v * w[c*t.stepW/size+tap]
+					}
+				}
+			}
+		}
+	}
+}
