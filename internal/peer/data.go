@@ -105,22 +105,30 @@ const imageSamples, imageTests = 10000, 1000
 
 // loadImages makes normal images with random labels. The first of them are evaluated.
 func loadImages(w workload, _ flags) (data, error) {
-	r := rand.New(rand.NewPCG(12345, 1))
-	size := 1
-	for _, d := range w.sample {
-		size *= d
-	}
-	x, y := make([]float32, imageSamples*size), make([]int32, imageSamples)
-	normal(r, x)
-	for i := range y {
-		y[i] = int32(r.IntN(w.classes))
-	}
-	train, err := dataloader.FromSlices(len(y), dataloader.Column("x", x, w.sample...), dataloader.Column("y", y))
-	if err != nil {
-		return data{}, fmt.Errorf("random images: %w", err)
-	}
+	train := &noise{n: imageSamples, classes: w.classes,
+		fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: w.sample}, {Name: "y", Type: arena.Int32}}}
 	test, err := dataloader.Subset(train, 0, imageTests)
 	return data{train, test, func() error { return nil }}, err
+}
+
+// noise is a dataset that is made sample by sample, each a function of its index, and lies in memory on the device alone.
+type noise struct {
+	n, classes int
+	fields     []dataloader.Field
+}
+
+// Len returns the number of samples.
+func (d *noise) Len() int { return d.n }
+
+// Fields returns elements and label.
+func (d *noise) Fields() []dataloader.Field { return d.fields }
+
+// Fetch makes one sample.
+func (d *noise) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
+	r := rand.New(rand.NewPCG(12345, uint64(at.Index)))
+	normal(r, dataloader.View[float32](dst[0]))
+	dataloader.View[int32](dst[1])[0] = int32(r.IntN(d.classes))
+	return nil
 }
 
 // teacherSamples is the number of w5's samples.
