@@ -2,7 +2,8 @@ package cpu
 
 import "math"
 
-// goFolder holds the folds in Go, which give the bits of the assembly except where that takes denormal numbers for 0.
+// goFolder holds the folds in Go. They give the bits of the assembly, except where that takes denormal numbers for 0 or adds
+// squares of float64 without rounding them first.
 func goFolder[T float]() *folder[T] {
 	return &folder[T]{
 		rows: [folds]func([]float64, []T, int){goRowsSum[T], goRowsMax[T], goRowsSquares[T]},
