@@ -145,8 +145,11 @@ func (r *recipe) cutTiles() {
 	}
 }
 
-// grain returns the elements of a piece: whole tiles.
-func (r *recipe) grain() int { return over(r.least, r.step) * r.step }
+// grain returns the elements of a piece: whole tiles, and all pieces about the same.
+func (r *recipe) grain() int {
+	each := over(r.n, over(r.n, r.least))
+	return over(each, r.step) * r.step
+}
 
 // share gives every step but the last a tile; a tile is free again after the last step that reads it. Constants keep
 // theirs, since they are written once.

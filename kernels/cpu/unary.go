@@ -20,18 +20,18 @@ var unaryMath = map[*kernels.Op]func(float64) float64{
 	kernels.Floor: math.Floor,
 }
 
-// unaryCost is roughly how many times dearer than an addition an element is, for the grain of pieces.
+// unaryCost is roughly how many times dearer than an addition an element is in vectors, for the grain of pieces.
 func unaryCost(op *kernels.Op) int {
 	switch op {
 	case kernels.Sqrt, kernels.InverseSqrt, kernels.Inverse, kernels.Div:
-		return 4
+		return 2
 	case kernels.Exp, kernels.Log, kernels.Sigmoid, kernels.Tanh:
+		return 4
+	case kernels.Softplus, kernels.Sin, kernels.Cos, kernels.Pow:
 		return 8
-	case kernels.Softplus, kernels.Pow:
-		return 16
 	}
 	if unaryMath[op] != nil {
-		return 8
+		return 4
 	}
 	return 1
 }
