@@ -126,8 +126,12 @@ func (e *engine[T]) forget() {
 	}
 }
 
-// piece computes the output's elements lo..hi-1.
+// piece computes the output's elements lo..hi-1. Where nothing lies in tiles, it is one of them as a whole.
 func (e *engine[T]) piece(lo, hi, worker int) {
+	if e.tiles == 0 && (e.program != nil || len(e.steps) == 1) {
+		e.compute(lo, hi-lo, worker)
+		return
+	}
 	for lo < hi {
 		n := min(e.step, hi-lo)
 		if e.cut > 0 {
@@ -138,7 +142,7 @@ func (e *engine[T]) piece(lo, hi, worker int) {
 	}
 }
 
-// compute runs all steps on n elements of the output from lo on, at most a tile, and returns the last one's result.
+// compute runs all steps on n elements of the output from lo on and returns the last one's result.
 func (e *engine[T]) compute(lo, n, worker int) []T {
 	c := &e.crew[worker]
 	for k := range e.in {

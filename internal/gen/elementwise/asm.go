@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -88,7 +89,7 @@ func (a *asm) begin(name, signature, doc string) {
 	}
 	name = fmt.Sprintf("%s%d%s", name, 8*a.size, suffix)
 	a.Function(name)
-	a.Attributes(4) // NOSPLIT
+	a.Attributes(attr.NOSPLIT)
 	a.SignatureExpr(signature)
 	a.Doc(name + " " + doc)
 	a.Pragma("noescape")
