@@ -17,6 +17,7 @@ import (
 
 const (
 	tileLen    = 1024      // elements of a tile
+	pullLen    = 4 * 1024  // most elements that a reduction asks for at once
 	tileAlign  = 64        // bytes: workers never share a cache line
 	cheapGrain = 16 * 1024 // elements of a piece when an element costs about an addition
 )
@@ -89,7 +90,11 @@ func newRecipe(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, p
 		}
 		r.sources = append(r.sources, src)
 	}
-	r.tile = (min(tileLen, r.n)*widest + tileAlign - 1) &^ (tileAlign - 1)
+	longest := tileLen
+	if pulled {
+		longest = pullLen
+	}
+	r.tile = (min(longest, r.n)*widest + tileAlign - 1) &^ (tileAlign - 1)
 	r.cutTiles()
 	steps := []kernels.Step{{Op: op, Attrs: attrs, A: 0, B: len(in) - 1}}
 	if op == kernels.Chain {

@@ -148,7 +148,7 @@ func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 }
 
 // A pull returns elements lo..lo+n-1 of a tensor, row-major, which it may compute in a place of the worker's own.
-// n is at most tileLen; worker is below the number of the pool's threads.
+// n is at most pullLen; worker is below the number of the pool's threads.
 type pull[T float] func(lo, n, worker int) []T
 
 // A reducer is a reduction bound to memory. Its operand is x, or what pull computes.
@@ -197,7 +197,7 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 	}
 	r.width, r.limit = columns, readLen
 	if pull != nil {
-		r.width, r.limit = pulled, tileLen
+		r.width, r.limit = pulled, pullLen
 	}
 	if r.cuts > 1 {
 		r.part = view[float64](work)[:r.cuts*r.outputs]

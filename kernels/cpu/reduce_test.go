@@ -87,7 +87,7 @@ func TestReductionsAreTheSameBitsAtEveryLevelAndPulled(t *testing.T) {
 				if !bytes.Equal(pulled, results[0][0]) {
 					t.Fatalf("%s of %v along %v has other bits when its operand is computed (seed %d)", op.Name, spec, f.axes, seed)
 				}
-				if most > 1024 {
+				if most > 4096 {
 					t.Fatalf("%s of %v along %v wants %d elements at once", op.Name, spec, f.axes, most)
 				}
 			}
