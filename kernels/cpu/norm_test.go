@@ -407,3 +407,34 @@ func TestMeansOfWindowsAgreeAtEveryLevel(t *testing.T) {
 		sameOrNear(t, kernels.AvgPoolGrad, arena.Float32, s, 25, everyLevel(t, devices, r.Uint64(), kernels.AvgPoolGrad, grad))
 	})
 }
+
+// Values too small for a normal number count as 0 in assembly, and elsewhere as ever after it.
+func TestNormalizationsFlushDenormalsAndRestoreTheProcessor(t *testing.T) {
+	r, _ := random(t)
+	for _, d := range levels(t, 1)[1:] {
+		for _, s := range []kernels.Shape{{4, 3, 5, 7}, {9, 5}} {
+			for _, op := range []*kernels.Op{kernels.BatchNormGrad, kernels.LayerNormGrad, kernels.GroupNormGrad} {
+				c := normCase(op, s, arena.Float32, false)
+				fill, last := c.Fill, len(c.In)-1
+				c.Fill = func(r *rand.Rand, k int, v []float64) {
+					if fill(r, k, v); k == last {
+						for i := range v {
+							v[i] = 1e-39
+						}
+					}
+				}
+				u := newUse(t, r, d, op, c)
+				u.launch(t)
+				for k, out := range u.results() {
+					if len(bytes.Trim(out, "\x00\x80")) != 0 { // 0 or -0
+						t.Errorf("%s of %v: output %d: denormal gradients did not become 0", op.Name, s, k)
+					}
+				}
+				if half := float32(tiny) * 2; half == 0 {
+					t.Fatalf("%s: denormal numbers are still taken for 0 after the launch", op.Name)
+				}
+				u.close(t)
+			}
+		}
+	}
+}

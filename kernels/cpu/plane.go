@@ -34,7 +34,7 @@ const (
 type planeCall[T float] struct {
 	x, dy, y []T // first element of each
 	of       []T // [channels][ofLen]; for columns [ofLen][tileMost]
-	lanes    []T // [channels][2][laneBytes], sums that a kernel adds to; for columns [2][tileMost]
+	lanes    []T // [channels][2] of laneBytes, sums that a kernel adds to; for columns [2][tileMost], which it sets
 	n        int // elements of a plane
 	channels int
 	images   int
