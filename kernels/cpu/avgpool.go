@@ -7,6 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// windowsLeast is the windows of a row from which on lanes are windows; in fewer, whole rows are added up.
+const windowsLeast = 4
+
 // bindAvgPool is AvgPool and its gradient.
 func bindAvgPool(b *binding) (func(), error) {
 	if b.Out[0].Shape.Elems() == 0 {
@@ -40,6 +43,9 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	if p.halves && fast {
 		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, poolsOf(b.dev.level).avg)
 	}
+	if mean := poolsOf(b.dev.level).mean; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
+		return p.bindWindows(b, mean)
+	}
 	x, y := in[T](b, 0), out[T](b, 0)
 	return p.over(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
@@ -54,6 +60,18 @@ func (p *pooling) share(rows, columns int) float64 {
 		rows, columns = p.Kernel[0], p.Kernel[1]
 	}
 	return 1 / float64(rows*columns)
+}
+
+// shares returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
+func (p *pooling) shares() []float32 {
+	s := make([]float32, p.Kernel[0]*p.ow)
+	for rows := range p.Kernel[0] {
+		for j := range p.ow {
+			_, from, to := p.Window(1, j, p.w)
+			s[rows*p.ow+j] = float32(p.share(rows+1, to-from))
+		}
+	}
+	return s
 }
 
 // avgPool pools one plane.

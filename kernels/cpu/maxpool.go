@@ -29,6 +29,7 @@ type poolKernels struct {
 	avgGrad func(c *poolCall) // x, the gradient, from y
 
 	window func(c *windowCall) // maxima of a row of any windows at distance 1 or 2, of at most 256 pixels; nil: none
+	mean   func(c *windowCall) // means of the same, of any number of pixels; nil: none
 }
 
 // A windowCall is the arguments of a kernel for one row of windows. The assembly knows the fields' offsets.
@@ -44,6 +45,7 @@ type windowCall struct {
 	kernel int       // columns of a window
 	pad    int       // columns of padding on the left
 	step   int       // columns from window to window
+	share  []float32 // like y: what sums are multiplied with
 }
 
 // pooling is the geometry of pooling of planes.
@@ -157,7 +159,12 @@ func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel f
 
 // bindWindows runs a kernel over rows of windows.
 func (p *pooling) bindWindows(b *binding, kernel func(c *windowCall)) func() {
-	x, y, index := in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1)
+	x, y := in[float32](b, 0), out[float32](b, 0)
+	var index []uint8
+	if len(b.Out) > 1 {
+		index = out[uint8](b, 1)
+	}
+	shares := p.shares()
 	calls := make([]windowCall, b.dev.pool.threads())
 	for i := range calls {
 		calls[i] = windowCall{stride: p.w, width: p.ow, image: p.w, kernel: p.Kernel[1], pad: p.Pad[1], step: p.Stride[1]}
@@ -169,7 +176,10 @@ func (p *pooling) bindWindows(b *binding, kernel func(c *windowCall)) func() {
 			plane, at := x[k*p.area:][:p.area], k*p.windows
 			for i := range p.oh {
 				top, first, end := p.Window(0, i, p.h)
-				c.x, c.y, c.index = plane[first*p.w:], y[at:][:p.ow], index[at:][:p.ow]
+				c.x, c.y, c.share = plane[first*p.w:], y[at:][:p.ow], shares[(end-first-1)*p.ow:][:p.ow]
+				if index != nil {
+					c.index = index[at:][:p.ow]
+				}
 				c.rows, c.place = end-first, (first-top)*p.Kernel[1]
 				kernel(c)
 				at += p.ow
@@ -230,7 +240,7 @@ func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
 }
 
 // goPools are the portable kernels.
-var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad, goAvgHalves, goAvgHalvesGrad, nil}
+var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad, goAvgHalves, goAvgHalvesGrad, nil, nil}
 
 func goMaxHalves(c *poolCall) {
 	for r := range c.rows {

@@ -33,7 +33,7 @@ func TestTheAssemblyKnowsTheFieldsOfItsArguments(t *testing.T) {
 		{"window y", unsafe.Offsetof(w.y), 24}, {"window index", unsafe.Offsetof(w.index), 48}, {"window rows", unsafe.Offsetof(w.rows), 72},
 		{"window stride", unsafe.Offsetof(w.stride), 80}, {"window place", unsafe.Offsetof(w.place), 88}, {"window width", unsafe.Offsetof(w.width), 96},
 		{"window image", unsafe.Offsetof(w.image), 104}, {"window kernel", unsafe.Offsetof(w.kernel), 112}, {"window pad", unsafe.Offsetof(w.pad), 120},
-		{"window step", unsafe.Offsetof(w.step), 128},
+		{"window step", unsafe.Offsetof(w.step), 128}, {"window share", unsafe.Offsetof(w.share), 136},
 		{"drop y", unsafe.Offsetof(d.y), 24}, {"drop n", unsafe.Offsetof(d.n), 48}, {"drop counter", unsafe.Offsetof(d.counter), 56},
 		{"drop keys", unsafe.Offsetof(d.keys), 72}, {"drop least", unsafe.Offsetof(d.least), 232}, {"drop scale", unsafe.Offsetof(d.scale), 236},
 		{"channel's values", ofLen, 8}, {"lanes", laneBytes, 64},

@@ -229,6 +229,11 @@ func wideAverageGrad(c *poolCall)
 //go:noescape
 func wideWindow(c *windowCall)
 
+// wideMean takes the sum of a row of windows at distance 1 or 2, times what each has as its share.
+//
+//go:noescape
+func wideMean(c *windowCall)
+
 // pool2 takes the maximum of windows of 2x2, and its place.
 //
 //go:noescape
@@ -253,6 +258,11 @@ func averageGrad2(c *poolCall)
 //
 //go:noescape
 func window2(c *windowCall)
+
+// mean2 takes the sum of a row of windows at distance 1 or 2, times what each has as its share.
+//
+//go:noescape
+func mean2(c *windowCall)
 
 // wideDrop clears elements whose word of the generator is too small, and scales the others; 8 counters at a time.
 //

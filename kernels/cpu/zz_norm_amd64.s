@@ -9647,6 +9647,85 @@ loaded:
 	VZEROUPPER
 	RET
 
+// func wideMean(c *int32)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·wideMean(SB), NOSPLIT, $0-8
+	MOVQ      c+0(FP), DI
+	VMOVDQU32 poolEven<>+0(SB), Z16
+	MOVQ      24(DI), R9
+	MOVQ      48(DI), R10
+	MOVQ      96(DI), BX
+	XORQ      R15, R15
+	SUBQ      120(DI), R15
+
+results:
+	VPXORD Z0, Z0, Z0
+	MOVQ   (DI), SI
+	MOVQ   72(DI), R8
+	MOVQ   88(DI), R12
+
+rows:
+	MOVQ 112(DI), R11
+	MOVQ R15, R13
+
+taps:
+	XORQ      CX, CX
+	MOVQ      104(DI), DX
+	SUBQ      R13, DX
+	CMOVQLT   CX, DX
+	MOVQ      $0x00000020, AX
+	CMPQ      DX, AX
+	CMOVQGT   AX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	MOVQ      R13, DX
+	NEGQ      DX
+	CMOVQLT   CX, DX
+	MOVQ      $0x00000020, CX
+	CMPQ      DX, CX
+	CMOVQGT   CX, DX
+	SHRXQ     DX, AX, AX
+	SHLXQ     DX, AX, AX
+	KMOVW     AX, K2
+	VMOVUPS.Z (SI)(R13*4), K2, Z2
+	CMPQ      128(DI), $0x01
+	JNE       apart
+	JMP       loaded
+
+apart:
+	SHRQ      $0x10, AX
+	KMOVW     AX, K3
+	VMOVUPS.Z 64(SI)(R13*4), K3, Z3
+	VPERMT2PS Z3, Z16, Z2
+
+loaded:
+	VADDPS   Z2, Z0, Z0
+	INCQ     R12
+	INCQ     R13
+	DECQ     R11
+	JNE      taps
+	MOVQ     80(DI), DX
+	LEAQ     (SI)(DX*4), SI
+	DECQ     R8
+	JNE      rows
+	MOVQ     $-1, AX
+	BZHIQ    BX, AX, AX
+	KMOVW    AX, K1
+	MOVQ     136(DI), DX
+	MOVQ     96(DI), AX
+	SUBQ     BX, AX
+	VMULPS.Z (DX)(AX*4), Z0, K1, Z0
+	VMOVUPS  Z0, K1, (R9)
+	MOVQ     128(DI), DX
+	IMUL3Q   $0x10, DX, DX
+	ADDQ     DX, R15
+	ADDQ     $0x40, R9
+	ADDQ     $0x10, R10
+	SUBQ     $0x10, BX
+	JG       results
+	VZEROUPPER
+	RET
+
 // func pool2(c *int8)
 // Requires: AVX, AVX2
 TEXT ·pool2(SB), NOSPLIT, $0-8
@@ -10153,6 +10232,88 @@ byte:
 	ADDQ   $0x08, R10
 	SUBQ   $0x08, BX
 	JG     results
+	VZEROUPPER
+	RET
+
+// func mean2(c *int32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·mean2(SB), NOSPLIT, $0-8
+	MOVQ         c+0(FP), DI
+	VMOVDQU      poolLanes<>+0(SB), Y15
+	VPBROADCASTD 104(DI), Y14
+	VPCMPEQD     Y13, Y13, Y13
+	MOVQ         24(DI), R9
+	MOVQ         48(DI), R10
+	MOVQ         96(DI), BX
+	XORQ         R15, R15
+	SUBQ         120(DI), R15
+
+results:
+	VPXOR Y0, Y0, Y0
+	MOVQ  (DI), SI
+	MOVQ  72(DI), R8
+	MOVQ  88(DI), R12
+
+rows:
+	MOVQ 112(DI), R11
+	MOVQ R15, R13
+
+taps:
+	LEAQ         (R13), AX
+	VMOVD        AX, X8
+	VPBROADCASTD X8, Y8
+	VPADDD       Y15, Y8, Y8
+	VPCMPGTD     Y13, Y8, Y5
+	VPCMPGTD     Y8, Y14, Y7
+	VPAND        Y7, Y5, Y5
+	VMASKMOVPS   (SI)(R13*4), Y5, Y3
+	CMPQ         128(DI), $0x01
+	JNE          apart
+	JMP          loaded
+
+apart:
+	LEAQ         8(R13), AX
+	VMOVD        AX, X8
+	VPBROADCASTD X8, Y8
+	VPADDD       Y15, Y8, Y8
+	VPCMPGTD     Y13, Y8, Y5
+	VPCMPGTD     Y8, Y14, Y7
+	VPAND        Y7, Y5, Y5
+	VMASKMOVPS   32(SI)(R13*4), Y5, Y4
+	VSHUFPS      $0x88, Y4, Y3, Y3
+	VPERMPD      $0xd8, Y3, Y3
+
+loaded:
+	VADDPS     Y3, Y0, Y0
+	INCQ       R12
+	INCQ       R13
+	DECQ       R11
+	JNE        taps
+	MOVQ       80(DI), DX
+	LEAQ       (SI)(DX*4), SI
+	DECQ       R8
+	JNE        rows
+	MOVQ       $0x00000008, CX
+	CMPQ       BX, CX
+	CMOVQLT    BX, CX
+	LEAQ       normMasks<>+128(SB), AX
+	MOVQ       CX, DX
+	SHLQ       $0x02, DX
+	SUBQ       DX, AX
+	VMOVUPS    (AX), Y7
+	MOVQ       136(DI), DX
+	MOVQ       96(DI), AX
+	SUBQ       BX, AX
+	VMASKMOVPS (DX)(AX*4), Y7, Y3
+	VMULPS     Y3, Y0, Y0
+	VMASKMOVPS Y0, Y7, (R9)
+	MOVQ       128(DI), DX
+	IMUL3Q     $0x08, DX, DX
+	ADDQ       DX, R15
+	ADDQ       $0x20, R9
+	ADDQ       $0x08, R10
+	SUBQ       $0x08, BX
+	JG         results
 	VZEROUPPER
 	RET
 

@@ -156,3 +156,68 @@ func (t *poolTables) averageGrad() {
 	}
 	poolLoop(func() { poolSteps(8, func() { step(false) }, func() { step(true) }) })
 }
+
+// shareAt addresses the shares of the results that windows is at.
+func shareAt() Mem {
+	MOVQ(Mem{Base: args, Disp: windowShare}, windowSpare)
+	MOVQ(Mem{Base: args, Disp: windowWidth}, RAX)
+	SUBQ(windowLeft, RAX)
+	return Mem{Base: windowSpare, Index: RAX, Scale: 4}
+}
+
+// wideMean writes the mean of any windows at distance 1 or 2, 16 results at a time.
+func (t *poolTables) wideMean() {
+	TEXT("wideMean", NOSPLIT, "func(c "+windowStandIn+")")
+	Doc("wideMean takes the sum of a row of windows at distance 1 or 2, times what each has as its share.")
+	Pragma("noescape")
+	Load(Param("c"), args)
+	sum, v, more, even := Z0, Z2, Z3, Z16
+	VMOVDQU32(t.even, even)
+	pixel := Mem{Base: windowRow, Index: windowAt, Scale: 4}
+	windows(16, func() {
+		VPXORD(sum, sum, sum)
+	}, func() {
+		insideBits()
+		KMOVW(EAX, K2)
+		VMOVUPS_Z(pixel, K2, v)
+		ifAdjacent(func() {}, func() {
+			SHRQ(Imm(16), RAX)
+			KMOVW(EAX, K3)
+			VMOVUPS_Z(pixel.Offset(64), K3, more)
+			VPERMT2PS(more, even, v)
+		})
+		VADDPS(v, sum, sum)
+	}, func() {
+		MOVQ(I32(-1), RAX)
+		BZHIQ(windowLeft, RAX, RAX)
+		KMOVW(EAX, K1)
+		VMULPS_Z(shareAt(), sum, K1, sum)
+		VMOVUPS(sum, K1, Mem{Base: result})
+	})
+}
+
+// mean writes the same with AVX2, 8 results at a time.
+func (t *poolTables) mean() {
+	TEXT("mean2", NOSPLIT, "func(c "+windowStandIn+")")
+	Doc("mean2 takes the sum of a row of windows at distance 1 or 2, times what each has as its share.")
+	Pragma("noescape")
+	Load(Param("c"), args)
+	sum, v, more := Y0, Y3, Y4
+	inside := newInside(t)
+	windows(8, func() {
+		VPXOR(sum, sum, sum)
+	}, func() {
+		inside.read(0, v)
+		ifAdjacent(func() {}, func() {
+			inside.read(8, more)
+			VSHUFPS(Imm(0x88), more, v, v)
+			VPERMPD(Imm(0xd8), v, v)
+		})
+		VADDPS(v, sum, sum)
+	}, func() {
+		lastMask(t.masks)
+		VMASKMOVPS(shareAt(), Y7, v)
+		VMULPS(v, sum, sum)
+		VMASKMOVPS(sum, Y7, Mem{Base: result})
+	})
+}

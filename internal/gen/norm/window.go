@@ -19,6 +19,7 @@ const (
 	windowKernel = 112
 	windowPad    = 120
 	windowStep   = 128
+	windowShare  = 136
 )
 
 const windowStandIn = "*int32"
@@ -171,6 +172,44 @@ func insideBits() {
 	SHLXQ(windowSpare, RAX, RAX)
 }
 
+// lastMask sets RCX to how many of the next 8 results exist, and Y7 to their lanes.
+func lastMask(masks Mem) {
+	MOVQ(U32(8), RCX)
+	CMPQ(windowLeft, RCX)
+	CMOVQLT(windowLeft, RCX)
+	LEAQ(masks.Offset(128), RAX)
+	MOVQ(RCX, windowSpare)
+	SHLQ(Imm(2), windowSpare)
+	SUBQ(windowSpare, RAX)
+	VMOVUPS(Mem{Base: RAX}, Y7)
+}
+
+// An inside reads pixels of a row that may lie outside of the image, with AVX2.
+type inside struct {
+	mask, spare, column VecPhysical // of the last read: the lanes in the image; and spoilt
+	ones, image, lanes  VecPhysical // -1; the columns of the image; 0, 1, 2, ...
+}
+
+func newInside(t *poolTables) inside {
+	r := inside{mask: Y5, spare: Y7, column: Y8, ones: Y13, image: Y14, lanes: Y15}
+	VMOVDQU(t.lanes, r.lanes)
+	VPBROADCASTD(Mem{Base: args, Disp: windowImage}, r.image)
+	VPCMPEQD(r.ones, r.ones, r.ones)
+	return r
+}
+
+// read loads the pixels from column windowAt + disp on, zeros outside of the image.
+func (r inside) read(disp int, dst VecPhysical) {
+	LEAQ(Mem{Base: windowAt, Disp: disp}, RAX)
+	VMOVD(EAX, X8)
+	VPBROADCASTD(X8, r.column)
+	VPADDD(r.lanes, r.column, r.column)
+	VPCMPGTD(r.ones, r.column, r.mask)
+	VPCMPGTD(r.column, r.image, r.spare)
+	VPAND(r.spare, r.mask, r.mask)
+	VMASKMOVPS(Mem{Base: windowRow, Index: windowAt, Scale: 4, Disp: 4 * disp}, r.mask, dst)
+}
+
 // window writes the same with AVX2, 8 results at a time.
 func (t *poolTables) window() {
 	TEXT("window2", NOSPLIT, "func(c "+windowStandIn+")")
@@ -178,28 +217,19 @@ func (t *poolTables) window() {
 	Pragma("noescape")
 	Load(Param("c"), args)
 	best, place, numbers, v, more := Y0, Y1, Y2, Y3, Y4
-	inside, spare, column, take := Y5, Y7, Y8, Y9
-	zero, least, ones, image, lanes := Y11, Y12, Y13, Y14, Y15
-	VMOVDQU(t.lanes, lanes)
-	VPBROADCASTD(Mem{Base: args, Disp: windowImage}, image)
-	VPCMPEQD(ones, ones, ones)
+	spare, column, take := Y7, Y8, Y9
+	zero, least := Y11, Y12
+	inside := newInside(t)
 	minusInfinity(least, X12)
 	VPXOR(zero, zero, zero)
-	read := func(disp int, dst VecPhysical) { // pixels from column windowAt + disp on, -Inf outside of the image
-		LEAQ(Mem{Base: windowAt, Disp: disp}, RAX)
-		VMOVD(EAX, X8)
-		VPBROADCASTD(X8, column)
-		VPADDD(lanes, column, column)
-		VPCMPGTD(ones, column, inside)
-		VPCMPGTD(column, image, spare)
-		VPAND(spare, inside, inside)
-		VMASKMOVPS(Mem{Base: windowRow, Index: windowAt, Scale: 4, Disp: 4 * disp}, inside, dst)
-		VBLENDVPS(inside, dst, least, dst)
+	read := func(disp int, dst VecPhysical) { // -Inf outside of the image
+		inside.read(disp, dst)
+		VBLENDVPS(inside.mask, dst, least, dst)
 	}
 	windows(8, func() {
-		firstPlaces(lanes, zero, place, v, X3)
+		firstPlaces(inside.lanes, zero, place, v, X3)
 		VMOVAPS(least, best)
-		VMOVAPS(ones, numbers)
+		VMOVAPS(inside.ones, numbers)
 	}, func() {
 		read(0, v)
 		ifAdjacent(func() {}, func() {
@@ -216,14 +246,7 @@ func (t *poolTables) window() {
 		VPBROADCASTD(X8, column)
 		VBLENDVPS(take, column, place, place)
 	}, func() {
-		MOVQ(U32(8), RCX)
-		CMPQ(windowLeft, RCX)
-		CMOVQLT(windowLeft, RCX)
-		LEAQ(t.masks.Offset(128), RAX)
-		MOVQ(RCX, windowSpare)
-		SHLQ(Imm(2), windowSpare)
-		SUBQ(windowSpare, RAX)
-		VMOVUPS(Mem{Base: RAX}, spare)
+		lastMask(t.masks)
 		VMASKMOVPS(best, spare, Mem{Base: result})
 		VEXTRACTI128(Imm(1), place, X8)
 		VPACKUSDW(X8, X1, X1)
