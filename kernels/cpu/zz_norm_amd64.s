@@ -9551,7 +9551,7 @@ next:
 	RET
 
 // func wideWindow(c *int32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·wideWindow(SB), NOSPLIT, $0-8
 	MOVQ         c+0(FP), DI
 	VMOVDQU32    poolEven<>+0(SB), Z16
@@ -9583,8 +9583,10 @@ results:
 	MOVQ         88(DI), R12
 
 rows:
-	MOVQ 112(DI), R11
-	MOVQ R15, R13
+	MOVQ       112(DI), R11
+	MOVQ       R15, R13
+	PREFETCHT0 2048(SI)(R13*4)
+	PREFETCHT0 2112(SI)(R13*4)
 
 taps:
 	XORQ    CX, CX
@@ -9648,7 +9650,7 @@ loaded:
 	RET
 
 // func wideMean(c *int32)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·wideMean(SB), NOSPLIT, $0-8
 	MOVQ      c+0(FP), DI
 	VMOVDQU32 poolEven<>+0(SB), Z16
@@ -9665,8 +9667,10 @@ results:
 	MOVQ   88(DI), R12
 
 rows:
-	MOVQ 112(DI), R11
-	MOVQ R15, R13
+	MOVQ       112(DI), R11
+	MOVQ       R15, R13
+	PREFETCHT0 2048(SI)(R13*4)
+	PREFETCHT0 2112(SI)(R13*4)
 
 taps:
 	XORQ      CX, CX
@@ -10124,7 +10128,7 @@ next:
 	RET
 
 // func window2(c *int32)
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·window2(SB), NOSPLIT, $0-8
 	MOVQ         c+0(FP), DI
 	VMOVDQU      poolLanes<>+0(SB), Y15
@@ -10157,8 +10161,9 @@ results:
 	MOVQ         88(DI), R12
 
 rows:
-	MOVQ 112(DI), R11
-	MOVQ R15, R13
+	MOVQ       112(DI), R11
+	MOVQ       R15, R13
+	PREFETCHT0 2048(SI)(R13*4)
 
 taps:
 	LEAQ         (R13), AX
@@ -10236,7 +10241,7 @@ byte:
 	RET
 
 // func mean2(c *int32)
-// Requires: AVX, AVX2, CMOV
+// Requires: AVX, AVX2, CMOV, MMX+
 TEXT ·mean2(SB), NOSPLIT, $0-8
 	MOVQ         c+0(FP), DI
 	VMOVDQU      poolLanes<>+0(SB), Y15
@@ -10255,8 +10260,9 @@ results:
 	MOVQ  88(DI), R12
 
 rows:
-	MOVQ 112(DI), R11
-	MOVQ R15, R13
+	MOVQ       112(DI), R11
+	MOVQ       R15, R13
+	PREFETCHT0 2048(SI)(R13*4)
 
 taps:
 	LEAQ         (R13), AX

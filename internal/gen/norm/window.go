@@ -24,6 +24,10 @@ const (
 
 const windowStandIn = "*int32"
 
+// windowAhead is how far ahead rows are brought near, in bytes: too many instructions lie between two loads for the processor
+// to see so far.
+const windowAhead = 2048
+
 // Registers of the kernels for rows of any windows. The column of an image is that of the first lane.
 var (
 	windowLeft  = RBX // results left
@@ -52,6 +56,9 @@ func windows(n int, begin, tap, finish func()) {
 	Label("rows")
 	MOVQ(Mem{Base: args, Disp: windowKernel}, windowTaps)
 	MOVQ(windowFrom, windowAt)
+	for line := 0; line < 8*n; line += 64 {
+		PREFETCHT0(Mem{Base: windowRow, Index: windowAt, Scale: 4, Disp: windowAhead + line})
+	}
 	Label("taps")
 	tap()
 	INCQ(windowPut)
