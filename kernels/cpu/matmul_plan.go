@@ -13,8 +13,8 @@ const (
 	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
 	dotRows      = 8             // rows of B that a dots kernel takes
 	blockBytes   = 256 << 10     // a block of A that is read in place stays in the second-level cache
-	packedLeast  = 128 << 10     // most of a block of A that is packed, which costs workspace, with a small B
-	packedMost   = 384 << 10     // and with a large one, since every block packs all of B again: half of the second-level cache
+	packedLeast  = 32 << 10      // elements, most of a block of A that is packed, which costs workspace, with a small B
+	packedMost   = 384 << 10     // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
 	packedShare  = 16            // in between, this part of B
 	blockRows    = 1024          // most rows of a block of A
 	tilesAtOnce  = 32            // most tiles of a call of assembly, which nothing can interrupt

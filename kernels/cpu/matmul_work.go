@@ -46,7 +46,7 @@ func (p *matmulPlan) workerBytes() int {
 
 // packedBytes returns the most that a packed block of A takes.
 func (p *matmulPlan) packedBytes() int {
-	return max(packedLeast, min(packedMost, p.k*p.n*p.isa.size()/packedShare))
+	return max(packedLeast*p.isa.size(), min(packedMost, p.k*p.n*p.isa.size()/packedShare))
 }
 
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
