@@ -43,9 +43,10 @@ type convWeights struct {
 type weightWorker struct {
 	tile   tile
 	patch  patch
-	rows   []byte // patches
-	panels []byte // of dyᵀ
-	sums   []byte // of a task
+	ahead  [2]ahead // of x and of dy
+	rows   []byte   // patches
+	panels []byte   // of dyᵀ
+	sums   []byte   // of a task
 	_      [cacheLine]byte
 }
 
@@ -164,12 +165,26 @@ func (x *convWeights) do(i, worker int) {
 		n := min(x.stretch, last-px)
 		x.packOuts(w, group*x.og+out, outs, px, n)
 		x.packRows(w, group, block, px, n)
+		x.lookAhead(w, group, out, outs, block, px+n, last)
 		x.tiles(w, c, block.n, outs, n)
 		t.flags = flagAdd
 	}
 	if x.parts == 1 {
 		x.write(c, t.rowC, block.n, outs, group*x.og+out, block.k)
 	}
+}
+
+// lookAhead finds what the stretch from px on packs first, of one image, for the tiles to bring near.
+func (x *convWeights) lookAhead(w *weightWorker, group, out, outs int, block *convStretch, px, last int) {
+	w.ahead = [2]ahead{}
+	if x.isa.prefetch == nil || px >= last {
+		return
+	}
+	pixels, size := x.windows.pixels(), x.isa.size()
+	n := min(x.stretch, pixels-px%pixels)
+	w.ahead[0] = x.windows.below(x.x, group*x.cg+block.channel, block.channels, px, n)
+	row := (px/pixels*x.o+group*x.og+out)*pixels + px%pixels
+	w.ahead[1] = ahead{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
 }
 
 // packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
@@ -218,6 +233,7 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 	t.k, t.rowA, t.stepA, t.stepB = n, s.pitch(x.stretch), size, s.cols*size
 	count := over(rows, s.rows)
 	least, more := rows/count, rows%count
+	part, parts := 0, over(outs, s.cols)*count
 	for o := 0; o < outs; o += s.cols {
 		t.n, t.b = min(s.cols, outs-o), w.panels[o/s.cols*s.panel(x.stretch):]
 		run := s.tiles
@@ -233,6 +249,12 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 			t.a, t.c = w.rows[row*t.rowA:], c[row*t.rowC+o*size:]
 			run[t.rows](t)
 			row += t.rows
+			part++
+			for j := range w.ahead {
+				if h := &w.ahead[j]; h.src != nil {
+					h.bring(s, part, parts)
+				}
+			}
 		}
 	}
 }

@@ -176,64 +176,115 @@ done:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideDepthRuns32(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
+	MOVQ  176(DI), R8
 	MOVQ  224(DI), R14
 	MOVQ  $-1, DX
 	BZHIQ R14, DX, DX
 	KMOVW DX, K4
+	MOVQ  192(DI), R10
+	MOVQ  216(DI), R11
 	MOVQ  (DI), AX
 	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
-	MOVQ  176(DI), R8
 	MOVQ  160(DI), SI
-	XORQ  R11, R11
+	SUBQ  $0x04, SI
+	JL    rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPS.Z (DX), K1, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPS.Z (DX), K1, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	VMOVUPS.Z    (DX), K1, Z0
 	VBROADCASTSS (R10), Z5
-	VFMADD231PS  Z0, Z5, Z6
+	VFMADD231PS  Z0, Z5, Z8
+	VMOVUPS.Z    (DX)(R9*1), K1, Z0
+	VBROADCASTSS (R10)(R11*1), Z5
+	VFMADD231PS  Z0, Z5, Z9
+	VMOVUPS.Z    (DX)(R9*2), K1, Z0
+	VBROADCASTSS (R10)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS.Z    (R14)(R9*2), K1, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSS (R14)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x04, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPS      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPS      Z8, K4, (AX)
+	VMOVUPS      Z9, K4, (AX)(R8*1)
+	VMOVUPS      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPS      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	VMOVUPS.Z    (DX), K1, Z0
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPS      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -241,63 +292,113 @@ whole:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideDepthWeightRuns32(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
+	MOVQ  176(DI), R8
 	MOVQ  224(DI), R14
 	MOVQ  $-1, DX
 	BZHIQ R14, DX, DX
 	KMOVW DX, K4
+	MOVQ  216(DI), R11
+	MOVQ  192(DI), CX
+	MOVQ  144(DI), R8
+	SHLQ  $0x06, R8
+	LEAQ  (R8)(R8*2), R10
 	MOVQ  (DI), AX
 	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
-	MOVQ  176(DI), R8
 	MOVQ  160(DI), SI
-	XORQ  R11, R11
+	SUBQ  $0x04, SI
+	JL    rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPS.Z (R10), K4, Z5
+four:
+	VMOVUPS.Z (CX), K4, Z12
+	VMOVUPS.Z (CX)(R11*1), K4, Z13
+	VMOVUPS.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPS.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPS.Z (DX), K1, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPS.Z (DX), K1, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
-	VMOVUPS     (AX), Z6
-	VFMADD231PS Z0, Z5, Z6
-	VMOVUPS     Z6, (AX)
+four_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	VMOVUPS.Z   (DX), K1, Z0
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	VMOVUPS.Z   (DX)(R9*1), K1, Z0
+	VMOVUPS     (AX)(R8*1), Z5
+	VFMADD231PS Z0, Z13, Z5
+	VMOVUPS     Z5, (AX)(R8*1)
+	VMOVUPS.Z   (DX)(R9*2), K1, Z0
+	VMOVUPS     (AX)(R8*2), Z5
+	VFMADD231PS Z0, Z14, Z5
+	VMOVUPS     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	VMOVUPS.Z   (R14)(R9*2), K1, Z0
+	VMOVUPS     (AX)(R10*1), Z5
+	VFMADD231PS Z0, Z15, Z5
+	VMOVUPS     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPS.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	VMOVUPS.Z   (DX), K1, Z0
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -468,78 +569,135 @@ done:
 TEXT ·wideDepthPairs32(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      192(DI), R10
+	MOVQ      216(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd32<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x10, R14
-	KMOVW     R14, K3
-	VMOVUPS.Z (DX), K2, Z0
-	VMOVUPS.Z 64(DX), K3, Z1
-	VPERMT2PS Z1, Z3, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd32<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x10, R14
-	KMOVW     R14, K3
-	VMOVUPS.Z (DX), K2, Z4
-	VMOVUPS.Z 64(DX), K3, Z1
-	VPERMT2PS Z1, Z3, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	MOVWLZX      (R13)(R15*2), R14
+	PDEPL        every2nd32<>+64(SB), R14, R14
+	KMOVW        R14, K2
+	SHRL         $0x10, R14
+	KMOVW        R14, K3
+	VMOVUPS.Z    (DX), K2, Z0
+	VMOVUPS.Z    64(DX), K3, Z1
+	VPERMT2PS    Z1, Z3, Z0
 	VBROADCASTSS (R10), Z5
-	VFMADD231PS  Z0, Z5, Z6
+	VFMADD231PS  Z0, Z5, Z8
+	VMOVUPS.Z    (DX)(R9*1), K2, Z0
+	VMOVUPS.Z    64(DX)(R9*1), K3, Z1
+	VPERMT2PS    Z1, Z3, Z0
+	VBROADCASTSS (R10)(R11*1), Z5
+	VFMADD231PS  Z0, Z5, Z9
+	VMOVUPS.Z    (DX)(R9*2), K2, Z0
+	VMOVUPS.Z    64(DX)(R9*2), K3, Z1
+	VPERMT2PS    Z1, Z3, Z0
+	VBROADCASTSS (R10)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS.Z    (R14)(R9*2), K2, Z0
+	VMOVUPS.Z    64(R14)(R9*2), K3, Z1
+	VPERMT2PS    Z1, Z3, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSS (R14)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x04, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPS      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPS      Z8, K4, (AX)
+	VMOVUPS      Z9, K4, (AX)(R8*1)
+	VMOVUPS      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPS      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	MOVWLZX      (R13)(R15*2), R14
+	PDEPL        every2nd32<>+64(SB), R14, R14
+	KMOVW        R14, K2
+	SHRL         $0x10, R14
+	KMOVW        R14, K3
+	VMOVUPS.Z    (DX), K2, Z0
+	VMOVUPS.Z    64(DX), K3, Z1
+	VPERMT2PS    Z1, Z3, Z0
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPS      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -548,77 +706,133 @@ whole:
 TEXT ·wideDepthWeightPairs32(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      216(DI), R11
+	MOVQ      192(DI), CX
+	MOVQ      144(DI), R8
+	SHLQ      $0x06, R8
+	LEAQ      (R8)(R8*2), R10
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPS.Z (R10), K4, Z5
+four:
+	VMOVUPS.Z (CX), K4, Z12
+	VMOVUPS.Z (CX)(R11*1), K4, Z13
+	VMOVUPS.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPS.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd32<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x10, R14
-	KMOVW     R14, K3
-	VMOVUPS.Z (DX), K2, Z0
-	VMOVUPS.Z 64(DX), K3, Z1
-	VPERMT2PS Z1, Z3, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd32<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x10, R14
-	KMOVW     R14, K3
-	VMOVUPS.Z (DX), K2, Z4
-	VMOVUPS.Z 64(DX), K3, Z1
-	VPERMT2PS Z1, Z3, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
-	VMOVUPS     (AX), Z6
-	VFMADD231PS Z0, Z5, Z6
-	VMOVUPS     Z6, (AX)
+four_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	MOVWLZX     (R13)(R15*2), R14
+	PDEPL       every2nd32<>+64(SB), R14, R14
+	KMOVW       R14, K2
+	SHRL        $0x10, R14
+	KMOVW       R14, K3
+	VMOVUPS.Z   (DX), K2, Z0
+	VMOVUPS.Z   64(DX), K3, Z1
+	VPERMT2PS   Z1, Z3, Z0
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	VMOVUPS.Z   (DX)(R9*1), K2, Z0
+	VMOVUPS.Z   64(DX)(R9*1), K3, Z1
+	VPERMT2PS   Z1, Z3, Z0
+	VMOVUPS     (AX)(R8*1), Z5
+	VFMADD231PS Z0, Z13, Z5
+	VMOVUPS     Z5, (AX)(R8*1)
+	VMOVUPS.Z   (DX)(R9*2), K2, Z0
+	VMOVUPS.Z   64(DX)(R9*2), K3, Z1
+	VPERMT2PS   Z1, Z3, Z0
+	VMOVUPS     (AX)(R8*2), Z5
+	VFMADD231PS Z0, Z14, Z5
+	VMOVUPS     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	VMOVUPS.Z   (R14)(R9*2), K2, Z0
+	VMOVUPS.Z   64(R14)(R9*2), K3, Z1
+	VPERMT2PS   Z1, Z3, Z0
+	VMOVUPS     (AX)(R10*1), Z5
+	VFMADD231PS Z0, Z15, Z5
+	VMOVUPS     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPS.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	MOVWLZX     (R13)(R15*2), R14
+	PDEPL       every2nd32<>+64(SB), R14, R14
+	KMOVW       R14, K2
+	SHRL        $0x10, R14
+	KMOVW       R14, K3
+	VMOVUPS.Z   (DX), K2, Z0
+	VMOVUPS.Z   64(DX), K3, Z1
+	VPERMT2PS   Z1, Z3, Z0
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -724,48 +938,128 @@ TEXT ·wideDepthGathers32(SB), NOSPLIT, $0-8
 	MOVQ      120(DI), R14
 	VMOVDQU32 (R14), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      192(DI), R10
+	MOVQ      216(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	KMOVW        (R13)(R15*2), K1
 	KMOVW        K1, K2
 	VPXORD       Z0, Z0, Z0
 	VGATHERDPS   (DX)(Z3*4), K2, Z0
 	VBROADCASTSS (R10), Z5
-	VFMADD231PS  Z0, Z5, Z6
+	VFMADD231PS  Z0, Z5, Z8
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPS   (R14)(Z3*4), K2, Z0
+	VBROADCASTSS (R10)(R11*1), Z5
+	VFMADD231PS  Z0, Z5, Z9
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPS   (R14)(Z3*4), K2, Z0
+	VBROADCASTSS (R10)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPS   (R14)(Z3*4), K2, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSS (R14)(R11*2), Z5
+	VFMADD231PS  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x04, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPS      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPS      Z8, K4, (AX)
+	VMOVUPS      Z9, K4, (AX)(R8*1)
+	VMOVUPS      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPS      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	VGATHERDPS   (DX)(Z3*4), K2, Z0
+	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPS      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -776,47 +1070,126 @@ TEXT ·wideDepthWeightGathers32(SB), NOSPLIT, $0-8
 	MOVQ      120(DI), R14
 	VMOVDQU32 (R14), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      216(DI), R11
+	MOVQ      192(DI), CX
+	MOVQ      144(DI), R8
+	SHLQ      $0x06, R8
+	LEAQ      (R8)(R8*2), R10
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPS.Z (R10), K4, Z5
+four:
+	VMOVUPS.Z (CX), K4, Z12
+	VMOVUPS.Z (CX)(R11*1), K4, Z13
+	VMOVUPS.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPS.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ        48(DI), DX
 	MOVQ        (DX)(R12*8), DX
 	ADDQ        BX, DX
 	MOVQ        96(DI), R14
-	ADDQ        (R14), DX
-	XORQ        R15, R15
+	ADDQ        (R14)(R15*8), DX
 	KMOVW       (R13)(R15*2), K1
 	KMOVW       K1, K2
 	VPXORD      Z0, Z0, Z0
 	VGATHERDPS  (DX)(Z3*4), K2, Z0
-	VMOVUPS     (AX), Z6
-	VFMADD231PS Z0, Z5, Z6
-	VMOVUPS     Z6, (AX)
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (DX)(R9*1), R14
+	VGATHERDPS  (R14)(Z3*4), K2, Z0
+	VMOVUPS     (AX)(R8*1), Z5
+	VFMADD231PS Z0, Z13, Z5
+	VMOVUPS     Z5, (AX)(R8*1)
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (DX)(R9*2), R14
+	VGATHERDPS  (R14)(Z3*4), K2, Z0
+	VMOVUPS     (AX)(R8*2), Z5
+	VFMADD231PS Z0, Z14, Z5
+	VMOVUPS     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (R14)(R9*2), R14
+	VGATHERDPS  (R14)(Z3*4), K2, Z0
+	VMOVUPS     (AX)(R10*1), Z5
+	VFMADD231PS Z0, Z15, Z5
+	VMOVUPS     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPS.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	VGATHERDPS  (DX)(Z3*4), K2, Z0
+	VMOVUPS     (AX), Z5
+	VFMADD231PS Z0, Z12, Z5
+	VMOVUPS     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -962,39 +1335,30 @@ done:
 // Requires: AVX, AVX2, FMA3
 TEXT ·depthRuns32(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         192(DI), R10
+	MOVQ         216(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	VXORPS Y6, Y6, Y6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ         48(DI), DX
-	MOVQ         (DX)(R12*8), DX
-	ADDQ         BX, DX
-	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
-	VPBROADCASTW (R13)(R15*2), X1
-	VPMOVZXWD    X1, Y1
-	VPAND        bits32<>+0(SB), Y1, Y1
-	VPCMPEQD     bits32<>+0(SB), Y1, Y1
-	VMASKMOVPS   (DX), Y1, Y0
-	MOVQ         $0x00000001, R15
-	CMPQ         R15, 152(DI)
-	JGE          whole
+four_tap:
+	XORQ R15, R15
 
-segment:
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
@@ -1004,26 +1368,86 @@ segment:
 	VPMOVZXWD    X1, Y1
 	VPAND        bits32<>+0(SB), Y1, Y1
 	VPCMPEQD     bits32<>+0(SB), Y1, Y1
-	VMASKMOVPS   (DX), Y1, Y4
-	VORPS        Y4, Y0, Y0
+	VMASKMOVPS   (DX), Y1, Y0
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y0, Y5, Y8
+	VMASKMOVPS   (DX)(R9*1), Y1, Y0
+	VBROADCASTSS (R10)(R11*1), Y5
+	VFMADD231PS  Y0, Y5, Y9
+	VMASKMOVPS   (DX)(R9*2), Y1, Y0
+	VBROADCASTSS (R10)(R11*2), Y5
+	VFMADD231PS  Y0, Y5, Y10
+	LEAQ         (DX)(R9*1), R14
+	VMASKMOVPS   (R14)(R9*2), Y1, Y0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSS (R14)(R11*2), Y5
+	VFMADD231PS  Y0, Y5, Y11
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JL           segment
-
-whole:
-	VBROADCASTSS (R10), Y5
-	VFMADD231PS  Y0, Y5, Y6
+	JL           four_segment
 	ADDQ         $0x04, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMASKMOVPS   Y6, Y7, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMASKMOVPS   Y8, Y7, (AX)
+	VMASKMOVPS   Y9, Y7, (AX)(R8*1)
+	VMASKMOVPS   Y10, Y7, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMASKMOVPS   Y11, Y7, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VXORPS Y8, Y8, Y8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y0, Y5, Y8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMASKMOVPS   Y8, Y7, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1031,39 +1455,35 @@ whole:
 // Requires: AVX, AVX2, FMA3
 TEXT ·depthWeightRuns32(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         216(DI), R11
+	MOVQ         192(DI), CX
+	MOVQ         144(DI), R8
+	SHLQ         $0x06, R8
+	LEAQ         (R8)(R8*2), R10
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	MOVQ       192(DI), R10
-	ADDQ       R11, R10
-	VMASKMOVPS (R10), Y7, Y5
+four:
+	VMASKMOVPS (CX), Y7, Y12
+	VMASKMOVPS (CX)(R11*1), Y7, Y13
+	VMASKMOVPS (CX)(R11*2), Y7, Y14
+	LEAQ       (CX)(R11*1), R14
+	VMASKMOVPS (R14)(R11*2), Y7, Y15
+	LEAQ       (CX)(R11*4), CX
 	XORQ       R12, R12
 	MOVQ       72(DI), R13
 
-tap:
-	MOVQ         48(DI), DX
-	MOVQ         (DX)(R12*8), DX
-	ADDQ         BX, DX
-	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
-	VPBROADCASTW (R13)(R15*2), X1
-	VPMOVZXWD    X1, Y1
-	VPAND        bits32<>+0(SB), Y1, Y1
-	VPCMPEQD     bits32<>+0(SB), Y1, Y1
-	VMASKMOVPS   (DX), Y1, Y0
-	MOVQ         $0x00000001, R15
-	CMPQ         R15, 152(DI)
-	JGE          whole
+four_tap:
+	XORQ R15, R15
 
-segment:
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
@@ -1073,25 +1493,79 @@ segment:
 	VPMOVZXWD    X1, Y1
 	VPAND        bits32<>+0(SB), Y1, Y1
 	VPCMPEQD     bits32<>+0(SB), Y1, Y1
-	VMASKMOVPS   (DX), Y1, Y4
-	VORPS        Y4, Y0, Y0
+	VMASKMOVPS   (DX), Y1, Y0
+	VMOVUPS      (AX), Y5
+	VFMADD231PS  Y0, Y12, Y5
+	VMOVUPS      Y5, (AX)
+	VMASKMOVPS   (DX)(R9*1), Y1, Y0
+	VMOVUPS      (AX)(R8*1), Y5
+	VFMADD231PS  Y0, Y13, Y5
+	VMOVUPS      Y5, (AX)(R8*1)
+	VMASKMOVPS   (DX)(R9*2), Y1, Y0
+	VMOVUPS      (AX)(R8*2), Y5
+	VFMADD231PS  Y0, Y14, Y5
+	VMOVUPS      Y5, (AX)(R8*2)
+	LEAQ         (DX)(R9*1), R14
+	VMASKMOVPS   (R14)(R9*2), Y1, Y0
+	VMOVUPS      (AX)(R10*1), Y5
+	VFMADD231PS  Y0, Y15, Y5
+	VMOVUPS      Y5, (AX)(R10*1)
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JL           segment
+	JL           four_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           four_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
 
-whole:
-	VMOVUPS     (AX), Y6
-	VFMADD231PS Y0, Y5, Y6
-	VMOVUPS     Y6, (AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x20, R13
-	INCQ        R12
-	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
-	ADDQ        R9, BX
-	DECQ        SI
-	JNE         channel
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMASKMOVPS (CX), Y7, Y12
+	LEAQ       (CX)(R11*1), CX
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMASKMOVPS   (DX), Y1, Y0
+	VMOVUPS      (AX), Y5
+	VFMADD231PS  Y0, Y12, Y5
+	VMOVUPS      Y5, (AX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*1), AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1203,29 +1677,35 @@ TEXT ·depthGathers32(SB), NOSPLIT, $0-8
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), Y3
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         192(DI), R10
+	MOVQ         216(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	VXORPS Y6, Y6, Y6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
 	VPAND        bits32<>+0(SB), Y1, Y1
@@ -1234,18 +1714,95 @@ tap:
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPS   Y2, (DX)(Y3*4), Y0
 	VBROADCASTSS (R10), Y5
-	VFMADD231PS  Y0, Y5, Y6
+	VFMADD231PS  Y0, Y5, Y8
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VBROADCASTSS (R10)(R11*1), Y5
+	VFMADD231PS  Y0, Y5, Y9
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VBROADCASTSS (R10)(R11*2), Y5
+	VFMADD231PS  Y0, Y5, Y10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSS (R14)(R11*2), Y5
+	VFMADD231PS  Y0, Y5, Y11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x04, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMASKMOVPS   Y6, Y7, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMASKMOVPS   Y8, Y7, (AX)
+	VMASKMOVPS   Y9, Y7, (AX)(R8*1)
+	VMASKMOVPS   Y10, Y7, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMASKMOVPS   Y11, Y7, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VXORPS Y8, Y8, Y8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y0, Y5, Y8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x04, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMASKMOVPS   Y8, Y7, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x02, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1256,29 +1813,40 @@ TEXT ·depthWeightGathers32(SB), NOSPLIT, $0-8
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), Y3
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
+	MOVQ         216(DI), R11
+	MOVQ         192(DI), CX
+	MOVQ         144(DI), R8
+	SHLQ         $0x06, R8
+	LEAQ         (R8)(R8*2), R10
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	MOVQ       192(DI), R10
-	ADDQ       R11, R10
-	VMASKMOVPS (R10), Y7, Y5
+four:
+	VMASKMOVPS (CX), Y7, Y12
+	VMASKMOVPS (CX)(R11*1), Y7, Y13
+	VMASKMOVPS (CX)(R11*2), Y7, Y14
+	LEAQ       (CX)(R11*1), R14
+	VMASKMOVPS (R14)(R11*2), Y7, Y15
+	LEAQ       (CX)(R11*4), CX
 	XORQ       R12, R12
 	MOVQ       72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWD    X1, Y1
 	VPAND        bits32<>+0(SB), Y1, Y1
@@ -1286,18 +1854,89 @@ tap:
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPS   Y2, (DX)(Y3*4), Y0
-	VMOVUPS      (AX), Y6
-	VFMADD231PS  Y0, Y5, Y6
-	VMOVUPS      Y6, (AX)
+	VMOVUPS      (AX), Y5
+	VFMADD231PS  Y0, Y12, Y5
+	VMOVUPS      Y5, (AX)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      (AX)(R8*1), Y5
+	VFMADD231PS  Y0, Y13, Y5
+	VMOVUPS      Y5, (AX)(R8*1)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      (AX)(R8*2), Y5
+	VFMADD231PS  Y0, Y14, Y5
+	VMOVUPS      Y5, (AX)(R8*2)
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPS   Y2, (R14)(Y3*4), Y0
+	VMOVUPS      (AX)(R10*1), Y5
+	VFMADD231PS  Y0, Y15, Y5
+	VMOVUPS      Y5, (AX)(R10*1)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x40, AX
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	ADDQ         216(DI), R11
+	JL           four_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMASKMOVPS (CX), Y7, Y12
+	LEAQ       (CX)(R11*1), CX
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWD    X1, Y1
+	VPAND        bits32<>+0(SB), Y1, Y1
+	VPCMPEQD     bits32<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPS   Y2, (DX)(Y3*4), Y0
+	VMOVUPS      (AX), Y5
+	VFMADD231PS  Y0, Y12, Y5
+	VMOVUPS      Y5, (AX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -2567,64 +3206,115 @@ done:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideDepthRuns64(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
+	MOVQ  176(DI), R8
 	MOVQ  224(DI), R14
 	MOVQ  $-1, DX
 	BZHIQ R14, DX, DX
 	KMOVW DX, K4
+	MOVQ  192(DI), R10
+	MOVQ  216(DI), R11
 	MOVQ  (DI), AX
 	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
-	MOVQ  176(DI), R8
 	MOVQ  160(DI), SI
-	XORQ  R11, R11
+	SUBQ  $0x04, SI
+	JL    rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPD.Z (DX), K1, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPD.Z (DX), K1, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	VMOVUPD.Z    (DX), K1, Z0
 	VBROADCASTSD (R10), Z5
-	VFMADD231PD  Z0, Z5, Z6
+	VFMADD231PD  Z0, Z5, Z8
+	VMOVUPD.Z    (DX)(R9*1), K1, Z0
+	VBROADCASTSD (R10)(R11*1), Z5
+	VFMADD231PD  Z0, Z5, Z9
+	VMOVUPD.Z    (DX)(R9*2), K1, Z0
+	VBROADCASTSD (R10)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPD.Z    (R14)(R9*2), K1, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSD (R14)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x08, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPD      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPD      Z8, K4, (AX)
+	VMOVUPD      Z9, K4, (AX)(R8*1)
+	VMOVUPD      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPD      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	VMOVUPD.Z    (DX), K1, Z0
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPD      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -2632,63 +3322,113 @@ whole:
 // Requires: AVX, AVX512F, BMI2
 TEXT ·wideDepthWeightRuns64(SB), NOSPLIT, $0-8
 	MOVQ  p+0(FP), DI
+	MOVQ  176(DI), R8
 	MOVQ  224(DI), R14
 	MOVQ  $-1, DX
 	BZHIQ R14, DX, DX
 	KMOVW DX, K4
+	MOVQ  216(DI), R11
+	MOVQ  192(DI), CX
+	MOVQ  144(DI), R8
+	SHLQ  $0x06, R8
+	LEAQ  (R8)(R8*2), R10
 	MOVQ  (DI), AX
 	MOVQ  24(DI), BX
 	MOVQ  168(DI), R9
-	MOVQ  176(DI), R8
 	MOVQ  160(DI), SI
-	XORQ  R11, R11
+	SUBQ  $0x04, SI
+	JL    rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPD.Z (R10), K4, Z5
+four:
+	VMOVUPD.Z (CX), K4, Z12
+	VMOVUPD.Z (CX)(R11*1), K4, Z13
+	VMOVUPD.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPD.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPD.Z (DX), K1, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	VMOVUPD.Z (DX), K1, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
-	VMOVUPD     (AX), Z6
-	VFMADD231PD Z0, Z5, Z6
-	VMOVUPD     Z6, (AX)
+four_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	VMOVUPD.Z   (DX), K1, Z0
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	VMOVUPD.Z   (DX)(R9*1), K1, Z0
+	VMOVUPD     (AX)(R8*1), Z5
+	VFMADD231PD Z0, Z13, Z5
+	VMOVUPD     Z5, (AX)(R8*1)
+	VMOVUPD.Z   (DX)(R9*2), K1, Z0
+	VMOVUPD     (AX)(R8*2), Z5
+	VFMADD231PD Z0, Z14, Z5
+	VMOVUPD     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	VMOVUPD.Z   (R14)(R9*2), K1, Z0
+	VMOVUPD     (AX)(R10*1), Z5
+	VFMADD231PD Z0, Z15, Z5
+	VMOVUPD     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPD.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	VMOVUPD.Z   (DX), K1, Z0
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -2859,78 +3599,135 @@ done:
 TEXT ·wideDepthPairs64(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      192(DI), R10
+	MOVQ      216(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd64<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x08, R14
-	KMOVW     R14, K3
-	VMOVUPD.Z (DX), K2, Z0
-	VMOVUPD.Z 64(DX), K3, Z1
-	VPERMT2PD Z1, Z3, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd64<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x08, R14
-	KMOVW     R14, K3
-	VMOVUPD.Z (DX), K2, Z4
-	VMOVUPD.Z 64(DX), K3, Z1
-	VPERMT2PD Z1, Z3, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
+four_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	MOVWLZX      (R13)(R15*2), R14
+	PDEPL        every2nd64<>+64(SB), R14, R14
+	KMOVW        R14, K2
+	SHRL         $0x08, R14
+	KMOVW        R14, K3
+	VMOVUPD.Z    (DX), K2, Z0
+	VMOVUPD.Z    64(DX), K3, Z1
+	VPERMT2PD    Z1, Z3, Z0
 	VBROADCASTSD (R10), Z5
-	VFMADD231PD  Z0, Z5, Z6
+	VFMADD231PD  Z0, Z5, Z8
+	VMOVUPD.Z    (DX)(R9*1), K2, Z0
+	VMOVUPD.Z    64(DX)(R9*1), K3, Z1
+	VPERMT2PD    Z1, Z3, Z0
+	VBROADCASTSD (R10)(R11*1), Z5
+	VFMADD231PD  Z0, Z5, Z9
+	VMOVUPD.Z    (DX)(R9*2), K2, Z0
+	VMOVUPD.Z    64(DX)(R9*2), K3, Z1
+	VPERMT2PD    Z1, Z3, Z0
+	VBROADCASTSD (R10)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPD.Z    (R14)(R9*2), K2, Z0
+	VMOVUPD.Z    64(R14)(R9*2), K3, Z1
+	VPERMT2PD    Z1, Z3, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSD (R14)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x08, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPD      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPD      Z8, K4, (AX)
+	VMOVUPD      Z9, K4, (AX)(R8*1)
+	VMOVUPD      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPD      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	MOVWLZX      (R13)(R15*2), R14
+	PDEPL        every2nd64<>+64(SB), R14, R14
+	KMOVW        R14, K2
+	SHRL         $0x08, R14
+	KMOVW        R14, K3
+	VMOVUPD.Z    (DX), K2, Z0
+	VMOVUPD.Z    64(DX), K3, Z1
+	VPERMT2PD    Z1, Z3, Z0
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPD      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -2939,77 +3736,133 @@ whole:
 TEXT ·wideDepthWeightPairs64(SB), NOSPLIT, $0-8
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
+	MOVQ      176(DI), R8
 	MOVQ      224(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
+	MOVQ      216(DI), R11
+	MOVQ      192(DI), CX
+	MOVQ      144(DI), R8
+	SHLQ      $0x06, R8
+	LEAQ      (R8)(R8*2), R10
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
-	MOVQ      176(DI), R8
 	MOVQ      160(DI), SI
-	XORQ      R11, R11
+	SUBQ      $0x04, SI
+	JL        rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPD.Z (R10), K4, Z5
+four:
+	VMOVUPD.Z (CX), K4, Z12
+	VMOVUPD.Z (CX)(R11*1), K4, Z13
+	VMOVUPD.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPD.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14), DX
-	XORQ      R15, R15
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd64<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x08, R14
-	KMOVW     R14, K3
-	VMOVUPD.Z (DX), K2, Z0
-	VMOVUPD.Z 64(DX), K3, Z1
-	VPERMT2PD Z1, Z3, Z0
-	MOVQ      $0x00000001, R15
-	CMPQ      R15, 152(DI)
-	JGE       whole
+four_tap:
+	XORQ R15, R15
 
-segment:
-	MOVQ      48(DI), DX
-	MOVQ      (DX)(R12*8), DX
-	ADDQ      BX, DX
-	MOVQ      96(DI), R14
-	ADDQ      (R14)(R15*8), DX
-	KMOVW     (R13)(R15*2), K1
-	MOVWLZX   (R13)(R15*2), R14
-	PDEPL     every2nd64<>+64(SB), R14, R14
-	KMOVW     R14, K2
-	SHRL      $0x08, R14
-	KMOVW     R14, K3
-	VMOVUPD.Z (DX), K2, Z4
-	VMOVUPD.Z 64(DX), K3, Z1
-	VPERMT2PD Z1, Z3, Z4
-	VPORD     Z4, Z0, Z0
-	INCQ      R15
-	CMPQ      R15, 152(DI)
-	JL        segment
-
-whole:
-	VMOVUPD     (AX), Z6
-	VFMADD231PD Z0, Z5, Z6
-	VMOVUPD     Z6, (AX)
+four_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	MOVWLZX     (R13)(R15*2), R14
+	PDEPL       every2nd64<>+64(SB), R14, R14
+	KMOVW       R14, K2
+	SHRL        $0x08, R14
+	KMOVW       R14, K3
+	VMOVUPD.Z   (DX), K2, Z0
+	VMOVUPD.Z   64(DX), K3, Z1
+	VPERMT2PD   Z1, Z3, Z0
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	VMOVUPD.Z   (DX)(R9*1), K2, Z0
+	VMOVUPD.Z   64(DX)(R9*1), K3, Z1
+	VPERMT2PD   Z1, Z3, Z0
+	VMOVUPD     (AX)(R8*1), Z5
+	VFMADD231PD Z0, Z13, Z5
+	VMOVUPD     Z5, (AX)(R8*1)
+	VMOVUPD.Z   (DX)(R9*2), K2, Z0
+	VMOVUPD.Z   64(DX)(R9*2), K3, Z1
+	VPERMT2PD   Z1, Z3, Z0
+	VMOVUPD     (AX)(R8*2), Z5
+	VFMADD231PD Z0, Z14, Z5
+	VMOVUPD     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	VMOVUPD.Z   (R14)(R9*2), K2, Z0
+	VMOVUPD.Z   64(R14)(R9*2), K3, Z1
+	VPERMT2PD   Z1, Z3, Z0
+	VMOVUPD     (AX)(R10*1), Z5
+	VFMADD231PD Z0, Z15, Z5
+	VMOVUPD     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPD.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	MOVWLZX     (R13)(R15*2), R14
+	PDEPL       every2nd64<>+64(SB), R14, R14
+	KMOVW       R14, K2
+	SHRL        $0x08, R14
+	KMOVW       R14, K3
+	VMOVUPD.Z   (DX), K2, Z0
+	VMOVUPD.Z   64(DX), K3, Z1
+	VPERMT2PD   Z1, Z3, Z0
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3115,48 +3968,128 @@ TEXT ·wideDepthGathers64(SB), NOSPLIT, $0-8
 	MOVQ    120(DI), R14
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
 	MOVQ    224(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
+	MOVQ    192(DI), R10
+	MOVQ    216(DI), R11
 	MOVQ    (DI), AX
 	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
-	MOVQ    176(DI), R8
 	MOVQ    160(DI), SI
-	XORQ    R11, R11
+	SUBQ    $0x04, SI
+	JL      rest
 
-channel:
-	VPXORD Z6, Z6, Z6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	KMOVW        (R13)(R15*2), K1
 	KMOVW        K1, K2
 	VPXORD       Z0, Z0, Z0
 	VGATHERDPD   (DX)(Y3*8), K2, Z0
 	VBROADCASTSD (R10), Z5
-	VFMADD231PD  Z0, Z5, Z6
+	VFMADD231PD  Z0, Z5, Z8
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPD   (R14)(Y3*8), K2, Z0
+	VBROADCASTSD (R10)(R11*1), Z5
+	VFMADD231PD  Z0, Z5, Z9
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPD   (R14)(Y3*8), K2, Z0
+	VBROADCASTSD (R10)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z10
+	LEAQ         (DX)(R9*1), R14
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPD   (R14)(Y3*8), K2, Z0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSD (R14)(R11*2), Z5
+	VFMADD231PD  Z0, Z5, Z11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x08, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMOVUPD      Z6, K4, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMOVUPD      Z8, K4, (AX)
+	VMOVUPD      Z9, K4, (AX)(R8*1)
+	VMOVUPD      Z10, K4, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMOVUPD      Z11, K4, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VPXORD Z8, Z8, Z8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	KMOVW        (R13)(R15*2), K1
+	KMOVW        K1, K2
+	VPXORD       Z0, Z0, Z0
+	VGATHERDPD   (DX)(Y3*8), K2, Z0
+	VBROADCASTSD (R10), Z5
+	VFMADD231PD  Z0, Z5, Z8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMOVUPD      Z8, K4, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3167,47 +4100,126 @@ TEXT ·wideDepthWeightGathers64(SB), NOSPLIT, $0-8
 	MOVQ    120(DI), R14
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
 	MOVQ    224(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
+	MOVQ    216(DI), R11
+	MOVQ    192(DI), CX
+	MOVQ    144(DI), R8
+	SHLQ    $0x06, R8
+	LEAQ    (R8)(R8*2), R10
 	MOVQ    (DI), AX
 	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
-	MOVQ    176(DI), R8
 	MOVQ    160(DI), SI
-	XORQ    R11, R11
+	SUBQ    $0x04, SI
+	JL      rest
 
-channel:
-	MOVQ      192(DI), R10
-	ADDQ      R11, R10
-	VMOVUPD.Z (R10), K4, Z5
+four:
+	VMOVUPD.Z (CX), K4, Z12
+	VMOVUPD.Z (CX)(R11*1), K4, Z13
+	VMOVUPD.Z (CX)(R11*2), K4, Z14
+	LEAQ      (CX)(R11*1), R14
+	VMOVUPD.Z (R14)(R11*2), K4, Z15
+	LEAQ      (CX)(R11*4), CX
 	XORQ      R12, R12
 	MOVQ      72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ        48(DI), DX
 	MOVQ        (DX)(R12*8), DX
 	ADDQ        BX, DX
 	MOVQ        96(DI), R14
-	ADDQ        (R14), DX
-	XORQ        R15, R15
+	ADDQ        (R14)(R15*8), DX
 	KMOVW       (R13)(R15*2), K1
 	KMOVW       K1, K2
 	VPXORD      Z0, Z0, Z0
 	VGATHERDPD  (DX)(Y3*8), K2, Z0
-	VMOVUPD     (AX), Z6
-	VFMADD231PD Z0, Z5, Z6
-	VMOVUPD     Z6, (AX)
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (DX)(R9*1), R14
+	VGATHERDPD  (R14)(Y3*8), K2, Z0
+	VMOVUPD     (AX)(R8*1), Z5
+	VFMADD231PD Z0, Z13, Z5
+	VMOVUPD     Z5, (AX)(R8*1)
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (DX)(R9*2), R14
+	VGATHERDPD  (R14)(Y3*8), K2, Z0
+	VMOVUPD     (AX)(R8*2), Z5
+	VFMADD231PD Z0, Z14, Z5
+	VMOVUPD     Z5, (AX)(R8*2)
+	LEAQ        (DX)(R9*1), R14
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	LEAQ        (R14)(R9*2), R14
+	VGATHERDPD  (R14)(Y3*8), K2, Z0
+	VMOVUPD     (AX)(R10*1), Z5
+	VFMADD231PD Z0, Z15, Z5
+	VMOVUPD     Z5, (AX)(R10*1)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          four_segment
 	ADDQ        $0x40, AX
 	ADDQ        $0x20, R13
 	INCQ        R12
 	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
+	JL          four_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*4), AX
+	LEAQ        (BX)(R9*4), BX
+	SUBQ        $0x04, SI
+	JGE         four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMOVUPD.Z (CX), K4, Z12
+	LEAQ      (CX)(R11*1), CX
+	XORQ      R12, R12
+	MOVQ      72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ        48(DI), DX
+	MOVQ        (DX)(R12*8), DX
+	ADDQ        BX, DX
+	MOVQ        96(DI), R14
+	ADDQ        (R14)(R15*8), DX
+	KMOVW       (R13)(R15*2), K1
+	KMOVW       K1, K2
+	VPXORD      Z0, Z0, Z0
+	VGATHERDPD  (DX)(Y3*8), K2, Z0
+	VMOVUPD     (AX), Z5
+	VFMADD231PD Z0, Z12, Z5
+	VMOVUPD     Z5, (AX)
+	INCQ        R15
+	CMPQ        R15, 152(DI)
+	JL          one_segment
+	ADDQ        $0x40, AX
+	ADDQ        $0x20, R13
+	INCQ        R12
+	CMPQ        R12, 144(DI)
+	JL          one_tap
+	SUBQ        R8, AX
+	LEAQ        (AX)(R8*1), AX
 	ADDQ        R9, BX
 	DECQ        SI
-	JNE         channel
+	JNE         one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3353,39 +4365,30 @@ done:
 // Requires: AVX, AVX2, FMA3
 TEXT ·depthRuns64(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         192(DI), R10
+	MOVQ         216(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	VXORPS Y6, Y6, Y6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
-	MOVQ         48(DI), DX
-	MOVQ         (DX)(R12*8), DX
-	ADDQ         BX, DX
-	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
-	VPBROADCASTW (R13)(R15*2), X1
-	VPMOVZXWQ    X1, Y1
-	VPAND        bits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
-	VMASKMOVPD   (DX), Y1, Y0
-	MOVQ         $0x00000001, R15
-	CMPQ         R15, 152(DI)
-	JGE          whole
+four_tap:
+	XORQ R15, R15
 
-segment:
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
@@ -3395,26 +4398,86 @@ segment:
 	VPMOVZXWQ    X1, Y1
 	VPAND        bits64<>+0(SB), Y1, Y1
 	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
-	VMASKMOVPD   (DX), Y1, Y4
-	VORPS        Y4, Y0, Y0
+	VMASKMOVPD   (DX), Y1, Y0
+	VBROADCASTSD (R10), Y5
+	VFMADD231PD  Y0, Y5, Y8
+	VMASKMOVPD   (DX)(R9*1), Y1, Y0
+	VBROADCASTSD (R10)(R11*1), Y5
+	VFMADD231PD  Y0, Y5, Y9
+	VMASKMOVPD   (DX)(R9*2), Y1, Y0
+	VBROADCASTSD (R10)(R11*2), Y5
+	VFMADD231PD  Y0, Y5, Y10
+	LEAQ         (DX)(R9*1), R14
+	VMASKMOVPD   (R14)(R9*2), Y1, Y0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSD (R14)(R11*2), Y5
+	VFMADD231PD  Y0, Y5, Y11
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JL           segment
-
-whole:
-	VBROADCASTSD (R10), Y5
-	VFMADD231PD  Y0, Y5, Y6
+	JL           four_segment
 	ADDQ         $0x08, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMASKMOVPD   Y6, Y7, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMASKMOVPD   Y8, Y7, (AX)
+	VMASKMOVPD   Y9, Y7, (AX)(R8*1)
+	VMASKMOVPD   Y10, Y7, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMASKMOVPD   Y11, Y7, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VXORPS Y8, Y8, Y8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	VBROADCASTSD (R10), Y5
+	VFMADD231PD  Y0, Y5, Y8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMASKMOVPD   Y8, Y7, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3422,39 +4485,35 @@ whole:
 // Requires: AVX, AVX2, FMA3
 TEXT ·depthWeightRuns64(SB), NOSPLIT, $0-8
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         216(DI), R11
+	MOVQ         192(DI), CX
+	MOVQ         144(DI), R8
+	SHLQ         $0x06, R8
+	LEAQ         (R8)(R8*2), R10
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	MOVQ       192(DI), R10
-	ADDQ       R11, R10
-	VMASKMOVPD (R10), Y7, Y5
+four:
+	VMASKMOVPD (CX), Y7, Y12
+	VMASKMOVPD (CX)(R11*1), Y7, Y13
+	VMASKMOVPD (CX)(R11*2), Y7, Y14
+	LEAQ       (CX)(R11*1), R14
+	VMASKMOVPD (R14)(R11*2), Y7, Y15
+	LEAQ       (CX)(R11*4), CX
 	XORQ       R12, R12
 	MOVQ       72(DI), R13
 
-tap:
-	MOVQ         48(DI), DX
-	MOVQ         (DX)(R12*8), DX
-	ADDQ         BX, DX
-	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
-	VPBROADCASTW (R13)(R15*2), X1
-	VPMOVZXWQ    X1, Y1
-	VPAND        bits64<>+0(SB), Y1, Y1
-	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
-	VMASKMOVPD   (DX), Y1, Y0
-	MOVQ         $0x00000001, R15
-	CMPQ         R15, 152(DI)
-	JGE          whole
+four_tap:
+	XORQ R15, R15
 
-segment:
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
@@ -3464,25 +4523,79 @@ segment:
 	VPMOVZXWQ    X1, Y1
 	VPAND        bits64<>+0(SB), Y1, Y1
 	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
-	VMASKMOVPD   (DX), Y1, Y4
-	VORPS        Y4, Y0, Y0
+	VMASKMOVPD   (DX), Y1, Y0
+	VMOVUPD      (AX), Y5
+	VFMADD231PD  Y0, Y12, Y5
+	VMOVUPD      Y5, (AX)
+	VMASKMOVPD   (DX)(R9*1), Y1, Y0
+	VMOVUPD      (AX)(R8*1), Y5
+	VFMADD231PD  Y0, Y13, Y5
+	VMOVUPD      Y5, (AX)(R8*1)
+	VMASKMOVPD   (DX)(R9*2), Y1, Y0
+	VMOVUPD      (AX)(R8*2), Y5
+	VFMADD231PD  Y0, Y14, Y5
+	VMOVUPD      Y5, (AX)(R8*2)
+	LEAQ         (DX)(R9*1), R14
+	VMASKMOVPD   (R14)(R9*2), Y1, Y0
+	VMOVUPD      (AX)(R10*1), Y5
+	VFMADD231PD  Y0, Y15, Y5
+	VMOVUPD      Y5, (AX)(R10*1)
 	INCQ         R15
 	CMPQ         R15, 152(DI)
-	JL           segment
+	JL           four_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           four_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
 
-whole:
-	VMOVUPD     (AX), Y6
-	VFMADD231PD Y0, Y5, Y6
-	VMOVUPD     Y6, (AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x20, R13
-	INCQ        R12
-	CMPQ        R12, 144(DI)
-	JL          tap
-	ADDQ        216(DI), R11
-	ADDQ        R9, BX
-	DECQ        SI
-	JNE         channel
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMASKMOVPD (CX), Y7, Y12
+	LEAQ       (CX)(R11*1), CX
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMASKMOVPD   (DX), Y1, Y0
+	VMOVUPD      (AX), Y5
+	VFMADD231PD  Y0, Y12, Y5
+	VMOVUPD      Y5, (AX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*1), AX
+	ADDQ         R9, BX
+	DECQ         SI
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3594,29 +4707,35 @@ TEXT ·depthGathers64(SB), NOSPLIT, $0-8
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), X3
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         192(DI), R10
+	MOVQ         216(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	VXORPS Y6, Y6, Y6
-	MOVQ   192(DI), R10
-	ADDQ   R11, R10
+four:
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
 	XORQ   R12, R12
 	MOVQ   72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
 	VPAND        bits64<>+0(SB), Y1, Y1
@@ -3625,18 +4744,95 @@ tap:
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPD   Y2, (DX)(X3*8), Y0
 	VBROADCASTSD (R10), Y5
-	VFMADD231PD  Y0, Y5, Y6
+	VFMADD231PD  Y0, Y5, Y8
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VBROADCASTSD (R10)(R11*1), Y5
+	VFMADD231PD  Y0, Y5, Y9
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VBROADCASTSD (R10)(R11*2), Y5
+	VFMADD231PD  Y0, Y5, Y10
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	LEAQ         (R10)(R11*1), R14
+	VBROADCASTSD (R14)(R11*2), Y5
+	VFMADD231PD  Y0, Y5, Y11
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x08, R10
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	VMASKMOVPD   Y6, Y7, (AX)
-	ADDQ         216(DI), R11
-	ADDQ         R8, AX
+	JL           four_tap
+	VMASKMOVPD   Y8, Y7, (AX)
+	VMASKMOVPD   Y9, Y7, (AX)(R8*1)
+	VMASKMOVPD   Y10, Y7, (AX)(R8*2)
+	LEAQ         (AX)(R8*1), R14
+	VMASKMOVPD   Y11, Y7, (R14)(R8*2)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*4), R10
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VXORPS Y8, Y8, Y8
+	XORQ   R12, R12
+	MOVQ   72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VBROADCASTSD (R10), Y5
+	VFMADD231PD  Y0, Y5, Y8
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x08, R10
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	VMASKMOVPD   Y8, Y7, (AX)
+	MOVQ         144(DI), R14
+	SHLQ         $0x03, R14
+	SUBQ         R14, R10
+	LEAQ         (R10)(R11*1), R10
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
@@ -3647,29 +4843,40 @@ TEXT ·depthWeightGathers64(SB), NOSPLIT, $0-8
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), X3
 	MOVQ         p+0(FP), DI
+	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
+	MOVQ         216(DI), R11
+	MOVQ         192(DI), CX
+	MOVQ         144(DI), R8
+	SHLQ         $0x06, R8
+	LEAQ         (R8)(R8*2), R10
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
-	MOVQ         176(DI), R8
 	MOVQ         160(DI), SI
-	XORQ         R11, R11
+	SUBQ         $0x04, SI
+	JL           rest
 
-channel:
-	MOVQ       192(DI), R10
-	ADDQ       R11, R10
-	VMASKMOVPD (R10), Y7, Y5
+four:
+	VMASKMOVPD (CX), Y7, Y12
+	VMASKMOVPD (CX)(R11*1), Y7, Y13
+	VMASKMOVPD (CX)(R11*2), Y7, Y14
+	LEAQ       (CX)(R11*1), R14
+	VMASKMOVPD (R14)(R11*2), Y7, Y15
+	LEAQ       (CX)(R11*4), CX
 	XORQ       R12, R12
 	MOVQ       72(DI), R13
 
-tap:
+four_tap:
+	XORQ R15, R15
+
+four_segment:
 	MOVQ         48(DI), DX
 	MOVQ         (DX)(R12*8), DX
 	ADDQ         BX, DX
 	MOVQ         96(DI), R14
-	ADDQ         (R14), DX
-	XORQ         R15, R15
+	ADDQ         (R14)(R15*8), DX
 	VPBROADCASTW (R13)(R15*2), X1
 	VPMOVZXWQ    X1, Y1
 	VPAND        bits64<>+0(SB), Y1, Y1
@@ -3677,18 +4884,89 @@ tap:
 	VMOVUPS      Y1, Y2
 	VXORPS       Y0, Y0, Y0
 	VGATHERDPD   Y2, (DX)(X3*8), Y0
-	VMOVUPD      (AX), Y6
-	VFMADD231PD  Y0, Y5, Y6
-	VMOVUPD      Y6, (AX)
+	VMOVUPD      (AX), Y5
+	VFMADD231PD  Y0, Y12, Y5
+	VMOVUPD      Y5, (AX)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*1), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      (AX)(R8*1), Y5
+	VFMADD231PD  Y0, Y13, Y5
+	VMOVUPD      Y5, (AX)(R8*1)
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (DX)(R9*2), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      (AX)(R8*2), Y5
+	VFMADD231PD  Y0, Y14, Y5
+	VMOVUPD      Y5, (AX)(R8*2)
+	LEAQ         (DX)(R9*1), R14
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	LEAQ         (R14)(R9*2), R14
+	VGATHERDPD   Y2, (R14)(X3*8), Y0
+	VMOVUPD      (AX)(R10*1), Y5
+	VFMADD231PD  Y0, Y15, Y5
+	VMOVUPD      Y5, (AX)(R10*1)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           four_segment
 	ADDQ         $0x40, AX
 	ADDQ         $0x20, R13
 	INCQ         R12
 	CMPQ         R12, 144(DI)
-	JL           tap
-	ADDQ         216(DI), R11
+	JL           four_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (BX)(R9*4), BX
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  done
+
+one:
+	VMASKMOVPD (CX), Y7, Y12
+	LEAQ       (CX)(R11*1), CX
+	XORQ       R12, R12
+	MOVQ       72(DI), R13
+
+one_tap:
+	XORQ R15, R15
+
+one_segment:
+	MOVQ         48(DI), DX
+	MOVQ         (DX)(R12*8), DX
+	ADDQ         BX, DX
+	MOVQ         96(DI), R14
+	ADDQ         (R14)(R15*8), DX
+	VPBROADCASTW (R13)(R15*2), X1
+	VPMOVZXWQ    X1, Y1
+	VPAND        bits64<>+0(SB), Y1, Y1
+	VPCMPEQQ     bits64<>+0(SB), Y1, Y1
+	VMOVUPS      Y1, Y2
+	VXORPS       Y0, Y0, Y0
+	VGATHERDPD   Y2, (DX)(X3*8), Y0
+	VMOVUPD      (AX), Y5
+	VFMADD231PD  Y0, Y12, Y5
+	VMOVUPD      Y5, (AX)
+	INCQ         R15
+	CMPQ         R15, 152(DI)
+	JL           one_segment
+	ADDQ         $0x40, AX
+	ADDQ         $0x20, R13
+	INCQ         R12
+	CMPQ         R12, 144(DI)
+	JL           one_tap
+	SUBQ         R8, AX
+	LEAQ         (AX)(R8*1), AX
 	ADDQ         R9, BX
 	DECQ         SI
-	JNE          channel
+	JNE          one
+
+done:
 	VZEROUPPER
 	RET
 
