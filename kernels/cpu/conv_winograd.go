@@ -220,6 +220,10 @@ func (x *winograd) do(i, worker int) {
 	group, first := i/x.blocks, i%x.blocks*x.together
 	last := min(first+x.together, x.panels)
 	panel := winoPlaces * x.isa.cols * size
+	w.ahead = ahead{}
+	if next := last * x.isa.cols; x.isa.prefetch != nil && last < x.panels {
+		w.ahead = x.tiles.below(x.src, group*x.channels, x.channels, next, x.isa.cols)
+	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
 	}
@@ -230,6 +234,9 @@ func (x *winograd) do(i, worker int) {
 			for p := range last - first {
 				v := w.v[(p*winoPlaces+place)*x.channels*x.isa.cols*size:]
 				x.multiply(&w.tile, u, v, w.m[(p*winoPlaces+place)*rows*x.isa.cols*size:], rows)
+			}
+			if w.ahead.src != nil {
+				w.ahead.bring(x.isa, r/winoRows*winoPlaces+place+1, over(x.rows, winoRows)*winoPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
