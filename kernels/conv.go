@@ -19,7 +19,8 @@ type ConvAttrs struct {
 // Conv is a convolution without flipping, as all of deep learning means it.
 // x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW], OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1.
 // y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the C/Groups channels of its group.
-// The result has the same bits as Conv, Add and the activation one after the other.
+// The result has the same bits as Conv, Add and the activation one after the other. Devices may sum by other algorithms, whose
+// errors are those of a few more additions, and in which an infinity makes NaN of its neighbours (Winograd's, for 3x3 kernels).
 var Conv = Register(&Op{
 	Name: "conv",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
