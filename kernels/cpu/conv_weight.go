@@ -5,7 +5,7 @@ import "github.com/evenkeel/evenkeel/kernels"
 // Sizes that the plan of a gradient by the weights aims at.
 const (
 	weightPixels = 1 << 10 // bytes of a row of patches: pixels of a stretch
-	weightRows   = 240     // most rows of patches of a task
+	weightRows   = 288     // most rows of patches of a task
 	weightOuts   = 256     // most outputs of a task
 	weightApart  = 144     // rows of patches from which on they alone make enough tasks
 	weightParts  = 8       // parts of the pixels where they do not
@@ -59,15 +59,9 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	x.parts = over(x.pixels, x.partPixels)
 	x.outBlocks = over(v.og, weightOuts)
 	rows := v.cg * v.taps()
-	want := 1
-	if workers > 1 {
-		want = 2 * workers
-	}
-	apart := max(1, over(want, x.parts*x.outBlocks*v.groups)) // row blocks that make enough tasks
-	if workers > 1 && rows < apart*weightApart {
-		apart = min(apart, over(workers, x.parts*x.outBlocks*v.groups))
-	}
-	x.rowBlocks = stretchesOf(v.cg, v.taps(), max(v.isa.rows, min(weightRows, over(rows, apart))))
+	apart := over(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
+	blocks := over(over(rows, weightRows), apart) * apart
+	x.rowBlocks = stretchesOf(v.cg, v.taps(), max(v.isa.rows, over(rows, blocks)))
 	return x
 }
 
