@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -83,6 +84,9 @@ func TestAMatMulHasTheBitsOfItsParts(t *testing.T) {
 		c := kernels.MatMul.Cases(r, float)
 		in, a := kerneltest.Fill(r, c), c.Attrs.(kernels.MatMulAttrs)
 		y := runStored(t, kernels.MatMul, kernels.MatMulAttrs{TransA: a.TransA, TransB: a.TransB}, in[0], in[1])
+		if a.Rows != [2]int{} {
+			y = runStored(t, kernels.Slice, rowsOf(y.Shape, len(y.Shape)-2, a.Rows), y)
+		}
 		if a.Bias {
 			y = runStored(t, kernels.Add, nil, y, in[2])
 		}
@@ -90,6 +94,25 @@ func TestAMatMulHasTheBitsOfItsParts(t *testing.T) {
 			y = runStored(t, a.Act, a.ActAttrs, y)
 		}
 		sameBits(t, "matmul", runStored(t, kernels.MatMul, c.Attrs, in...), y)
+	}
+}
+
+// rowsOf cuts a range of one dimension out of s.
+func rowsOf(s kernels.Shape, axis int, rows [2]int) kernels.SliceAttrs {
+	a := kernels.SliceAttrs{Start: make([]int, len(s)), End: append([]int(nil), s...), Step: make([]int, len(s))}
+	for i := range s {
+		a.Step[i] = 1
+	}
+	a.Start[axis], a.End[axis] = rows[0], rows[1]
+	return a
+}
+
+func TestMatMulRefusesRowsThatItsResultDoesNotHave(t *testing.T) {
+	in := []kernels.Spec{{Type: arena.Float32, Shape: kernels.Shape{4, 3}}, {Type: arena.Float32, Shape: kernels.Shape{4, 5}}}
+	for _, rows := range [][2]int{{-1, 2}, {0, 4}, {2, 2}, {2, 1}, {3, 4}, {0, -1}} {
+		if _, err := kernels.MatMul.Infer(kernels.MatMulAttrs{TransA: true, Rows: rows}, in); !errors.Is(err, kernels.ErrShape) {
+			t.Errorf("rows %v of 3: got %v, want ErrShape", rows, err)
+		}
 	}
 }
 

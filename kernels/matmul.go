@@ -8,15 +8,17 @@ import (
 )
 
 // MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
-// Sigmoid or Tanh, with its attributes.
+// Sigmoid or Tanh, with its attributes. Rows: only the rows from the first to before the second are computed, with the bits that
+// they have in the whole product; zero: all.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool
 	Act            *Op
 	ActAttrs       any
+	Rows           [2]int
 }
 
-// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N]) → y [M, N].  y = act(a·b + bias).
+// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N]) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias).
 // With rank 3 and more the leading dimensions are equal, and each pair of matrices is multiplied.
 // The result has the same bits as MatMul, Add and the activation one after the other.
 var MatMul = Register(&Op{
@@ -75,6 +77,12 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	if t.Bias && !in[2].Shape.Equal(Shape{n}) {
 		return nil, shapeError("matmul", "bias %v must be (%d)", in[2].Shape, n)
 	}
+	if t.Rows != [2]int{} {
+		if t.Rows[0] < 0 || t.Rows[0] >= t.Rows[1] || t.Rows[1] > m {
+			return nil, shapeError("matmul", "rows %d to %d are not some of the %d of the product", t.Rows[0], t.Rows[1], m)
+		}
+		m = t.Rows[1] - t.Rows[0]
+	}
 	out := Spec{in[0].Type, append(slices.Clone(a[:r]), m, n)}
 	return []Spec{out}, checkAct("matmul", t.Act, t.ActAttrs, out)
 }
@@ -96,16 +104,19 @@ func refMatMul(attrs any, in, out []Tensor) {
 	y := out[0]
 	r := len(y.Shape) - 2
 	m, n := y.Shape[r], y.Shape[r+1]
-	k := in[0].Shape[r] * in[0].Shape[r+1] / max(m, 1)
+	all, k := in[0].Shape[r], in[0].Shape[r+1]
+	if t.TransA {
+		all, k = k, all
+	}
 	am, ak, bk, bn := k, 1, n, 1 // strides
 	if t.TransA {
-		am, ak = 1, m
+		am, ak = 1, all
 	}
 	if t.TransB {
 		bk, bn = 1, k
 	}
 	for batch := range y.Shape[:r].Elems() {
-		a, b := in[0].Data[batch*m*k:], in[1].Data[batch*k*n:]
+		a, b := in[0].Data[batch*all*k+t.Rows[0]*am:], in[1].Data[batch*k*n:]
 		for i := range m {
 			for j := range n {
 				sum := 0.0
@@ -127,10 +138,21 @@ func refMatMul(attrs any, in, out []Tensor) {
 	}
 }
 
-// gradMatMul: da = dz·bᵀ and db = aᵀ·dz for y = act(z), with both sides transposed where the operand was.
+// gradMatMul: da = dz·bᵀ and db = aᵀ·dz for y = act(z), with both sides transposed where the operand was, and a cut to the rows
+// that were computed.
 func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	t := n.Attrs.(MatMulAttrs)
 	a, b, dz := n.In[0], n.In[1], dy[0]
+	whole := g.Spec(a).Shape
+	cut := fullRange(whole)
+	if t.Rows != [2]int{} {
+		axis := len(whole) - 2
+		if t.TransA {
+			axis++
+		}
+		cut.Start[axis], cut.End[axis] = t.Rows[0], t.Rows[1]
+		a = g.Apply(Slice, cut, a)
+	}
 	if t.Act != nil {
 		dz = t.Act.Grad(g, Node{Op: t.Act, Attrs: t.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
 	}
@@ -147,6 +169,9 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 		db = product(dz, a, true, t.TransA)
 	} else {
 		db = product(a, dz, !t.TransA, false)
+	}
+	if t.Rows != [2]int{} {
+		da = g.Apply(Unslice, UnsliceAttrs{whole, cut.Start, cut.Step}, da)
 	}
 	if !t.Bias {
 		return []Value{da, db}
@@ -166,6 +191,10 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	t.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
 	if t.Act == LeakyRelu {
 		t.ActAttrs = LeakyReluAttrs{0.1}
+	}
+	if m > 0 && r.IntN(3) == 0 {
+		first := r.IntN(m)
+		t.Rows = [2]int{first, first + 1 + r.IntN(m-first)}
 	}
 	var lead Shape
 	if r.IntN(4) == 0 {

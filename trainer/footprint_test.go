@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
 // perceptronNet is 784-512-256-10 with rectifiers.
@@ -71,20 +72,24 @@ func TestStepsStayWithinTheirMemory(t *testing.T) {
 		batch              int
 		live               int64 // bytes of scratch
 		scratch, gradients int64 // limits, bytes, with the workspaces of the host's kernels
+		guard              trainer.Guard
+		optimizer          optim.Optimizer
 	}{
-		{"perceptron", perceptronNet, 128, 655_360, 800_000, 2_200_000},
-		{"digits", digitsNet, 64, 8_429_568, 17_100_000, 1_700_000},
-		{"pictures", picturesNet, 64, 100_211_712, 137_200_000, 4_600_000},
+		{"perceptron", perceptronNet, 128, 655_360, 800_000, 2_200_000, trainer.GuardStep, nil},
+		{"perceptron, lean", perceptronNet, 128, 772_096, 1_000_000, 0, trainer.GuardEach, nil},
+		{"perceptron, lean, Adam", perceptronNet, 128, 772_096, 1_000_000, 0, trainer.GuardEach, optim.Adam{}},
+		{"digits", digitsNet, 64, 8_429_568, 17_100_000, 1_700_000, trainer.GuardStep, nil},
+		{"pictures", picturesNet, 64, 100_211_712, 137_200_000, 4_600_000, trainer.GuardStep, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bare, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch})
+			bare, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := bare.Programs[0].Live; got != c.live {
 				t.Errorf("%d bytes of scratch are live at %s, want %d", got, bare.Programs[0].LiveAt, c.live)
 			}
-			plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Device: dev})
+			plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer, Device: dev})
 			if err != nil {
 				t.Fatal(err)
 			}

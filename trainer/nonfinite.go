@@ -135,6 +135,8 @@ func (t *Trainer) blame(s *slot, p *ir.Program, in *ir.Instr, before [][]byte, e
 		e.inSample(s, p.Values[in.Out[0]].Spec)
 	case kernels.Chain:
 		return blameStep(p, in, before, e)
+	case kernels.MatMul: // of a slice of rows
+		e.Index += in.Attrs.(kernels.MatMulAttrs).Rows[0] * p.Values[in.Out[0]].Spec.Shape[1]
 	case kernels.CrossEntropy, kernels.CrossEntropyGrad:
 		return t.blameLabel(s, p, in, e)
 	}

@@ -29,7 +29,8 @@ const (
 	// GuardStep changes nothing unless the loss and every gradient of the step are finite. It keeps all gradients until then.
 	GuardStep Guard = iota
 	// GuardEach changes nothing unless the loss is finite, and no parameter whose own gradient is not. A gradient dies with its
-	// update, which saves most of their bytes; parameters updated earlier in a failing step stay changed.
+	// update, which saves most of their bytes; parameters updated earlier in a failing step stay changed. Where a gradient
+	// would raise the peak it is made, checked and applied in slices of its rows, and rows before a bad slice stay changed too.
 	GuardEach
 )
 

@@ -2,7 +2,7 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → fuse → reduce → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → fuse → reduce → slices → alias → order → in place → place
 //
 // Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits.
 package compile
@@ -65,7 +65,8 @@ const (
 	Reduce                     // a reduction takes in the elementwise operations that only it reads
 	Swap                       // gradients of rectifiers are taken of pooled results
 	Rectify                    // batch normalization ends with a rectifier
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify
+	Slices                     // large gradients of the lean way are made, checked and applied in slices; it needs Views
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify | Slices
 )
 
 // Input says where the value of a graph input comes from: a field of the batch.
@@ -121,6 +122,7 @@ type compiler struct {
 	byName  map[string]kernels.Value         // parameters
 	named   map[string]kernels.Value         // results
 	moving  []moved                          // running statistics
+	follows map[kernels.Value]kernels.Value  // slices of gradients, and what must be made before each
 	control kernels.Value                    // what the host says about a step; None: nobody has asked
 	alike   bool                             // the instructions are those of Like
 }
@@ -144,6 +146,7 @@ func newCompiler(cfg Config) *compiler {
 		values:  make(map[*gorgonia.Node]kernels.Value),
 		byName:  make(map[string]kernels.Value),
 		named:   make(map[string]kernels.Value),
+		follows: make(map[kernels.Value]kernels.Value),
 		control: kernels.None,
 	}
 }
@@ -182,6 +185,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	if c.Off&Reduce == 0 {
 		c.reductions()
 	}
+	c.slices()
 	c.alias()
 	c.order()
 	if c.Off&InPlace == 0 {

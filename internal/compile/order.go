@@ -111,8 +111,8 @@ func (s *schedule) growth(i int32) int64 {
 	return g
 }
 
-// schedule derives who waits for whom: a reader for the maker, and whoever changes bytes where they lie for all earlier readers
-// of those bytes.
+// schedule derives who waits for whom: a reader for the maker, whoever changes bytes where they lie for all earlier readers
+// of those bytes, and a slice of a gradient for the update with the slice before.
 func (c *compiler) schedule() *schedule {
 	n := len(c.Instrs)
 	s := &schedule{waits: make([]int32, n), after: make([][]int32, n), reads: make([][]kernels.Value, n), makes: make([]int64, n),
@@ -130,6 +130,11 @@ func (c *compiler) schedule() *schedule {
 	}
 	for i := range c.Instrs {
 		in, at := &c.Instrs[i], int32(i)
+		for _, o := range in.Out {
+			if v, ok := c.follows[o]; ok {
+				edge(maker[v], at)
+			}
+		}
 		for _, v := range in.In {
 			edge(maker[v], at)
 			root, _ := c.Root(v)

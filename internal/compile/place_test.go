@@ -41,6 +41,7 @@ var nets = []net{
 	{name: "clipped by norm", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, clip: optim.Clip{Norm: 1}},
 	{name: "lean", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, lean: true},
 	{name: "lean, 10 layers", widths: deep(10, 32), batch: 64, act: layers.ReLU, lean: true},
+	sliced,
 	{name: "lean, clipped by norm and value", widths: []int{30, 20, 10}, batch: 8, act: layers.ReLU, lean: true, clip: optim.Clip{Norm: 1, Value: 0.1}},
 	{name: "frozen first layer", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, frozen: "layer0"},
 	{name: "batch of 1", widths: []int{20, 10, 3}, batch: 1, act: layers.ReLU},
@@ -221,6 +222,7 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 		{name: "ReLU", widths: []int{30, 20, 12, 5}, batch: 24, act: layers.ReLU},
 		{name: "tanh, clipped", widths: []int{300, 16, 5}, batch: 17, act: layers.Tanh, clip: optim.Clip{Norm: 1}},
 		{name: "lean, deep", widths: deep(6, 16), batch: 12, act: layers.Sigmoid, lean: true},
+		sliced,
 		{name: "wide", widths: []int{784, 512, 256, 10}, batch: 9, act: layers.ReLU},
 	} {
 		for _, mode := range []Mode{Train, Evaluate, Predict} {

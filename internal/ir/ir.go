@@ -61,6 +61,7 @@ type Program struct {
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated; the i-th has guard code 2+i, the loss 1
+	Slices    []int      // rows of a slice of each trained parameter's gradient, 0 where it is whole; nil: all are
 	Order     []int32    // the order of the instructions, as indices into the order they were made in
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions

@@ -59,6 +59,13 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 		return nil, nil
 	}
 	x.a, x.b, x.c = b.bytes(b.In[0]), b.bytes(b.In[1]), b.bytes(b.Out[0])
+	switch {
+	case x.k == 0:
+	case t.TransA:
+		x.a = x.a[t.Rows[0]*s.size():]
+	default:
+		x.a = x.a[t.Rows[0]*x.k*s.size():]
+	}
 	if x.flipped {
 		x.a, x.b = x.b, x.a
 	}
@@ -170,7 +177,7 @@ func (x *matmul) do(i, worker int) {
 	row, batch := i%x.rowBlocks, i/x.rowBlocks
 	r0, c0 := row*x.rowBlock, col*x.colBlock
 	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
-	a, b := x.a[batch*x.m*x.k*size:], x.b[batch*x.k*x.n*size:]
+	a, b := x.a[batch*x.nextA:], x.b[batch*x.nextB:]
 	c := x.c[batch*x.m*x.n*size:]
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.flags = 0

@@ -44,8 +44,10 @@ const (
 type matmulPlan struct {
 	isa            *isa
 	m, n, k, batch int
+	rows           int // of the whole product, of which m may be only some
 	transA, transB bool
 	lda, ldb       int  // bytes from row to row as stored
+	nextA, nextB   int  // bytes from matrix to matrix of the batch
 	dots           bool // computes one row, from the rows of B as they are stored
 	lines          bool // computes one row, most of it in tiles that are as wide as registers allow
 	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
@@ -62,17 +64,20 @@ type matmulPlan struct {
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
 func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
-	if p.n == 1 && p.m > 1 {
+	cols := p.n // as stored
+	if p.n == 1 && p.rows > 1 {
 		p.flipped = true
 		p.m, p.n, p.transA, p.transB = p.n, p.m, false, !p.transA
+		p.rows, cols = cols, p.rows
 	}
-	p.lda, p.ldb = p.k*s.size(), p.n*s.size()
+	p.lda, p.ldb = p.k*s.size(), cols*s.size()
 	if p.transA {
-		p.lda = p.m * s.size()
+		p.lda = p.rows * s.size()
 	}
 	if p.transB {
 		p.ldb = p.k * s.size()
 	}
+	p.nextA, p.nextB = p.rows*p.k*s.size(), cols*p.k*s.size()
 	if p.m > 0 && p.n > 0 && p.k > 0 && p.batch > 0 {
 		p.cut(threads)
 	}
@@ -83,9 +88,9 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
-		p.k = a[r]
+		p.rows, p.k = p.k, p.rows
 	}
 	return p
 }
@@ -93,7 +98,7 @@ func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.size()
-	p.dots = p.m == 1 && p.transB && s.dots != nil
+	p.dots = p.rows == 1 && p.transB && s.dots != nil
 	steps := s.steps()
 	if p.dots {
 		steps = dotSteps

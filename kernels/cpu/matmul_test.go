@@ -58,7 +58,11 @@ func (p product) specs() (in, out []kernels.Spec) {
 	if p.attrs.Bias {
 		in = append(in, kernels.Spec{Type: p.typ, Shape: kernels.Shape{p.n}})
 	}
-	return in, []kernels.Spec{shape(p.m, p.n, false)}
+	rows := p.m
+	if p.attrs.Rows != [2]int{} {
+		rows = p.attrs.Rows[1] - p.attrs.Rows[0]
+	}
+	return in, []kernels.Spec{shape(rows, p.n, false)}
 }
 
 // operands lays the operands out in memory of their own: inputs, result, workspace.

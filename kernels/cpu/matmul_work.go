@@ -10,9 +10,9 @@ package cpu
 func (p matmulPlan) workspace(threads int) int64 {
 	s := p.isa
 	if p.n == 1 && !p.transA && s.dots != nil {
-		p.m = 1 // with more rows it is flipped, and dots need nothing
+		p.m, p.rows = 1, 1 // with more rows it is flipped, and dots need nothing
 	}
-	if p.m*p.n*p.k*p.batch == 0 || p.m == 1 && p.transB && s.dots != nil {
+	if p.m*p.n*p.k*p.batch == 0 || p.rows == 1 && p.transB && s.dots != nil {
 		return 0
 	}
 	workers := 1
@@ -29,7 +29,7 @@ func (p *matmulPlan) workerBytes() int {
 	most := s.panel(kc)
 	switch {
 	case over(p.n, s.cols) < packPanels:
-	case p.transA && p.m*s.size() > farApart:
+	case p.transA && p.rows*s.size() > farApart:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
 	case !p.transA && p.m > s.rows:
 		apart := s.aliasing() / s.size()

@@ -1,0 +1,205 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Rows of a slice of a gradient.
+const (
+	sliceRows = 96 // at least, so that a product runs at full speed
+	sliceStep = 16 // a multiple of this but for the last slice, so that slices start at cache lines
+)
+
+// A sliceable is a gradient that the lean way may make, check and apply in slices of its rows.
+//
+//	dw = aᵀ·dz │ check dw │ update w        becomes, for each slice,        dw[r0:r1] │ check │ update w[r0:r1]
+//
+// Its update works on views of parameter and states, so that a rule of an optimizer needs to know nothing about it.
+type sliceable struct {
+	trained               int // index of the parameter in Trained
+	product, check, apply int // instructions
+	rows                  int // of the gradient
+	row                   int64
+}
+
+// slices cuts large gradients of the lean way into slices, so that a gradient is never in memory as a whole. There are as few as
+// keep the peak where the rest of the step, or the least slice of another gradient, has it anyway. A program for another batch
+// takes them over, so that it stays like this one.
+func (c *compiler) slices() {
+	if !c.Update.Lean || c.Off&(Views|Slices) != 0 {
+		return
+	}
+	found := c.sliceables()
+	if len(found) == 0 {
+		return
+	}
+	if c.Like != nil {
+		sizes := make([]int, len(found))
+		for i, f := range found {
+			if f.trained < len(c.Like.Slices) {
+				sizes[i] = c.Like.Slices[f.trained]
+			}
+		}
+		c.cutAll(found, sizes)
+		return
+	}
+	whole := c.rehearse()
+	instrs, values, roots := slices.Clone(c.Instrs), slices.Clone(c.Values), slices.Clone(c.Roots)
+	c.cutAll(found, c.sizes(found, whole))
+	if c.rehearse().most() >= whole.most() {
+		c.Instrs, c.Values, c.Roots, c.Slices = instrs, values, roots, nil
+	}
+}
+
+// sliceables returns the gradients that products make, that only their check and the update right after it read, and that have
+// rows for two slices, in the order of their updates.
+func (c *compiler) sliceables() []sliceable {
+	u := c.uses()
+	var found []sliceable
+	for i := 1; i < len(c.Instrs); i++ {
+		check, apply := &c.Instrs[i-1], &c.Instrs[i]
+		if apply.Op != c.Update.Op || check.Op != kernels.CheckFinite || len(apply.In) < 4 || check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
+			continue
+		}
+		g := apply.In[1]
+		if u.maker[g] < 0 || u.readers[g] != 2 || u.root[g] || c.Values[g].Home || slices.ContainsFunc(apply.In[3:], func(v kernels.Value) bool { return !c.Values[v].Home }) {
+			continue
+		}
+		product, s := &c.Instrs[u.maker[g]], c.Spec(g)
+		if a, ok := product.Attrs.(kernels.MatMulAttrs); !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows {
+			continue
+		}
+		found = append(found, sliceable{
+			trained: int(check.Attrs.(kernels.CheckFiniteAttrs).Code) - 2,
+			product: int(u.maker[g]), check: i - 1, apply: i,
+			rows: s.Shape[0], row: s.Bytes() / int64(s.Shape[0]),
+		})
+	}
+	return found
+}
+
+// rehearse returns a copy of c as it will be when it is placed, without slices.
+func (c *compiler) rehearse() *compiler {
+	d, p := *c, *c.Program
+	p.Instrs, p.Values = slices.Clone(p.Instrs), slices.Clone(p.Values)
+	d.Program, d.Like = &p, nil
+	d.alias()
+	d.order()
+	if d.Off&InPlace == 0 {
+		d.inPlace()
+	}
+	return &d
+}
+
+// most returns the most bytes of scratch that are live at once.
+func (c *compiler) most() int64 {
+	bytes, _ := arena.Bound(arena.Problem{Buffers: c.lifetimes(func(i int) int32 { return int32(i) }).buffers})
+	return bytes
+}
+
+// sizes returns the rows of a slice of each gradient, 0 where it stays whole. whole is c as it would be without slices.
+func (c *compiler) sizes(found []sliceable, whole *compiler) []int {
+	live := make([]int64, len(whole.Instrs)) // at each instruction, without these gradients
+	beside := make([]int64, len(found))      // the most that lives beside each gradient
+	l := whole.lifetimes(func(i int) int32 { return int32(i) })
+	at := make([]int, len(found)) // its buffer
+	products := make(map[kernels.Value]int)
+	for i, f := range found {
+		products[c.Instrs[f.product].Out[0]] = i
+	}
+	for b, buffer := range l.buffers {
+		if i, ok := products[l.value[b]]; ok {
+			at[i] = b
+			continue
+		}
+		for t := buffer.Start; t < buffer.End; t++ {
+			live[t] += arena.Round(buffer.Size)
+		}
+	}
+	target := slices.Max(live)
+	for i, f := range found {
+		g := l.buffers[at[i]]
+		beside[i] = slices.Max(live[g.Start:g.End])
+		target = max(target, beside[i]+arena.Round(int64(stepsOf(f.rows, f.rows/sliceRows))*f.row))
+	}
+	rows := make([]int, len(found))
+	for i, f := range found {
+		each := f.rows
+		for n := 2; beside[i]+arena.Round(int64(each)*f.row) > target && n <= f.rows/sliceRows; n++ {
+			each = stepsOf(f.rows, n)
+			rows[i] = each
+		}
+	}
+	return rows
+}
+
+// stepsOf returns the rows of each but the last of n slices.
+func stepsOf(rows, n int) int {
+	each := (rows + n - 1) / n
+	return (each + sliceStep - 1) / sliceStep * sliceStep
+}
+
+// cutAll cuts each gradient into slices of so many rows, but for those of 0.
+func (c *compiler) cutAll(found []sliceable, rows []int) {
+	whole := make(map[kernels.Value]bool)
+	for i := len(found) - 1; i >= 0; i-- { // from behind: what is in front stays where it is
+		if rows[i] > 0 {
+			whole[c.Instrs[found[i].product].Out[0]] = true
+			c.cut(found[i], rows[i])
+		}
+	}
+	gone := make([]bool, len(c.Instrs))
+	for i, in := range c.Instrs {
+		gone[i] = len(in.Out) > 0 && whole[in.Out[0]]
+	}
+	c.drop(gone)
+}
+
+// cut makes slices of so many rows of a gradient. They stand where its update was; the last check makes what the only one made.
+func (c *compiler) cut(f sliceable, rows int) {
+	if c.Slices == nil {
+		c.Slices = make([]int, len(c.Trained))
+	}
+	c.Slices[f.trained] = rows
+	product, check, apply := c.Instrs[f.product], c.Instrs[f.check], c.Instrs[f.apply]
+	rest := slices.Clone(c.Instrs[f.apply+1:])
+	c.Instrs = c.Instrs[:f.check]
+	c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(apply.Out, v) })
+	guard, last := check.In[1], kernels.None
+	for r := 0; r < f.rows; r += rows {
+		end := min(r+rows, f.rows)
+		a := product.Attrs.(kernels.MatMulAttrs)
+		a.Rows = [2]int{r, end}
+		c.label, c.owner, c.mark = "d"+c.Trained[f.trained], product.Owner, product.Mark
+		slice := c.Apply(kernels.MatMul, a, product.In...)
+		if last != kernels.None {
+			c.follows[slice] = last
+		}
+		c.label, c.owner = check.Label, check.Owner
+		guard = c.Apply(kernels.CheckFinite, check.Attrs, slice, guard)
+		if end == f.rows {
+			guard = check.Out[0]
+			c.Instrs[len(c.Instrs)-1].Out[0] = guard
+		}
+		c.label, c.owner = apply.Label, apply.Owner
+		in := slices.Clone(apply.In)
+		in[1], in[2] = slice, guard
+		for _, k := range kernels.UpdatesOf(apply.Op, apply.Attrs) {
+			in[k] = c.rowsOf(in[k], r, end)
+		}
+		updated := c.apply(apply.Op, apply.Attrs, in...)
+		c.Roots, last = append(c.Roots, updated...), updated[0]
+	}
+	c.Instrs = append(c.Instrs, rest...)
+}
+
+// rowsOf appends a view of rows r to end of v.
+func (c *compiler) rowsOf(v kernels.Value, r, end int) kernels.Value {
+	s := c.Spec(v).Shape
+	a := kernels.SliceAttrs{Start: make([]int, len(s)), End: slices.Clone(s), Step: slices.Repeat([]int{1}, len(s))}
+	a.Start[0], a.End[0] = r, end
+	return c.Apply(kernels.Slice, a, v)
+}

@@ -1,0 +1,91 @@
+package compile
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// sliced is a net of which two gradients are cut: of rows that are a multiple of a slice's, and of rows that are not.
+var sliced = net{name: "sliced", widths: []int{500, 384, 20, 5}, batch: 24, act: layers.ReLU, lean: true}
+
+// train runs so many steps of n and returns what is left.
+func (n net) train(t *testing.T, dev kernels.Device, o optim.Optimizer, off Pass, steps int) (outcome, *ir.Program) {
+	t.Helper()
+	p, g, homes := n.program(t, Train, dev, func(c *Config) {
+		c.Off, c.Update = off, updateOf(o, n.clip)
+		c.Update.Lean = n.lean
+	})
+	m := load(t, dev, homes, p)
+	defer m.memory.Free()
+	m.start(t, g, o)
+	n.feed(m, n.batch)
+	for k := range steps {
+		m.controls(o, int64(k+1))
+		m.poison()
+		m.run(t)
+	}
+	return m.outcome(), p
+}
+
+func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
+	dev := openCPU(t)
+	for _, o := range optim.All() {
+		whole, p := sliced.train(t, dev, o.Optimizer, Slices, 3)
+		if p.Slices != nil {
+			t.Fatalf("%s: got slices %v without the pass", o.Name, p.Slices)
+		}
+		for _, off := range []Pass{0, Order, InPlace, Fuse | Reduce, AllPasses &^ (Slices | Views)} {
+			got, q := sliced.train(t, dev, o.Optimizer, off, 3)
+			if off == 0 && q.Slices == nil {
+				t.Fatalf("%s: nothing was cut\n%s", o.Name, listing(q))
+			}
+			if name := got.differs(whole); name != "" {
+				t.Errorf("%s, without %b: %s is not what it is without slices\n%s", o.Name, off, name, listing(q))
+			}
+		}
+	}
+}
+
+func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
+	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true}
+	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
+	p, _, _ := n.program(t, Train, nil, nil)
+	// The decoded input, the first layer's gradient and the least slice of its weights' gradient are there at once.
+	const least = 128*(784+512)*4 + 112*512*4
+	if p.Plan.Bytes != least {
+		t.Errorf("got %d bytes, want %d; %d without slices\n%s", p.Plan.Bytes, least, whole.Plan.Bytes, listing(p))
+	}
+	// Half of [512, 256] would be too much beside the first layer's activation, its gradient and the second's.
+	if got, want := p.Slices, []int{0, 0, 0, 176, 0, 112}; !slices.Equal(got, want) {
+		t.Errorf("rows of the slices of %q: got %v, want %v", p.Trained, got, want)
+	}
+	for name, change := range map[string]func(*Config){
+		"not lean":        func(c *Config) { c.Update.Lean = false },
+		"clipped by norm": func(c *Config) { c.Update = updateOf(adam, optim.Clip{Norm: 1}); c.Update.Lean = true },
+		"without views":   func(c *Config) { c.Off = Views },
+	} {
+		if p, _, _ := n.program(t, Train, nil, change); p.Slices != nil {
+			t.Errorf("%s: got slices of %v rows, want none", name, p.Slices)
+		}
+	}
+}
+
+// Activations of a large batch are more than the gradients of small layers.
+func TestGradientsThatDoNotRaiseThePeakStayWhole(t *testing.T) {
+	n := net{widths: []int{200, 250, 200, 10}, batch: 1024, act: layers.ReLU, lean: true}
+	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
+	p, _, _ := n.program(t, Train, nil, nil)
+	for i, rows := range p.Slices {
+		if p.Trained[i] == "layer0/w" && rows > 0 {
+			continue // beside the decoded input it does
+		}
+		if rows > 0 {
+			t.Errorf("%s is cut into slices of %d rows; %d bytes without slices, %d with\n%s", p.Trained[i], rows, whole.Plan.Bytes, p.Plan.Bytes, listing(p))
+		}
+	}
+}
