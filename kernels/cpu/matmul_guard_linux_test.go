@@ -83,3 +83,25 @@ func TestMatMulTouchesNothingBesideItsOperandsInAnyTile(t *testing.T) {
 		}
 	}
 }
+
+func TestSomeRowsOfAMatMulTouchNothingBesideItsOperands(t *testing.T) {
+	r := newRand()
+	for _, p := range products(r) {
+		if p.m == 0 {
+			continue
+		}
+		first := r.IntN(p.m)
+		p.attrs.Rows = [2]int{first, first + 1 + r.IntN(p.m-first)}
+		for _, atEnd := range []bool{false, true} {
+			o := p.layOut(2)
+			o.fill(r)
+			want := p.run(t, o, 2)
+			t.Run(p.String(), func(t *testing.T) {
+				o.guarded(t, atEnd)
+				if got := p.run(t, o, 2); string(got) != string(want) {
+					t.Errorf("rows %v: bits differ with other addresses (seed %d)", p.attrs.Rows, *matmulSeed)
+				}
+			})
+		}
+	}
+}
