@@ -1,0 +1,232 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// A kernel is how this device executes an operation.
+type kernel struct {
+	// bind appends the steps of a call to its binding. It may append none.
+	bind func(b *binding) error
+	// work returns the workspace of a call in bytes. Nil: none.
+	work func(p *properties, attrs any, in, out []kernels.Spec) int64
+}
+
+// address is a place in device memory, 0 for what lies nowhere: operands without elements.
+type address uint64
+
+// dim is a number of blocks or threads in each direction. 0 in y or z stands for 1.
+type dim struct{ x, y, z int }
+
+// line is n in the first direction.
+func line(n int) dim { return dim{n, 1, 1} }
+
+// stepKind says what a step does.
+type stepKind int32
+
+const (
+	stepKernel stepKind = iota
+	stepCopy            // bytes from src to dst
+	stepFill            // bytes of value at dst
+	stepHost            // a function of the host
+)
+
+// step is what the device does at once.
+type step struct {
+	kind stepKind
+	call int // index of its call in the list given to Bind
+
+	// a kernel
+	module      module
+	function    string
+	grid, block dim
+	shared      int      // bytes of dynamic shared memory a block
+	args        []uint64 // a parameter each, in its low bytes
+
+	// a copy, or a fill
+	dst, src address
+	bytes    int64
+	value    byte
+
+	// a function of the host
+	host    kernels.HostAttrs
+	in, out []extent
+}
+
+// module is the PTX that a kernel is in: an embedded file, or text made for a call.
+type module struct {
+	family string // zz_family.ptx
+	text   string // where there is no family
+}
+
+// extent is a range of device memory.
+type extent struct {
+	at    address
+	bytes int64
+}
+
+// A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are
+// aligned for their types.
+type binding struct {
+	kernels.Call
+	props *properties
+	index int
+	mem   address
+	base  []int64
+	steps []step
+}
+
+// in returns the address of input k.
+func (b *binding) in(k int) address { return b.at(b.In[k].Ref, b.In[k].Bytes()) }
+
+// out returns the address of output k.
+func (b *binding) out(k int) address { return b.at(b.Out[k].Ref, b.Out[k].Bytes()) }
+
+// work returns the address of the call's workspace.
+func (b *binding) work() address { return b.at(b.Work, b.Work.Size) }
+
+func (b *binding) at(r arena.Ref, bytes int64) address {
+	if bytes == 0 {
+		return 0
+	}
+	return b.mem + address(b.base[r.Region]+r.Offset)
+}
+
+// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32, uint32, int64, uint64, float32 or float64, as
+// the kernel declares its parameters. A grid without blocks is no step.
+func (b *binding) launch(family, function string, grid, block dim, shared int, args ...any) {
+	b.kernel(module{family: family}, function, grid, block, shared, args)
+}
+
+// launchText appends a kernel of a module that was written for the call.
+func (b *binding) launchText(ptx, function string, grid, block dim, shared int, args ...any) {
+	b.kernel(module{text: ptx}, function, grid, block, shared, args)
+}
+
+func (b *binding) kernel(m module, function string, grid, block dim, shared int, args []any) {
+	if grid.x == 0 {
+		return
+	}
+	s := step{kind: stepKernel, module: m, function: function, grid: grid.whole(), block: block.whole(), shared: shared}
+	for _, a := range args {
+		s.args = append(s.args, slot(a))
+	}
+	b.append(s)
+}
+
+// copy appends a copy of bytes within device memory. One onto itself is no step.
+func (b *binding) copy(dst, src address, bytes int64) {
+	if bytes > 0 && dst != src {
+		b.append(step{kind: stepCopy, dst: dst, src: src, bytes: bytes})
+	}
+}
+
+// fill appends setting each of so many bytes.
+func (b *binding) fill(dst address, value byte, bytes int64) {
+	if bytes > 0 {
+		b.append(step{kind: stepFill, dst: dst, bytes: bytes, value: value})
+	}
+}
+
+func (b *binding) append(s step) {
+	s.call = b.index
+	b.steps = append(b.steps, s)
+}
+
+func (d dim) whole() dim { return dim{d.x, max(d.y, 1), max(d.z, 1)} }
+
+// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that there are.
+func slot(a any) uint64 {
+	switch v := a.(type) {
+	case address:
+		return uint64(v)
+	case int32:
+		return uint64(uint32(v))
+	case uint32:
+		return uint64(v)
+	case int64:
+		return uint64(v)
+	case uint64:
+		return v
+	case float32:
+		return uint64(math.Float32bits(v))
+	case float64:
+		return math.Float64bits(v)
+	}
+	panic(fmt.Sprintf("cuda: a kernel has no parameter of type %T", a))
+}
+
+// bindAll returns the steps of calls on size bytes at mem. It reports everything that is wrong with them at once.
+func bindAll(p *properties, calls []kernels.Call, mem address, size int64, base []int64) ([]step, error) {
+	var steps []step
+	var errs []error
+	for i, c := range calls {
+		b := &binding{Call: c, props: p, index: i, mem: mem, base: base}
+		if err := b.bind(size); err != nil {
+			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", i, c.Label, err))
+			continue
+		}
+		steps = append(steps, b.steps...)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return steps, nil
+}
+
+func (b *binding) bind(size int64) error {
+	c := b.Call
+	if c.Op == nil {
+		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
+	}
+	in, out := kernels.Specs(c.In), kernels.Specs(c.Out)
+	if err := supports(c.Op, c.Attrs, in, out); err != nil {
+		return err
+	}
+	for k, o := range c.In {
+		if err := checkRef(o.Ref, o.Bytes(), o.Type.Size(), size, b.base); err != nil {
+			return fmt.Errorf("%s input %d: %v: %w", c.Op.Name, k, o.Spec, err)
+		}
+	}
+	for k, o := range c.Out {
+		if err := checkRef(o.Ref, o.Bytes(), o.Type.Size(), size, b.base); err != nil {
+			return fmt.Errorf("%s output %d: %v: %w", c.Op.Name, k, o.Spec, err)
+		}
+	}
+	for k, i := range kernels.UpdatesOf(c.Op, c.Attrs) {
+		if c.Out[k].Ref.Region != c.In[i].Ref.Region || c.Out[k].Ref.Offset != c.In[i].Ref.Offset {
+			return fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
+		}
+	}
+	if err := checkRef(c.Work, workspace(b.props, c.Op, c.Attrs, in, out), 8, size, b.base); err != nil {
+		return fmt.Errorf("%s workspace: %w", c.Op.Name, err)
+	}
+	k, _ := lookup(c.Op)
+	if err := k.bind(b); err != nil {
+		return fmt.Errorf("%s: %w", c.Op.Name, err)
+	}
+	return nil
+}
+
+// checkRef returns an error unless a value of so many bytes lies at ref, inside ref and a memory of size bytes, and aligned.
+func checkRef(ref arena.Ref, bytes, align, size int64, base []int64) error {
+	if bytes == 0 && ref.Size == 0 {
+		return nil
+	}
+	if ref.Region < 0 || int(ref.Region) >= len(base) {
+		return fmt.Errorf("region %d of %d", ref.Region, len(base))
+	}
+	at := base[ref.Region] + ref.Offset
+	if bytes > ref.Size || ref.Size < 0 || ref.Offset < 0 || at < 0 || at > size || ref.Size > size-at {
+		return fmt.Errorf("needs %d bytes, has %d at %d in a memory of %d", bytes, ref.Size, at, size)
+	}
+	if at%align != 0 { // blocks of device memory are aligned to 256
+		return fmt.Errorf("address not a multiple of %d", align)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotBuilt says that the program was built without what a GPU needs.
+var ErrNotBuilt = errors.New("built without GPUs: build with -tags gpu, cgo, and CUDA's cuda.h")
+
+// ErrPoisoned says that an earlier error made the device's context unusable. It wraps that error. Nothing but closing the device, and
+// opening it anew, helps.
+var ErrPoisoned = errors.New("the device is unusable after a fatal error")
+
+// NoDeviceError says that there is no GPU of that number.
+type NoDeviceError struct {
+	Device  int // asked for
+	Devices int // there are
+}
+
+func (e *NoDeviceError) Error() string {
+	if e.Devices == 1 {
+		return fmt.Sprintf("cuda: no device %d: there is 1, number 0", e.Device)
+	}
+	return fmt.Sprintf("cuda: no device %d: there are %d, numbered from 0", e.Device, e.Devices)
+}
+
+// DriverError is a call of the driver that went wrong.
+type DriverError struct {
+	Call string // "cuMemAlloc"
+	Code int    // CUresult
+	Name string // of the code: "CUDA_ERROR_OUT_OF_MEMORY"
+}
+
+func (e *DriverError) Error() string {
+	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
+}
+
+// Codes of the driver that mean something here.
+const (
+	codeOutOfMemory = 2
+	codeNotReady    = 600
+)
+
+// hints say what to do, where that is known.
+var hints = map[int]string{
+	100: ": no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES",
+	218: ": the driver cannot compile the PTX",
+	222: ": the driver is older than PTX 7.0: it must be 450 or newer",
+	700: ": a kernel used memory that is not its own",
+	701: ": a block asks for more registers or shared memory than there are",
+	716: ": a kernel used an address that is not aligned",
+	719: ": a kernel failed",
+	802: ": the GPU is not ready: is the driver's service running?",
+	803: ": the driver in the kernel and libcuda.so are of two versions",
+}
+
+// fatal reports whether no call of the context will succeed after a call that answered so.
+func (e *DriverError) fatal() bool {
+	switch e.Code {
+	case 4, 201, 214, 220, 226, 709, 710, 700, 702, 714, 715, 716, 717, 718, 719, 999:
+		return true
+	}
+	return false
+}
+
+// poisonedError is what every call answers after a fatal error.
+type poisonedError struct{ first error }
+
+func (e *poisonedError) Error() string   { return ErrPoisoned.Error() + ": " + e.first.Error() }
+func (e *poisonedError) Unwrap() []error { return []error{ErrPoisoned, e.first} }

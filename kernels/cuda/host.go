@@ -1,0 +1,25 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// bindHost prepares a Go function. The launch that comes to it waits for the device, copies the inputs to pinned memory, calls the
+// function, and copies the outputs back: it is for what has no kernel.
+func bindHost(b *binding) error {
+	h, ok := b.Attrs.(kernels.HostAttrs)
+	if !ok {
+		return fmt.Errorf("attributes %T are no host function: %w", b.Attrs, kernels.ErrUnsupported)
+	}
+	s := step{kind: stepHost, host: h}
+	for k, o := range b.In {
+		s.in = append(s.in, extent{b.in(k), o.Bytes()})
+	}
+	for k, o := range b.Out {
+		s.out = append(s.out, extent{b.out(k), o.Bytes()})
+	}
+	b.append(s)
+	return nil
+}

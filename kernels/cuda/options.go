@@ -1,0 +1,36 @@
+package cuda
+
+// Options say what Open opens. The zero value is a good default.
+type Options struct {
+	// Device is the number of the GPU, as nvidia-smi counts those that CUDA_VISIBLE_DEVICES leaves.
+	Device int
+	// Memory is the size in bytes that the device pretends to have. 0: all that it has, which remains the limit.
+	Memory int64
+	// Graphs says whether programs are CUDA graphs.
+	Graphs Graphs
+	// Sync waits for the device after each step of a program, so that what goes wrong on it is blamed on the call that did it. It is
+	// slow, and programs are no graphs then.
+	Sync bool
+}
+
+// Graphs says how programs are launched.
+type Graphs int
+
+const (
+	// Auto captures a program into a graph where the driver can, which is tried once when the device is opened.
+	Auto Graphs = iota
+	// Never launches kernel by kernel.
+	Never
+)
+
+// properties are what launches depend on.
+type properties struct {
+	name         string
+	major, minor int // compute capability
+	processors   int // streaming multiprocessors
+	warp         int // threads
+	threads      int // most in a block
+	shared       int // bytes a block may have without asking
+	sharedMost   int // bytes a block may have
+	gridX, gridY int // most blocks; those of z are as many as those of y
+}

@@ -1,0 +1,62 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// maxRank is the largest number of dimensions that kernels walk over.
+const maxRank = 8
+
+// table holds the kernels by operation.
+var table = map[*kernels.Op]kernel{
+	kernels.Reshape: {bindReshape, nil},
+	kernels.Host:    {bindHost, nil},
+}
+
+// lookup returns the kernel of op, and whether it has one.
+func lookup(op *kernels.Op) (kernel, bool) {
+	k, ok := table[op]
+	return k, ok
+}
+
+// supports returns nil for an operation with a kernel, on operands that fit it, of up to 8 dimensions.
+func supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if op == nil {
+		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
+	}
+	for _, specs := range [][]kernels.Spec{in, out} {
+		for _, s := range specs {
+			if len(s.Shape) > maxRank {
+				return fmt.Errorf("%s on %v: more than %d dimensions: %w", op.Name, s, maxRank, kernels.ErrUnsupported)
+			}
+			if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
+				return fmt.Errorf("%s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
+			}
+		}
+	}
+	want, err := op.Infer(attrs, in)
+	if err != nil {
+		return err
+	}
+	if !slices.EqualFunc(want, out, kernels.Spec.Equal) {
+		return fmt.Errorf("%s on %v makes %v, not %v: %w", op.Name, in, want, out, kernels.ErrShape)
+	}
+	if _, ok := lookup(op); !ok {
+		return fmt.Errorf("%s has no kernel on a GPU: %w", op.Name, kernels.ErrUnsupported)
+	}
+	return nil
+}
+
+// workspace returns the scratch bytes of a call.
+func workspace(p *properties, op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	if supports(op, attrs, in, out) != nil {
+		return 0
+	}
+	if k, _ := lookup(op); k.work != nil {
+		return k.work(p, attrs, in, out)
+	}
+	return 0
+}
