@@ -69,3 +69,6 @@ type poisonedError struct{ first error }
 
 func (e *poisonedError) Error() string   { return ErrPoisoned.Error() + ": " + e.first.Error() }
 func (e *poisonedError) Unwrap() []error { return []error{ErrPoisoned, e.first} }
+
+// unsupported reports whether the driver, or the device, lacks what was asked for.
+func (e *DriverError) unsupported() bool { return e.Code == 801 || e.Code == 900 }

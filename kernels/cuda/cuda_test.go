@@ -1,0 +1,24 @@
+//go:build gpu && cgo
+
+package cuda_test
+
+import (
+	"testing"
+
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
+	"github.com/evenkeel/evenkeel/kernels/kerneltest"
+)
+
+func open(t testing.TB, o cuda.Options) *cuda.Device {
+	t.Helper()
+	dev, err := cuda.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dev
+}
+
+func TestDevice(t *testing.T) {
+	kerneltest.Test(t, func() kernels.Device { return open(t, cuda.Options{}) })
+}

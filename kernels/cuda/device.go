@@ -1,0 +1,311 @@
+//go:build gpu && cgo
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"gorgonia.org/cu"
+)
+
+// Device is a GPU, made by Open: others answer with errors. All methods may be called from any goroutine: each call sets the
+// device's context on the thread that it happens to run on.
+type Device struct {
+	opened bool
+	gpu    cu.Device
+	ctx    cu.CUContext
+	props  properties
+	limit  int64 // bytes, 0: what there is
+	graphs bool
+	sync   bool
+	before int64 // bytes in use when the context had been made
+
+	gate   sync.RWMutex // read by every call, written by Close: nothing is released under a call
+	closed bool
+	first  atomic.Pointer[error] // the first fatal error
+
+	mu      sync.Mutex
+	live    map[releaser]struct{} // all that was made and not closed; guarded by mu
+	used    int64                 // bytes of device memory in live; guarded by mu
+	loads   sync.Mutex            // held while a program is bound
+	modules map[module]*loaded    // guarded by loads
+	capture cu.Stream             // guarded by loads
+}
+
+var _ kernels.Device = (*Device)(nil)
+
+// releaser is what a device made. release gives it back to the driver, called with the context set.
+type releaser interface{ release() error }
+
+// Open opens a GPU. Where there is no driver, or no GPU at all, the program does not come so far: package cu ends it at its start.
+func Open(o Options) (*Device, error) {
+	n, err := cu.NumDevices()
+	if err != nil {
+		return nil, fmt.Errorf("cuda: open: %w", fromCu("cuDeviceGetCount", err))
+	}
+	if o.Device < 0 || o.Device >= n {
+		return nil, &NoDeviceError{o.Device, n}
+	}
+	d := &Device{limit: max(o.Memory, 0), sync: o.Sync, live: map[releaser]struct{}{}, modules: map[module]*loaded{}}
+	if d.gpu, err = cu.GetDevice(o.Device); err != nil {
+		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, fromCu("cuDeviceGet", err))
+	}
+	if err := d.props.read(d.gpu); err != nil {
+		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, err)
+	}
+	if d.ctx, err = d.gpu.RetainPrimaryCtx(); err != nil {
+		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, fromCu("cuDevicePrimaryCtxRetain", err))
+	}
+	d.opened = true
+	if err := d.start(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("cuda: open device %d (%s): %w", o.Device, d.props.name, err), d.Close())
+	}
+	return d, nil
+}
+
+// start makes what every device has.
+func (d *Device) start(o Options) error {
+	if err := d.enter("open"); err != nil {
+		return err
+	}
+	defer d.leave()
+	free, total, err := cu.MemInfo()
+	if err != nil {
+		return fromCu("cuMemGetInfo", err)
+	}
+	d.before = total - free
+	if d.capture, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return fromCu("cuStreamCreate", err)
+	}
+	if o.Graphs == Never || o.Sync {
+		return nil
+	}
+	d.graphs, err = d.tryGraph()
+	return err
+}
+
+// tryGraph reports whether the driver captures a kernel into a graph.
+func (d *Device) tryGraph() (bool, error) {
+	s := step{module: module{family: "probe"}, function: "nothing", grid: line(1).whole(), block: line(1).whole()}
+	f, m, err := d.function(s)
+	if err != nil {
+		return false, err
+	}
+	b := newBatch([]step{s}, []cu.Function{f})
+	_, err = b.capture(d.capture)
+	err = errors.Join(err, b.release(), d.unload(m))
+	var e *DriverError
+	if errors.As(err, &e) && e.unsupported() {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// read asks a GPU for its properties.
+func (p *properties) read(gpu cu.Device) error {
+	var err error
+	if p.name, err = gpu.Name(); err != nil {
+		return fromCu("cuDeviceGetName", err)
+	}
+	const sharedOptIn cu.DeviceAttribute = 97 // which cu lacks
+	for _, a := range []struct {
+		to  *int
+		key cu.DeviceAttribute
+	}{
+		{&p.major, cu.ComputeCapabilityMajor}, {&p.minor, cu.ComputeCapabilityMinor}, {&p.processors, cu.MultiprocessorCount},
+		{&p.warp, cu.WarpSize}, {&p.threads, cu.MaxThreadsPerBlock}, {&p.shared, cu.MaxSharedMemoryPerBlock}, {&p.sharedMost, sharedOptIn},
+		{&p.gridX, cu.MaxGridDimX}, {&p.gridY, cu.MaxGridDimY},
+	} {
+		if *a.to, err = gpu.Attribute(a.key); err != nil {
+			return fromCu("cuDeviceGetAttribute", err)
+		}
+	}
+	p.sharedMost = max(p.sharedMost, p.shared)
+	return nil
+}
+
+// fromCu is the error of a call made through package cu, whose own says no more than the code.
+func fromCu(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if v := reflect.ValueOf(err); v.CanInt() {
+		return newDriverError(call, int(v.Int()))
+	}
+	return fmt.Errorf("%s: %w", call, err)
+}
+
+// enter begins a call: what is wrong with the device, or its context set on this thread until leave.
+func (d *Device) enter(what string) error {
+	if d == nil || !d.opened {
+		return fmt.Errorf("cuda: %s: not opened, use cuda.Open: the device is %w", what, arena.ErrClosed)
+	}
+	d.gate.RLock()
+	if d.closed {
+		d.gate.RUnlock()
+		return fmt.Errorf("cuda: %s: the device was %w", what, arena.ErrClosed)
+	}
+	if p := d.first.Load(); p != nil {
+		d.gate.RUnlock()
+		return fmt.Errorf("cuda: %s: %w", what, &poisonedError{*p})
+	}
+	runtime.LockOSThread()
+	if err := cu.SetCurrentContext(d.ctx); err != nil {
+		d.leave()
+		return fmt.Errorf("cuda: %s: %w", what, d.note(fromCu("cuCtxSetCurrent", err)))
+	}
+	return nil
+}
+
+func (d *Device) leave() {
+	runtime.UnlockOSThread()
+	d.gate.RUnlock()
+}
+
+// note keeps the first fatal error, and returns what it is given.
+func (d *Device) note(err error) error {
+	var e *DriverError
+	if errors.As(err, &e) && e.fatal() {
+		d.first.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// Err returns the first fatal error, after which nothing works but Close.
+func (d *Device) Err() error {
+	if d == nil {
+		return nil
+	}
+	if p := d.first.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Name returns "cuda".
+func (d *Device) Name() string { return "cuda" }
+
+// Unified returns false.
+func (d *Device) Unified() bool { return false }
+
+// Info returns the memory of the GPU. Context is what was in use when the device had been opened: its context, and other programs.
+func (d *Device) Info() (arena.Info, error) {
+	if err := d.enter("info"); err != nil {
+		return arena.Info{}, err
+	}
+	defer d.leave()
+	free, total, err := cu.MemInfo()
+	if err != nil {
+		return arena.Info{}, fmt.Errorf("cuda: info: %w", d.note(fromCu("cuMemGetInfo", err)))
+	}
+	if d.limit > 0 && d.limit < total {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return arena.Info{Total: d.limit, Free: max(0, min(free, d.limit-d.used)), Context: d.before}, nil
+	}
+	return arena.Info{Total: total, Free: free, Context: d.before}, nil
+}
+
+// Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8 dimensions.
+func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
+	if d == nil || !d.opened {
+		return d.enter("supports")
+	}
+	if err := supports(op, attrs, in, out); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	return nil
+}
+
+// Workspace returns the scratch bytes of a call.
+func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
+	if d == nil || !d.opened {
+		return 0
+	}
+	return workspace(&d.props, op, attrs, in, out)
+}
+
+// keep notes that r was made, drop that it was released.
+func (d *Device) keep(r releaser) {
+	d.mu.Lock()
+	d.live[r] = struct{}{}
+	d.mu.Unlock()
+}
+
+func (d *Device) drop(r releaser) (was bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, was = d.live[r]
+	delete(d.live, r)
+	return was
+}
+
+// discard releases r, if that has not been done. On a device that is poisoned or closed there is nothing to give back: the context takes
+// all with it.
+func (d *Device) discard(what string, r releaser) error {
+	if !d.drop(r) {
+		return nil
+	}
+	if d.enter(what) != nil {
+		return nil
+	}
+	defer d.leave()
+	if err := r.release(); err != nil {
+		return fmt.Errorf("cuda: %s: %w", what, d.note(err))
+	}
+	return nil
+}
+
+// Close waits for the work, releases all that is left, and the context. Safe to call twice. After a fatal error there is nothing to wait
+// for, and Close returns nil: Err says what it was.
+func (d *Device) Close() error {
+	if d == nil || !d.opened {
+		return nil
+	}
+	d.gate.Lock()
+	defer d.gate.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var errs []error
+	check := func(call string, err error) {
+		if err != nil && d.first.Load() == nil {
+			errs = append(errs, d.note(fromCu(call, err)))
+		}
+	}
+	check("cuCtxSetCurrent", cu.SetCurrentContext(d.ctx))
+	check("cuCtxSynchronize", cu.Synchronize())
+	d.mu.Lock()
+	left := make([]releaser, 0, len(d.live))
+	for r := range d.live {
+		left = append(left, r)
+	}
+	clear(d.live)
+	d.mu.Unlock()
+	for _, r := range left {
+		check("release", r.release())
+	}
+	for _, m := range d.modules {
+		check("cuModuleUnload", m.module.Unload())
+	}
+	clear(d.modules)
+	if d.capture != cu.NoStream {
+		check("cuStreamDestroy", d.capture.Destroy())
+	}
+	check("cuCtxSetCurrent", cu.SetCurrentContext(cu.CUContext{}))
+	check("cuDevicePrimaryCtxRelease", d.gpu.ReleasePrimaryCtx())
+	if len(errs) > 0 && d.first.Load() == nil {
+		return fmt.Errorf("cuda: close: %w", errors.Join(errs...))
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+//go:build gpu && cgo
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"gorgonia.org/cu"
+)
+
+// program is calls, prepared: parts without functions of the host, and these between them.
+type program struct {
+	dev    *Device
+	parts  []part
+	names  []string // by call: what errors call it
+	used   []*loaded
+	closed atomic.Bool
+}
+
+// part is steps that are launched together, then perhaps a function of the host.
+type part struct {
+	batch *batch
+	steps []step // of the batch
+	host  *hostCall
+}
+
+// String says what a program is, for errors about work that was enqueued before.
+func (p *program) String() string {
+	switch len(p.names) {
+	case 0:
+		return "a program without calls"
+	case 1:
+		return p.names[0]
+	}
+	return fmt.Sprintf("%s to %s: Options.Sync tells which", p.names[0], p.names[len(p.names)-1])
+}
+
+// Bind prepares calls. It reports everything that is wrong with them at once.
+func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
+	if err := d.enter("bind"); err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	m, ok := at.Memory.(*memory)
+	if !ok || m.dev != d {
+		return nil, fmt.Errorf("cuda: bind: memory of another device")
+	}
+	if m.gone() {
+		return nil, fmt.Errorf("cuda: bind: memory of %d bytes: %w", m.size, arena.ErrFreed)
+	}
+	steps, err := bindAll(&d.props, calls, m.at, m.size, at.Base)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{dev: d}
+	for i, c := range calls {
+		p.names = append(p.names, fmt.Sprintf("call %d %s %q", i, c.Op.Name, c.Label))
+	}
+	d.loads.Lock()
+	defer d.loads.Unlock()
+	if err := p.build(steps); err != nil {
+		return nil, errors.Join(d.note(fmt.Errorf("cuda: bind: %w", err)), p.free())
+	}
+	d.keep(p)
+	return p, nil
+}
+
+// build cuts steps into parts.
+func (p *program) build(steps []step) error {
+	for len(steps) > 0 {
+		n := 0
+		for n < len(steps) && steps[n].kind != stepHost {
+			n++
+		}
+		p.parts = append(p.parts, part{steps: steps[:n]})
+		made := &p.parts[len(p.parts)-1]
+		if err := p.prepare(made); err != nil {
+			return err
+		}
+		if n < len(steps) {
+			var err error
+			if made.host, err = newHostCall(&steps[n]); err != nil {
+				return fmt.Errorf("%s: %w", p.names[steps[n].call], err)
+			}
+			n++
+		}
+		steps = steps[n:]
+	}
+	return nil
+}
+
+// prepare finds the functions of a part, lays out its arguments, and captures it.
+func (p *program) prepare(made *part) error {
+	if len(made.steps) == 0 {
+		return nil
+	}
+	functions := make([]cu.Function, len(made.steps))
+	for i, s := range made.steps {
+		if s.kind != stepKernel {
+			continue
+		}
+		f, m, err := p.dev.function(s)
+		if m != nil {
+			p.used = append(p.used, m)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.names[s.call], err)
+		}
+		functions[i] = f
+	}
+	made.batch = newBatch(made.steps, functions)
+	if !p.dev.graphs {
+		return nil
+	}
+	if at, err := made.batch.capture(p.dev.capture); err != nil {
+		return p.blame(made, at, err)
+	}
+	return nil
+}
+
+// blame says which call a step belongs to.
+func (p *program) blame(made *part, at int, err error) error {
+	if at < 0 {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	s := &made.steps[at]
+	if s.kind == stepKernel {
+		return fmt.Errorf("%s: kernel %s: %w", p.names[s.call], s.function, err)
+	}
+	return fmt.Errorf("%s: %w", p.names[s.call], err)
+}
+
+// Launch enqueues all calls.
+func (p *program) Launch(s arena.Stream) error {
+	st, ok := s.(*stream)
+	if !ok || st.dev != p.dev {
+		return fmt.Errorf("cuda: launch: the stream is not of this device")
+	}
+	ok, err := st.begin("launch")
+	if !ok {
+		return err
+	}
+	defer st.end()
+	if p.closed.Load() {
+		return fmt.Errorf("cuda: launch of a program: %w", arena.ErrClosed)
+	}
+	st.last = p
+	for i := range p.parts {
+		made := &p.parts[i]
+		if err := p.enqueue(made, st); err != nil {
+			return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
+		}
+		if made.host == nil {
+			continue
+		}
+		if made.host.run(&st.err, p.names[made.host.step.call], st); st.err != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (p *program) enqueue(made *part, st *stream) error {
+	switch {
+	case made.batch == nil:
+		return nil
+	case made.batch.exec != nil:
+		if err := made.batch.replay(st.handle); err != nil {
+			return p.blame(made, -1, err)
+		}
+		return nil
+	}
+	if at, err := made.batch.run(st.handle, p.dev.sync); err != nil {
+		return p.blame(made, at, err)
+	}
+	return nil
+}
+
+// Close releases what Bind made, when the device has done with it. Safe to call twice.
+func (p *program) Close() error {
+	if !p.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	return p.dev.discard("close of a program", p)
+}
+
+// release frees a program of a live device, or of one that is being closed. A graph in flight may be destroyed: the driver keeps it
+// until it is done. Pinned memory of host functions is in use only while Launch runs.
+func (p *program) release() error {
+	p.closed.Store(true)
+	p.dev.loads.Lock()
+	defer p.dev.loads.Unlock()
+	return p.free()
+}
+
+// free is release with loads held.
+func (p *program) free() error {
+	var errs []error
+	for i := range p.parts {
+		if b := p.parts[i].batch; b != nil {
+			errs = append(errs, b.release())
+		}
+		if h := p.parts[i].host; h != nil {
+			errs = append(errs, h.free())
+		}
+	}
+	for _, m := range p.used {
+		errs = append(errs, p.dev.unload(m))
+	}
+	p.parts, p.used = nil, nil
+	return errors.Join(errs...)
+}
