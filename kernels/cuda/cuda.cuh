@@ -11,7 +11,8 @@
 
 #include <__clang_cuda_builtin_vars.h>
 
-#define DEVICE static __device__ inline __attribute__((always_inline))
+#define METHOD __device__ inline __attribute__((always_inline))
+#define DEVICE static METHOD
 // KERNEL begins a kernel whose name is not mangled.
 #define KERNEL extern "C" __global__ void
 

@@ -12,6 +12,11 @@ const maxRank = 8
 
 // table holds the kernels by operation.
 var table = map[*kernels.Op]kernel{
+	kernels.MatMul:         {bindMatmul, matmulWork},
+	kernels.Conv:           {bindConv, nil},
+	kernels.ConvGradInput:  {bindConvInput, nil},
+	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
+
 	kernels.Reshape: {bindReshape, nil},
 	kernels.Host:    {bindHost, nil},
 }

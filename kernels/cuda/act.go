@@ -1,0 +1,29 @@
+package cuda
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+//go:generate go -C ../../internal/gen run ./cuda -dir ../../kernels/cuda
+
+// Activations as act.cuh numbers them.
+const (
+	actNone int32 = iota
+	actRelu
+	actLeaky
+	actSigmoid
+	actTanh
+)
+
+// activation returns the number of what a product ends with, and the slope of a leaky one.
+func activation(act *kernels.Op, attrs any) (number int32, slope float64) {
+	switch act {
+	case kernels.Relu:
+		return actRelu, 0
+	case kernels.LeakyRelu:
+		return actLeaky, attrs.(kernels.LeakyReluAttrs).Slope
+	case kernels.Sigmoid:
+		return actSigmoid, 0
+	case kernels.Tanh:
+		return actTanh, 0
+	}
+	return actNone, 0
+}

@@ -1,0 +1,98 @@
+package cuda
+
+import "github.com/evenkeel/evenkeel/kernels"
+
+// matmulSize is a product in numbers.
+type matmulSize struct {
+	batch, m, n, k int
+	first, rows    int // the rows that are computed
+}
+
+func matmulSizeOf(t kernels.MatMulAttrs, in, out []kernels.Spec) matmulSize {
+	a, y := in[0].Shape, out[0].Shape
+	r := len(y) - 2
+	s := matmulSize{batch: y[:r].Elems(), m: a[r], k: a[r+1], n: y[r+1], first: t.Rows[0], rows: y[r]}
+	if t.TransA {
+		s.m, s.k = s.k, s.m
+	}
+	return s
+}
+
+// matmulWork is the partial sums where k is split. Rows of a product have the splits of the whole.
+func matmulWork(p *properties, attrs any, in, out []kernels.Spec) int64 {
+	s := matmulSizeOf(attrs.(kernels.MatMulAttrs), in, out)
+	return partialBytes(p, out[0].Type, s.m, s.n, s.k, s.batch)
+}
+
+// bindMatmul launches matmul.cu: one kernel, and another where k is split.
+func bindMatmul(b *binding) error {
+	t := b.Attrs.(kernels.MatMulAttrs)
+	s := matmulSizeOf(t, kernels.Specs(b.In), kernels.Specs(b.Out))
+	if s.batch == 0 || s.rows == 0 || s.n == 0 {
+		return nil
+	}
+	if err := fits(s.m, s.n, s.k, s.batch); err != nil {
+		return err
+	}
+	typ := b.Out[0].Type
+	size := int(typ.Size())
+	plan := planProduct(b.props, s.m, s.n, s.k, s.batch)
+	act, slope := activation(t.Act, t.ActAttrs)
+	var bias address
+	if t.Bias {
+		bias = b.in(2)
+	}
+
+	// Rows of memory, and what follows from how they lie.
+	a, leadA, leadB := b.in(0), s.k, s.n
+	names := [2]string{"n", "n"}
+	start := s.first * s.k
+	if t.TransA {
+		leadA, start, names[0] = s.m, s.first, "t"
+	}
+	if t.TransB {
+		leadB, names[1] = s.k, "t"
+	}
+	if s.k > 0 {
+		a += address(start * size)
+	}
+	wideA := wide(a, size, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
+	wideB := wide(b.in(1), size, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
+
+	tile, suffixOfTile := smallTile, "_64"
+	if size == 4 && wideA && wideB && tilesOf(s.rows, largeTile)*tilesOf(s.n, largeTile)*s.batch*plan.splits >= b.props.processors {
+		tile, suffixOfTile = largeTile, "_128"
+	}
+	grid := dim{tilesOf(s.rows, tile) * tilesOf(s.n, tile), min(s.batch, b.props.gridY), plan.splits}
+	b.launch("matmul", "matmul_"+suffix(typ)+"_"+names[0]+names[1]+suffixOfTile, grid, line(productThreads), 0,
+		a, b.in(1), bias, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
+		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
+	if plan.splits > 1 {
+		rows := int64(s.batch) * int64(s.rows)
+		b.launch("matmul", "matmul_end_"+suffix(typ), strided(b.props, rows*int64(s.n), productThreads), line(productThreads), 0,
+			b.work(), bias, b.out(0), rows, int64(s.n), int32(plan.splits), act, slope)
+	}
+	return nil
+}
+
+// alongOf returns the length of an operand's rows in memory: of k where that is contiguous, else of its other dimension.
+func alongOf(alongK bool, k, rows int) int {
+	if alongK {
+		return k
+	}
+	return rows
+}
+
+// wide says whether every 16 bytes of a matrix that begin at a multiple of them in its rows can be loaded at once: its rows, of lead
+// elements each, and its matrices, of step elements each, begin at such addresses, and the part of a row that is read is whole.
+func wide(at address, size, lead, step, along int) bool {
+	lanes := 16 / size
+	return at%16 == 0 && lead%lanes == 0 && step%lanes == 0 && along%lanes == 0
+}
+
+func truth(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
