@@ -242,8 +242,12 @@ func (d *Device) keep(r releaser) {
 func (d *Device) drop(r releaser) (was bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, was = d.live[r]
-	delete(d.live, r)
+	if _, was = d.live[r]; was {
+		delete(d.live, r)
+		if m, ok := r.(*memory); ok && m.host == nil {
+			d.used -= m.size
+		}
+	}
 	return was
 }
 
@@ -291,6 +295,7 @@ func (d *Device) Close() error {
 		left = append(left, r)
 	}
 	clear(d.live)
+	d.used = 0
 	d.mu.Unlock()
 	for _, r := range left {
 		check("release", r.release())

@@ -21,11 +21,17 @@ typedef struct {
 
 enum { EK_KERNEL, EK_COPY, EK_FILL };
 
-// ek_run enqueues n steps, and waits for each where asked. at is then the step that went wrong, waited whether in the wait for it.
-static CUresult ek_run(const ek_step *s, int n, CUstream stream, int wait, int *at, int *waited) {
+// What ek_run answers is one value: results by way of pointers would move Go variables to the heap.
+typedef struct {
+	CUresult code;
+	int at, waited; // the step that went wrong, and whether in the wait for it
+} ek_result;
+
+// ek_run enqueues n steps, and waits for each where asked.
+static ek_result ek_run(const ek_step *s, int n, CUstream stream, int wait) {
 	for (int i = 0; i < n; i++, s++) {
 		CUresult r = CUDA_ERROR_INVALID_VALUE;
-		*at = i; *waited = 0;
+		int waited = 0;
 		switch (s->kind) {
 		case EK_KERNEL:
 			r = cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, stream, s->args, NULL);
@@ -38,12 +44,12 @@ static CUresult ek_run(const ek_step *s, int n, CUstream stream, int wait, int *
 			break;
 		}
 		if (r == CUDA_SUCCESS && wait) {
-			*waited = 1;
+			waited = 1;
 			r = cuStreamSynchronize(stream);
 		}
-		if (r != CUDA_SUCCESS) return r;
+		if (r != CUDA_SUCCESS) return (ek_result){r, i, waited};
 	}
-	return CUDA_SUCCESS;
+	return (ek_result){CUDA_SUCCESS, 0, 0};
 }
 
 // ek_load loads a module, and keeps what the driver's compiler says.
@@ -167,19 +173,19 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 	if b.n == 0 {
 		return 0, nil
 	}
-	var i, waited, w C.int
+	var w C.int
 	if wait {
 		w = 1
 	}
-	code := C.ek_run(b.steps, C.int(b.n), rawStream(s), w, &i, &waited)
-	if code == C.CUDA_SUCCESS {
+	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), w)
+	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
 	call := "cuStreamSynchronize"
-	if waited == 0 {
-		call = stepCalls[unsafe.Slice(b.steps, b.n)[i].kind]
+	if r.waited == 0 {
+		call = stepCalls[unsafe.Slice(b.steps, b.n)[r.at].kind]
 	}
-	return int(i), driverError(call, code)
+	return int(r.at), driverError(call, r.code)
 }
 
 // stepCalls are the driver's calls by kind of step.

@@ -107,9 +107,6 @@ func (m *memory) release() error {
 	if m.host != nil {
 		return fromCu("cuMemFreeHost", cu.MemFreeHost(m.host))
 	}
-	m.dev.mu.Lock()
-	m.dev.used -= m.size
-	m.dev.mu.Unlock()
 	return fromCu("cuMemFree", cu.MemFree(cu.DevicePtr(m.at)))
 }
 

@@ -56,10 +56,20 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if err != nil {
 		return nil, err
 	}
-	p := &program{dev: d}
+	names := make([]string, len(calls))
 	for i, c := range calls {
-		p.names = append(p.names, fmt.Sprintf("call %d %s %q", i, c.Op.Name, c.Label))
+		names[i] = fmt.Sprintf("call %d %s %q", i, c.Op.Name, c.Label)
 	}
+	p, err := d.bind(steps, names)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// bind makes a program of the steps of calls that are called so. The context is set.
+func (d *Device) bind(steps []step, names []string) (*program, error) {
+	p := &program{dev: d, names: names}
 	d.loads.Lock()
 	defer d.loads.Unlock()
 	if err := p.build(steps); err != nil {
