@@ -20,6 +20,7 @@ func TestArgumentsLieInTheLowBytesOfTheirSlots(t *testing.T) {
 		t.Errorf("got %+v, want arguments %x", s, want)
 	}
 	b.launch("f", "k", dim{}, line(32), 0)
+	b.launchText("text", "k", dim{}, line(32), 0)
 	b.copy(8, 8, 100)
 	b.fill(8, 0, 0)
 	if len(b.steps) != 1 {

@@ -114,12 +114,13 @@ func (p *properties) read(gpu cu.Device) error {
 	if p.name, err = gpu.Name(); err != nil {
 		return fromCu("cuDeviceGetName", err)
 	}
+	var major, minor int
 	const sharedOptIn cu.DeviceAttribute = 97 // which cu lacks
 	for _, a := range []struct {
 		to  *int
 		key cu.DeviceAttribute
 	}{
-		{&p.major, cu.ComputeCapabilityMajor}, {&p.minor, cu.ComputeCapabilityMinor}, {&p.processors, cu.MultiprocessorCount},
+		{&major, cu.ComputeCapabilityMajor}, {&minor, cu.ComputeCapabilityMinor}, {&p.processors, cu.MultiprocessorCount},
 		{&p.warp, cu.WarpSize}, {&p.threads, cu.MaxThreadsPerBlock}, {&p.shared, cu.MaxSharedMemoryPerBlock}, {&p.sharedMost, sharedOptIn},
 		{&p.gridX, cu.MaxGridDimX}, {&p.gridY, cu.MaxGridDimY},
 	} {
@@ -127,6 +128,7 @@ func (p *properties) read(gpu cu.Device) error {
 			return fromCu("cuDeviceGetAttribute", err)
 		}
 	}
+	p.capability = 10*major + minor
 	p.sharedMost = max(p.sharedMost, p.shared)
 	return nil
 }
@@ -230,6 +232,21 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 		return 0
 	}
 	return workspace(&d.props, op, attrs, in, out)
+}
+
+// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that were not freed.
+func (d *Device) Allocated() (bytes int64, blocks int) {
+	if d == nil {
+		return 0, 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for r := range d.live {
+		if m, ok := r.(*memory); ok {
+			bytes, blocks = bytes+m.size, blocks+1
+		}
+	}
+	return bytes, blocks
 }
 
 // keep notes that r was made, drop that it was released.

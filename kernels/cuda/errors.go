@@ -36,12 +36,6 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
 }
 
-// Codes of the driver that mean something here.
-const (
-	codeOutOfMemory = 2
-	codeNotReady    = 600
-)
-
 // hints say what to do, where that is known.
 var hints = map[int]string{
 	100: ": no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES",
@@ -54,21 +48,3 @@ var hints = map[int]string{
 	802: ": the GPU is not ready: is the driver's service running?",
 	803: ": the driver in the kernel and libcuda.so are of two versions",
 }
-
-// fatal reports whether no call of the context will succeed after a call that answered so.
-func (e *DriverError) fatal() bool {
-	switch e.Code {
-	case 4, 201, 214, 220, 226, 709, 710, 700, 702, 714, 715, 716, 717, 718, 719, 999:
-		return true
-	}
-	return false
-}
-
-// poisonedError is what every call answers after a fatal error.
-type poisonedError struct{ first error }
-
-func (e *poisonedError) Error() string   { return ErrPoisoned.Error() + ": " + e.first.Error() }
-func (e *poisonedError) Unwrap() []error { return []error{ErrPoisoned, e.first} }
-
-// unsupported reports whether the driver, or the device, lacks what was asked for.
-func (e *DriverError) unsupported() bool { return e.Code == 801 || e.Code == 900 }

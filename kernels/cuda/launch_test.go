@@ -13,7 +13,7 @@ import (
 
 // gpu is a device as launches see it.
 func gpu(processors int) *properties {
-	return &properties{name: "test", major: 7, processors: processors, warp: 32, threads: 1024, shared: 48 << 10, sharedMost: 96 << 10,
+	return &properties{name: "test", capability: 70, processors: processors, warp: 32, threads: 1024, shared: 48 << 10, sharedMost: 96 << 10,
 		gridX: 1<<31 - 1, gridY: 1<<16 - 1}
 }
 

@@ -26,7 +26,7 @@ const (
 // properties are what launches depend on.
 type properties struct {
 	name         string
-	major, minor int // compute capability
+	capability   int // to compute: 80 for 8.0
 	processors   int // streaming multiprocessors
 	warp         int // threads
 	threads      int // most in a block

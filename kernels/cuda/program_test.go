@@ -406,3 +406,31 @@ func TestThreadsStayAsManyAsTheyAre(t *testing.T) {
 		t.Errorf("%d threads after 2,000 steps, %d after 20", after, before)
 	}
 }
+
+// BenchmarkContext compares setting the context on whatever thread a call runs on with passing the call to the one thread that has it.
+func BenchmarkContext(b *testing.B) {
+	d := opened(b, Options{})
+	b.Run("each call", func(b *testing.B) {
+		for b.Loop() {
+			if err := d.enter("benchmark"); err != nil {
+				b.Fatal(err)
+			}
+			d.leave()
+		}
+	})
+	b.Run("owner thread", func(b *testing.B) {
+		calls, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for range calls {
+				done <- struct{}{}
+			}
+		}()
+		for b.Loop() {
+			calls <- struct{}{}
+			<-done
+		}
+		close(calls)
+	})
+}

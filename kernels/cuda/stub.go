@@ -55,6 +55,9 @@ func (*Device) Bind([]kernels.Call, kernels.Binding) (kernels.Program, error) {
 	return nil, missing("bind")
 }
 
+// Allocated returns nothing.
+func (*Device) Allocated() (bytes int64, blocks int) { return 0, 0 }
+
 // Err returns nil.
 func (*Device) Err() error { return nil }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -69,7 +70,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
 	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
 	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
-	fs.StringVar(&f.Device, "device", f.Device, "cpu, or emu: the emulated device with memory of its own, for tests; slow")
+	fs.StringVar(&f.Device, "device", f.Device, "cpu; cuda: a GPU, where the example was built with -tags gpu; or emu: the emulated device with memory of its own, for tests; slow")
 	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2 or avx512; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
@@ -122,8 +123,14 @@ func (f *Flags) open() (kernels.Device, error) {
 			return nil, fmt.Errorf("-instructions: %w", err)
 		}
 		return d, nil
+	case "cuda":
+		d, err := cuda.Open(cuda.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("-device cuda: %w", err)
+		}
+		return d, nil
 	case "emu":
 		return emu.Open(emu.Options{}), nil
 	}
-	return nil, fmt.Errorf("-device %q: there are cpu and emu", f.Device)
+	return nil, fmt.Errorf("-device %q: there are cpu, cuda and emu", f.Device)
 }

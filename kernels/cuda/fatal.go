@@ -1,0 +1,24 @@
+//go:build gpu && cgo
+
+package cuda
+
+// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the context after it.
+const codeOutOfMemory = 2
+
+// fatal reports whether no call of the context will succeed after a call that answered so.
+func (e *DriverError) fatal() bool {
+	switch e.Code {
+	case 4, 201, 214, 220, 226, 709, 710, 700, 702, 714, 715, 716, 717, 718, 719, 999:
+		return true
+	}
+	return false
+}
+
+// poisonedError is what every call answers after a fatal error.
+type poisonedError struct{ first error }
+
+func (e *poisonedError) Error() string   { return ErrPoisoned.Error() + ": " + e.first.Error() }
+func (e *poisonedError) Unwrap() []error { return []error{ErrPoisoned, e.first} }
+
+// unsupported reports whether the driver, or the device, lacks what was asked for.
+func (e *DriverError) unsupported() bool { return e.Code == 801 || e.Code == 900 }
