@@ -61,6 +61,9 @@ func CIFAR10(dir string) (train, test Dataset, err error) {
 	if inner := filepath.Join(dir, "cifar-10-batches-bin"); isDir(inner) {
 		dir = inner
 	}
+	if !isDir(dir) {
+		return nil, nil, fmt.Errorf("cifar-10: no directory %s: %w", dir, fs.ErrNotExist)
+	}
 	var names []string
 	for i := range 5 {
 		names = append(names, filepath.Join(dir, fmt.Sprintf("data_batch_%d.bin", i+1)))
@@ -87,7 +90,9 @@ func openCIFAR(names ...string) (Dataset, error) {
 			errs = append(errs, fmt.Errorf("no %s: %w", name, fs.ErrNotExist))
 		case err != nil:
 			errs = append(errs, err)
-		case info.Mode().IsRegular() && info.Size() != cifarRecords*cifarRecord:
+		case !info.Mode().IsRegular():
+			errs = append(errs, fmt.Errorf("%s is not a regular file (%v): %w", name, info.Mode().Type(), fs.ErrInvalid))
+		case info.Size() != cifarRecords*cifarRecord:
 			errs = append(errs, cifarSize(name, cifarRecords, info.Size()))
 		}
 	}

@@ -80,7 +80,17 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 		{"residual of nothing", func(n *layers.Net) { n.Residual(image(n), "r", nil, nil) }, layers.ErrNode, []string{`residual "r"`, "nil"}},
 		{"residual of a nil node", func(n *layers.Net) {
 			n.Residual(image(n), "r", func(*gorgonia.Node) *gorgonia.Node { return nil }, nil)
-		}, layers.ErrNode, []string{`residual "r"`, "nil"}},
+		}, layers.ErrNode, []string{`residual "r"`, "its function returned no node"}},
+		{"activation that makes nothing", func(n *layers.Net) {
+			n.Conv(image(n), "c", layers.Conv2D{Out: 2, Kernel: layers.Square(1)}, func(*layers.Net, *gorgonia.Node, string) *gorgonia.Node { return nil })
+		}, layers.ErrNode, []string{`"c"`, "activation"}},
+		{"two dropouts of one name", func(n *layers.Net) { n.Dropout(n.Dropout(image(n), "d", 0.5), "d", 0.5) }, layers.ErrName, []string{`dropout "d"`, "already"}},
+		{"dropouts of one name on one input", func(n *layers.Net) { x := image(n); n.Dropout(x, "d", 0.5); n.Dropout(x, "d", 0.5) }, layers.ErrName, []string{`dropout "d"`}},
+		{"pools of one name", func(n *layers.Net) {
+			p := layers.Pool{Kernel: layers.Square(1)}
+			n.MaxPool(n.AvgPool(image(n), "p", p), "p", p)
+		}, layers.ErrName, []string{`max pool "p"`, "already"}},
+		{"activation without a name", func(n *layers.Net) { layers.ReLU(n, image(n), "") }, layers.ErrName, []string{"relu", "no name"}},
 		{"residual that no convolution leads to", func(n *layers.Net) {
 			n.Residual(image(n), "r", func(x *gorgonia.Node) *gorgonia.Node {
 				return n.Conv(x, "c", layers.Conv2D{Out: 6, Kernel: layers.Square(1), Pad: layers.Square(1)}, nil)

@@ -12,9 +12,9 @@ import (
 type Conv2D struct {
 	Out      int    // channels of the result
 	Kernel   [2]int // size of the filters
-	Stride   [2]int // zero: 1
+	Stride   [2]int // both zero: 1
 	Pad      [2]int // zeros around the image, on each side
-	Dilation [2]int // distance of a filter's taps; zero: 1
+	Dilation [2]int // distance of a filter's taps; both zero: 1
 	Groups   int    // parts that channels are cut into, each of which sees its own only; 0: 1. The input's channels: depthwise
 	NoBias   bool   // no bias is added: batch normalization, which follows, adds its own
 }

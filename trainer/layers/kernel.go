@@ -54,7 +54,7 @@ func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*
 	}
 	out, err := op.Infer(attrs, in)
 	if err != nil {
-		n.fail(fmt.Errorf("%s: %w", layer, err))
+		n.fail(fmt.Errorf("%s over input %s: %w", layer, shapeString(children[0].Shape()), err))
 		return nil
 	}
 	k := n.kernel(op, attrs, len(out[0].Shape), children...)

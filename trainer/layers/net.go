@@ -171,10 +171,16 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 		n.fail(fmt.Errorf("%s: %w: %w", layer, err, ErrNode))
 		return nil
 	}
-	if name != "" {
+	switch {
+	case name == "":
+		n.fail(fmt.Errorf("%s over %s has no name: %w", layer, shapeString(x.Shape()), ErrName))
+	case len(n.g.ByName(name)) > 0:
+		n.fail(fmt.Errorf("%s: the graph has a node called %q already: %w", layer, name, ErrName))
+	default:
 		gorgonia.WithName(name)(x)
+		return x
 	}
-	return x
+	return nil
 }
 
 // ready reports whether x can be built on, and keeps an error when it is nil, from another graph, or not a float.
@@ -218,7 +224,10 @@ func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia
 	if y == nil || act == nil {
 		return y
 	}
-	return act(n, y, name+"/act")
+	if y = act(n, y, name+"/act"); y == nil {
+		n.fail(fmt.Errorf("%q: its activation made no node: %w", name, ErrNode))
+	}
+	return y
 }
 
 func (n *Net) fail(err error) {

@@ -11,7 +11,7 @@ import (
 // Pool says how windows of a pooling layer lie. Sizes are height, width; see [Square].
 type Pool struct {
 	Kernel [2]int // size of a window
-	Stride [2]int // from a window to the next; zero: Kernel, so that windows touch
+	Stride [2]int // from a window to the next; both zero: Kernel, so that windows touch
 	Pad    [2]int // rows and columns around the image, on each side; less than Kernel
 }
 

@@ -20,6 +20,9 @@ func (n *Net) Residual(x *gorgonia.Node, name string, f func(x *gorgonia.Node) *
 		return nil
 	}
 	y := f(x)
+	if n.err == nil && y == nil {
+		n.fail(fmt.Errorf("%s: its function returned no node: %w", layer, ErrNode))
+	}
 	if !n.ready(layer, y) {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, opt.Device.Close()) }()
-	train, test, err := e.Load(f)
+	train, test, err := e.load(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -103,6 +103,25 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// load is Load, given up when ctx is done: reading is then left to end by itself, or with the process.
+func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Dataset, err error) {
+	type data struct {
+		train, test dataloader.Dataset
+		err         error
+	}
+	loaded := make(chan data, 1)
+	go func() {
+		train, test, err := e.Load(f)
+		loaded <- data{train, test, err}
+	}()
+	select {
+	case d := <-loaded:
+		return d.train, d.test, d.err
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 }
 
 // train makes a trainer, runs the loop on it, and draws.
