@@ -13,6 +13,7 @@ type isa struct {
 
 	// tiles holds the kernels by rows: for up to cols columns, and for up to half of that (nil: none).
 	tiles, halves []func(t *tile)
+	packs         bool // tiles of cols columns can pack the panel of B as they read it
 	// packRows copies k rows of n bytes, stride bytes apart, to rows of cols elements, filled up with zeros.
 	packRows func(dst, src []byte, k, stride, n int)
 	// packCols transposes n <= lanes rows of k elements, stride bytes apart, to k rows of lanes, pitch bytes apart.
@@ -43,6 +44,7 @@ type tile struct {
 	more    int // tiles of as many rows below this one, to be computed too; the kernel counts them down
 	//lint:ignore U1000 the assembly keeps them here
 	mxcsr [2]uint32 // the control register as the kernel found it, and as it set it
+	panel []byte    // where a tile of an isa that packs puts the rows of B, unless nil; more is then 0
 }
 
 // What a kernel does with its sums besides storing them, in this order.

@@ -12,6 +12,7 @@ import (
 
 var avx512x32 = &isa{
 	name: "avx512", typ: arena.Float32, rows: 14, cols: 32, lanes: 16,
+	packs: true,
 	tiles: []func(*tile){nil,
 		wideTile1x32x32, wideTile2x32x32, wideTile3x32x32, wideTile4x32x32, wideTile5x32x32,
 		wideTile6x32x32, wideTile7x32x32, wideTile8x32x32, wideTile9x32x32, wideTile10x32x32,
@@ -28,6 +29,7 @@ var avx512x32 = &isa{
 
 var avx512x64 = &isa{
 	name: "avx512", typ: arena.Float64, rows: 14, cols: 16, lanes: 8,
+	packs: true,
 	tiles: []func(*tile){nil,
 		wideTile1x16x64, wideTile2x16x64, wideTile3x16x64, wideTile4x16x64, wideTile5x16x64,
 		wideTile6x16x64, wideTile7x16x64, wideTile8x16x64, wideTile9x16x64, wideTile10x16x64,
@@ -44,6 +46,7 @@ var avx512x64 = &isa{
 
 var avx2x32 = &isa{
 	name: "avx2", typ: arena.Float32, rows: 6, cols: 16, lanes: 8,
+	packs: true,
 	tiles: []func(*tile){nil,
 		tile1x16x32, tile2x16x32, tile3x16x32, tile4x16x32, tile5x16x32, tile6x16x32,
 	},
@@ -56,6 +59,7 @@ var avx2x32 = &isa{
 
 var avx2x64 = &isa{
 	name: "avx2", typ: arena.Float64, rows: 6, cols: 8, lanes: 4,
+	packs: true,
 	tiles: []func(*tile){nil,
 		tile1x8x64, tile2x8x64, tile3x8x64, tile4x8x64, tile5x8x64, tile6x8x64,
 	},

@@ -244,6 +244,9 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 			if i < more {
 				t.rows, t.more = least+1, min(more-i, tilesAtOnce)
 			}
+			if t.panel != nil {
+				t.more = 1
+			}
 			if w.ahead.src != nil {
 				t.more = min(t.more, tilesAhead)
 				w.ahead.bring(s, i+t.more, tiles)
@@ -253,6 +256,9 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 			i, row = i+t.more, row+t.more*t.rows
 			t.more--
 			run[t.rows](t)
+			if t.panel != nil {
+				t.b, t.stepB, t.panel = t.panel, s.cols*size, nil
+			}
 		}
 	}
 }
@@ -327,13 +333,17 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	return w.block
 }
 
-// panelOfB points the tile at the panel of B that starts at column col, packed if need be.
+// panelOfB points the tile at the panel of B that starts at column col, packed if need be, or to be packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 	s, t, size := x.isa, &w.tile, x.isa.size()
 	if !x.transB {
 		b = b[k*x.ldb+col*size:]
 		if !x.packB && s.whole(t.n) {
 			t.b, t.stepB = b, x.ldb
+			return
+		}
+		if s.packs && t.n == s.cols {
+			t.b, t.stepB, t.panel = b, x.ldb, w.panel
 			return
 		}
 		s.packRows(w.panel, b, t.k, x.ldb, t.n*size)

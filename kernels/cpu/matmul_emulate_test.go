@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -25,6 +26,7 @@ const (
 	atB     = 0x20_0000
 	atC     = 0x30_0000
 	atBias  = 0x40_0000
+	atPanel = 0x50_0000
 )
 
 func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
@@ -50,6 +52,9 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 				continue
 			}
 			e := &emulation{f: f, rows: rows, more: r.IntN(3), cols: cols, size: bits / 8, n: n, k: r.IntN(10), flags: r.IntN(8)}
+			if n == cols && least == 1 && r.IntN(2) == 0 { // a tile that may be told to pack B
+				e.more, e.packs = 0, cols*bits/8 == 2*vectorBytes(p[1])
+			}
 			if err := e.run(r); err != nil {
 				t.Errorf("%s, %d columns, k %d, flags %d: %v (seed %d)", name, e.n, e.k, e.flags, err, *matmulSeed)
 			}
@@ -60,12 +65,21 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 	}
 }
 
+// vectorBytes returns the bytes of the registers of a family of kernels.
+func vectorBytes(family string) int {
+	if strings.HasPrefix(family, "wide") {
+		return 64
+	}
+	return 32
+}
+
 // An emulation is one run of a kernel.
 type emulation struct {
 	f                                   *function
 	rows, more, cols, size, n, k, flags int
-	rowA, stepA, rowB, rowC             int // elements
-	a, b, c, bias                       []byte
+	rowA, stepA, rowB, rowC             int  // elements
+	packs                               bool // the rows of B into a panel
+	a, b, c, bias, panel                []byte
 }
 
 // run lays operands of exactly the size that the kernel may touch out, and compares.
@@ -95,8 +109,16 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 	if r.IntN(4) == 0 {
 		putFloat(e.bias, e.size, math.NaN())
 	}
+	if e.packs {
+		e.panel = make([]byte, e.k*e.cols*e.size)
+	}
 	want := e.expect()
 	e.machine().run(e.f)
+	for i := 0; e.packs && i < e.k; i++ {
+		if row := e.cols * e.size; !bytes.Equal(e.panel[i*row:][:row], e.b[i*e.rowB*e.size:][:row]) {
+			return fmt.Errorf("row %d of the panel is not that of B", i)
+		}
+	}
 	for i := 0; i < len(want); i += e.size {
 		got, want := getFloat(e.c[i:], e.size), getFloat(want[i:], e.size)
 		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
@@ -110,9 +132,13 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 func (e *emulation) height() int { return e.rows * (1 + e.more) }
 
 func (e *emulation) machine() *machine {
-	tile := make([]byte, 176)
+	tile := make([]byte, 200)
+	panel := 0
+	if e.packs {
+		panel = atPanel
+	}
 	for i, v := range map[int]int{0: atA, 24: atB, 48: atC, 72: atBias, 96: e.k, 104: e.rowA * e.size, 112: e.stepA * e.size,
-		120: e.rowB * e.size, 128: e.rowC * e.size, 136: e.n, 144: e.flags, 160: e.more} {
+		120: e.rowB * e.size, 128: e.rowC * e.size, 136: e.n, 144: e.flags, 160: e.more, 176: panel} {
 		binary.LittleEndian.PutUint64(tile[i:], uint64(v))
 	}
 	masks := make([]byte, 256)
@@ -120,7 +146,7 @@ func (e *emulation) machine() *machine {
 		masks[i] = 0xff
 	}
 	return &machine{size: e.size, gp: map[string]uint64{}, memory: map[uint64][]byte{
-		atTile: tile, atMasks: masks, atA: e.a, atB: e.b, atC: e.c, atBias: e.bias}}
+		atTile: tile, atMasks: masks, atA: e.a, atB: e.b, atC: e.c, atBias: e.bias, atPanel: e.panel}}
 }
 
 // expect returns what C should hold afterwards.

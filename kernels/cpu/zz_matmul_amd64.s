@@ -65,6 +65,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -111,6 +114,26 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         R10, AX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -363,6 +386,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -424,6 +450,29 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         R10, AX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -718,6 +767,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -794,6 +846,32 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         R10, AX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -1130,6 +1208,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -1221,6 +1302,35 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         R10, AX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -1599,6 +1709,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -1705,6 +1818,38 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         R10, AX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -2129,6 +2274,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -2255,6 +2403,42 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VMOVUPS      32(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -2895,6 +3079,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -2941,6 +3128,27 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	ADDQ         R10, AX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -3126,6 +3334,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -3187,6 +3398,30 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	ADDQ         R10, AX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -3398,6 +3633,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -3474,6 +3712,33 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	ADDQ         R10, AX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -3711,6 +3976,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -3802,6 +4070,36 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	ADDQ         R10, AX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -4065,6 +4363,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -4171,6 +4472,39 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	ADDQ         R10, AX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -4464,6 +4798,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -4590,6 +4927,43 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -4922,6 +5296,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -5063,6 +5440,46 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -5421,6 +5838,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -5577,6 +5997,49 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -5961,6 +6424,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -6132,6 +6598,52 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -6542,6 +7054,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -6728,6 +7243,55 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -7168,6 +7732,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -7374,6 +7941,59 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -7853,6 +8473,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -8074,6 +8697,62 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -8579,6 +9258,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -8815,6 +9497,65 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -9346,6 +10087,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -9597,6 +10341,68 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (CX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z26
+	VFMADD231PS  Z29, Z31, Z27
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -10359,6 +11165,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -10405,6 +11214,26 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	ADDQ         R10, AX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -10657,6 +11486,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -10718,6 +11550,29 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (AX)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	ADDQ         R10, AX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -11012,6 +11867,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -11088,6 +11946,32 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (AX)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	VBROADCASTSD (AX)(R8*2), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	ADDQ         R10, AX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -11424,6 +12308,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -11515,6 +12402,35 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (AX)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	VBROADCASTSD (AX)(R8*2), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	VBROADCASTSD (AX)(R9*1), Y15
+	VFMADD231PD  Y12, Y15, Y6
+	VFMADD231PD  Y13, Y15, Y7
+	ADDQ         R10, AX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -11893,6 +12809,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -11999,6 +12918,38 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (AX)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	VBROADCASTSD (AX)(R8*2), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	VBROADCASTSD (AX)(R9*1), Y15
+	VFMADD231PD  Y12, Y15, Y6
+	VFMADD231PD  Y13, Y15, Y7
+	VBROADCASTSD (AX)(R8*4), Y14
+	VFMADD231PD  Y12, Y14, Y8
+	VFMADD231PD  Y13, Y14, Y9
+	ADDQ         R10, AX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -12423,6 +13374,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -12549,6 +13503,42 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (AX)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	VBROADCASTSD (AX)(R8*2), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	VBROADCASTSD (AX)(R9*1), Y15
+	VFMADD231PD  Y12, Y15, Y6
+	VFMADD231PD  Y13, Y15, Y7
+	VBROADCASTSD (AX)(R8*4), Y14
+	VFMADD231PD  Y12, Y14, Y8
+	VFMADD231PD  Y13, Y14, Y9
+	VBROADCASTSD (BX), Y15
+	VFMADD231PD  Y12, Y15, Y10
+	VFMADD231PD  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Y12, (DX)
+	VMOVUPD      Y13, 32(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ   R15, AX
@@ -13189,6 +14179,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -13235,6 +14228,27 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	ADDQ         R10, AX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -13420,6 +14434,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -13481,6 +14498,30 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	ADDQ         R10, AX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -13692,6 +14733,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -13768,6 +14812,33 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	ADDQ         R10, AX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -14005,6 +15076,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -14096,6 +15170,36 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	ADDQ         R10, AX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -14359,6 +15463,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -14465,6 +15572,39 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	ADDQ         R10, AX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -14758,6 +15898,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -14884,6 +16027,43 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -15216,6 +16396,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -15357,6 +16540,46 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -15715,6 +16938,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -15871,6 +17097,49 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -16255,6 +17524,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -16426,6 +17698,52 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -16836,6 +18154,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -17022,6 +18343,55 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (BX)(R8*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -17462,6 +18832,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -17668,6 +19041,59 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (BX)(R8*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	VBROADCASTSD (CX), Z30
+	VFMADD231PD  Z28, Z30, Z20
+	VFMADD231PD  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -18147,6 +19573,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -18368,6 +19797,62 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (BX)(R8*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	VBROADCASTSD (CX), Z30
+	VFMADD231PD  Z28, Z30, Z20
+	VFMADD231PD  Z29, Z30, Z21
+	VBROADCASTSD (CX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z22
+	VFMADD231PD  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -18873,6 +20358,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -19109,6 +20597,65 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (BX)(R8*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	VBROADCASTSD (CX), Z30
+	VFMADD231PD  Z28, Z30, Z20
+	VFMADD231PD  Z29, Z30, Z21
+	VBROADCASTSD (CX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z22
+	VFMADD231PD  Z29, Z31, Z23
+	VBROADCASTSD (CX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z24
+	VFMADD231PD  Z29, Z30, Z25
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX
@@ -19640,6 +21187,9 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	MOVQ       176(DI), DX
+	TESTQ      DX, DX
+	JNE        packing
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -19891,6 +21441,68 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+packing:
+	TESTQ SI, SI
+	JLE   summed
+
+pack:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPD      (R11), Z28
+	VMOVUPD      64(R11), Z29
+	VBROADCASTSD (AX), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (AX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (AX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (AX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (AX)(R8*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (BX), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (BX)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (BX)(R8*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (BX)(R9*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (BX)(R8*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	VBROADCASTSD (CX), Z30
+	VFMADD231PD  Z28, Z30, Z20
+	VFMADD231PD  Z29, Z30, Z21
+	VBROADCASTSD (CX)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z22
+	VFMADD231PD  Z29, Z31, Z23
+	VBROADCASTSD (CX)(R8*2), Z30
+	VFMADD231PD  Z28, Z30, Z24
+	VFMADD231PD  Z29, Z30, Z25
+	VBROADCASTSD (CX)(R9*1), Z31
+	VFMADD231PD  Z28, Z31, Z26
+	VFMADD231PD  Z29, Z31, Z27
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPD      Z28, (DX)
+	VMOVUPD      Z29, 64(DX)
+	ADDQ         R12, R11
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          pack
 
 summed:
 	MOVQ      R15, AX

@@ -189,6 +189,11 @@ func (k *kernel) at(i, disp int) Mem {
 
 // loop walks over k, four steps at a time, then one.
 func (k *kernel) loop() {
+	if k.packs() {
+		MOVQ(Mem{Base: args, Disp: offPanel}, temp)
+		TESTQ(temp, temp)
+		JNE(LabelRef("packing"))
+	}
 	SUBQ(Imm(4), count)
 	JL(LabelRef("rest"))
 	Label("four")
@@ -206,7 +211,33 @@ func (k *kernel) loop() {
 	ADDQ(stepB, ptrB)
 	DECQ(count)
 	JNE(LabelRef("one"))
+	if k.packs() {
+		JMP(LabelRef("summed"))
+		k.packing()
+	}
 	Label("summed")
+}
+
+// packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it.
+func (k *kernel) packs() bool { return k.vectors == 2 && !k.line }
+
+// packing is the loop of a kernel that packs. Rows of B are new and far apart, so it asks for them some steps before.
+func (k *kernel) packing() {
+	Label("packing")
+	TESTQ(count, count)
+	JLE(LabelRef("summed"))
+	Label("pack")
+	for at := 0; at < k.vectors*k.vector; at += 64 {
+		PREFETCHT0(Mem{Base: ptrB, Index: stepB, Scale: 8, Disp: at})
+	}
+	k.step(0)
+	for v := range k.vectors {
+		k.load(k.spare(v), Mem{Base: temp, Disp: k.vector * v})
+	}
+	ADDQ(stepB, ptrB)
+	ADDQ(U32(uint32(k.vectors*k.vector)), temp)
+	DECQ(count)
+	JNE(LabelRef("pack"))
 }
 
 // rowOfB addresses vector v of row u of B.

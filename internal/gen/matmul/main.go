@@ -34,6 +34,7 @@ const (
 	offFlags = 144
 	offMore  = 160
 	offMXCSR = 168 // as it was, then as it is meanwhile
+	offPanel = 176
 )
 
 // Flags in cpu.tile.
