@@ -26,6 +26,9 @@ const (
 	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
 	cacheLine    = 64            // bytes
 	farBytes     = 512 << 10     // a matrix larger than this does not stay in the second-level cache
+	nearSteps    = 128           // most steps for which a panel of B is read where it lies: for more, packing it pays
+	nearWay      = 64 << 10      // bytes after which addresses share sets of that cache
+	nearWays     = 8             // lines of a set
 	packCost     = 4             // multiplications in the time that packing an element takes
 	packPanels   = 3             // panels of B from which on packing A pays
 	farApart     = 8 * cacheLine // bytes between rows of a transposed A from which on packing it pays
@@ -105,7 +108,7 @@ func (p *matmulPlan) cut(threads int) {
 	}
 	p.kc = stretch(p.k, steps)
 	panels := over(p.n, s.cols)
-	p.packB = !p.dots && (p.transB || p.m > 2*s.rows && p.n != s.cols) // rows of just cols lie as if they were packed
+	p.packB = !p.dots && (p.transB || !p.near())
 	p.far = !p.dots && s.prefetch != nil && p.k*p.n*size > farBytes
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
@@ -125,6 +128,17 @@ func (p *matmulPlan) cut(threads int) {
 	if p.packA {
 		p.block = p.blockOf(min(p.rowBlock, p.m), p.kc)
 	}
+}
+
+// near reports whether tiles read B as fast where it lies as packed: because few tiles read it, because rows of just cols
+// lie as if they were packed, or because it is short and stays in the second-level cache, whose latency multiplications hide.
+func (p *matmulPlan) near() bool {
+	s := p.isa
+	if p.m <= 2*s.rows || p.n == s.cols {
+		return true
+	}
+	whole := p.ldb%cacheLine == 0 // else every read takes two lines
+	return whole && p.kc <= min(nearSteps, nearWays*(nearWay/min(nearWay, p.ldb&-p.ldb)))
 }
 
 // split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all

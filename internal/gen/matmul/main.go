@@ -3,7 +3,7 @@
 //	go -C kernels/cpu generate
 //
 // A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers and walks over k: it loads one row of B,
-// broadcasts one element of A a row, and multiplies and adds. Then it goes on to as many tiles below as it is told to. Every sum is one chain of fused multiply-adds in the order of
+// broadcasts one element of A a row, and multiplies and adds; told to, it stores the rows of B as a packed panel on the way. Then it goes on to as many tiles below as it is told to. Every sum is one chain of fused multiply-adds in the order of
 // k, so tiles of all sizes and both instruction sets give the same bits.
 package main
 
