@@ -285,7 +285,7 @@ func (d *Device) discard(what string, r releaser) error {
 }
 
 // Close waits for the work, releases all that is left, and the context. Safe to call twice. After a fatal error there is nothing to wait
-// for, and Close returns nil: Err says what it was.
+// for, and Close returns nil: Err says what it was. One that shows in Close only is returned.
 func (d *Device) Close() error {
 	if d == nil || !d.opened {
 		return nil
@@ -326,7 +326,7 @@ func (d *Device) Close() error {
 	}
 	check("cuCtxSetCurrent", cu.SetCurrentContext(cu.CUContext{}))
 	check("cuDevicePrimaryCtxRelease", d.gpu.ReleasePrimaryCtx())
-	if len(errs) > 0 && d.first.Load() == nil {
+	if len(errs) > 0 {
 		return fmt.Errorf("cuda: close: %w", errors.Join(errs...))
 	}
 	return nil
