@@ -60,6 +60,9 @@ func Open(o Options) (*Device, error) {
 	if err := d.props.read(d.gpu); err != nil {
 		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, err)
 	}
+	if err := d.props.choose(o.Products); err != nil {
+		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, err)
+	}
 	if d.ctx, err = d.gpu.RetainPrimaryCtx(); err != nil {
 		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, fromCu("cuDevicePrimaryCtxRetain", err))
 	}

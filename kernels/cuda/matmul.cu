@@ -8,33 +8,9 @@
 //
 // Where there are few tiles and many steps of k, these are split over blocks: partial sums go to a workspace [splits, batch, M, N], and matmul_end
 // adds them in their order.
-#include "product.cuh"
+#include "matrix.cuh"
 
 namespace {
-
-template <class T> using wide = vec<T, 16 / sizeof(T)>;
-
-// A matrix of which rows are M or N of the product, columns k, or the other way.
-template <class T, bool AlongK, bool Always> struct matrix {
-  static constexpr bool alongK = AlongK, always = Always;
-  const T *__restrict__ p;
-  int64 lead; // elements from row to row in memory
-  bool wide;
-  typedef int64 Place;
-  METHOD Place place(int row) const { return alongK ? row * lead : row; }
-  METHOD const T *at(Place row, int k) const { return p + row + (alongK ? k : k * lead); }
-  METHOD T load(Place row, int k) const { return *at(row, k); }
-  METHOD ::wide<T> loadWide(Place row, int k) const { return *(const ::wide<T> *)at(row, k); }
-};
-
-template <class T> struct result {
-  T *p;
-  const T *bias; // null: none
-  int64 N;
-  int act;
-  double slope;
-  METHOD void put(int row, int col, T v) const { p[row * N + col] = activate(act, slope, bias ? v + bias[col] : v); }
-};
 
 template <class T, int Tile, int BK, int Each, bool TransA, bool TransB>
 DEVICE void matmul(const T *a, const T *b, const T *bias, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA, int64 stepB,

@@ -59,20 +59,41 @@ func bindMatmul(b *binding) error {
 	wideA := wide(a, size, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
 	wideB := wide(b.in(1), size, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
 
-	tile, suffixOfTile := smallTile, "_64"
-	if size == 4 && wideA && wideB && tilesOf(s.rows, largeTile)*tilesOf(s.n, largeTile)*s.batch*plan.splits >= b.props.processors {
-		tile, suffixOfTile = largeTile, "_128"
+	x := chooseMatmul(b.props, s, plan, size, wideA && wideB)
+	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
+	args := []any{a, b.in(1), bias, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
+		int64(s.m * s.k), int64(s.n * s.k), int32(s.batch)}
+	if x.asks {
+		args = append(args, truth(wideA), truth(wideB))
 	}
-	grid := dim{tilesOf(s.rows, tile) * tilesOf(s.n, tile), min(s.batch, b.props.gridY), plan.splits}
-	b.launch("matmul", "matmul_"+suffix(typ)+"_"+names[0]+names[1]+suffixOfTile, grid, line(productThreads), 0,
-		a, b.in(1), bias, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
-		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
+	args = append(args, int32(plan.splits), int32(plan.perSplit), act, slope)
+	b.launch(x.family, "matmul_"+x.number+"_"+names[0]+names[1]+x.ending, grid, line(productThreads), 0, args...)
 	if plan.splits > 1 {
 		rows := int64(s.batch) * int64(s.rows)
 		b.launch("matmul", "matmul_end_"+suffix(typ), strided(b.props, rows*int64(s.n), productThreads), line(productThreads), 0,
 			b.work(), bias, b.out(0), rows, int64(s.n), int32(plan.splits), act, slope)
 	}
 	return nil
+}
+
+// A matmulKernel is one of those of matmul.cu and matmul_sm80.cu, but for the transposes.
+type matmulKernel struct {
+	family, number, ending string
+	tile                   int
+	asks                   bool // whether operands are wide
+}
+
+// chooseMatmul picks the kernel of a product; wide says that of both operands 16 bytes can be loaded at once.
+func chooseMatmul(p *properties, s matmulSize, plan productPlan, size int, wide bool) matmulKernel {
+	switch large := tilesOf(s.rows, largeTile) * tilesOf(s.n, largeTile) * s.batch * plan.splits; {
+	case size == 8:
+		return matmulKernel{"matmul", "f64", "_64", smallTile, true}
+	case p.precision != Full && wide:
+		return matmulKernel{"matmul_sm80", p.precision.String(), "", largeTile, false}
+	case wide && large >= p.processors:
+		return matmulKernel{"matmul", "f32", "_128", largeTile, true}
+	}
+	return matmulKernel{"matmul", "f32", "_64", smallTile, true}
 }
 
 // alongOf returns the length of an operand's rows in memory: of k where that is contiguous, else of its other dimension.

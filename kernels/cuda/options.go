@@ -11,6 +11,9 @@ type Options struct {
 	// Sync waits for the device after each step of a program, so that what goes wrong on it is blamed on the call that did it. It is
 	// slow, and programs are no graphs then.
 	Sync bool
+	// Products is the precision of MatMul on float32, Full unless asked otherwise. Others use the tensor cores of GPUs since compute capability
+	// 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all else does.
+	Products Precision
 }
 
 // Graphs says how programs are launched.
@@ -33,4 +36,5 @@ type properties struct {
 	shared       int // bytes a block may have without asking
 	sharedMost   int // bytes a block may have
 	gridX, gridY int // most blocks; those of z are as many as those of y
+	precision    Precision
 }

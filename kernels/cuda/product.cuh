@@ -15,9 +15,9 @@ constexpr int productThreads = 256;
 //
 // A Loader has: a static bool alongK, which says that neighbours in k are neighbours in memory, otherwise those in rows are; wide, which says that
 // 16 bytes may be loaded at once, and a static bool always, which says that wide is true (the other way then needs no registers); a type Place, which place(row) gives for a row in bounds; load(Place, k) and loadWide(Place, k).
-template <class T, class Loader, int Rows, int BK> struct panel {
-  static constexpr int each = Rows * BK / productThreads, lanes = 16 / sizeof(T), width = Rows + lanes; // the pad spreads stores over banks
-  static constexpr bool canBeWide = each == lanes;
+template <class T, class Loader, int Rows, int BK, int Pad = 16 / sizeof(T)> struct panel {
+  static constexpr int each = Rows * BK / productThreads, lanes = 16 / sizeof(T), width = Rows + Pad; // the pad spreads accesses over banks
+  static constexpr bool canBeWide = each % lanes == 0;
   typedef T half[BK][width];
   T held[each];
 
@@ -27,8 +27,9 @@ template <class T, class Loader, int Rows, int BK> struct panel {
   static METHOD void spot(bool wide, int i, int *row, int *k) {
     const int t = threadIdx.x;
     if (wide) {
-      if (Loader::alongK) *row = t / (BK / lanes), *k = t % (BK / lanes) * lanes + i;
-      else *row = t % (Rows / lanes) * lanes + i, *k = t / (Rows / lanes);
+      const int e = t + i / lanes * productThreads;
+      if (Loader::alongK) *row = e / (BK / lanes), *k = e % (BK / lanes) * lanes + i % lanes;
+      else *row = e % (Rows / lanes) * lanes + i % lanes, *k = e / (Rows / lanes);
       return;
     }
     const int e = t + i * productThreads;
@@ -39,12 +40,15 @@ template <class T, class Loader, int Rows, int BK> struct panel {
   // fetch loads this thread's elements of the steps from k on; what lies out of bounds is 0.
   METHOD void fetch(const Loader &from, int first, int rows, int k, int end) {
     if (isWide(from)) {
-      int r, s;
-      spot(true, 0, &r, &s);
-      vec<T, lanes> v = {};
-      if (first + r < rows && k + s < end) v = from.loadWide(from.place(first + r), k + s);
 #pragma unroll
-      for (int i = 0; i < each; i++) held[i] = v.v[i % lanes];
+      for (int i = 0; i + lanes <= each; i += lanes) {
+        int r, s;
+        spot(true, i, &r, &s);
+        vec<T, lanes> v = {};
+        if (first + r < rows && k + s < end) v = from.loadWide(from.place(first + r), k + s);
+#pragma unroll
+        for (int j = 0; j < lanes; j++) held[i + j] = v.v[j];
+      }
       return;
     }
 #pragma unroll
