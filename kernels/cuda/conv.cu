@@ -252,7 +252,7 @@ template <class T> DEVICE void inputDirect(const T *w, const T *dy, T *dx, const
   }
 }
 
-// A block sums one weight: each thread every 256th pixel, then the threads' sums in a fixed order.
+// A block sums one weight: each thread every blockDim-th pixel, then the threads' sums in a fixed order.
 template <class T> DEVICE void weightDirect(const T *x, const T *dy, T *dw, const window &v) {
   __shared__ T part[32];
   const int taps = v.cg() * v.taps(), pixels = v.B * v.OH * v.OW;

@@ -122,7 +122,7 @@ func bindConvWeight(b *binding) error {
 	}
 	typ := b.Out[0].Type
 	if typ.Size() == 8 || m < fewChannels {
-		b.launch("conv", "conv_weight_direct_"+suffix(typ), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(productThreads), 0,
+		b.launch("conv", "conv_weight_direct_"+suffix(typ), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(32*min(productThreads/32, max(1, tilesOf(k, 32)))), 0,
 			s.with(b.in(0), b.in(1), b.out(0))...)
 		return nil
 	}

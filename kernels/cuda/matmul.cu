@@ -64,3 +64,21 @@ MATMULS(f64, double, 64, 8, 4)
 
 END(f32, float)
 END(f64, double)
+
+// matmul_direct is for products so small that tiles would be nearly empty: a thread sums each result, in the order of the tiles. Strides are
+// those of rows, columns and steps, in elements.
+#define SMALL(type, T)                                                                                                                    \
+  KERNEL matmul_direct_##type(const T *a, const T *b, const T *bias, T *y, int M, int N, int K, int64 rowA, int64 stepA, int64 stepB,      \
+                              int64 colB, int64 nextA, int64 nextB, int batch, int act, double slope) {                                   \
+    const int64 size = (int64)M * N;                                                                                                      \
+    for (int64 i = index(); i < size * batch; i += stride()) {                                                                            \
+      const int64 z = i / size, row = i % size / N, col = i % N;                                                                          \
+      const T *pa = a + z * nextA + row * rowA, *pb = b + z * nextB + col * colB;                                                         \
+      T sum = 0;                                                                                                                          \
+      for (int k = 0; k < K; k++) sum = num::fma(pa[k * stepA], pb[k * stepB], sum);                                                      \
+      y[i] = activate(act, slope, bias ? sum + bias[col] : sum);                                                                          \
+    }                                                                                                                                     \
+  }
+
+SMALL(f32, float)
+SMALL(f64, double)

@@ -59,6 +59,10 @@ func bindMatmul(b *binding) error {
 	wideA := wide(a, size, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
 	wideB := wide(b.in(1), size, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
 
+	if plan.splits == 1 && b.props.precision == Full && int64(s.batch)*int64(s.rows)*int64(s.n)*int64(max(s.k, 1)) <= smallProduct {
+		b.directMatmul(s, t, a, bias, act, slope)
+		return nil
+	}
 	x := chooseMatmul(b.props, s, plan, size, wideA && wideB)
 	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
 	args := []any{a, b.in(1), bias, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
@@ -74,6 +78,24 @@ func bindMatmul(b *binding) error {
 			b.work(), bias, b.out(0), rows, int64(s.n), int32(plan.splits), act, slope)
 	}
 	return nil
+}
+
+// smallProduct is up to how many multiplications a product is not worth tiles.
+const smallProduct = 1 << 14
+
+// directMatmul launches a product of which every thread computes a result by itself.
+func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a, bias address, act int32, slope float64) {
+	rowA, stepA, stepB, colB := s.k, 1, s.n, 1
+	if t.TransA {
+		rowA, stepA = 1, s.m
+	}
+	if t.TransB {
+		stepB, colB = 1, s.k
+	}
+	results := int64(s.batch) * int64(s.rows) * int64(s.n)
+	b.launch("matmul", "matmul_direct_"+suffix(b.Out[0].Type), strided(b.props, results, productThreads), line(productThreads), 0,
+		a, b.in(1), bias, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
+		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)
 }
 
 // A matmulKernel is one of those of matmul.cu and matmul_sm80.cu, but for the transposes.

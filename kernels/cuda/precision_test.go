@@ -9,15 +9,15 @@ import (
 
 func TestPrecisionsNeedTheirGPU(t *testing.T) {
 	for _, c := range []struct {
-		major int
-		x     Precision
-		ok    bool
-	}{{7, Full, true}, {7, TF32, false}, {8, TF32, true}, {9, BFloat16, true}, {8, Float16, true}, {8, Float16 + 1, false}, {8, -1, false}} {
+		capability int
+		x          Precision
+		ok         bool
+	}{{70, Full, true}, {70, TF32, false}, {80, TF32, true}, {90, BFloat16, true}, {80, Float16, true}, {80, Float16 + 1, false}, {80, -1, false}} {
 		p := gpu(80)
-		p.major = c.major
+		p.capability = c.capability
 		err := p.choose(c.x)
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, kernels.ErrUnsupported) || err == nil && p.precision != c.x {
-			t.Errorf("%v on %d.0: %v", c.x, c.major, err)
+			t.Errorf("%v on capability %d: %v", c.x, c.capability, err)
 		}
 	}
 }
