@@ -3,9 +3,9 @@
 // Everything that can be found while loading is an error there: an instruction, a modifier or an operand that is not known is never
 // skipped. What a device would do wrong silently (a race in shared memory, a barrier that half a warp misses) is an error as well.
 //
-// Build all ptx*.cpp with: g++ -std=c++17 -O3 -march=native -ffp-contract=off -fno-trapping-math -fPIC.
-// -ffp-contract=off is needed: mul and add must round twice. The .cpp files begin with the build constraint "ignore", so that the go
-// command does not take them for cgo's.
+// Build all ptx*.cpp with: g++ -std=c++17 -O3 -march=native -ffp-contract=off -fno-strict-aliasing -fPIC.
+// -ffp-contract=off is needed: mul and add must round twice. -fno-strict-aliasing: a register holds values of any type.
+// The .cpp files begin with the build constraint "ignore", so that the go command does not take them for cgo's.
 //
 // parse and run may be called from several threads at once; a Module is not changed after parse, except by its owner's destructor.
 #pragma once
