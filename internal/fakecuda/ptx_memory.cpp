@@ -176,7 +176,16 @@ template <class T, class R> void store(Warp &w, const Instr &i, uint32_t m) {
 // loadParam reads a kernel's parameter: the same for all lanes unless the address is computed.
 template <class T, class R> void loadParam(Warp &w, const Instr &i, uint32_t m) {
   for (uint32_t v = 0; v < i.vector; v++) {
+    if (i.out[v].kind == Operand::None) continue;
     R *d = to<R>(w, i.out[v]);
+    uint64_t same = at<uint64_t>(w, i.in[0])[0] + uint64_t(i.offset) + v * sizeof(T);
+    if (i.in[0].kind == Operand::Constant && same + sizeof(T) <= w.block->code->paramBytes && same % sizeof(T) == 0) {
+      T t;
+      memcpy(&t, w.block->params + same, sizeof t);
+      R r = R(t);
+      lanes(m, [=](uint32_t l) { d[l] = r; });
+      continue;
+    }
     lanes(m, [&](uint32_t l) {
       uint64_t a = addressOf(w, i.in[0], l) + uint64_t(i.offset) + v * sizeof(T);
       if (a + sizeof(T) > w.block->code->paramBytes) trap(w, i, l, kIllegalAddress, "parameters: byte " + std::to_string(a) + " of " + std::to_string(w.block->code->paramBytes));
