@@ -1,0 +1,57 @@
+// Rows picked and added by index, class indices spread, and constants.  References: Gather, Scatter, OneHot and Fill in package kernels.
+//   fill     y [n] = value                                                              writes n elements
+//   gather   data [N, row], index [R] → y [R, row]; zeros for an index outside 0..N-1   reads and writes R·row
+//   scatter  index [R], dy [R, row] → y [Rows, row], y[index[i]] += dy[i] in the order of i
+//   oneHot   labels [R] → y [R, C]
+#include "index.cuh"
+
+template <class T> DEVICE void fill(T *y, T value, int64 n) {
+  for (int64 i = index(); i < n; i += stride()) y[i] = value;
+}
+template <class T> DEVICE void gather(const T *data, const void *at, int32 type, T *y, int64 rows, int64 row, int64 n) {
+  for (int64 i = index(); i < n; i += stride()) {
+    int64 r = i / row, k = integer(at, type, r);
+    y[i] = k >= 0 && k < rows ? data[k * row + i % row] : T(0);
+  }
+}
+#define MOVE(name, T)                                                                                              \
+  KERNEL fill_##name(T *y, uint64 value, int64 n) { fill(y, (T)value, n); }                                       \
+  KERNEL gather_##name(const T *data, const void *at, int32 type, T *y, int64 rows, int64 row, int64 n) {         \
+    gather(data, at, type, y, rows, row, n);                                                                      \
+  }
+MOVE(8, uint8)
+MOVE(32, uint32)
+MOVE(64, uint64)
+
+// A block has a row of the result and 256 of its columns. It looks through all indices in tiles, of which ballots leave the few that matter:
+// no two threads add to one element, so the order is fixed. Sums are in double. Bytes: each block reads the indices, each dy is read once.
+template <class T> DEVICE void scatter(const void *at, int32 type, const T *dy, T *y, int64 count, int64 row, int64 rows) {
+  __shared__ uint32 found[8];
+  for (int64 r = blockIdx.x; r < rows; r += gridDim.x) {
+    int64 column = (int64)blockIdx.y * blockDim.x + threadIdx.x;
+    double sum = 0;
+    for (int64 tile = 0; tile < count; tile += 256) {
+      int64 mine = tile + threadIdx.x;
+      uint32 here = __nvvm_vote_ballot_sync(everyone, mine < count && integer(at, type, mine) == r);
+      __syncthreads(); // found may still be read
+      if (threadIdx.x % warp == 0) found[threadIdx.x / warp] = here;
+      __syncthreads();
+      for (int32 w = 0; w < 8; w++)
+        for (uint32 m = found[w]; m != 0; m &= m - 1) {
+          int64 k = tile + w * 32 + __builtin_ctz(m);
+          if (column < row) sum += dy[k * row + column];
+        }
+    }
+    if (column < row) y[r * row + column] = (T)sum;
+  }
+}
+template <class T> DEVICE void oneHot(const void *labels, int32 type, T *y, int64 classes, int64 n) {
+  for (int64 i = index(); i < n; i += stride()) y[i] = integer(labels, type, i / classes) == i % classes;
+}
+#define SPREAD(name, T)                                                                                                    \
+  KERNEL scatter_##name(const void *at, int32 type, const T *dy, T *y, int64 count, int64 row, int64 rows) {              \
+    scatter(at, type, dy, y, count, row, rows);                                                                           \
+  }                                                                                                                        \
+  KERNEL oneHot_##name(const void *labels, int32 type, T *y, int64 classes, int64 n) { oneHot(labels, type, y, classes, n); }
+SPREAD(f32, float)
+SPREAD(f64, double)
