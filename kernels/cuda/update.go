@@ -1,0 +1,103 @@
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// ruleNumbers are the name of a rule's kernel and the numbers of its own: a, b, epsilon.
+func ruleNumbers(b *binding) (name string, n [3]float64, err error) {
+	switch a := b.Attrs.(type) {
+	case kernels.SgdAttrs:
+		return "sgd", n, nil
+	case kernels.MomentumAttrs:
+		if a.Nesterov {
+			return "nesterov", [3]float64{a.Momentum}, nil
+		}
+		return "momentum", [3]float64{a.Momentum}, nil
+	case kernels.RmsPropAttrs:
+		return "rmsprop", [3]float64{a.Rho, 0, a.Epsilon}, nil
+	case kernels.AdamAttrs:
+		name = "adam"
+		if b.Op == kernels.AdamW {
+			name = "adamw"
+		}
+		return name, [3]float64{a.Beta1, a.Beta2, a.Epsilon}, nil
+	case kernels.LionAttrs:
+		return "lion", [3]float64{a.Beta1, a.Beta2}, nil
+	}
+	return "", n, fmt.Errorf("no rule for %T: %w", b.Attrs, kernels.ErrUnsupported)
+}
+
+func bindUpdate(b *binding) error {
+	name, own, err := ruleNumbers(b)
+	if err != nil {
+		return err
+	}
+	u := b.Attrs.(kernels.Updater).Common()
+	var scale address
+	if u.Scaled {
+		scale = b.in(4)
+	}
+	var states [2]address
+	for k := range b.Out[1:] {
+		states[k] = b.out(1 + k)
+	}
+	n := b.In[0].Shape.Elems()
+	b.launch("update", name+"_"+suffix(b.In[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		b.out(0), b.in(1), states[0], states[1], int64(n), b.in(2), b.in(3), scale, u.ClipValue, u.Decay, own[0], own[1], own[2])
+	return nil
+}
+
+func bindRunningStat(b *binding) error {
+	a, n := b.Attrs.(kernels.RunningStatAttrs), b.In[0].Shape.Elems()
+	b.launch("update", "runningStat"+"_"+suffix(b.In[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		b.out(0), b.in(1), b.in(2), int64(n), 1-a.Momentum, a.Momentum*a.Factor)
+	return nil
+}
+
+func bindCheckFinite(b *binding) error {
+	n := b.In[0].Shape.Elems()
+	b.launch("update", "checkFinite"+"_"+suffix(b.In[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		b.in(0), b.out(0), int64(n), b.Attrs.(kernels.CheckFiniteAttrs).Code)
+	return nil
+}
+
+// mostTerms is how many numbers a kernel of bindClipNorm adds up: parameters of a kernel have 4 KB together.
+const mostTerms = 256
+
+// bindClipNorm adds up the numbers in their order, some hundred a kernel; the last kernel makes a factor of the total. One thread is enough.
+func bindClipNorm(b *binding) error {
+	for from := 0; from < len(b.In); from += mostTerms {
+		to := min(from+mostTerms, len(b.In))
+		w := newWriter()
+		var args []any
+		var terms []string
+		for k := from; k < to; k++ {
+			terms = append(terms, w.param(fmt.Sprintf("x%d", k), true))
+			args = append(args, b.in(k))
+		}
+		y := w.param("y", true)
+		total := w.register("d")
+		if from == 0 {
+			w.line("mov.f64 %s, %s;", total, double.literal(0))
+		} else {
+			w.line("ld.global.f64 %s, [%s];", total, y)
+		}
+		for _, at := range terms {
+			v := w.register("d")
+			w.line("ld.global.f64 %s, [%s];", v, at)
+			w.line("add.rn.f64 %s, %s, %s;", total, total, v)
+		}
+		if to == len(b.In) {
+			root, scale := w.register("d"), w.register("d")
+			w.line("sqrt.rn.f64 %s, %s;", root, total)
+			w.line("div.rn.f64 %s, %s, %s;", scale, double.literal(b.Attrs.(kernels.ClipNormAttrs).Max), root)
+			total = w.choose(double, "ge", scale, double.literal(1), double.literal(1), scale)
+		}
+		w.line("st.global.f64 [%s], %s;", y, total)
+		b.launchText(w.module("clipNorm"), "clipNorm", line(1), line(1), 0, append(args, b.out(0))...)
+	}
+	return nil
+}
