@@ -10,20 +10,76 @@ import (
 // maxRank is the largest number of dimensions that kernels walk over.
 const maxRank = 8
 
-// table holds the kernels by operation.
+// table holds the kernels by operation. Elementwise ones are not in it: they are passes of one kind.
 var table = map[*kernels.Op]kernel{
 	kernels.MatMul:         {bindMatmul, matmulWork},
 	kernels.Conv:           {bindConv, nil},
 	kernels.ConvGradInput:  {bindConvInput, nil},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
-	kernels.Reshape: {bindReshape, nil},
-	kernels.Host:    {bindHost, nil},
+	kernels.Chain: {bindChain, chainWork},
+
+	kernels.MaxPool:     {bindPool, nil},
+	kernels.MaxPoolGrad: {bindPool, nil},
+	kernels.AvgPool:     {bindPool, nil},
+	kernels.AvgPoolGrad: {bindPool, nil},
+
+	kernels.BatchNorm:     {bindBatchNorm, nil},
+	kernels.BatchNormGrad: {bindBatchNorm, nil},
+	kernels.RunningStat:   {bindRunningStat, nil},
+	kernels.LayerNorm:     {bindGroupNorm, nil},
+	kernels.LayerNormGrad: {bindGroupNormGrad, nil},
+	kernels.GroupNorm:     {bindGroupNorm, nil},
+	kernels.GroupNormGrad: {bindGroupNormGrad, nil},
+	kernels.Dropout:       {bindDropout, nil},
+
+	kernels.Sum:  {bindReduce, reduceWork},
+	kernels.Mean: {bindReduce, reduceWork},
+	kernels.Max:  {bindReduce, reduceWork},
+
+	kernels.Softmax:        {bindSoftmax, nil},
+	kernels.LogSoftmax:     {bindSoftmax, nil},
+	kernels.SoftmaxGrad:    {bindSoftmax, nil},
+	kernels.LogSoftmaxGrad: {bindSoftmax, nil},
+
+	kernels.CrossEntropy:          {bindCrossEntropy, nil},
+	kernels.CrossEntropyGrad:      {bindCrossEntropy, nil},
+	kernels.CrossEntropyDense:     {bindCrossEntropy, nil},
+	kernels.CrossEntropyDenseGrad: {bindCrossEntropy, nil},
+	kernels.Correct:               {bindCrossEntropy, nil},
+	kernels.CorrectDense:          {bindCrossEntropy, nil},
+
+	kernels.Reshape:   {bindReshape, nil},
+	kernels.Broadcast: {bindBroadcast, nil},
+	kernels.Transpose: {bindTranspose, nil},
+	kernels.Slice:     {bindSlice, nil},
+	kernels.Unslice:   {bindUnslice, nil},
+	kernels.Concat:    {bindConcat, nil},
+	kernels.Gather:    {bindGather, nil},
+	kernels.Scatter:   {bindScatter, nil},
+	kernels.OneHot:    {bindOneHot, nil},
+	kernels.Fill:      {bindFill, nil},
+
+	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
+	kernels.ClipNorm:    {bindClipNorm, nil},
+	kernels.CheckFinite: {bindCheckFinite, nil},
+
+	kernels.Sgd:      {bindUpdate, nil},
+	kernels.Momentum: {bindUpdate, nil},
+	kernels.RmsProp:  {bindUpdate, nil},
+	kernels.Adam:     {bindUpdate, nil},
+	kernels.AdamW:    {bindUpdate, nil},
+	kernels.Lion:     {bindUpdate, nil},
+
+	kernels.Host: {bindHost, nil},
 }
 
 // lookup returns the kernel of op, and whether it has one.
 func lookup(op *kernels.Op) (kernel, bool) {
 	k, ok := table[op]
+	if _, elementwise := elementRules[op]; !ok && elementwise {
+		return kernel{bindElementwise, nil}, true
+	}
 	return k, ok
 }
 

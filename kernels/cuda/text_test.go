@@ -1,0 +1,144 @@
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+func TestEveryOperationHasAKernel(t *testing.T) {
+	for _, op := range kernels.All() {
+		if _, ok := lookup(op); !ok {
+			t.Errorf("%s has none", op.Name)
+		}
+		if _, ok := elementRules[op]; ok != (op.Elem != nil) {
+			t.Errorf("%s is elementwise: %v, has a rule for elements: %v", op.Name, op.Elem != nil, ok)
+		}
+	}
+}
+
+// TestTextsWrittenForCallsDeclareWhatTheyUse binds random calls of every operation and looks at the modules written for them.
+func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	texts := map[string]string{}
+	for _, op := range kernels.All() {
+		for i := range 20 {
+			c := op.Cases(r, []arena.DType{arena.Float32, arena.Float64}[i%2])
+			call, size := callOf(t, gpu(4), op, c.Attrs, c.In)
+			steps, err := bindAll(gpu(4), []kernels.Call{call}, 1<<20, size, []int64{0})
+			if err != nil {
+				t.Fatalf("%s on %v: %v", op.Name, c.In, err)
+			}
+			for _, s := range steps {
+				text := s.module.text
+				if text == "" {
+					continue
+				}
+				texts[text] = op.Name
+				if n := entries(text)[s.function]; n != len(s.args) {
+					t.Errorf("%s on %v: %d arguments for %d parameters of %s", op.Name, c.In, len(s.args), n, s.function)
+				}
+				if err := declared(text); err != nil {
+					t.Errorf("%s on %v: %v in\n%s", op.Name, c.In, err, text)
+				}
+			}
+		}
+	}
+	t.Run("assembled", func(t *testing.T) { assemble(t, texts) })
+}
+
+var (
+	declaration = regexp.MustCompile(`\.reg \.\w+\s+%(\w+)<(\d+)>`)
+	use         = regexp.MustCompile(`%((?:c\d+_)?[a-z]+)(\d+)\b`)
+)
+
+// declared returns an error where a text uses a register that it does not declare.
+func declared(text string) error {
+	count := map[string]int{}
+	for _, m := range declaration.FindAllStringSubmatch(text, -1) {
+		n := 0
+		if _, err := fmt.Sscan(m[2], &n); err != nil {
+			return err
+		}
+		count[m[1]] = n
+	}
+	for _, m := range use.FindAllStringSubmatch(text, -1) {
+		n := 0
+		if _, err := fmt.Sscan(m[2], &n); err != nil {
+			return err
+		}
+		if n >= count[m[1]] {
+			return fmt.Errorf("%s is not declared", m[0])
+		}
+	}
+	return nil
+}
+
+// assemble gives some of the texts to NVIDIA's assembler, where there is one.
+func assemble(t *testing.T, texts map[string]string) {
+	ptxas, err := exec.LookPath("ptxas")
+	if err != nil {
+		t.Skip("needs NVIDIA's ptxas on the path")
+	}
+	file := filepath.Join(t.TempDir(), "text.ptx")
+	seen := map[string]int{}
+	for text, op := range texts {
+		if seen[op]++; seen[op] > 2 {
+			continue
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said, err := exec.Command(ptxas, "-arch=sm_70", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s\n%s", op, err, said, text)
+		}
+	}
+}
+
+func TestDimensionsThatGoOnEvenlyAreJoined(t *testing.T) {
+	for name, c := range map[string]struct {
+		dims     kernels.Shape
+		operands []operand
+		want     string
+	}{
+		"contiguous":    {kernels.Shape{2, 3, 4}, []operand{{strides: []int{12, 4, 1}}}, "(24) [[1]]"},
+		"rows repeated": {kernels.Shape{2, 3, 4}, []operand{{strides: []int{12, 4, 1}}, {strides: []int{0, 0, 1}}}, "(6, 4) [[4 1] [0 1]]"},
+		"dimension 1":   {kernels.Shape{2, 1, 4}, []operand{{strides: []int{4, 9, 1}}}, "(8) [[1]]"},
+		"transposed":    {kernels.Shape{2, 3}, []operand{{strides: []int{1, 2}}, {strides: []int{3, 1}}}, "(2, 3) [[1 2] [3 1]]"},
+		"scalar":        {kernels.Shape{1, 1}, []operand{{strides: []int{1, 1}}}, "() [[]]"},
+	} {
+		dims, out := collapse(c.dims, c.operands)
+		var strides [][]int
+		for _, o := range out {
+			strides = append(strides, o.strides)
+		}
+		if got := fmt.Sprint(dims, strides); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPlansOfReductionsCoverTheirElementsWithinTheWorkspace(t *testing.T) {
+	for _, outputs := range []int{1, 7, 33, 500, 20000, 1 << 20} {
+		for _, count := range []int{0, 1, 5, 129, 4097, 1 << 22} {
+			for _, last := range []bool{false, true} {
+				p := newPlan(outputs, count, last)
+				switch {
+				case p.pieces*p.perCut < count || p.pieces > 1 && (p.pieces-1)*p.perCut >= count:
+					t.Errorf("%d × %d: %d pieces of %d", outputs, count, p.pieces, p.perCut)
+				case p.blocksOfOutputs*p.lanes < outputs || p.lanes*p.workers != blockThreads:
+					t.Errorf("%d × %d: %+v", outputs, count, p)
+				case p.pieces > 1 && int64(p.pieces*outputs)*8 > p.work():
+					t.Errorf("%d × %d: %d pieces need %d bytes, have %d", outputs, count, p.pieces, p.pieces*outputs*8, p.work())
+				}
+			}
+		}
+	}
+}
