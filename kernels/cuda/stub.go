@@ -15,7 +15,7 @@ type Device struct{}
 var _ kernels.Device = (*Device)(nil)
 
 // Open answers ErrNotBuilt.
-func Open(Options) (*Device, error) { return nil, missing("open") }
+func Open(Options) (*Device, error) { return nil, fmt.Errorf("cuda: open: %w", ErrNotBuilt) }
 
 func missing(what string) error {
 	return fmt.Errorf("cuda: %s: %w: the device is %w", what, ErrNotBuilt, arena.ErrClosed)
