@@ -26,7 +26,7 @@ const (
 	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
 	cacheLine    = 64            // bytes
 	farBytes     = 512 << 10     // a matrix larger than this does not stay in the second-level cache
-	nearSteps    = 128           // most steps for which a panel of B is read where it lies: for more, packing it pays
+	nearSteps    = 128           // most steps for which B and a transposed A are read where they lie: for more, packing pays
 	nearWay      = 64 << 10      // bytes after which addresses share sets of that cache
 	nearWays     = 8             // lines of a set
 	packCost     = 4             // multiplications in the time that packing an element takes
@@ -111,7 +111,7 @@ func (p *matmulPlan) cut(threads int) {
 	p.packB = !p.dots && (p.transB || !p.near())
 	p.far = !p.dots && s.prefetch != nil && p.k*p.n*size > farBytes
 	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
-		(p.transA && p.lda > farApart || !p.transA && s.aliases(p.lda) && p.m > s.rows)
+		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.aliases(p.lda) && p.m > s.rows)
 	rows := min(blockRows, max(s.rows, blockBytes/(p.kc*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
@@ -137,8 +137,12 @@ func (p *matmulPlan) near() bool {
 	if p.m <= 2*s.rows || p.n == s.cols {
 		return true
 	}
-	whole := p.ldb%cacheLine == 0 // else every read takes two lines
-	return whole && p.kc <= min(nearSteps, nearWays*(nearWay/min(nearWay, p.ldb&-p.ldb)))
+	return p.ldb%cacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
+}
+
+// stays reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
+func (p *matmulPlan) stays(apart int) bool {
+	return p.kc <= min(nearSteps, nearWays*(nearWay/min(nearWay, apart&-apart)))
 }
 
 // split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all
