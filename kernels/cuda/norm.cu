@@ -4,6 +4,9 @@
 // y may be x; dx may be x or dy, so sums of channels are taken before any of dx is written.
 #include "team.cuh"
 
+// TALL begins a kernel of blocks of up to 1024 threads: a channel of a batch of images has many elements, and channels are few.
+#define TALL KERNEL __launch_bounds__(1024)
+
 // A Walk leads over the elements of a channel: element i lies at at(i).
 struct Walk {
   int64 first, apart; // of a plane: where the first lies, and how far they are apart
@@ -142,11 +145,11 @@ DEVICE void columnGrad(const T *x, const T *means, const T *rstds, const T *dy, 
 }
 
 #define NORMS(name, T)                                                                                                                                   \
-  KERNEL batchNorm_##name(const T *x, const T *gamma, const T *beta, T *y, T *means, T *variances, int32 channels, uint32 n, uint32 plane, double eps,    \
+  TALL batchNorm_##name(const T *x, const T *gamma, const T *beta, T *y, T *means, T *variances, int32 channels, uint32 n, uint32 plane, double eps,    \
                           int32 relu) {                                                                                                                 \
     batchNorm(x, gamma, beta, y, means, variances, channels, n, plane, eps, relu);                                                                      \
   }                                                                                                                                                      \
-  KERNEL batchNormGrad_##name(const T *x, const T *gamma, const T *beta, const T *means, const T *variances, const T *dy, T *dx, T *dgamma, T *dbeta,    \
+  TALL batchNormGrad_##name(const T *x, const T *gamma, const T *beta, const T *means, const T *variances, const T *dy, T *dx, T *dgamma, T *dbeta,    \
                               int32 channels, uint32 n, uint32 plane, double eps, int32 relu) {                                                         \
     batchNormGrad(x, gamma, beta, means, variances, dy, dx, dgamma, dbeta, channels, n, plane, eps, relu);                                              \
   }                                                                                                                                                      \
@@ -158,7 +161,7 @@ DEVICE void columnGrad(const T *x, const T *means, const T *rstds, const T *dy, 
                               uint32 n, uint32 plane) {                                                                                                 \
     groupNormGrad(x, gamma, means, rstds, dy, dx, groups, groupsOfImage, n, plane);                                                                     \
   }                                                                                                                                                      \
-  KERNEL channelGrad_##name(const T *x, const T *means, const T *rstds, const T *dy, T *dgamma, T *dbeta, int32 channels, int32 groupsOfImage, uint32 n, \
+  TALL channelGrad_##name(const T *x, const T *means, const T *rstds, const T *dy, T *dgamma, T *dbeta, int32 channels, int32 groupsOfImage, uint32 n, \
                             uint32 plane) {                                                                                                             \
     channelGrad(x, means, rstds, dy, dgamma, dbeta, channels, groupsOfImage, n, plane);                                                                 \
   }                                                                                                                                                      \

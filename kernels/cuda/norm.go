@@ -15,6 +15,9 @@ func countable(n int) error {
 	return nil
 }
 
+// tallThreads is the number of threads of a block that works on the n elements of a channel: TALL in norm.cu allows so many.
+func tallThreads(n int) int { return max(32, min((n+31)/32*32, 1024)) }
+
 func bindBatchNorm(b *binding) error {
 	a, x := b.Attrs.(kernels.BatchNormAttrs), b.In[0].Shape
 	channels, plane := x[1], x[2:].Elems()
@@ -27,7 +30,7 @@ func bindBatchNorm(b *binding) error {
 		name = "batchNormGrad"
 	}
 	args := append(b.arguments(), b.out(0), b.out(1), b.out(2), int32(channels), uint32(n), uint32(plane), a.Eps, relu)
-	b.launch("norm", name+"_"+suffix(b.In[0].Type), line(channels), line(rowThreads(n)), 0, args...)
+	b.launch("norm", name+"_"+suffix(b.In[0].Type), line(channels), line(tallThreads(n)), 0, args...)
 	return countable(n)
 }
 
@@ -71,7 +74,7 @@ func bindGroupNormGrad(b *binding) error {
 	if g.plane == 1 {
 		b.launch("norm", "columnGrad"+t, line((g.channels+31)/32), line(blockThreads), 0, append(args, int64(g.images))...)
 	} else {
-		b.launch("norm", "channelGrad"+t, line(g.channels), line(rowThreads(n)), 0, append(args, uint32(n), uint32(g.plane))...)
+		b.launch("norm", "channelGrad"+t, line(g.channels), line(tallThreads(n)), 0, append(args, uint32(n), uint32(g.plane))...)
 	}
 	b.launch("norm", "groupNormGrad"+t, line(rowBlocks(g.images*g.groups)), line(rowThreads(g.size())), 0,
 		x, gamma, means, rstds, dy, b.out(0), int64(g.images*g.groups), int32(g.groups), uint32(g.size()), uint32(g.plane))
