@@ -88,7 +88,7 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		{"memory below zero", []string{"-memory", "-5"}, "-5", trainer.ErrOption},
 		{"memory in words", []string{"-memory", "much"}, "much", nil},
 		{"optimizer", []string{"-optimizer", "sgdd"}, "nesterov", optim.ErrOption},
-		{"device", []string{"-device", "cuda"}, "cpu and emu", nil},
+		{"device", []string{"-device", "tpu"}, "cpu", nil},
 		{"batch", []string{"-batch", "0"}, "batch 0", trainer.ErrOption},
 		{"rate", []string{"-rate", "-1"}, "rate", optim.ErrOption},
 		{"epochs", []string{"-epochs", "-1"}, "-epochs", nil},

@@ -18,11 +18,11 @@ var normOps = []*kernels.Op{
 	kernels.GroupNormGrad, kernels.MaxPool, kernels.MaxPoolGrad, kernels.AvgPool, kernels.AvgPoolGrad, kernels.Dropout, kernels.Scatter,
 }
 
-// normShapes are x [B, C, ...] with planes of every rest of a group of vectors, planes longer than a run, batches of more
+// normShapes are x [B, C, ...] with planes of every rest of a group of vectors, planes longer than a run and one element longer, batches of more
 // than one group of images, tiles of several channels, and no plane at all.
 func normShapes() []kernels.Shape {
 	all := []kernels.Shape{{3, 5, 33, 31}, {1, 2, 129, 130}, {64, 8, 8, 8}, {70, 16, 7, 7}, {1100, 1, 8, 8}, {5000, 2}, {128, 130}, {5, 67},
-		{2, 1, 40_000}, {2, 70, 2, 2}, {3, 2, 1, 1000}, {2, 3, 32, 32}, {2, 65, 16, 16}}
+		{2, 1, 40_000}, {2, 2, 145, 113}, {1, 2, 32_769}, {2, 3, 27_307}, {2, 70, 2, 2}, {3, 2, 1, 1000}, {2, 3, 32, 32}, {2, 65, 16, 16}}
 	for n := 1; n <= 70; n++ {
 		all = append(all, kernels.Shape{2 + n%3, 1 + n%5, n})
 	}

@@ -101,6 +101,16 @@ func (p *planes) groupAt(g int) (first, images int) {
 	return first, min(p.images, p.b-first)
 }
 
+// stretch returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
+// which the kernels keep another way.
+func (p *planes) stretch(off int) int {
+	n := min(planeRun, p.n-off)
+	if p.n-off == n+1 {
+		n--
+	}
+	return n
+}
+
 // A planeWorker is what one thread keeps while it sums planes.
 type planeWorker[T float] struct {
 	call   planeCall[T]
@@ -141,9 +151,10 @@ func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T,
 	w.prepare(p, w.of[:], channels)
 	step := max(1, min(planeRun/max(p.n, planeRun/columnRun), callMost/(p.n*channels)))
 	for i := b; i < b+images; i += step {
-		for off := 0; off < p.n; off += planeRun {
+		for off, n := 0, 0; off < p.n; off += n {
 			at := p.at(i, c) + off
-			w.run(kernel, x[at:], dy[at:], min(planeRun, p.n-off), min(step, b+images-i))
+			n = p.stretch(off)
+			w.run(kernel, x[at:], dy[at:], n, min(step, b+images-i))
 		}
 	}
 }
@@ -181,7 +192,7 @@ func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, 
 		w.of[k*ofLen+ofMean] = x[p.at(b, c+k)]
 	}
 	clear(w.sums[:channels])
-	n := min(p.n, planeRun)
+	n := p.stretch(0)
 	images = min(images, over(pivotRun, p.n))
 	w.prepare(p, w.of[:], channels)
 	w.run(kernel, x[p.at(b, c):], nil, n, images)
@@ -195,10 +206,11 @@ func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, 
 func (w *planeWorker[T]) each(p *planes, kernel func(c *planeCall[T]), x, dy, y, of []T, c, channels, b, images int) {
 	w.prepare(p, of, channels)
 	k := &w.call
-	for off := 0; off < p.n; off += planeRun {
+	for off, n := 0, 0; off < p.n; off += n {
 		at := p.at(b, c) + off
+		n = p.stretch(off)
 		k.x, k.dy, k.y = x[at:], dy[at:], y[at:]
-		k.n, k.images = min(planeRun, p.n-off), images
+		k.n, k.images = n, images
 		kernel(k)
 	}
 }
