@@ -43,6 +43,27 @@ type Spec struct {
 // Bytes returns what the tensor occupies.
 func (s Spec) Bytes() int64 { return int64(s.Shape.Elems()) * s.Type.Size() }
 
+// mostBytes bounds a tensor: more than any device has, and few enough that sums of sizes do not overflow.
+const mostBytes = 1 << 46
+
+// Check returns an error that wraps ErrShape where a dimension is below 0 or the tensor takes more than 2^46 bytes.
+func (s Spec) Check() error {
+	n := s.Type.Size()
+	for _, d := range s.Shape {
+		if d < 0 {
+			return fmt.Errorf("%v: a dimension below 0: %w", s, ErrShape)
+		}
+		if d == 0 {
+			return nil
+		}
+		if n > mostBytes/int64(d) {
+			return fmt.Errorf("%v takes more than 2^46 bytes: %w", s, ErrShape)
+		}
+		n *= int64(d)
+	}
+	return nil
+}
+
 // Equal reports whether type and shape agree.
 func (s Spec) Equal(t Spec) bool { return s.Type == t.Type && s.Shape.Equal(t.Shape) }
 

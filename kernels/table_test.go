@@ -135,3 +135,17 @@ func movesOnly(op *kernels.Op, c kernels.Case) bool {
 	out, err := op.Infer(c.Attrs, c.In)
 	return err == nil && op.Cost != nil && op.Cost(c.Attrs, c.In, out) == 0
 }
+
+// Products of dimensions may overflow to anything, 0 among it.
+func TestTensorsBeyondAllMemoryAreRefused(t *testing.T) {
+	for _, s := range []kernels.Shape{{1 << 40, 1 << 24}, {1 << 40, 1 << 22}, {1 << 60}, {1 << 32, 1 << 32, 1 << 32}, {1<<44 + 1}, {3, -1}} {
+		if err := (kernels.Spec{Type: arena.Float32, Shape: s}).Check(); !errors.Is(err, kernels.ErrShape) {
+			t.Errorf("%v: got %v, want %v", s, err, kernels.ErrShape)
+		}
+	}
+	for _, s := range []kernels.Shape{{}, {1 << 44}, {0, 1 << 60}, {1 << 22, 1 << 22}} {
+		if err := (kernels.Spec{Type: arena.Float32, Shape: s}).Check(); err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}

@@ -62,7 +62,11 @@ func (t *Trainer) fixed(home ir.Part) bool {
 	return !slices.ContainsFunc(t.order, func(k key) bool {
 		p := t.programs[k]
 		return slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool {
-			return len(in.Op.Updates) > 0 && p.Values[in.Out[0]].Ref == home.Ref
+			if len(in.Op.Updates) == 0 {
+				return false
+			}
+			root, _ := p.Root(in.Out[0]) // the output itself may be some rows of it
+			return p.Values[root].Ref == home.Ref
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -27,7 +28,7 @@ func (b *build) start(m Model, p *ir.Program, first bool) error {
 	if m.Loss != nil {
 		for _, n := range m.Loss.Graph().AllNodes() {
 			if n.IsVar() && nodes[n.Name()] == nil {
-				nodes[n.Name()] = n
+				nodes[n.Name()], inits[n.Name()] = n, normalizer(m.Loss.Graph(), n)
 			}
 		}
 	}
@@ -62,6 +63,22 @@ func (b *build) start(m Model, p *ir.Program, first bool) error {
 
 // starting are the regions whose contents the model gives.
 var starting = [...]arena.Region{ir.Parameters, ir.Statistics}
+
+// normalizer returns what n starts with where gorgonia.BatchNorm made it, for want of a scale or a bias of the caller's: ones and zeros. Gorgonia
+// itself draws them, without a seed. Nil: n is another node.
+func normalizer(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
+	of := func(suffix string) bool {
+		x, ok := strings.CutSuffix(n.Name(), suffix)
+		return ok && slices.ContainsFunc(g.ByName(x), func(x *gorgonia.Node) bool { return x.Shape().Eq(n.Shape()) })
+	}
+	switch {
+	case of("_γ"):
+		return layers.Ones{}
+	case of("_β"):
+		return layers.Zeros{}
+	}
+	return nil
+}
 
 // checkFrozen returns an error for each name in Options.Frozen that no parameter and no layer has.
 func (b *build) checkFrozen() error {

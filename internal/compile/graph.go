@@ -43,6 +43,9 @@ func (g *graph) apply(op *kernels.Op, attrs any, in ...kernels.Value) []kernels.
 	}
 	out := make([]kernels.Value, len(specs))
 	for i, s := range specs {
+		if err := s.Check(); err != nil {
+			panic(bug{fmt.Errorf("%s %s: %w", op.Name, g.label, err)})
+		}
 		out[i] = g.Add(ir.Value{Name: label, Owner: owner, Spec: s, Of: kernels.None})
 	}
 	g.Instrs = append(g.Instrs, ir.Instr{Op: op, Attrs: attrs, In: append([]kernels.Value(nil), in...), Out: out,

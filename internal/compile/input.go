@@ -94,6 +94,9 @@ func (c *compiler) nameOf(n *gorgonia.Node) string {
 
 // home adds a value that lives outside scratch.
 func (c *compiler) home(r arena.Region, owner, name string, spec kernels.Spec) (kernels.Value, error) {
+	if err := spec.Check(); err != nil {
+		return kernels.None, fmt.Errorf("%q: %w", name, err)
+	}
 	ref, err := c.Homes.Place(r, owner, name, spec)
 	if err != nil {
 		return kernels.None, err

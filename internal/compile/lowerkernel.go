@@ -36,7 +36,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 			return nil, fmt.Errorf("batch normalization of %d operands, takes 5: %w", len(in), kernels.ErrShape)
 		}
 		return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
-			s := running{fixed: !r.training() || r.frozen(in[3].Name()), mean: v[3], variance: v[4]}
+			s := running{fixed: !r.training() || r.frozen(in[3].Name()) || r.frozen(in[4].Name()), mean: v[3], variance: v[4]}
 			if r.Mode == Machine && !s.fixed {
 				s = r.hostStatistics(n, r.Spec(v[3]), false, in[3].Value, in[4].Value)
 			}

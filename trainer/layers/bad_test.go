@@ -84,6 +84,9 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 		{"activation that makes nothing", func(n *layers.Net) {
 			n.Conv(image(n), "c", layers.Conv2D{Out: 2, Kernel: layers.Square(1)}, func(*layers.Net, *gorgonia.Node, string) *gorgonia.Node { return nil })
 		}, layers.ErrNode, []string{`"c"`, "activation"}},
+		{"table beyond all memory", func(n *layers.Net) { n.Embedding(n.Indices("x", 3), "e", 1<<40, 1<<24) }, kernels.ErrShape, []string{`"e/table"`, "(1099511627776, 16777216)", "2^46"}},
+		{"weights beyond all memory", func(n *layers.Net) { n.Dense(n.Input("x", 2, 3), "d", 1<<60, nil) }, kernels.ErrShape, []string{`"d/w"`, "2^46"}},
+		{"filters beyond all memory", func(n *layers.Net) { n.Conv(image(n), "c", layers.Conv2D{Out: 1 << 61, Kernel: layers.Square(1)}, nil) }, kernels.ErrShape, []string{`"c/w"`, "2^46"}},
 		{"two dropouts of one name", func(n *layers.Net) { n.Dropout(n.Dropout(image(n), "d", 0.5), "d", 0.5) }, layers.ErrName, []string{`dropout "d"`, "already"}},
 		{"dropouts of one name on one input", func(n *layers.Net) { x := image(n); n.Dropout(x, "d", 0.5); n.Dropout(x, "d", 0.5) }, layers.ErrName, []string{`dropout "d"`}},
 		{"pools of one name", func(n *layers.Net) {

@@ -53,6 +53,9 @@ func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*
 		in[i] = kernels.Spec{Type: storage[c.Dtype()], Shape: kernels.Shape(c.Shape())}
 	}
 	out, err := op.Infer(attrs, in)
+	if err == nil {
+		err = out[0].Check()
+	}
 	if err != nil {
 		n.fail(fmt.Errorf("%s over input %s: %w", layer, shapeString(children[0].Shape()), err))
 		return nil

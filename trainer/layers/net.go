@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // Net adds layers to one graph. It keeps the first error and does nothing after it: methods then
@@ -150,6 +152,10 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 		n.fail(fmt.Errorf("%s %q: dimensions %s must all be 1 or more: %w", what, name, shapeString(dims), ErrShape))
 	}
 	if n.err != nil {
+		return nil
+	}
+	if err := (kernels.Spec{Type: storage[t], Shape: dims}).Check(); err != nil {
+		n.fail(fmt.Errorf("%s %q: %w", what, name, err))
 		return nil
 	}
 	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
