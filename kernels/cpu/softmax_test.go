@@ -64,8 +64,11 @@ func TestRowsAreTheSameBitsInEveryWidthAndNearTheirMeaning(t *testing.T) {
 		for i, c := range rowOps(5, n) {
 			op := rowOpsNames[i]
 			spread := []float64{1, 0.01, 20}[n%3]
-			if op == kernels.SoftmaxGrad {
-				spread = 0.01 // operand 0 is of the size of probabilities
+			switch op { // of which operand 0 is a result
+			case kernels.SoftmaxGrad:
+				spread = 0.01 // of the size of probabilities
+			case kernels.LogSoftmaxGrad:
+				spread = 1 // of their logarithms: what is far above 0 would overflow
 			}
 			data := rowData(r, c.In, spread)
 			var first []byte
