@@ -173,22 +173,27 @@ done:
 	RET
 
 // func wideDepthRuns32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthRuns32(SB), NOSPLIT, $0-8
-	MOVQ  p+0(FP), DI
-	MOVQ  176(DI), R8
-	MOVQ  224(DI), R14
-	MOVQ  $-1, DX
-	BZHIQ R14, DX, DX
-	KMOVW DX, K4
-	MOVQ  192(DI), R10
-	MOVQ  216(DI), R11
-	MOVQ  (DI), AX
-	MOVQ  24(DI), BX
-	MOVQ  168(DI), R9
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthRuns32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    192(DI), R10
+	MOVQ    216(DI), R11
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
 four:
 	VPXORD Z8, Z8, Z8
@@ -285,29 +290,35 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightRuns32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightRuns32(SB), NOSPLIT, $0-8
-	MOVQ  p+0(FP), DI
-	MOVQ  176(DI), R8
-	MOVQ  224(DI), R14
-	MOVQ  $-1, DX
-	BZHIQ R14, DX, DX
-	KMOVW DX, K4
-	MOVQ  216(DI), R11
-	MOVQ  192(DI), CX
-	MOVQ  144(DI), R8
-	SHLQ  $0x06, R8
-	LEAQ  (R8)(R8*2), R10
-	MOVQ  (DI), AX
-	MOVQ  24(DI), BX
-	MOVQ  168(DI), R9
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightRuns32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    216(DI), R11
+	MOVQ    192(DI), CX
+	MOVQ    144(DI), R8
+	SHLQ    $0x06, R8
+	LEAQ    (R8)(R8*2), R10
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
 four:
 	VMOVUPS.Z (CX), K4, Z12
@@ -399,6 +410,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -565,8 +577,13 @@ done:
 	RET
 
 // func wideDepthPairs32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthPairs32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthPairs32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
@@ -698,12 +715,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightPairs32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightPairs32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightPairs32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
@@ -833,6 +856,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -932,8 +956,13 @@ done:
 	RET
 
 // func wideDepthGathers32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthGathers32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthGathers32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	MOVQ      p+0(FP), DI
 	MOVQ      120(DI), R14
 	VMOVDQU32 (R14), Z3
@@ -1060,12 +1089,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightGathers32(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightGathers32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightGathers32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	MOVQ      p+0(FP), DI
 	MOVQ      120(DI), R14
 	VMOVDQU32 (R14), Z3
@@ -1190,6 +1225,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -1332,8 +1368,13 @@ done:
 	RET
 
 // func depthRuns32(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthRuns32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthRuns32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
@@ -1448,12 +1489,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func depthWeightRuns32(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthWeightRuns32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthWeightRuns32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
 	VPBROADCASTD 224(DI), Y7
@@ -1566,6 +1613,7 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -1671,8 +1719,13 @@ done:
 	RET
 
 // func depthGathers32(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthGathers32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthGathers32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), Y3
@@ -1803,12 +1856,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func depthWeightGathers32(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthWeightGathers32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthWeightGathers32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), Y3
@@ -1937,29 +1996,35 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideEndRows32(e *uint16)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideEndRows32(SB), NOSPLIT, $0-8
-	MOVQ   e+0(FP), DI
-	MOVQ   (DI), AX
-	MOVQ   24(DI), BX
-	MOVQ   48(DI), SI
-	MOVQ   56(DI), R8
-	MOVQ   64(DI), R12
-	MOVQ   72(DI), R13
-	MOVQ   $-1, R14
-	BZHIQ  R12, R14, R14
-	KMOVW  R14, K1
-	SHRQ   $0x10, R14
-	KMOVW  R14, K2
-	VPXORD Z3, Z3, Z3
-	TESTQ  $0x00000002, R13
-	JE     relu
-	TESTQ  $0x00000004, R13
-	JE     bias
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideEndRows32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    e+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), SI
+	MOVQ    56(DI), R8
+	MOVQ    64(DI), R12
+	MOVQ    72(DI), R13
+	MOVQ    $-1, R14
+	BZHIQ   R12, R14, R14
+	KMOVW   R14, K1
+	SHRQ    $0x10, R14
+	KMOVW   R14, K2
+	VPXORD  Z3, Z3, Z3
+	TESTQ   $0x00000002, R13
+	JE      relu
+	TESTQ   $0x00000004, R13
+	JE      bias
 
 both:
 	VBROADCASTSS (BX), Z2
@@ -1975,6 +2040,7 @@ both:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -1990,6 +2056,7 @@ bias:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2003,26 +2070,32 @@ relu:
 	ADDQ      R8, AX
 	DECQ      SI
 	JNE       relu
+	LDMXCSR   (SP)
 	VZEROUPPER
 	RET
 
 // func endRows32(e *uint16)
-// Requires: AVX, AVX2, SSE2
-TEXT ·endRows32(SB), NOSPLIT, $0-8
-	MOVQ   e+0(FP), DI
-	MOVQ   (DI), AX
-	MOVQ   24(DI), BX
-	MOVQ   48(DI), SI
-	MOVQ   56(DI), R8
-	MOVQ   64(DI), R12
-	MOVQ   72(DI), R13
-	VXORPS Y3, Y3, Y3
-	CMPQ   R12, $0x10
-	JNE    edge
-	TESTQ  $0x00000002, R13
-	JE     relu
-	TESTQ  $0x00000004, R13
-	JE     bias
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·endRows32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    e+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), SI
+	MOVQ    56(DI), R8
+	MOVQ    64(DI), R12
+	MOVQ    72(DI), R13
+	VXORPS  Y3, Y3, Y3
+	CMPQ    R12, $0x10
+	JNE     edge
+	TESTQ   $0x00000002, R13
+	JE      relu
+	TESTQ   $0x00000004, R13
+	JE      bias
 
 both:
 	VBROADCASTSS (BX), Y2
@@ -2038,6 +2111,7 @@ both:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2053,6 +2127,7 @@ bias:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2066,6 +2141,7 @@ relu:
 	ADDQ    R8, AX
 	DECQ    SI
 	JNE     relu
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2093,6 +2169,7 @@ both_edge:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both_edge
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2108,6 +2185,7 @@ bias_edge:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias_edge
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2121,18 +2199,24 @@ relu_edge:
 	ADDQ       R8, AX
 	DECQ       SI
 	JNE        relu_edge
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func wideWinoInput32(w *int8)
-// Requires: AVX, AVX512F
-TEXT ·wideWinoInput32(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), R8
-	LEAQ (R8)(R8*2), R9
-	MOVQ 56(DI), SI
+// Requires: AVX, AVX512F, SSE
+TEXT ·wideWinoInput32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    56(DI), SI
 
 channel:
 	VMOVUPS (AX), Z0
@@ -2275,6 +2359,7 @@ channel:
 	ADDQ    $0x00000080, BX
 	DECQ    SI
 	JNE     channel
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2282,8 +2367,13 @@ DATA half32<>+0(SB)/4, $(0.5)
 GLOBL half32<>(SB), RODATA|NOPTR, $4
 
 // func wideWinoWeight32(w *int16)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideWinoWeight32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideWinoWeight32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
@@ -2408,6 +2498,7 @@ TEXT ·wideWinoWeight32(SB), NOSPLIT, $0-8
 	ADDQ         R8, DX
 	VMOVUPS      Z8, K1, (DX)
 	ADDQ         R8, DX
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -2446,8 +2537,13 @@ DATA interleave32<>+124(SB)/4, $0x0000001f
 GLOBL interleave32<>(SB), RODATA|NOPTR, $128
 
 // func wideWinoOutput32(w *int32)
-// Requires: AVX, AVX512F
-TEXT ·wideWinoOutput32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, SSE
+TEXT ·wideWinoOutput32(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	MOVQ      w+0(FP), DI
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
@@ -2555,18 +2651,24 @@ segment:
 	ADDQ    152(DI), BX
 	DECQ    SI
 	JNE     row
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func winoInput32(w *int8)
-// Requires: AVX
-TEXT ·winoInput32(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), R8
-	LEAQ (R8)(R8*2), R9
-	MOVQ 56(DI), SI
+// Requires: AVX, SSE
+TEXT ·winoInput32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    56(DI), SI
 
 channel:
 	VMOVUPS (AX), Y0
@@ -2773,6 +2875,7 @@ channel:
 	ADDQ    $0x00000040, BX
 	DECQ    SI
 	JNE     channel
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -2780,8 +2883,13 @@ DATA halfOf32<>+0(SB)/4, $(0.5)
 GLOBL halfOf32<>(SB), RODATA|NOPTR, $4
 
 // func winoWeight32(w *int16)
-// Requires: AVX, AVX2
-TEXT ·winoWeight32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, SSE
+TEXT ·winoWeight32(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
@@ -2928,19 +3036,25 @@ TEXT ·winoWeight32(SB), NOSPLIT, $0-8
 	VMOVUPS      Y3, (DX)(R8*1)
 	VMOVUPS      Y4, (DX)(R8*2)
 	VMOVUPS      Y2, (DX)(R9*1)
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
 // func winoOutput32(w *int32)
-// Requires: AVX, AVX2, SSE2
-TEXT ·winoOutput32(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), CX
-	MOVQ 128(DI), SI
-	MOVQ 144(DI), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·winoOutput32(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), CX
+	MOVQ    128(DI), SI
+	MOVQ    144(DI), R8
+	LEAQ    (R8)(R8*2), R9
 
 row:
 	MOVQ         AX, R10
@@ -3051,6 +3165,7 @@ segment:
 	ADDQ         152(DI), BX
 	DECQ         SI
 	JNE          row
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -3203,22 +3318,27 @@ done:
 	RET
 
 // func wideDepthRuns64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthRuns64(SB), NOSPLIT, $0-8
-	MOVQ  p+0(FP), DI
-	MOVQ  176(DI), R8
-	MOVQ  224(DI), R14
-	MOVQ  $-1, DX
-	BZHIQ R14, DX, DX
-	KMOVW DX, K4
-	MOVQ  192(DI), R10
-	MOVQ  216(DI), R11
-	MOVQ  (DI), AX
-	MOVQ  24(DI), BX
-	MOVQ  168(DI), R9
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthRuns64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    192(DI), R10
+	MOVQ    216(DI), R11
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
 four:
 	VPXORD Z8, Z8, Z8
@@ -3315,29 +3435,35 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightRuns64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightRuns64(SB), NOSPLIT, $0-8
-	MOVQ  p+0(FP), DI
-	MOVQ  176(DI), R8
-	MOVQ  224(DI), R14
-	MOVQ  $-1, DX
-	BZHIQ R14, DX, DX
-	KMOVW DX, K4
-	MOVQ  216(DI), R11
-	MOVQ  192(DI), CX
-	MOVQ  144(DI), R8
-	SHLQ  $0x06, R8
-	LEAQ  (R8)(R8*2), R10
-	MOVQ  (DI), AX
-	MOVQ  24(DI), BX
-	MOVQ  168(DI), R9
-	MOVQ  160(DI), SI
-	SUBQ  $0x04, SI
-	JL    rest
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightRuns64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    p+0(FP), DI
+	MOVQ    176(DI), R8
+	MOVQ    224(DI), R14
+	MOVQ    $-1, DX
+	BZHIQ   R14, DX, DX
+	KMOVW   DX, K4
+	MOVQ    216(DI), R11
+	MOVQ    192(DI), CX
+	MOVQ    144(DI), R8
+	SHLQ    $0x06, R8
+	LEAQ    (R8)(R8*2), R10
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    168(DI), R9
+	MOVQ    160(DI), SI
+	SUBQ    $0x04, SI
+	JL      rest
 
 four:
 	VMOVUPD.Z (CX), K4, Z12
@@ -3429,6 +3555,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -3595,8 +3722,13 @@ done:
 	RET
 
 // func wideDepthPairs64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthPairs64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthPairs64(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
@@ -3728,12 +3860,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightPairs64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightPairs64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightPairs64(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
@@ -3863,6 +4001,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -3962,8 +4101,13 @@ done:
 	RET
 
 // func wideDepthGathers64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthGathers64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthGathers64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    120(DI), R14
 	VMOVDQU (R14), Y3
@@ -4090,12 +4234,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideDepthWeightGathers64(p *uint8)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideDepthWeightGathers64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideDepthWeightGathers64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    120(DI), R14
 	VMOVDQU (R14), Y3
@@ -4220,6 +4370,7 @@ one_segment:
 	JNE         one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -4362,8 +4513,13 @@ done:
 	RET
 
 // func depthRuns64(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthRuns64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthRuns64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
@@ -4478,12 +4634,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func depthWeightRuns64(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthWeightRuns64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthWeightRuns64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
 	VPBROADCASTQ 224(DI), Y7
@@ -4596,6 +4758,7 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -4701,8 +4864,13 @@ done:
 	RET
 
 // func depthGathers64(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthGathers64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthGathers64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), X3
@@ -4833,12 +5001,18 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func depthWeightGathers64(p *uint8)
-// Requires: AVX, AVX2, FMA3
-TEXT ·depthWeightGathers64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·depthWeightGathers64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         120(DI), R14
 	VMOVDQU      (R14), X3
@@ -4967,29 +5141,35 @@ one_segment:
 	JNE          one
 
 done:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func wideEndRows64(e *uint16)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideEndRows64(SB), NOSPLIT, $0-8
-	MOVQ   e+0(FP), DI
-	MOVQ   (DI), AX
-	MOVQ   24(DI), BX
-	MOVQ   48(DI), SI
-	MOVQ   56(DI), R8
-	MOVQ   64(DI), R12
-	MOVQ   72(DI), R13
-	MOVQ   $-1, R14
-	BZHIQ  R12, R14, R14
-	KMOVW  R14, K1
-	SHRQ   $0x08, R14
-	KMOVW  R14, K2
-	VPXORD Z3, Z3, Z3
-	TESTQ  $0x00000002, R13
-	JE     relu
-	TESTQ  $0x00000004, R13
-	JE     bias
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideEndRows64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    e+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), SI
+	MOVQ    56(DI), R8
+	MOVQ    64(DI), R12
+	MOVQ    72(DI), R13
+	MOVQ    $-1, R14
+	BZHIQ   R12, R14, R14
+	KMOVW   R14, K1
+	SHRQ    $0x08, R14
+	KMOVW   R14, K2
+	VPXORD  Z3, Z3, Z3
+	TESTQ   $0x00000002, R13
+	JE      relu
+	TESTQ   $0x00000004, R13
+	JE      bias
 
 both:
 	VBROADCASTSD (BX), Z2
@@ -5005,6 +5185,7 @@ both:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5020,6 +5201,7 @@ bias:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5033,26 +5215,32 @@ relu:
 	ADDQ      R8, AX
 	DECQ      SI
 	JNE       relu
+	LDMXCSR   (SP)
 	VZEROUPPER
 	RET
 
 // func endRows64(e *uint16)
-// Requires: AVX, AVX2, SSE2
-TEXT ·endRows64(SB), NOSPLIT, $0-8
-	MOVQ   e+0(FP), DI
-	MOVQ   (DI), AX
-	MOVQ   24(DI), BX
-	MOVQ   48(DI), SI
-	MOVQ   56(DI), R8
-	MOVQ   64(DI), R12
-	MOVQ   72(DI), R13
-	VXORPS Y3, Y3, Y3
-	CMPQ   R12, $0x08
-	JNE    edge
-	TESTQ  $0x00000002, R13
-	JE     relu
-	TESTQ  $0x00000004, R13
-	JE     bias
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·endRows64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    e+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), SI
+	MOVQ    56(DI), R8
+	MOVQ    64(DI), R12
+	MOVQ    72(DI), R13
+	VXORPS  Y3, Y3, Y3
+	CMPQ    R12, $0x08
+	JNE     edge
+	TESTQ   $0x00000002, R13
+	JE      relu
+	TESTQ   $0x00000004, R13
+	JE      bias
 
 both:
 	VBROADCASTSD (BX), Y2
@@ -5068,6 +5256,7 @@ both:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5083,6 +5272,7 @@ bias:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5096,6 +5286,7 @@ relu:
 	ADDQ    R8, AX
 	DECQ    SI
 	JNE     relu
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -5123,6 +5314,7 @@ both_edge:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          both_edge
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5138,6 +5330,7 @@ bias_edge:
 	ADDQ         R8, AX
 	DECQ         SI
 	JNE          bias_edge
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5151,18 +5344,24 @@ relu_edge:
 	ADDQ       R8, AX
 	DECQ       SI
 	JNE        relu_edge
+	LDMXCSR    (SP)
 	VZEROUPPER
 	RET
 
 // func wideWinoInput64(w *int8)
-// Requires: AVX, AVX512F
-TEXT ·wideWinoInput64(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), R8
-	LEAQ (R8)(R8*2), R9
-	MOVQ 56(DI), SI
+// Requires: AVX, AVX512F, SSE
+TEXT ·wideWinoInput64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    56(DI), SI
 
 channel:
 	VMOVUPD (AX), Z0
@@ -5305,6 +5504,7 @@ channel:
 	ADDQ    $0x00000080, BX
 	DECQ    SI
 	JNE     channel
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -5312,8 +5512,13 @@ DATA half64<>+0(SB)/8, $(0.5)
 GLOBL half64<>(SB), RODATA|NOPTR, $8
 
 // func wideWinoWeight64(w *int16)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·wideWinoWeight64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·wideWinoWeight64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
@@ -5438,6 +5643,7 @@ TEXT ·wideWinoWeight64(SB), NOSPLIT, $0-8
 	ADDQ         R8, DX
 	VMOVUPD      Z8, K1, (DX)
 	ADDQ         R8, DX
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
@@ -5460,8 +5666,13 @@ DATA interleave64<>+120(SB)/8, $0x000000000000000f
 GLOBL interleave64<>(SB), RODATA|NOPTR, $128
 
 // func wideWinoOutput64(w *int32)
-// Requires: AVX, AVX512F
-TEXT ·wideWinoOutput64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX512F, SSE
+TEXT ·wideWinoOutput64(SB), NOSPLIT, $8-8
+	STMXCSR   (SP)
+	MOVL      (SP), AX
+	ORL       $0x00008040, AX
+	MOVL      AX, 4(SP)
+	LDMXCSR   4(SP)
 	MOVQ      w+0(FP), DI
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
@@ -5569,18 +5780,24 @@ segment:
 	ADDQ    152(DI), BX
 	DECQ    SI
 	JNE     row
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
 // func winoInput64(w *int8)
-// Requires: AVX
-TEXT ·winoInput64(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), R8
-	LEAQ (R8)(R8*2), R9
-	MOVQ 56(DI), SI
+// Requires: AVX, SSE
+TEXT ·winoInput64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), R8
+	LEAQ    (R8)(R8*2), R9
+	MOVQ    56(DI), SI
 
 channel:
 	VMOVUPD (AX), Y0
@@ -5787,6 +6004,7 @@ channel:
 	ADDQ    $0x00000040, BX
 	DECQ    SI
 	JNE     channel
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -5794,8 +6012,13 @@ DATA halfOf64<>+0(SB)/8, $(0.5)
 GLOBL halfOf64<>(SB), RODATA|NOPTR, $8
 
 // func winoWeight64(w *int16)
-// Requires: AVX, AVX2
-TEXT ·winoWeight64(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, SSE
+TEXT ·winoWeight64(SB), NOSPLIT, $8-8
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
 	MOVQ         w+0(FP), DI
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
@@ -5942,19 +6165,25 @@ TEXT ·winoWeight64(SB), NOSPLIT, $0-8
 	VMOVUPD      Y3, (DX)(R8*1)
 	VMOVUPD      Y4, (DX)(R8*2)
 	VMOVUPD      Y2, (DX)(R9*1)
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET
 
 // func winoOutput64(w *int32)
-// Requires: AVX, AVX2, SSE2
-TEXT ·winoOutput64(SB), NOSPLIT, $0-8
-	MOVQ w+0(FP), DI
-	MOVQ (DI), AX
-	MOVQ 24(DI), BX
-	MOVQ 48(DI), CX
-	MOVQ 128(DI), SI
-	MOVQ 144(DI), R8
-	LEAQ (R8)(R8*2), R9
+// Requires: AVX, AVX2, SSE, SSE2
+TEXT ·winoOutput64(SB), NOSPLIT, $8-8
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    w+0(FP), DI
+	MOVQ    (DI), AX
+	MOVQ    24(DI), BX
+	MOVQ    48(DI), CX
+	MOVQ    128(DI), SI
+	MOVQ    144(DI), R8
+	LEAQ    (R8)(R8*2), R9
 
 row:
 	MOVQ         AX, R10
@@ -6065,5 +6294,6 @@ segment:
 	ADDQ         152(DI), BX
 	DECQ         SI
 	JNE          row
+	LDMXCSR      (SP)
 	VZEROUPPER
 	RET

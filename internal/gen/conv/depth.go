@@ -115,6 +115,7 @@ func (l *loader) beginDepth(what, doc string) {
 	TEXT(name, NOSPLIT, "func(p "+depthType+")")
 	Doc(name + " " + doc)
 	Pragma("noescape")
+	flush()
 	l.begin()
 	Load(Param("p"), args)
 	MOVQ(Mem{Base: args, Disp: offPitch}, pitch)
@@ -163,8 +164,7 @@ func (l *loader) inFours(body func(n int, name string)) {
 	DECQ(count)
 	JNE(LabelRef("one"))
 	Label("done")
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // eachTap emits the loops over taps and segments. each is given the pixels of channel i of n in register 0: zeros in the lanes

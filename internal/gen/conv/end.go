@@ -11,6 +11,7 @@ func beginEnd(name string) {
 	TEXT(name, NOSPLIT, "func(e "+endingType+")")
 	Doc(name + " ends rows of at most two vectors.")
 	Pragma("noescape")
+	flush()
 	Load(Param("e"), args)
 	MOVQ(Mem{Base: args, Disp: offC}, dst)
 	MOVQ(Mem{Base: args, Disp: offBias}, src)
@@ -31,8 +32,7 @@ func rows(e elem, value VecPhysical, name string, bias bool, row func()) {
 	ADDQ(pitch, dst)
 	DECQ(count)
 	JNE(LabelRef(name))
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // ways emits the loop for each pair of flags.

@@ -48,6 +48,26 @@ const (
 	flagRelu = 4
 )
 
+// mode is where a function keeps MXCSR, as it was and as it is meanwhile.
+var mode Mem
+
+// flush lets a function take denormal numbers for 0 and make none, by FTZ and DAZ in MXCSR. It comes first, and leave last.
+func flush() {
+	mode = AllocLocal(8)
+	STMXCSR(mode)
+	MOVL(mode, EAX)
+	ORL(U32(0x8040), EAX)
+	MOVL(EAX, mode.Offset(4))
+	LDMXCSR(mode.Offset(4))
+}
+
+// leave ends a function, and restores the processor.
+func leave() {
+	LDMXCSR(mode)
+	VZEROUPPER()
+	RET()
+}
+
 // maskRow is the bytes of a tap's row of masks, 16 of two bytes.
 const maskRow = 32
 

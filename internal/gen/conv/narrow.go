@@ -14,6 +14,7 @@ func (e elem) input() {
 	TEXT(name, NOSPLIT, "func(w "+inputType+")")
 	Doc(name + " transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel. It overwrites the packed pixels.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	src, dst, plane, plane3, count, at := RAX, RBX, R8, R9, RSI, RCX
 	MOVQ(Mem{Base: args, Disp: inSrc}, src)
@@ -51,8 +52,7 @@ func (e elem) input() {
 	ADDQ(U32(64), dst)
 	DECQ(count)
 	JNE(LabelRef("channel"))
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // places addresses four places in a row.
@@ -72,6 +72,7 @@ func (e elem) weight(table Mem) {
 	TEXT(name, NOSPLIT, "func(w "+weightType+")")
 	Doc(name + " transforms the kernels of a vector: G·g·Gᵀ.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	src, taps, at, dst, plane, plane3 := RAX, RBX, RCX, RDX, R8, R9
 	MOVQ(Mem{Base: args, Disp: weightSrc}, src)
@@ -128,8 +129,7 @@ func (e elem) weight(table Mem) {
 			LEAQ(Mem{Base: dst, Index: plane, Scale: 4}, dst)
 		}
 	}
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // output turns sums into pixels, a vector of tiles at a time.
@@ -138,6 +138,7 @@ func (e elem) output(table Mem) {
 	TEXT(name, NOSPLIT, "func(w "+outputType+")")
 	Doc(name + " makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	m, dst, bias, rows, plane, plane3 := RAX, RBX, RCX, RSI, R8, R9
 	MOVQ(Mem{Base: args, Disp: outM}, m)
@@ -179,6 +180,5 @@ func (e elem) output(table Mem) {
 	ADDQ(Mem{Base: args, Disp: outRowDst}, dst)
 	DECQ(rows)
 	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	leave()
 }

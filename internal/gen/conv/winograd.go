@@ -42,6 +42,7 @@ func (e elem) wideInput() {
 	TEXT(name, NOSPLIT, "func(w "+inputType+")")
 	Doc(name + " transforms the pixels of two vectors of tiles: Bᵀ·d·B of each channel.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	src, dst, plane, plane3, count := RAX, RBX, R8, R9, RSI
 	MOVQ(Mem{Base: args, Disp: inSrc}, src)
@@ -57,8 +58,7 @@ func (e elem) wideInput() {
 	ADDQ(U32(128), dst)
 	DECQ(count)
 	JNE(LabelRef("channel"))
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 func (e elem) inputVector(v int, src, dst, plane, plane3 GPPhysical) {
@@ -105,6 +105,7 @@ func (e elem) wideWeight() {
 	TEXT(name, NOSPLIT, "func(w "+weightType+")")
 	Doc(name + " transforms the kernels of a vector: G·g·Gᵀ.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	src, taps, at, dst, plane := RAX, RBX, RCX, RDX, R8
 	MOVQ(Mem{Base: args, Disp: weightSrc}, src)
@@ -154,8 +155,7 @@ func (e elem) wideWeight() {
 			ADDQ(plane, dst)
 		}
 	}
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // thirds leaves (a+c+b)/2 in s and (a+c-b)/2 in t.
@@ -182,6 +182,7 @@ func (e elem) wideOutput() {
 	TEXT(name, NOSPLIT, "func(w "+outputType+")")
 	Doc(name + " makes the pixels of a vector of tiles: Aᵀ·m·A of each row, bias and activation, to where they belong.")
 	Pragma("noescape")
+	flush()
 	Load(Param("w"), args)
 	m, dst, bias, rows, plane, plane3 := RAX, RBX, RCX, RSI, R8, R9
 	MOVQ(Mem{Base: args, Disp: outM}, m)
@@ -201,8 +202,7 @@ func (e elem) wideOutput() {
 	ADDQ(Mem{Base: args, Disp: outRowDst}, dst)
 	DECQ(rows)
 	JNE(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	leave()
 }
 
 // outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a spare one.
