@@ -145,7 +145,8 @@ func (b *build) program(p *ir.Program) report.Program {
 type CapacityError struct {
 	Need, Have int64 // bytes
 	Batch      int   // that was asked for, 0 for a graph as it is
-	Fits       int   // the largest batch that fits, 0 for none
+	EvalBatch  int   // rows of evaluation and prediction, where they are more than Batch, else 0
+	Fits       int   // the largest batch that fits beside that, 0 for none
 	Plan       *report.Plan
 }
 
@@ -168,9 +169,12 @@ func (e *CapacityError) Error() string {
 		return s.String()
 	}
 	s.WriteString("): ")
-	if e.Fits > 0 {
+	switch {
+	case e.Fits > 0:
 		fmt.Fprintf(&s, "batch %d in place of %d would fit", e.Fits, e.Batch)
-	} else {
+	case e.EvalBatch > 0:
+		fmt.Fprintf(&s, "evaluation in batches of %d needs that much: lower EvalBatch, to %d for what training alone needs", e.EvalBatch, e.Batch)
+	default:
 		s.WriteString("not even a batch of 1 would fit")
 	}
 	return s.String()
@@ -188,7 +192,11 @@ func bytesOf(n int64) string {
 
 // short returns the error about a limit that the plan is above.
 func (b *build) short(limit int64, fits int) error {
-	return &CapacityError{Need: b.layout.Total(), Have: limit, Batch: b.opt.Batch, Fits: fits, Plan: b.report()}
+	e := &CapacityError{Need: b.layout.Total(), Have: limit, Batch: b.opt.Batch, Fits: fits, Plan: b.report()}
+	if b.opt.EvalBatch > b.opt.Batch {
+		e.EvalBatch = b.opt.EvalBatch
+	}
+	return e
 }
 
 // fits returns an error where the plan is above Options.Memory or what the device has.

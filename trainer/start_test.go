@@ -1,7 +1,9 @@
 package trainer_test
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -76,5 +78,32 @@ func TestNothingTrainedIsFrozenUnderEitherGuard(t *testing.T) {
 				t.Errorf("guard %d: %q is frozen", guard, p.Name)
 			}
 		}
+	}
+}
+
+// A smaller batch cannot help where evaluation decides.
+func TestTooLargeAnEvaluationBatchIsBlamed(t *testing.T) {
+	ds := samples(t, 32, 4, 3)
+	opt := trainer.Options{Device: openCPU(t), Batch: 3, EvalBatch: 4096, Fields: ds.Fields()}
+	plan, err := trainer.Plan(small, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Memory = plan.Total - 1
+	_, err = trainer.New(small, opt)
+	var e *trainer.CapacityError
+	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), "lower EvalBatch, to 3") {
+		t.Fatalf("got %v", err)
+	}
+	opt.EvalBatch = 3
+	if _, err := trainer.Plan(small, opt); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := trainer.New(small, opt)
+	if err != nil {
+		t.Fatalf("with the advice taken: %v", err)
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -115,8 +115,10 @@ func (x *convDepth) do(i, worker int) {
 			x.place.scatter(w.results, x.dst, size, sumBytes, c, channels, q, image*pixels+at, t.n)
 		}
 	}
-	if x.act != nil {
-		x.act(first[:channels*x.place.plane])
+	for rest := first[:channels*x.place.plane]; x.act != nil && len(rest) > 0; {
+		n := min(len(rest), cheapGrain*size)
+		x.act(rest[:n])
+		rest = rest[n:]
 	}
 }
 

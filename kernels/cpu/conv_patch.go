@@ -75,7 +75,11 @@ func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
 		row, col := px/p.cols.n*p.rows.step+p.rows.taps[tap].at, px%p.cols.n*p.cols.step+p.cols.taps[len(p.cols.taps)/2].at
 		return min(max(0, row*p.width+col*p.size), p.plane-p.size)
 	}
-	from, to := see(at, max(0, taps-p.rows.step)), see(last, taps-1)
+	upper, lowest := max(0, taps-p.rows.step), taps-1
+	if p.rows.taps[0].at > p.rows.taps[lowest].at { // of a gradient by the input
+		upper, lowest = min(taps, p.rows.step)-1, 0
+	}
+	from, to := see(at, upper), see(last, lowest)
 	return ahead{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(mostBelow, to+p.size-from)}
 }
 
