@@ -9,7 +9,7 @@ import (
 
 // Rows of a slice of a gradient.
 const (
-	sliceRows = 128 // at least: a product of fewer packs its operands too often
+	sliceRows = 128 // at least, but for the last slice: a product of fewer packs its operands too often
 	sliceStep = 16  // a multiple of this but for the last slice, so that slices start at cache lines
 )
 
