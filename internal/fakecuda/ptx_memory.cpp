@@ -12,14 +12,19 @@ namespace {
 
 const char *verb(bool write) { return write ? "write" : "read"; }
 
-const Range &rangeOf(Warp &w, const Instr &i, uint32_t lane, uint64_t a, uint32_t bytes, bool write) {
-  if (w.range && a >= w.range->lo && a + bytes <= w.range->hi) return *w.range;
+// find returns the range that holds byte a, or null, and keeps it for the next access.
+const Range *find(Warp &w, uint64_t a) {
+  if (w.range && a >= w.range->lo && a < w.range->hi) return w.range;
   const std::vector<Range> &r = *w.block->ranges;
   auto above = std::upper_bound(r.begin(), r.end(), a, [](uint64_t v, const Range &x) { return v < x.lo; });
-  if (above != r.begin()) {
-    const Range &x = *(above - 1);
-    if (a + bytes <= x.hi) return *(w.range = &x);
-  }
+  if (above == r.begin() || a >= (above - 1)->hi) return nullptr;
+  return w.range = &*(above - 1);
+}
+
+const Range &rangeOf(Warp &w, const Instr &i, uint32_t lane, uint64_t a, uint32_t bytes, bool write) {
+  if (const Range *x = find(w, a); x && a + bytes <= x->hi) return *x;
+  const std::vector<Range> &r = *w.block->ranges;
+  auto above = std::upper_bound(r.begin(), r.end(), a, [](uint64_t v, const Range &x) { return v < x.lo; });
   std::string what = std::string("illegal ") + verb(write) + " of " + std::to_string(bytes) + " bytes at " + hex(a);
   auto size = [](const Range &x) { return std::to_string(x.hi - x.lo) + "-byte allocation at " + hex(x.lo); };
   bool below = above != r.begin(), over = above != r.end();
@@ -117,7 +122,7 @@ bool span(Warp &w, const Instr &i, uint32_t m, uint32_t bytes, bool write, Span 
     s.base = b.shared.data();
     return !b.options->sharedRace && hi <= b.shared.size() && hi + bytes <= b.shared.size();
   }
-  if (!w.range || lo < w.range->lo || hi + bytes > w.range->hi || hi + bytes < hi) return false;
+  if (!find(w, lo) || hi + bytes > w.range->hi || hi + bytes < hi) return false;
   s.base = reinterpret_cast<uint8_t *>(uintptr_t(w.range->delta));
   uint64_t start = lo & ~(kGranule - 1);
   if (hi + bytes - start <= 2 * kGranule) {  // both ends are touched, and nothing lies between

@@ -1,0 +1,166 @@
+//go:build gpu
+
+package fakecuda
+
+/*
+#cgo LDFLAGS: -ldl
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// Every argument of the calls made here is an integer or a pointer, so one shape serves all: a callee ignores those beyond its own.
+typedef int (*any)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+static void *lookup(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+static int invoke(void *f, uintptr_t *a) { return ((any)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]); }
+static uint64_t calls(void *f, const char *name) { return ((uint64_t (*)(const char *))f)(name); }
+static int fail(void *f, const char *name, uint64_t n, int code) { return ((int (*)(const char *, uint64_t, int))f)(name, n, code); }
+static int set(void *f, const char *name, int64_t v) { return ((int (*)(const char *, int64_t))f)(name, v); }
+static int ledger(void *f, uint64_t *out) { return ((int (*)(uint64_t *, int))f)(out, 12); }
+static int touch(void *f, void *p, size_t bytes, int write) { return ((int (*)(void *, size_t, int))f)(p, bytes, write); }
+static int report(void *f, int i, char *text, int bytes) { return ((int (*)(int, char *, int))f)(i, text, bytes); }
+static int forget(void *f) { return ((int (*)(void))f)(); }
+*/
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+var symbols sync.Map // of string to unsafe.Pointer
+
+// symbol returns a function of the loaded driver, or nil.
+func symbol(name string) unsafe.Pointer {
+	if p, ok := symbols.Load(name); ok {
+		return p.(unsafe.Pointer)
+	}
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	p := C.lookup(s)
+	if p != nil {
+		symbols.Store(name, p)
+	}
+	return p
+}
+
+// Loaded reports whether the driver of this process is the emulated one.
+func Loaded() bool { return symbol("fakecuda_ledger") != nil }
+
+// Ledger counts living objects.
+func Ledger() (Objects, error) {
+	f := symbol("fakecuda_ledger")
+	if f == nil {
+		return Objects{}, ErrNotLoaded
+	}
+	var n [12]uint64
+	if code := C.ledger(f, (*C.uint64_t)(&n[0])); code != 0 {
+		return Objects{}, fmt.Errorf("fakecuda_ledger: CUDA error %d", code)
+	}
+	return objects(n), nil
+}
+
+// Calls returns how often a function of the driver was called since the last Forget; name "": any function. The suffix _v2 is left out.
+func Calls(name string) uint64 {
+	f := symbol("fakecuda_calls")
+	if f == nil {
+		return 0
+	}
+	if name == "" {
+		return uint64(C.calls(f, nil))
+	}
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	return uint64(C.calls(f, s))
+}
+
+// Fail makes the n-th call from now on of a function answer code (a CUresult); 1 is the next. n 0 takes its faults back; and name "" all.
+func Fail(name string, n uint64, code int) error {
+	f := symbol("fakecuda_fail")
+	if f == nil {
+		return ErrNotLoaded
+	}
+	var s *C.char
+	if name != "" {
+		s = C.CString(name)
+		defer C.free(unsafe.Pointer(s))
+	}
+	if got := C.fail(f, s, C.uint64_t(n), C.int(code)); got != 0 {
+		return fmt.Errorf("fakecuda: fail call %d of %q: CUDA error %d", n, name, got)
+	}
+	return nil
+}
+
+// Set changes a setting, such as delay_us: see Config in driver.hpp.
+func Set(name string, value int64) error {
+	f := symbol("fakecuda_set")
+	if f == nil {
+		return ErrNotLoaded
+	}
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	if code := C.set(f, s, C.int64_t(value)); code != 0 {
+		return fmt.Errorf("fakecuda: there is no setting %q", name)
+	}
+	return nil
+}
+
+// Touch says that the host reads or writes pinned memory now: the checker cannot see it otherwise.
+func Touch(p unsafe.Pointer, bytes int64, write bool) error {
+	f := symbol("fakecuda_touch")
+	if f == nil {
+		return ErrNotLoaded
+	}
+	w := C.int(0)
+	if write {
+		w = 1
+	}
+	if code := C.touch(f, p, C.size_t(bytes), w); code != 0 {
+		return fmt.Errorf("fakecuda: touch of %d bytes at %p, which are not all pinned", bytes, p)
+	}
+	return nil
+}
+
+// Reports returns what the driver complained about since the last Forget. Each begins with its kind: race, pageable, fault, launch,
+// module, unsupported or setting.
+func Reports() []string {
+	f := symbol("fakecuda_report")
+	if f == nil {
+		return nil
+	}
+	var all []string
+	for i := 0; ; i++ {
+		n := C.report(f, C.int(i), nil, 0)
+		if n < 0 {
+			return all
+		}
+		text := (*C.char)(C.malloc(C.size_t(n) + 1))
+		C.report(f, C.int(i), text, n+1)
+		all = append(all, C.GoString(text))
+		C.free(unsafe.Pointer(text))
+	}
+}
+
+// Forget takes reports and counts of calls back. Objects stay.
+func Forget() {
+	if f := symbol("fakecuda_forget"); f != nil {
+		C.forget(f)
+	}
+}
+
+// Invoke calls any function of the driver whose arguments are integers and pointers, at most 11, and returns its CUresult.
+func Invoke(name string, args ...uintptr) (int, error) {
+	f := symbol(name)
+	if f == nil {
+		return 0, fmt.Errorf("%s: %w", name, ErrNotLoaded)
+	}
+	var a [11]C.uintptr_t
+	if len(args) > len(a) {
+		return 0, fmt.Errorf("%s: %d arguments, at most %d can be passed", name, len(args), len(a))
+	}
+	for i, v := range args {
+		a[i] = C.uintptr_t(v)
+	}
+	return int(C.invoke(f, &a[0])), nil
+}
