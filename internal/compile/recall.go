@@ -66,7 +66,11 @@ func (f *follower) Run(in, out [][]byte) error {
 
 func (f *follower) move(v gorgonia.Value, batch []byte, factor float64) error {
 	d, ok := v.(*tensor.Dense)
-	if !ok || d.Shape().TotalSize() != f.spec.Shape.Elems() {
+	if ok {
+		t, err := dtypeOf(d.Dtype())
+		ok = err == nil && t == f.spec.Type && d.Shape().TotalSize() == f.spec.Shape.Elems()
+	}
+	if !ok {
 		return fmt.Errorf("statistics of %q are no tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
 	}
 	share := f.momentum * factor
