@@ -45,9 +45,13 @@ func TestLaunchesAllocateNothing(t *testing.T) {
 func TestResultsAreTheSameBitsOnAnyNumberOfThreads(t *testing.T) {
 	r, _ := random(t)
 	devices := []*cpu.Device{open(t, cpu.Options{Threads: 1}), open(t, cpu.Options{Threads: 2}), open(t, cpu.Options{Threads: 5})}
+	cases := casesPerOp / 2
+	if testing.Short() {
+		cases = max(1, cases/10)
+	}
 	for _, op := range kernels.All() {
 		for _, float := range floats {
-			for range casesPerOp / 2 {
+			for range cases {
 				c := op.Cases(r, float)
 				seed := r.Uint64()
 				var want [][]byte

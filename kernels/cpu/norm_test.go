@@ -26,6 +26,9 @@ func normShapes() []kernels.Shape {
 	for n := 1; n <= 70; n++ {
 		all = append(all, kernels.Shape{2 + n%3, 1 + n%5, n})
 	}
+	if testing.Short() {
+		all = slices.DeleteFunc(all, func(s kernels.Shape) bool { return s.Elems() > 5000 })
+	}
 	return all
 }
 
