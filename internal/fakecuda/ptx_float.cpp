@@ -81,6 +81,9 @@ struct Max {
     return a != a ? b : b != b ? a : r;
   }
 };
+// With .NaN, min and max give no number if one operand is not one.
+struct MinNan { template <class T> static T f(T a, T b, T c) { return a != a || b != b ? a + b : Min::f(a, b, c); } };
+struct MaxNan { template <class T> static T f(T a, T b, T c) { return a != a || b != b ? a + b : Max::f(a, b, c); } };
 struct CopySign { template <class T> static T f(T a, T b, T) { return std::copysign(b, a); } };
 struct Rsqrt { template <class T> static T f(T a, T, T) { return T(1 / std::sqrt(double(a))); } };
 struct Exp2 { template <class T> static T f(T a, T, T) { return std::exp2(a); } };
@@ -188,6 +191,7 @@ void decodeFloat(Decoder &d) {
   if (op == "div" && d.take("full")) i.round = Round::Approx;
   i.ftz = d.take("ftz");
   i.sat = d.take("sat");
+  bool nan = (op == "min" || op == "max") && d.take("NaN");
   Type t = i.type = d.takeType();
   d.out(0, t);
   for (size_t k = 1; k < d.operands(); k++) d.in(k, t);
@@ -206,8 +210,9 @@ void decodeFloat(Decoder &d) {
   if (op == "mul") return d.emit(pick<Mul, 2>(i));
   if (op == "div") return d.emit(pick<Div, 2>(i));
   if (op == "fma" || op == "mad") return d.emit(pick<Fma, 3>(i));
-  if (op == "min") return d.emit(pick<Min, 2>(i));
-  if (op == "max") return d.emit(pick<Max, 2>(i));
+  if (nan && t == Type::F64) throw Unknown{".NaN of f64"};
+  if (op == "min") return d.emit(nan ? pick<MinNan, 2>(i) : pick<Min, 2>(i));
+  if (op == "max") return d.emit(nan ? pick<MaxNan, 2>(i) : pick<Max, 2>(i));
   if (op == "copysign") return d.emit(pick<CopySign, 2>(i));
   if (op == "neg") return d.emit(pick<Neg, 1>(i));
   if (op == "abs") return d.emit(pick<Abs, 1>(i));

@@ -228,6 +228,8 @@ func TestInstructions(t *testing.T) {
 		{"ftz", "mul.ftz.f32 %f1, %f0, 0f3F800000; mov.b32 %r1, %f1;", least, 0},
 		{"sat", "add.sat.f32 %f1, %f0, 0f3F800000; mov.b32 %r1, %f1;", bits(3), bits(1)},
 		{"min of no number", "min.f32 %f1, %f0, 0f40000000; mov.b32 %r1, %f1;", 0x7fc00001, bits(2)},
+		{"min.NaN of no number", "min.NaN.f32 %f1, %f0, 0f40000000; mov.b32 %r1, %f1;", 0x7fc00001, 0x7fffffff},
+		{"max.NaN of numbers", "max.NaN.f32 %f1, %f0, 0f40000000; mov.b32 %r1, %f1;", bits(1), bits(2)},
 		{"max of zeros", "max.f32 %f1, %f0, 0f00000000; mov.b32 %r1, %f1;", 0x80000000, 0},
 		{"no number has one form", "add.f32 %f1, %f0, %f0; mov.b32 %r1, %f1;", 0xffc12345, 0x7fffffff},
 		{"ex2", "ex2.approx.f32 %f1, %f0; mov.b32 %r1, %f1;", bits(-3), bits(0.125)},
