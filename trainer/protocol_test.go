@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -75,7 +76,7 @@ func TestEveryWaitOfTheProtocolIsNeeded(t *testing.T) {
 		{"all records of programs", func(stream, call string) bool { return stream == "compute" && call == "record" }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if underRace && c.race {
+			if cputest.Race && c.race {
 				t.Skip("the wait is missing in truth, so that Go's race detector fails the test: run without -race")
 			}
 			dev := emu.Open(emu.Options{Delay: 100 * time.Microsecond, Seed: random(t).Uint64()})

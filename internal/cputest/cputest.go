@@ -1,4 +1,4 @@
-// Package cputest opens the host for tests, at the instructions that the environment asks for.
+// Package cputest opens the host for tests, at the instructions that the environment asks for, and says whether the race detector is on.
 //
 //	EVENKEEL_INSTRUCTIONS=portable go test ./...
 package cputest
