@@ -27,9 +27,11 @@ type Step struct {
 // at the end, whose operand then never exists as a whole.
 // It has no gradient of its own: chains are made after gradients.
 var Chain = Register(&Op{
-	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, // see InPlaceOf
-	Infer: inferChain,
-	Ref:   refChain,
+	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+	// One that ends in a reduction writes elements of its result while operands of that very shape, which it repeats, are still read.
+	Overwrites: func(attrs any) bool { return attrs.(*ChainAttrs).Reduce == nil },
+	Infer:      inferChain,
+	Ref:        refChain,
 	Cost: func(attrs any, in, _ []Spec) int64 {
 		a := attrs.(*ChainAttrs)
 		last, err := a.Last(in)
@@ -222,13 +224,4 @@ func randomStep(r *rand.Rand, operand int) Step {
 		s.Attrs = AffineAttrs{0.5, 0.25}
 	}
 	return s
-}
-
-// InPlaceOf returns op.InPlace as it is for these attributes: a chain that ends in a reduction writes elements of its result while
-// operands of that very shape, which it repeats, are still read.
-func InPlaceOf(op *Op, attrs any) []int8 {
-	if a, ok := attrs.(*ChainAttrs); ok && a.Reduce != nil {
-		return nil
-	}
-	return op.InPlace
 }

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -13,7 +14,7 @@ const ControlStep = 7
 type DropoutAttrs struct {
 	Rate  float64 // share of elements that become 0, in [0, 1)
 	Seed  uint64  // of the run
-	Layer uint64  // tells layers of a model apart
+	Layer uint64  // tells layers of a model apart, see LayerKey
 }
 
 // Dropout clears elements at random and scales those that stay.  x [...], controls float64 [8] → y [...].
@@ -76,6 +77,13 @@ func init() {
 	Dropout.Grad = func(g Graph, n Node, dy []Value) []Value {
 		return []Value{g.Apply(Dropout, n.Attrs, dy[0], n.In[1]), None}
 	}
+}
+
+// LayerKey returns the Layer of a layer of that name.
+func LayerKey(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
 }
 
 // Threshold is what a random word must at least be for its element to stay: Rate·2^32, rounded down.

@@ -46,6 +46,8 @@ type Op struct {
 
 	// InPlace lists the inputs whose memory output 0 may take over when nobody else reads them. See InPlaceOf.
 	InPlace []int8
+	// Overwrites reports whether InPlace holds for these attributes. Nil: for any.
+	Overwrites func(attrs any) bool
 	// Updates pairs outputs with inputs: output k is input Updates[k], changed where it lies.
 	// Such an op exists for its effect (optimizers, status words).
 	Updates []int8
@@ -56,6 +58,14 @@ type Op struct {
 	Elem func(attrs any, x, y float64) float64
 	// Cost returns floating-point operations. Nil: one an output element.
 	Cost func(attrs any, in, out []Spec) (flops int64)
+}
+
+// InPlaceOf returns op.InPlace as it is for these attributes.
+func InPlaceOf(op *Op, attrs any) []int8 {
+	if op.Overwrites != nil && !op.Overwrites(attrs) {
+		return nil
+	}
+	return op.InPlace
 }
 
 // Case is one random use of an op, for tests.

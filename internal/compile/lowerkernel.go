@@ -2,7 +2,6 @@ package compile
 
 import (
 	"fmt"
-	"hash/fnv"
 
 	"gorgonia.org/gorgonia"
 
@@ -27,7 +26,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 	}
 	switch a := attrs.(type) {
 	case kernels.DropoutAttrs:
-		return r.drop(in[0], n.Name(), a.Rate)
+		return r.drop(in[0], a)
 	case kernels.BatchNormAttrs:
 		if op != kernels.BatchNorm {
 			break
@@ -52,7 +51,7 @@ func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.drop(children(n)[0], n.Name(), p)
+	return r.drop(children(n)[0], kernels.DropoutAttrs{Rate: p, Layer: kernels.LayerKey(n.Name())})
 }
 
 // lowerDropoutDiff reads its gradient, of its operand, result and the result's gradient: what the result's mask leaves of that. Gorgonia's
@@ -66,7 +65,7 @@ func lowerDropoutDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	if len(in) != 3 || !is(in[1], "*gorgonia.dropoutOp") {
 		return nil, fmt.Errorf("the gradient of a dropout that is not there: %w", ErrUnsupported)
 	}
-	return r.drop(in[2], in[1].Name(), p)
+	return r.drop(in[2], kernels.DropoutAttrs{Rate: p, Layer: kernels.LayerKey(in[1].Name())})
 }
 
 // dropoutOf returns the probability of dropping of Gorgonia's dropout, which need not drop in training either.
@@ -83,15 +82,13 @@ func dropoutOf(n *gorgonia.Node) (float64, error) {
 	return p, nil
 }
 
-// drop drops elements of x in training, and nothing otherwise. Which ones is a function of the seed, the number of the step, the layer's
-// name and the element.
-func (r *reader) drop(x *gorgonia.Node, name string, rate float64) (*rule, error) {
-	if rate == 0 || !r.training() {
+// drop drops elements of x in training, and nothing otherwise. Which ones is a function of the seed, which is the program's whatever a
+// says, the number of the step, the layer and the element.
+func (r *reader) drop(x *gorgonia.Node, a kernels.DropoutAttrs) (*rule, error) {
+	if a.Rate == 0 || !r.training() {
 		return same(x), nil
 	}
-	layer := fnv.New64a()
-	layer.Write([]byte(name))
-	a := kernels.DropoutAttrs{Rate: rate, Seed: r.Seed, Layer: layer.Sum64()}
+	a.Seed = r.Seed
 	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
 		controls, err := r.controls()
 		if err != nil {

@@ -73,18 +73,29 @@ func (f *follower) move(v gorgonia.Value, batch []byte, factor float64) error {
 	if !ok {
 		return fmt.Errorf("statistics of %q are no tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
 	}
-	share := f.momentum * factor
+	var at []byte
 	switch x := d.Data().(type) {
 	case []float32:
-		for i, b := range view[float32](batch) {
-			x[i] = float32((1-f.momentum)*float64(x[i]) + share*float64(b))
-		}
+		at = bytesOf(x)
 	case []float64:
-		for i, b := range view[float64](batch) {
-			x[i] = (1-f.momentum)*x[i] + share*b
-		}
+		at = bytesOf(x)
 	}
+	in := []kernels.Tensor{tensorOf(f.spec, at), tensorOf(f.spec, batch), tensorOf(kernels.GuardSpec, nil)}
+	moved, err := kernels.Eval(kernels.RunningStat, kernels.RunningStatAttrs{Momentum: f.momentum, Factor: factor}, in)
+	if err != nil {
+		return fmt.Errorf("statistics of %q: %w", f.name, err)
+	}
+	kernels.Store(at, f.spec.Type, moved[0].Data)
 	return nil
+}
+
+// tensorOf returns elements that lie at b, or zeros where that is nil.
+func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
+	t := kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
+	if b != nil {
+		kernels.Load(t.Data, s.Type, b)
+	}
+	return t
 }
 
 // hostStatistics returns the running statistics of a machine's batch normalization: where they are now, or how they follow.

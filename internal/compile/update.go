@@ -36,7 +36,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		return err
 	}
 	c.label, c.owner, c.mark = "check loss", "guard", ""
-	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, loss, guard)
+	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
 	keep := !c.Update.Lean || c.Update.ClipNorm > 0
 	scale := kernels.None
@@ -153,10 +153,10 @@ func (c *compiler) maker(v kernels.Value) *ir.Instr {
 	return nil
 }
 
-// check appends the test that the gradient of the i-th trained parameter is finite. Code 1 is the loss, 2+i the gradient.
+// check appends the test that the gradient of the i-th trained parameter is finite.
 func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
 	c.label, c.owner = "check d"+p.name, Owner(p.name)
-	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: int32(2 + i)}, grads[p.value], guard)
+	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.value], guard)
 }
 
 // normScale appends the factor that brings the global norm of the gradients down to its limit; None without a limit.

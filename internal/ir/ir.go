@@ -50,6 +50,12 @@ type Instr struct {
 	Steps   []string  // labels of a chain's steps
 }
 
+// Guard codes say which tensor of a step was not finite: the loss, or, with FirstGradient + i, the gradient of Program.Trained[i].
+const (
+	LossCode      int32 = 1
+	FirstGradient int32 = 2
+)
+
 // Program is a graph compiled for one batch size and mode.
 type Program struct {
 	Name   string // "train 128"
@@ -60,8 +66,8 @@ type Program struct {
 
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
-	Trained   []string   // parameters that are updated; the i-th has guard code 2+i, the loss 1
-	Slices    []int      // rows of a slice of each trained parameter's gradient, 0 where it is whole; nil: all are
+	Trained   []string   // parameters that are updated
+	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
 	Order     []int32    // the order of the instructions, as indices into the order they were made in
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions

@@ -2,7 +2,6 @@ package layers
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"gorgonia.org/gorgonia"
@@ -24,9 +23,7 @@ func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Nod
 		n.fail(fmt.Errorf("%s: rate %v must be in [0, 1): %w", layer, rate, kernels.ErrAttrs))
 		return nil
 	}
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	op := &dropout{kernel: n.kernel(kernels.Dropout, kernels.DropoutAttrs{Rate: rate, Layer: h.Sum64()}, x.Dims(), x)}
+	op := &dropout{kernel: n.kernel(kernels.Dropout, kernels.DropoutAttrs{Rate: rate, Layer: kernels.LayerKey(name)}, x.Dims(), x)}
 	y, err := gorgonia.ApplyOp(op, x)
 	return n.keep(layer, name, y, err)
 }
