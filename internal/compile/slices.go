@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // Rows of a slice of a gradient.
 const (
-	sliceRows = 128 // at least, but for the last slice: a product of fewer packs its operands too often
+	sliceRows = 128 // at least: a product of fewer packs its operands too often
 	sliceStep = 16  // a multiple of this but for the last slice, so that slices start at cache lines
 )
 
@@ -37,18 +38,18 @@ func (c *compiler) slices() {
 		return
 	}
 	if c.Like != nil {
-		sizes := make([]int, len(found))
+		counts := make([]int, len(found))
 		for i, f := range found {
 			if f.trained < len(c.Like.Slices) {
-				sizes[i] = c.Like.Slices[f.trained]
+				counts[i] = c.Like.Slices[f.trained]
 			}
 		}
-		c.cutAll(found, sizes)
+		c.cutAll(found, counts)
 		return
 	}
 	whole := c.rehearse()
 	instrs, values, roots := slices.Clone(c.Instrs), slices.Clone(c.Values), slices.Clone(c.Roots)
-	c.cutAll(found, c.sizes(found, whole))
+	c.cutAll(found, c.counts(found, whole))
 	if c.rehearse().most() >= whole.most() {
 		c.Instrs, c.Values, c.Roots, c.Slices = instrs, values, roots, nil
 	}
@@ -73,7 +74,7 @@ func (c *compiler) sliceables() []sliceable {
 			continue
 		}
 		found = append(found, sliceable{
-			trained: int(check.Attrs.(kernels.CheckFiniteAttrs).Code) - 2,
+			trained: int(check.Attrs.(kernels.CheckFiniteAttrs).Code - ir.FirstGradient),
 			product: int(u.maker[g]), check: i - 1, apply: i,
 			rows: s.Shape[0], row: s.Bytes() / int64(s.Shape[0]),
 		})
@@ -100,8 +101,8 @@ func (c *compiler) most() int64 {
 	return bytes
 }
 
-// sizes returns the rows of a slice of each gradient, 0 where it stays whole. whole is c as it would be without slices.
-func (c *compiler) sizes(found []sliceable, whole *compiler) []int {
+// counts returns the number of slices of each gradient, 0 where it stays whole. whole is c as it would be without slices.
+func (c *compiler) counts(found []sliceable, whole *compiler) []int {
 	live := make([]int64, len(whole.Instrs)) // at each instruction, without these gradients
 	beside := make([]int64, len(found))      // the most that lives beside each gradient
 	l := whole.lifetimes(func(i int) int32 { return int32(i) })
@@ -123,32 +124,37 @@ func (c *compiler) sizes(found []sliceable, whole *compiler) []int {
 	for i, f := range found {
 		g := l.buffers[at[i]]
 		beside[i] = slices.Max(live[g.Start:g.End])
-		target = max(target, beside[i]+arena.Round(int64(stepsOf(f.rows, f.rows/sliceRows))*f.row))
+		target = max(target, beside[i]+arena.Round(int64(mostRows(f.rows, f.rows/sliceRows))*f.row))
 	}
-	rows := make([]int, len(found))
+	counts := make([]int, len(found))
 	for i, f := range found {
-		each := f.rows
-		for n := 2; beside[i]+arena.Round(int64(each)*f.row) > target && n <= f.rows/sliceRows; n++ {
-			each = stepsOf(f.rows, n)
-			rows[i] = each
+		for n := 2; beside[i]+arena.Round(int64(mostRows(f.rows, max(1, counts[i])))*f.row) > target && n <= f.rows/sliceRows; n++ {
+			counts[i] = n
 		}
 	}
-	return rows
+	return counts
 }
 
-// stepsOf returns the rows of each but the last of n slices.
-func stepsOf(rows, n int) int {
-	each := (rows + n - 1) / n
-	return (each + sliceStep - 1) / sliceStep * sliceStep
+// sliceStart returns where slice k of n begins, for k = n where the last one ends. Whole steps of rows are spread evenly, the larger
+// slices first; the last slice has what is left of a step too.
+func sliceStart(rows, n, k int) int {
+	if k == n {
+		return rows
+	}
+	steps := rows / sliceStep
+	return (k*(steps/n) + min(k, steps%n)) * sliceStep
 }
 
-// cutAll cuts each gradient into slices of so many rows, but for those of 0.
-func (c *compiler) cutAll(found []sliceable, rows []int) {
+// mostRows returns the rows of the largest of n slices.
+func mostRows(rows, n int) int { return max(sliceStart(rows, n, 1), rows-sliceStart(rows, n, n-1)) }
+
+// cutAll cuts each gradient into so many slices, but for those of 0.
+func (c *compiler) cutAll(found []sliceable, counts []int) {
 	whole := make(map[kernels.Value]bool)
 	for i := len(found) - 1; i >= 0; i-- { // from behind: what is in front stays where it is
-		if rows[i] > 0 {
+		if counts[i] > 0 {
 			whole[c.Instrs[found[i].product].Out[0]] = true
-			c.cut(found[i], rows[i])
+			c.cut(found[i], counts[i])
 		}
 	}
 	gone := make([]bool, len(c.Instrs))
@@ -158,19 +164,19 @@ func (c *compiler) cutAll(found []sliceable, rows []int) {
 	c.drop(gone)
 }
 
-// cut makes slices of so many rows of a gradient. They stand where its update was; the last check makes what the only one made.
-func (c *compiler) cut(f sliceable, rows int) {
+// cut makes n slices of a gradient. They stand where its update was; the last check makes what the only one made.
+func (c *compiler) cut(f sliceable, n int) {
 	if c.Slices == nil {
 		c.Slices = make([]int, len(c.Trained))
 	}
-	c.Slices[f.trained] = rows
+	c.Slices[f.trained] = n
 	product, check, apply := c.Instrs[f.product], c.Instrs[f.check], c.Instrs[f.apply]
 	rest := slices.Clone(c.Instrs[f.apply+1:])
 	c.Instrs = c.Instrs[:f.check]
 	c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(apply.Out, v) })
 	guard, last := check.In[1], kernels.None
-	for r := 0; r < f.rows; r += rows {
-		end := min(r+rows, f.rows)
+	for k := range n {
+		r, end := sliceStart(f.rows, n, k), sliceStart(f.rows, n, k+1)
 		a := product.Attrs.(kernels.MatMulAttrs)
 		a.Rows = [2]int{r, end}
 		c.label, c.owner, c.mark = "d"+c.Trained[f.trained], product.Owner, product.Mark

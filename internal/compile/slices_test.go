@@ -61,8 +61,8 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 		t.Errorf("got %d bytes, want %d; %d without slices\n%s", p.Plan.Bytes, least, whole.Plan.Bytes, listing(p))
 	}
 	// All of [512, 256] would be too much beside the first layer's activation, its gradient and the second's; half is not.
-	if got, want := p.Slices, []int{0, 0, 0, 256, 0, 144}; !slices.Equal(got, want) {
-		t.Errorf("rows of the slices of %q: got %v, want %v", p.Trained, got, want)
+	if got, want := p.Slices, []int{0, 0, 0, 2, 0, 6}; !slices.Equal(got, want) {
+		t.Errorf("slices of %q: got %v, want %v", p.Trained, got, want)
 	}
 	for name, change := range map[string]func(*Config){
 		"not lean":        func(c *Config) { c.Update.Lean = false },
@@ -70,7 +70,25 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 		"without views":   func(c *Config) { c.Off = Views },
 	} {
 		if p, _, _ := n.program(t, Train, nil, change); p.Slices != nil {
-			t.Errorf("%s: got slices of %v rows, want none", name, p.Slices)
+			t.Errorf("%s: got %v slices, want none", name, p.Slices)
+		}
+	}
+}
+
+func TestSlicesSpreadTheRowsEvenly(t *testing.T) {
+	for rows := 2 * sliceRows; rows < 1500; rows++ {
+		for n := 2; n <= rows/sliceRows; n++ {
+			most, least, at := 0, rows, 0
+			for k := range n {
+				start, end := sliceStart(rows, n, k), sliceStart(rows, n, k+1)
+				if start != at || start%sliceStep != 0 {
+					t.Fatalf("%d rows, slice %d of %d begins at %d, the one before ends at %d", rows, k, n, start, at)
+				}
+				most, least, at = max(most, end-start), min(least, end-start), end
+			}
+			if at != rows || least < sliceRows || most != mostRows(rows, n) || most-least >= 2*sliceStep {
+				t.Fatalf("%d rows in %d slices: %d to %d rows, the largest is said to have %d, the last ends at %d", rows, n, least, most, mostRows(rows, n), at)
+			}
 		}
 	}
 }
@@ -85,7 +103,7 @@ func TestGradientsThatDoNotRaiseThePeakStayWhole(t *testing.T) {
 			continue // beside the decoded input it does
 		}
 		if rows > 0 {
-			t.Errorf("%s is cut into slices of %d rows; %d bytes without slices, %d with\n%s", p.Trained[i], rows, whole.Plan.Bytes, p.Plan.Bytes, listing(p))
+			t.Errorf("%s is cut into %d slices; %d bytes without slices, %d with\n%s", p.Trained[i], rows, whole.Plan.Bytes, p.Plan.Bytes, listing(p))
 		}
 	}
 }
