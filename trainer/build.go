@@ -158,7 +158,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	}
 	p, err := compile.Compile(ctx, g, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(err))
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(blameNormalizer(g, k.rows, err)))
 	}
 	if k.source != streamed {
 		p.Name = fmt.Sprintf("%s, resident %d", p.Name, k.source)
@@ -328,11 +328,15 @@ func names(fields []dataloader.Field) []string {
 func (b *build) kept(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 	var nodes gorgonia.Nodes
 	for _, name := range b.opt.Keep {
-		i := slices.IndexFunc(g.AllNodes(), func(n *gorgonia.Node) bool { return n.Name() == name })
-		if i < 0 {
+		found := g.ByName(name)
+		switch len(found) {
+		case 0:
 			return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+		case 1:
+			nodes = append(nodes, found[0])
+		default:
+			return nil, fmt.Errorf("keep %q: the graph has %d nodes of that name, give the one that you want its own: %w", name, len(found), ErrOption)
 		}
-		nodes = append(nodes, g.AllNodes()[i])
 	}
 	return nodes, nil
 }

@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,15 @@ func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}
+		}
+		var e *trainer.IndexError
+		if !errors.As(err, &e) || !errors.Is(err, trainer.ErrIndex) || e.Sample != 3 || e.At != 2 || e.Index != 5 || e.Rows != 5 {
+			t.Errorf("got %v, want index 5 of sample 3, at 2", err)
+		}
+		for _, err = range tr.Predict(context.Background(), bad) {
+		}
+		if !errors.As(err, &e) || e.Sample != 3 {
+			t.Errorf("predicted: got %v, want sample 3", err)
 		}
 		if got := tr.Stats().Updates - before; got != 1 {
 			t.Errorf("%d updates, want that of the first batch", got)

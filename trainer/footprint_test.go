@@ -61,8 +61,8 @@ func picturesNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return net.Classifier(x, net.Dense(net.GlobalAvgPool(h, "mean"), "out", 10, nil))
 }
 
-// A step's scratch and gradients stay below limits that leave the kernels of a device some room for workspaces. live is what
-// must be there at once, whatever the device: a golden number, to be lowered by hand.
+// A step's scratch and gradients stay below limits that are 5 % above what AVX-512 kernels on two threads need with their workspaces. live is
+// what must be there at once, whatever the device: a golden number, to be lowered by hand.
 func TestStepsStayWithinTheirMemory(t *testing.T) {
 	dev := cputest.Open(t, cpu.Options{Threads: 2})
 	t.Cleanup(func() { dev.Close() })
@@ -75,11 +75,11 @@ func TestStepsStayWithinTheirMemory(t *testing.T) {
 		guard              trainer.Guard
 		optimizer          optim.Optimizer
 	}{
-		{"perceptron", perceptronNet, 128, 655_360, 800_000, 2_200_000, trainer.GuardStep, nil},
-		{"perceptron, lean", perceptronNet, 128, 788_480, 1_000_000, 0, trainer.GuardEach, nil},
-		{"perceptron, lean, Adam", perceptronNet, 128, 788_480, 1_000_000, 0, trainer.GuardEach, optim.Adam{}},
-		{"digits", digitsNet, 64, 8_429_568, 17_100_000, 1_700_000, trainer.GuardStep, nil},
-		{"pictures", picturesNet, 64, 100_211_712, 137_200_000, 4_600_000, trainer.GuardStep, nil},
+		{"perceptron", perceptronNet, 128, 655_360, 757_000, 2_200_000, trainer.GuardStep, nil},
+		{"perceptron, lean", perceptronNet, 128, 788_480, 1_017_000, 0, trainer.GuardEach, nil},
+		{"perceptron, lean, Adam", perceptronNet, 128, 788_480, 1_017_000, 0, trainer.GuardEach, optim.Adam{}},
+		{"digits", digitsNet, 64, 8_429_568, 8_851_000, 1_700_000, trainer.GuardStep, nil},
+		{"pictures", picturesNet, 64, 100_211_712, 108_216_000, 4_600_000, trainer.GuardStep, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bare, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})

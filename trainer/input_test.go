@@ -110,6 +110,24 @@ func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 			t.Errorf("got %v, want ErrOption that names %q", err, what)
 		}
 	}
+	twins := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 4)
+		a, b := net.Dense(x, "a", 3, nil), net.Dense(x, "b", 3, nil)
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		gorgonia.WithName("twin")(a)
+		gorgonia.WithName("twin")(b)
+		sum, err := gorgonia.Add(a, b)
+		if err != nil {
+			return trainer.Model{}, err
+		}
+		return net.Classifier(x, sum)
+	}
+	if _, err := trainer.New(twins, trainer.Options{Device: dev, Batch: 4, Keep: []string{"twin"}}); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), `keep "twin"`) {
+		t.Errorf("got %v, want ErrOption that names the name of two nodes", err)
+	}
 	for _, opt := range []trainer.Options{{Memory: -1}, {}} {
 		if _, err := trainer.MaxBatch(small, opt, 4); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("MaxBatch: got %v, want ErrOption", err)

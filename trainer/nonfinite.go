@@ -41,6 +41,39 @@ func (e *NonFiniteError) Error() string {
 // Unwrap returns ErrNonFinite or ErrLabel.
 func (e *NonFiniteError) Unwrap() error { return e.err }
 
+// IndexError names an index that is not one of a row of a table. It wraps ErrIndex.
+type IndexError struct {
+	Node   string // that reads the rows
+	Index  int64
+	Rows   int // of the table
+	Sample int // index of the sample in the dataset, -1 where the indices are not a field of it
+	At     int // which of that sample's indices it is, or which of the step's
+	err    error
+}
+
+func (e *IndexError) Error() string {
+	if e.Sample < 0 {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("sample %d: %v", e.Sample, e.err)
+}
+
+// Unwrap returns what the device said, which wraps ErrIndex.
+func (e *IndexError) Unwrap() error { return e.err }
+
+// blameIndex returns err as an *IndexError where an index is the reason, in a batch of such samples.
+func blameIndex(err error, samples []int32) error {
+	var bad *compile.IndexError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	e := &IndexError{Node: bad.Node, Index: bad.Index, Rows: bad.Rows, Sample: -1, At: bad.At, err: err}
+	if bad.Each > 0 && bad.At/bad.Each < len(samples) {
+		e.Sample, e.At = int(samples[bad.At/bad.Each]), bad.At%bad.Each
+	}
+	return e
+}
+
 // diagnose finds what was not finite in the step on slot s, by running it again call by call. Its batch is still on the device, and
 // with GuardStep its parameters are those it started with. The status word stays set meanwhile, so that nothing changes, and is
 // cleared at the end, so that training can go on.
@@ -52,7 +85,7 @@ func (t *Trainer) diagnose(s *slot) error {
 	err := t.replay(s, p.ir)
 	if err == nil {
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
-		if g := int(s.guard[0]) - 2; p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
+		if g := int(s.guard[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
 			e.Op, e.Label = "gradient", p.ir.Trained[g]
 		}
 		err = e

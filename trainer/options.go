@@ -37,7 +37,7 @@ const (
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
 	Device    kernels.Device  // where to train; the trainer does not close it, and Plan allocates nothing on it
-	Batch     int             // rows of a step
+	Batch     int             // rows of a step; 2 or more under batch normalization that is not frozen: of one sample its statistics are not those of data
 	EvalBatch int             // rows of a step of evaluation and prediction; 0: Batch
 	Optimizer optim.Optimizer // nil: optim.SGD{}
 	Schedule  optim.Schedule  // of the learning rate; nil: constant
@@ -53,9 +53,12 @@ type Options struct {
 	// from then on. Where Fields is nil, only they can be used.
 	Resident []dataloader.Dataset
 
-	Seed       uint64          // of initial values, of the order of samples, of what the dataset draws, and of dropout
+	// Seed is that of initial values, of the order of samples, of what the dataset draws, and of dropout. Values that a model function
+	// binds itself are taken as they are: those of gorgonia.WithInit are Gorgonia's, drawn without a seed; list the parameter in
+	// Model.Params with an Init instead.
+	Seed       uint64
 	Sequential bool            // train in the dataset's own order
-	Tail       dataloader.Tail // what becomes of the last, short batch of training; evaluation and prediction keep it
+	Tail       dataloader.Tail // what becomes of the last, short batch of training; evaluation and prediction keep it. Fit refuses one of 1 under batch normalization
 	Workers    int             // goroutines that read samples; 0: dataloader's default
 
 	Keep     []string       // names of nodes whose values can be read after a step, see Trainer.Kept
@@ -81,6 +84,7 @@ var (
 	ErrData      = errors.New("data do not fit the model")
 	ErrNonFinite = errors.New("not finite")
 	ErrLabel     = errors.New("label outside the classes")
+	ErrIndex     = compile.ErrIndex // outside the rows of a table, see IndexError
 	ErrBusy      = errors.New("the trainer is in use")
 	ErrClosed    = errors.New("the trainer is closed")
 )

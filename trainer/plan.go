@@ -38,7 +38,6 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 	if opt.Memory < 0 {
 		return 0, fmt.Errorf("memory %d bytes: must not be negative: %w", opt.Memory, ErrOption)
 	}
-	ctx := context.Background()
 	limit := opt.Memory
 	if limit == 0 {
 		if opt.Device == nil {
@@ -50,26 +49,33 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 		}
 		limit = info.Free
 	}
+	n, b, err := maxBatch(context.Background(), model, opt, limit, most)
+	if err == nil && n == 0 {
+		err = b.short(context.Background(), limit)
+	}
+	return n, err
+}
+
+// maxBatch returns the largest batch, most at most, that fits within limit, 0 where none does: then b is the build of the smallest.
+func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, b *build, err error) {
 	total := func(batch int) (*build, error) {
 		opt.Batch = batch
 		return newBuild(ctx, model, opt, false)
 	}
 	least := 1
-	b, err := total(least)
+	b, err = total(least)
 	if errors.Is(err, compile.ErrRows) && most > 1 {
 		least = 2
 		b, err = total(least)
 	}
-	if err != nil {
-		return 0, err
+	if err != nil || b.layout.Total() > limit {
+		return 0, b, err
 	}
-	if b.layout.Total() > limit {
-		return 0, b.short(limit, 0)
-	}
-	return largest(least, most, func(batch int) (bool, error) {
+	n, err = largest(least, most, func(batch int) (bool, error) {
 		b, err := total(batch)
 		return err == nil && b.layout.Total() <= limit, err
 	})
+	return n, b, err
 }
 
 // largest returns the largest n up to most that fits, given that least does. It doubles, then bisects.
@@ -146,8 +152,10 @@ type CapacityError struct {
 	Need, Have int64 // bytes
 	Batch      int   // that was asked for, 0 for a graph as it is
 	EvalBatch  int   // rows of evaluation and prediction, where they are more than Batch, else 0
-	Fits       int   // the largest batch that fits beside that, 0 for none
-	Plan       *report.Plan
+	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together where both are set. 0 leaves one as it is; where both
+	// are 0, nothing fits.
+	Fits, FitsEval int
+	Plan           *report.Plan
 }
 
 func (e *CapacityError) Error() string {
@@ -170,10 +178,12 @@ func (e *CapacityError) Error() string {
 	}
 	s.WriteString("): ")
 	switch {
+	case e.Fits > 0 && e.FitsEval > 0:
+		fmt.Fprintf(&s, "batch %d in place of %d would fit with EvalBatch %d in place of %d", e.Fits, e.Batch, e.FitsEval, e.EvalBatch)
 	case e.Fits > 0:
 		fmt.Fprintf(&s, "batch %d in place of %d would fit", e.Fits, e.Batch)
-	case e.EvalBatch > 0:
-		fmt.Fprintf(&s, "evaluation in batches of %d needs that much: lower EvalBatch, to %d for what training alone needs", e.EvalBatch, e.Batch)
+	case e.FitsEval > 0:
+		fmt.Fprintf(&s, "EvalBatch %d in place of %d would fit", e.FitsEval, e.EvalBatch)
 	default:
 		s.WriteString("not even a batch of 1 would fit")
 	}
@@ -190,13 +200,53 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d bytes (%s)", n, humanize.IBytes(uint64(n)))
 }
 
-// short returns the error about a limit that the plan is above.
-func (b *build) short(limit int64, fits int) error {
-	e := &CapacityError{Need: b.layout.Total(), Have: limit, Batch: b.opt.Batch, Fits: fits, Plan: b.report()}
+// short returns the error about a limit that the plan is above, with what would fit.
+func (b *build) short(ctx context.Context, limit int64) error {
+	e := &CapacityError{Need: b.layout.Total(), Have: limit, Batch: b.opt.Batch, Plan: b.report()}
 	if b.opt.EvalBatch > b.opt.Batch {
 		e.EvalBatch = b.opt.EvalBatch
 	}
+	var err error
+	if e.Fits, e.FitsEval, err = b.fitting(ctx, limit); err != nil {
+		return err
+	}
 	return e
+}
+
+// fitting returns the largest EvalBatch that fits beside Batch; where none does, the largest Batch beside EvalBatch; where none does
+// again, the largest Batch with an EvalBatch no larger. What may stay as it is, and what does not fit, is 0.
+func (b *build) fitting(ctx context.Context, limit int64) (batch, eval int, err error) {
+	opt := b.opt
+	if opt.EvalBatch > opt.Batch {
+		fits := func(rows int) (bool, error) {
+			opt := opt
+			opt.EvalBatch = rows
+			c, err := newBuild(ctx, b.model, opt, false)
+			return err == nil && c.layout.Total() <= limit, err
+		}
+		if ok, err := fits(opt.Batch); err != nil {
+			return 0, 0, err
+		} else if ok {
+			eval, err = largest(opt.Batch, opt.EvalBatch-1, fits)
+			return 0, eval, err
+		}
+	}
+	if opt.Batch == 1 {
+		return 0, 0, nil
+	}
+	below := func() error {
+		batch, _, err = maxBatch(ctx, b.model, opt, limit, opt.Batch-1)
+		if errors.Is(err, compile.ErrRows) { // of the only batch below
+			return nil
+		}
+		return err
+	}
+	if err := below(); err != nil || batch > 0 || opt.EvalBatch <= opt.Batch {
+		return batch, 0, err
+	}
+	opt.EvalBatch = 0
+	err = below()
+	return batch, batch, err
 }
 
 // fits returns an error where the plan is above Options.Memory or what the device has.
@@ -212,13 +262,5 @@ func (b *build) fits(ctx context.Context) error {
 	if b.layout.Total() <= limit {
 		return nil
 	}
-	opt := b.opt
-	opt.Memory = limit
-	fits := 0
-	if b.opt.Batch > 1 {
-		if fits, err = MaxBatch(b.model, opt, b.opt.Batch-1); err != nil && !errors.Is(err, arena.ErrCapacity) && !errors.Is(err, compile.ErrRows) {
-			return err
-		}
-	}
-	return b.short(limit, fits)
+	return b.short(ctx, limit)
 }

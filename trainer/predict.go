@@ -122,7 +122,7 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 		err = e
 	}
 	if err != nil {
-		return kernels.Spec{}, err
+		return kernels.Spec{}, blameIndex(err, b.Indices)
 	}
 	t.announce(s.resultsSpan, false)
 	t.uploaded.Add(p.bytes)

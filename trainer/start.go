@@ -80,6 +80,19 @@ func normalizer(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
 	return nil
 }
 
+// blameNormalizer adds to an error about programs that disagree what to do where gorgonia.BatchNorm has made parameters with rows for a batch.
+func blameNormalizer(g *gorgonia.ExprGraph, rows int, err error) error {
+	if !errors.Is(err, ir.ErrHome) {
+		return err
+	}
+	for _, n := range g.AllNodes() {
+		if n.IsVar() && normalizer(g, n) != nil && n.Shape()[0] == rows {
+			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w", n.Name(), rows, err)
+		}
+	}
+	return err
+}
+
 // checkFrozen returns an error for each name in Options.Frozen that no parameter and no layer has.
 func (b *build) checkFrozen() error {
 	var errs []error

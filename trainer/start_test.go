@@ -1,39 +1,44 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
+// unscaled is a classifier after a batch normalization that is given neither a scale nor a bias.
+func unscaled(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	net := layers.On(g)
+	x := net.Input("x", batch, 12)
+	images, err := gorgonia.Reshape(x, []int{batch, 3, 2, 2})
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	gorgonia.WithName("images")(images)
+	y, _, _, _, err := gorgonia.BatchNorm(images, nil, nil, 0.9, 1e-5)
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	flat, err := gorgonia.Reshape(y, []int{batch, 12})
+	if err != nil {
+		return trainer.Model{}, err
+	}
+	return net.Classifier(x, net.Dense(flat, "out", 3, nil))
+}
+
 // Gorgonia draws the scale and the bias that it makes itself, without a seed.
 func TestNormalizersThatGorgoniaMakesStartAtOneAndZero(t *testing.T) {
 	ds := samples(t, 32, 12, 3)
-	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
-		x := net.Input("x", batch, 12)
-		images, err := gorgonia.Reshape(x, []int{batch, 3, 2, 2})
-		if err != nil {
-			return trainer.Model{}, err
-		}
-		gorgonia.WithName("images")(images)
-		y, _, _, _, err := gorgonia.BatchNorm(images, nil, nil, 0.9, 1e-5)
-		if err != nil {
-			return trainer.Model{}, err
-		}
-		flat, err := gorgonia.Reshape(y, []int{batch, 12})
-		if err != nil {
-			return trainer.Model{}, err
-		}
-		return net.Classifier(x, net.Dense(flat, "out", 3, nil))
-	}
-	tr := made(t, model, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields()})
+	tr := made(t, unscaled, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields()})
 	for name, want := range map[string]float64{"images_γ": 1, "images_β": 0} {
 		got, ok := learned(t, tr)[name]
 		if !ok {
@@ -92,18 +97,61 @@ func TestTooLargeAnEvaluationBatchIsBlamed(t *testing.T) {
 	opt.Memory = plan.Total - 1
 	_, err = trainer.New(small, opt)
 	var e *trainer.CapacityError
-	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), "lower EvalBatch, to 3") {
+	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), fmt.Sprintf("EvalBatch %d in place of 4096 would fit", e.FitsEval)) {
 		t.Fatalf("got %v", err)
 	}
-	opt.EvalBatch = 3
-	if _, err := trainer.Plan(small, opt); err != nil {
-		t.Fatal(err)
+	opt.EvalBatch = e.FitsEval + 1
+	if _, err := trainer.New(small, opt); !errors.Is(err, arena.ErrCapacity) {
+		t.Fatalf("an EvalBatch of one more: got %v, want %v", err, arena.ErrCapacity)
 	}
+	opt.EvalBatch = e.FitsEval
 	tr, err := trainer.New(small, opt)
 	if err != nil {
 		t.Fatalf("with the advice taken: %v", err)
 	}
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Where training does not fit either, the advice is a batch for both, or none.
+func TestAdviceWhereNeitherTrainingNorEvaluationFits(t *testing.T) {
+	ds := samples(t, 32, 4, 3)
+	opt := trainer.Options{Device: openCPU(t), Batch: 64, EvalBatch: 4096, Fields: ds.Fields()}
+	alone := opt
+	alone.Batch, alone.EvalBatch = 32, 0
+	plan, err := trainer.Plan(small, alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Memory = plan.Total
+	_, err = trainer.New(small, opt)
+	var e *trainer.CapacityError
+	if !errors.As(err, &e) || e.Fits < 32 || e.FitsEval != e.Fits {
+		t.Fatalf("got %v, want a batch of 32 or more for both", err)
+	}
+	opt.Batch, opt.EvalBatch = e.Fits, e.FitsEval
+	tr, err := trainer.New(small, opt)
+	if err != nil {
+		t.Fatalf("with the advice taken: %v", err)
+	}
+	if err := tr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opt.Batch, opt.EvalBatch, opt.Memory = 64, 4096, 1
+	if _, err = trainer.New(small, opt); !errors.As(err, &e) || !strings.Contains(err.Error(), "not even a batch of 1") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// gorgonia.BatchNorm makes a scale and a bias for each sample of the batch, which a last batch of fewer cannot share.
+func TestNormalizersOfAnotherBatchAreBlamedWithAWayOut(t *testing.T) {
+	ds := samples(t, 20, 12, 3)
+	tr := made(t, unscaled, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields()})
+	_, err := tr.Fit(context.Background(), ds)
+	for _, want := range []string{"gorgonia.BatchNorm", "images_", "for 4 samples", "[1, channels, 1, 1]", "layers.BatchNorm"} {
+		if !errors.Is(err, trainer.ErrModel) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ErrModel with %q in it", err, want)
+		}
 	}
 }

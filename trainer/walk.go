@@ -139,7 +139,7 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	t, p := w.t, s.program
 	t.inFlight--
 	if err := s.ready.Sync(); err != nil {
-		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		return fmt.Errorf("step %d: %w", s.batch.Step, blameIndex(err, s.indices))
 	}
 	t.announce(s.resultsSpan, false)
 	t.announce(s.guardSpan, false)

@@ -266,6 +266,9 @@ func TestAnIndexOutsideIsAnErrorThatNamesNodeAndIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = r.run()
+	if !errors.Is(err, ErrIndex) {
+		t.Errorf("got %v, want %v", err, ErrIndex)
+	}
 	for _, want := range []string{"embedding", "index 2 at 1"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %q in it", err, want)

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 
 	"gorgonia.org/gorgonia"
@@ -24,16 +25,50 @@ func (r *reader) gather(n *gorgonia.Node) *rule {
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		index := r.reshape(v[1], kernels.Shape{r.Spec(v[1]).Shape.Elems()})
 		if data := r.Spec(v[0]).Shape; len(data) > 0 {
-			index = r.Apply(kernels.Host, &within{name: n.Name(), rows: data[0], spec: r.Spec(index)}, index)
+			w := &within{name: n.Name(), rows: data[0], spec: r.Spec(index)}
+			if r.ofField(children(n)[1]) {
+				w.each = max(1, w.spec.Shape.Elems()/max(1, r.Batch))
+			}
+			index = r.Apply(kernels.Host, w, index)
 		}
 		return r.Apply(kernels.Gather, nil, v[0], index), nil
 	}}
 }
 
+// ofField reports whether n is a field of the data, as it is or reshaped.
+func (r *reader) ofField(n *gorgonia.Node) bool {
+	for ; n != nil; n = behind(n, "gorgonia.reshapeOp") {
+		if r.isField(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrIndex is wrapped by errors about indices outside of what they are of.
+var ErrIndex = errors.New("index outside the rows")
+
+// IndexError is about an index that is not one of a row.
+type IndexError struct {
+	Node  string
+	Index int64
+	At    int // which of the step's indices it is
+	Each  int // indices of a sample, 0 where they are not a field of the data
+	Rows  int // of what the indices are of
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("node %q: index %d at %d is not in 0..%d: %v", e.Node, e.Index, e.At, e.Rows-1, ErrIndex)
+}
+
+// Unwrap returns ErrIndex.
+func (e *IndexError) Unwrap() error { return ErrIndex }
+
 // within checks indices and hands them on. It is what kernels.Host takes as attributes.
 type within struct {
 	name string // of the node
 	rows int
+	each int          // indices of a sample, 0 where they are not a field of the data
 	spec kernels.Spec // of the indices
 }
 
@@ -63,7 +98,7 @@ func (w *within) Run(in, out [][]byte) error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("node %q: index %d at %d is not in 0..%d", w.name, x, i, w.rows-1)
+	return &IndexError{Node: w.name, Index: x, At: i, Each: w.each, Rows: w.rows}
 }
 
 // outside returns the place of the first index that is not in 0..n-1, and the index; -1 where all are.

@@ -13,6 +13,8 @@ import (
 )
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization divides by the variance of the batch.
+// A batch of 1 is too small whatever its planes are: of a vector there is no variance, of one image there is that of its own pixels,
+// which evaluation, by statistics of many, does not see.
 var ErrRows = errors.New("too few samples for batch normalization")
 
 // running is where a batch normalization keeps its running mean and variance.
@@ -39,7 +41,7 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	}
 	shape := r.Spec(x).Shape
 	if r.Mode == Train && len(shape) > 1 && shape[0] == 1 {
-		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: take a larger batch, group or layer normalization, or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.apply(kernels.BatchNorm, a, x, gamma, beta)
 	count := float64(shape.Elems() / shape[1])

@@ -202,7 +202,7 @@ func TestABatchOfOneUnderNormalizationIsRefusedByName(t *testing.T) {
 		if !errors.Is(err, ErrRows) || !errors.Is(err, kernels.ErrShape) {
 			t.Fatalf("got %v, want ErrRows and ErrShape", err)
 		}
-		for _, want := range []string{`"bn"`, "(1, 2, 5, 4)"} {
+		for _, want := range []string{`"bn"`, "(1, 2, 5, 4)", "larger batch", "layer normalization", "freeze"} {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}
