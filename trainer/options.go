@@ -55,7 +55,8 @@ type Options struct {
 
 	// Seed is that of initial values, of the order of samples, of what the dataset draws, and of dropout. Values that a model function
 	// binds itself are taken as they are: those of gorgonia.WithInit are Gorgonia's, drawn without a seed; list the parameter in
-	// Model.Params with an Init instead.
+	// Model.Params with an Init instead. The scale x_γ and the bias x_β that gorgonia.BatchNorm makes for x where it is given none start
+	// at 1 and 0.
 	Seed       uint64
 	Sequential bool            // train in the dataset's own order
 	Tail       dataloader.Tail // what becomes of the last, short batch of training; evaluation and prediction keep it. Fit refuses one of 1 under batch normalization
