@@ -69,7 +69,7 @@ var starting = [...]arena.Region{ir.Parameters, ir.Statistics}
 func normalizer(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
 	of := func(suffix string) bool {
 		x, ok := strings.CutSuffix(n.Name(), suffix)
-		return ok && slices.ContainsFunc(g.ByName(x), func(x *gorgonia.Node) bool { return x.Shape().Eq(n.Shape()) })
+		return ok && slices.ContainsFunc(g.ByName(x), func(x *gorgonia.Node) bool { return x.Shape().Eq(n.Shape()) && readByBatchNorm(g, x) })
 	}
 	switch {
 	case of("_γ"):
@@ -78,6 +78,14 @@ func normalizer(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
 		return layers.Zeros{}
 	}
 	return nil
+}
+
+// readByBatchNorm reports whether gorgonia.BatchNorm reads x.
+func readByBatchNorm(g *gorgonia.ExprGraph, x *gorgonia.Node) bool {
+	return slices.ContainsFunc(g.AllNodes(), func(n *gorgonia.Node) bool {
+		_, ok := n.Op().(*gorgonia.BatchNormOp)
+		return ok && g.HasEdgeBetween(n.ID(), x.ID())
+	})
 }
 
 // blameNormalizer adds to an error about programs that disagree what to do where gorgonia.BatchNorm has made parameters with rows for a batch.

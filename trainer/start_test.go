@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -47,6 +48,26 @@ func TestNormalizersThatGorgoniaMakesStartAtOneAndZero(t *testing.T) {
 		if i := slices.IndexFunc(decoded([]byte(got)), func(v float64) bool { return v != want }); i >= 0 {
 			t.Errorf("%q: element %d is %v, want %v", name, i, decoded([]byte(got))[i], want)
 		}
+	}
+}
+
+// A value that the caller binds is what a node starts with, whatever its name.
+func TestANodeThatIsCalledLikeANormalizerKeepsItsValue(t *testing.T) {
+	ds := samples(t, 32, 12, 3)
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 12)
+		own := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("x_γ"), gorgonia.WithShape(batch, 12), gorgonia.WithInit(gorgonia.ValuesOf(float32(2))))
+		scaled, err := gorgonia.HadamardProd(x, own)
+		if err != nil {
+			return trainer.Model{}, err
+		}
+		return net.Classifier(x, net.Dense(scaled, "out", 3, nil))
+	}
+	tr := made(t, model, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Frozen: []string{"x_γ"}, Tail: dataloader.DropTail})
+	got := decoded([]byte(learned(t, tr)["x_γ"]))
+	if i := slices.IndexFunc(got, func(v float64) bool { return v != 2 }); i >= 0 || len(got) != 8*12 {
+		t.Errorf("%d values, element %d of them is not 2", len(got), i)
 	}
 }
 
