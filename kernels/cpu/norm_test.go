@@ -256,6 +256,11 @@ func pools(visit func(a kernels.PoolAttrs, s kernels.Shape)) {
 			visit(a, s)
 		}
 	}
+	for _, w := range []int{255, 259, 270, 523, 1030} { // more results in a row than a byte counts
+		for step := 1; step <= 2; step++ {
+			visit(kernels.PoolAttrs{Kernel: [2]int{3, 3}, Stride: [2]int{step, step}, Pad: [2]int{1, 1}, PadEnd: [2]int{1, 1}}, kernels.Shape{1, 2, 3, w})
+		}
+	}
 	visit(halves, kernels.Shape{2, 3, 64, 1024})
 	visit(halves, kernels.Shape{1, 1, 2, 40_000})
 }

@@ -9634,8 +9634,11 @@ loaded:
 	LEAQ         (SI)(DX*4), SI
 	DECQ         R8
 	JNE          rows
+	MOVQ         $0x00000010, CX
+	CMPQ         BX, CX
+	CMOVQLT      BX, CX
 	MOVQ         $-1, AX
-	BZHIQ        BX, AX, AX
+	BZHIQ        CX, AX, AX
 	KMOVW        AX, K1
 	VMOVUPS      Z0, K1, (R9)
 	VPMOVDB      Z1, K1, (R10)
@@ -9712,8 +9715,11 @@ loaded:
 	LEAQ     (SI)(DX*4), SI
 	DECQ     R8
 	JNE      rows
+	MOVQ     $0x00000010, CX
+	CMPQ     BX, CX
+	CMOVQLT  BX, CX
 	MOVQ     $-1, AX
-	BZHIQ    BX, AX, AX
+	BZHIQ    CX, AX, AX
 	KMOVW    AX, K1
 	MOVQ     136(DI), DX
 	MOVQ     96(DI), AX

@@ -188,9 +188,7 @@ func (t *poolTables) wideMean() {
 		})
 		VADDPS(v, sum, sum)
 	}, func() {
-		MOVQ(I32(-1), RAX)
-		BZHIQ(windowLeft, RAX, RAX)
-		KMOVW(EAX, K1)
+		wideLastMask()
 		VMULPS_Z(shareAt(), sum, K1, sum)
 		VMOVUPS(sum, K1, Mem{Base: result})
 	})

@@ -150,9 +150,7 @@ func (t *poolTables) wideWindow() {
 		VMOVAPS(v, K4, best)
 		VPBROADCASTD(windowPut.As32(), K4, place)
 	}, func() {
-		MOVQ(I32(-1), RAX)
-		BZHIQ(windowLeft, RAX, RAX)
-		KMOVW(EAX, K1)
+		wideLastMask()
 		VMOVUPS(best, K1, Mem{Base: result})
 		VPMOVDB(place, K1, Mem{Base: places})
 	})
@@ -177,6 +175,16 @@ func insideBits() {
 	CMOVQGT(RCX, windowSpare)
 	SHRXQ(windowSpare, RAX, RAX)
 	SHLXQ(windowSpare, RAX, RAX)
+}
+
+// wideLastMask sets K1 to the lanes of those of the next 16 results that exist. BZHI counts modulo 256, a row may have more.
+func wideLastMask() {
+	MOVQ(U32(16), RCX)
+	CMPQ(windowLeft, RCX)
+	CMOVQLT(windowLeft, RCX)
+	MOVQ(I32(-1), RAX)
+	BZHIQ(RCX, RAX, RAX)
+	KMOVW(EAX, K1)
 }
 
 // lastMask sets RCX to how many of the next 8 results exist, and Y7 to their lanes.
