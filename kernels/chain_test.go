@@ -87,7 +87,7 @@ func TestAMatMulHasTheBitsOfItsParts(t *testing.T) {
 		if a.Rows != [2]int{} {
 			y = runStored(t, kernels.Slice, rowsOf(y.Shape, len(y.Shape)-2, a.Rows), y)
 		}
-		if a.Bias {
+		if a.Bias || a.Add {
 			y = runStored(t, kernels.Add, nil, y, in[2])
 		}
 		if a.Act != nil {

@@ -8,19 +8,21 @@ import (
 )
 
 // MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
-// Sigmoid or Tanh, with its attributes. Rows: only the rows from the first to before the second are computed, with the bits that
+// Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to before the second are computed, with the bits that
 // they have in the whole product; zero: all.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool
 	Act            *Op
 	ActAttrs       any
+	Add            bool
 	Rows           [2]int
 }
 
-// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N]) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias).
+// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias), or sum + a·b.
 // With rank 3 and more the leading dimensions are equal, and each pair of matrices is multiplied.
-// The result has the same bits as MatMul, Add and the activation one after the other.
+// With a bias and an activation the result has the same bits as MatMul, Add and the activation one after the other. A sum is one in exact
+// arithmetic only: devices may begin with it.
 var MatMul = Register(&Op{
 	Name:     "matmul",
 	Gorgonia: []string{"gorgonia.linAlgBinOp"},
@@ -32,8 +34,10 @@ var MatMul = Register(&Op{
 		b, err := f.Bool("transB")
 		return MatMulAttrs{TransA: a, TransB: b}, err
 	},
-	Infer: inferMatMul,
-	Ref:   refMatMul,
+	Infer:      inferMatMul,
+	Ref:        refMatMul,
+	InPlace:    []int8{2},
+	Overwrites: func(attrs any) bool { return attrs.(MatMulAttrs).Add },
 	Cost: func(attrs any, in, out []Spec) int64 {
 		s := in[0].Shape
 		k := s[len(s)-1]
@@ -53,8 +57,11 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		return nil, err
 	}
 	operands := 2
-	if t.Bias {
+	if t.Bias || t.Add {
 		operands = 3
+	}
+	if t.Add && (t.Bias || t.Act != nil) {
+		return nil, attrError("matmul", "what is added to a sum has neither a bias nor an activation")
 	}
 	if err := floats("matmul", in, operands); err != nil {
 		return nil, err
@@ -84,6 +91,9 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		m = t.Rows[1] - t.Rows[0]
 	}
 	out := Spec{in[0].Type, append(slices.Clone(a[:r]), m, n)}
+	if t.Add && !in[2].Shape.Equal(out.Shape) {
+		return nil, shapeError("matmul", "sum %v must be %v", in[2].Shape, out.Shape)
+	}
 	return []Spec{out}, checkAct("matmul", t.Act, t.ActAttrs, out)
 }
 
@@ -128,8 +138,11 @@ func refMatMul(attrs any, in, out []Tensor) {
 		}
 	}
 	for i, v := range y.Data {
-		if t.Bias {
+		switch {
+		case t.Bias:
 			v = Round(y.Type, v+in[2].Data[i%n])
+		case t.Add:
+			v = Round(y.Type, v+in[2].Data[i])
 		}
 		if t.Act != nil {
 			v = t.Act.Elem(t.ActAttrs, v, 0)
@@ -173,10 +186,13 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	if t.Rows != [2]int{} {
 		da = g.Apply(Unslice, UnsliceAttrs{whole, cut.Start, cut.Step}, da)
 	}
-	if !t.Bias {
-		return []Value{da, db}
+	switch {
+	case t.Bias:
+		return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+	case t.Add:
+		return []Value{da, db, dz}
 	}
-	return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+	return []Value{da, db}
 }
 
 func matMulCases(r *rand.Rand, float arena.DType) Case {
@@ -191,6 +207,9 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	t.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
 	if t.Act == LeakyRelu {
 		t.ActAttrs = LeakyReluAttrs{0.1}
+	}
+	if r.IntN(5) == 0 {
+		t = MatMulAttrs{TransA: t.TransA, TransB: t.TransB, Add: true}
 	}
 	if m > 0 && r.IntN(3) == 0 {
 		first := r.IntN(m)
@@ -208,8 +227,14 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 		b = append(slices.Clone(lead), n, k)
 	}
 	c := Case{Attrs: t, In: []Spec{{float, a}, {float, b}}, Tolerance: sumTolerance(k)}
-	if t.Bias {
+	switch {
+	case t.Bias:
 		c.In = append(c.In, Spec{float, Shape{n}})
+	case t.Add:
+		if t.Rows != [2]int{} {
+			m = t.Rows[1] - t.Rows[0]
+		}
+		c.In = append(c.In, Spec{float, append(slices.Clone(lead), m, n)})
 	}
 	return c
 }

@@ -31,6 +31,7 @@ func bindMatmul(b *binding) (func(), error) {
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
+	sum           []byte                     // what the product is added to; nil: nothing
 	flags         int                        // what the last stretch of k ends with
 	add           func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
 	act           func(data []byte)          // applied to finished elements, where the kernel does not
@@ -69,8 +70,11 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 	if x.flipped {
 		x.a, x.b = x.b, x.a
 	}
-	if t.Bias {
+	switch {
+	case t.Bias:
 		x.bias = b.bytes(b.In[2])
+	case t.Add:
+		x.sum = b.bytes(b.In[2])
 	}
 	x.end(b.dev.level, out[0].Type, t)
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
@@ -87,6 +91,11 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
+	case x.sum != nil && !same(x.sum, x.c):
+		sum := x.sum
+		x.sum = x.c
+		run := x.launch(p)
+		return func() { copy(x.c, sum); run() }
 	case x.k == 0:
 		return x.empty
 	case len(x.workers) == 1:
@@ -97,7 +106,9 @@ func (x *matmul) launch(p *pool) func() {
 
 // empty computes products of no steps: what the end makes of zeros.
 func (x *matmul) empty() {
-	clear(x.c)
+	if x.sum == nil {
+		clear(x.c)
+	}
 	x.finish(x.c, 0, x.batch*x.m, 0, x.n)
 }
 
@@ -181,7 +192,7 @@ func (x *matmul) do(i, worker int) {
 	c := x.c[batch*x.m*x.n*size:]
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.flags = 0
-		if k > 0 {
+		if k > 0 || x.sum != nil {
 			w.tile.flags = flagAdd
 		}
 		if k+x.kc >= x.k {

@@ -131,7 +131,7 @@ func bindConvWeight(b *binding) error {
 		s.with(b.in(0), b.in(1), b.out(0), b.work(), int32(plan.splits), int32(plan.perSplit))...)
 	if plan.splits > 1 {
 		b.launch("matmul", "matmul_end_f32", strided(b.props, results, productThreads), line(productThreads), 0,
-			b.work(), address(0), b.out(0), int64(s.o), int64(n), int32(plan.splits), actNone, 0.0)
+			b.work(), address(0), int64(0), b.out(0), int64(s.o), int64(n), int32(plan.splits), actNone, 0.0)
 	}
 	return nil
 }

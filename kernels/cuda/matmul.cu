@@ -1,4 +1,5 @@
-// Products of matrices.  a [batch, M, K], b [batch, K, N] (, bias [N]) → y [batch, M, N].  y = act(a·b + bias).
+// Products of matrices.  a [batch, M, K], b [batch, K, N] (, bias [N], or a sum like y) → y [batch, M, N].  y = act(a·b + bias).
+// A sum may be y itself. It is a bias of which the rows are biasLead elements apart, which are 0 for a vector.
 // Either operand may be transposed: a is [batch, K, M], b is [batch, N, K]. Only some rows may be asked for: a then starts at the first of them,
 // and its leading dimension tells how long its rows are. Reference: refMatMul in kernels/matmul.go.
 //
@@ -13,7 +14,7 @@
 namespace {
 
 template <class T, int Tile, int BK, int Each, bool TransA, bool TransB>
-DEVICE void matmul(const T *a, const T *b, const T *bias, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA, int64 stepB,
+DEVICE void matmul(const T *a, const T *b, const T *bias, int64 biasLead, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA, int64 stepB,
                    int batch, int wideA, int wideB, int splits, int perSplit, int act, double slope) {
   const order tiles = {(M + Tile - 1) / Tile, (N + Tile - 1) / Tile};
   int row, col;
@@ -24,8 +25,8 @@ DEVICE void matmul(const T *a, const T *b, const T *bias, T *y, T *part, int M, 
     for (int s = blockIdx.z; s < splits; s += gridDim.z) {
       const int k0 = s * perSplit, k1 = mini(K, k0 + perSplit);
       const int64 size = (int64)M * N;
-      const result<T> to = splits > 1 ? result<T>{part + ((int64)s * batch + z) * size, nullptr, N, actNone, 0}
-                                      : result<T>{y + z * size, bias, N, act, slope};
+      const result<T> to = splits > 1 ? result<T>{part + ((int64)s * batch + z) * size, nullptr, 0, N, actNone, 0}
+                                      : result<T>{y + z * size, bias + z * M * biasLead, biasLead, N, act, slope};
       product<T, Tile, Tile, BK, Each, Each>(ma, mb, to, M, N, row * Tile, col * Tile, k0, k1);
     }
   }
@@ -35,9 +36,10 @@ DEVICE void matmul(const T *a, const T *b, const T *bias, T *y, T *part, int M, 
 
 #define MATMUL(type, T, name, transA, transB, tile, steps, each)                                                                             \
   extern "C" __global__ void __launch_bounds__(productThreads, 2) matmul_##type##_##name##_##tile(                                           \
-      const T *a, const T *b, const T *bias, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA, int64 stepB,         \
+      const T *a, const T *b, const T *bias, int64 biasLead, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA,       \
+      int64 stepB,                                                                                                                           \
       int batch, int wideA, int wideB, int splits, int perSplit, int act, double slope) {                                                    \
-    matmul<T, tile, steps, each, transA, transB>(a, b, bias, y, part, M, N, K, leadA, leadB, stepA, stepB, batch, wideA, wideB, splits,       \
+    matmul<T, tile, steps, each, transA, transB>(a, b, bias, biasLead, y, part, M, N, K, leadA, leadB, stepA, stepB, batch, wideA, wideB, splits,       \
                                                  perSplit, act, slope);                                                                      \
   }
 
@@ -51,14 +53,14 @@ MATMULS(f32, float, 128, 8, 8)
 MATMULS(f32, float, 64, 16, 4)
 MATMULS(f64, double, 64, 8, 4)
 
-// matmul_end adds the partial sums of a product: y [rows, N] = act(Σ part [splits, rows, N] + bias [N]).
+// matmul_end adds the partial sums of a product: y [rows, N] = act(Σ part [splits, rows, N] + bias [N], or [rows, N]).
 #define END(type, T)                                                                                                                \
-  KERNEL matmul_end_##type(const T *part, const T *bias, T *y, int64 rows, int64 N, int splits, int act, double slope) {            \
+  KERNEL matmul_end_##type(const T *part, const T *bias, int64 biasLead, T *y, int64 rows, int64 N, int splits, int act, double slope) {            \
     const int64 size = rows * N;                                                                                                    \
     for (int64 i = index(); i < size; i += stride()) {                                                                              \
       T sum = part[i];                                                                                                              \
       for (int s = 1; s < splits; s++) sum += part[s * size + i];                                                                   \
-      y[i] = activate(act, slope, bias ? sum + bias[i % N] : sum);                                                                  \
+      y[i] = activate(act, slope, bias ? sum + bias[i / N * biasLead + i % N] : sum);                                                                  \
     }                                                                                                                               \
   }
 
@@ -68,7 +70,7 @@ END(f64, double)
 // matmul_direct is for products so small that tiles would be nearly empty: a thread sums each result, in the order of the tiles. Strides are
 // those of rows, columns and steps, in elements.
 #define SMALL(type, T)                                                                                                                    \
-  KERNEL matmul_direct_##type(const T *a, const T *b, const T *bias, T *y, int M, int N, int K, int64 rowA, int64 stepA, int64 stepB,      \
+  KERNEL matmul_direct_##type(const T *a, const T *b, const T *bias, int64 biasLead, T *y, int M, int N, int K, int64 rowA, int64 stepA, int64 stepB,      \
                               int64 colB, int64 nextA, int64 nextB, int batch, int act, double slope) {                                   \
     const int64 size = (int64)M * N;                                                                                                      \
     for (int64 i = index(); i < size * batch; i += stride()) {                                                                            \
@@ -76,7 +78,7 @@ END(f64, double)
       const T *pa = a + z * nextA + row * rowA, *pb = b + z * nextB + col * colB;                                                         \
       T sum = 0;                                                                                                                          \
       for (int k = 0; k < K; k++) sum = num::fma(pa[k * stepA], pb[k * stepB], sum);                                                      \
-      y[i] = activate(act, slope, bias ? sum + bias[col] : sum);                                                                          \
+      y[i] = activate(act, slope, bias ? sum + bias[i / N * biasLead + col] : sum);                                                                          \
     }                                                                                                                                     \
   }
 

@@ -38,9 +38,12 @@ func bindMatmul(b *binding) error {
 	size := int(typ.Size())
 	plan := planProduct(b.props, s.m, s.n, s.k, s.batch)
 	act, slope := activation(t.Act, t.ActAttrs)
-	var bias address
-	if t.Bias {
-		bias = b.in(2)
+	var bias addend
+	switch {
+	case t.Bias:
+		bias.at = b.in(2)
+	case t.Add:
+		bias = addend{b.in(2), int64(s.n)}
 	}
 
 	// Rows of memory, and what follows from how they lie.
@@ -65,7 +68,7 @@ func bindMatmul(b *binding) error {
 	}
 	x := chooseMatmul(b.props, s, plan, size, wideA && wideB)
 	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
-	args := []any{a, b.in(1), bias, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
+	args := []any{a, b.in(1), bias.at, bias.lead, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
 		int64(s.m * s.k), int64(s.n * s.k), int32(s.batch)}
 	if x.asks {
 		args = append(args, truth(wideA), truth(wideB))
@@ -75,16 +78,22 @@ func bindMatmul(b *binding) error {
 	if plan.splits > 1 {
 		rows := int64(s.batch) * int64(s.rows)
 		b.launch("matmul", "matmul_end_"+suffix(typ), strided(b.props, rows*int64(s.n), productThreads), line(productThreads), 0,
-			b.work(), bias, b.out(0), rows, int64(s.n), int32(plan.splits), act, slope)
+			b.work(), bias.at, bias.lead, b.out(0), rows, int64(s.n), int32(plan.splits), act, slope)
 	}
 	return nil
+}
+
+// An addend is what is added to a product: a vector, or a matrix of which the rows are lead elements apart.
+type addend struct {
+	at   address
+	lead int64
 }
 
 // smallProduct is up to how many multiplications a product is not worth tiles.
 const smallProduct = 1 << 14
 
 // directMatmul launches a product of which every thread computes a result by itself.
-func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a, bias address, act int32, slope float64) {
+func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a address, bias addend, act int32, slope float64) {
 	rowA, stepA, stepB, colB := s.k, 1, s.n, 1
 	if t.TransA {
 		rowA, stepA = 1, s.m
@@ -94,7 +103,7 @@ func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a, bias addr
 	}
 	results := int64(s.batch) * int64(s.rows) * int64(s.n)
 	b.launch("matmul", "matmul_direct_"+suffix(b.Out[0].Type), strided(b.props, results, productThreads), line(productThreads), 0,
-		a, b.in(1), bias, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
+		a, b.in(1), bias.at, bias.lead, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
 		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)
 }
 

@@ -7,7 +7,7 @@
 namespace {
 
 template <class Number, bool TransA, bool TransB>
-DEVICE void matmul(const float *a, const float *b, const float *bias, float *y, float *part, int M, int N, int K, int64 leadA, int64 leadB,
+DEVICE void matmul(const float *a, const float *b, const float *bias, int64 biasLead, float *y, float *part, int M, int N, int K, int64 leadA, int64 leadB,
                    int64 stepA, int64 stepB, int batch, int splits, int perSplit, int act, double slope) {
   const order tiles = {(M + 127) / 128, (N + 127) / 128};
   int row, col;
@@ -18,8 +18,8 @@ DEVICE void matmul(const float *a, const float *b, const float *bias, float *y, 
     for (int s = blockIdx.z; s < splits; s += gridDim.z) {
       const int k0 = s * perSplit, k1 = mini(K, k0 + perSplit);
       const int64 size = (int64)M * N;
-      const result<float> to = splits > 1 ? result<float>{part + ((int64)s * batch + z) * size, nullptr, N, actNone, 0}
-                                          : result<float>{y + z * size, bias, N, act, slope};
+      const result<float> to = splits > 1 ? result<float>{part + ((int64)s * batch + z) * size, nullptr, 0, N, actNone, 0}
+                                          : result<float>{y + z * size, bias + z * M * biasLead, biasLead, N, act, slope};
       productMma<Number>(ma, mb, to, M, N, row * 128, col * 128, k0, k1);
     }
   }
@@ -29,9 +29,9 @@ DEVICE void matmul(const float *a, const float *b, const float *bias, float *y, 
 
 #define MATMUL(type, name, transA, transB)                                                                                             \
   extern "C" __global__ void __launch_bounds__(productThreads) matmul_##type##_##name(                                                 \
-      const float *a, const float *b, const float *bias, float *y, float *part, int M, int N, int K, int64 leadA, int64 leadB,         \
+      const float *a, const float *b, const float *bias, int64 biasLead, float *y, float *part, int M, int N, int K, int64 leadA, int64 leadB,         \
       int64 stepA, int64 stepB, int batch, int splits, int perSplit, int act, double slope) {                    \
-    matmul<type, transA, transB>(a, b, bias, y, part, M, N, K, leadA, leadB, stepA, stepB, batch, splits, perSplit, act,  \
+    matmul<type, transA, transB>(a, b, bias, biasLead, y, part, M, N, K, leadA, leadB, stepA, stepB, batch, splits, perSplit, act,  \
                                  slope);                                                                                               \
   }
 

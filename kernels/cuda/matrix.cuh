@@ -20,9 +20,10 @@ template <class T, bool AlongK, bool Always> struct matrix {
 
 template <class T> struct result {
   T *p;
-  const T *bias; // null: none
+  const T *bias;  // null: none
+  int64 biasLead; // elements from its row for one row of the result to that for the next: 0 for a vector
   int64 N;
   int act;
   double slope;
-  METHOD void put(int row, int col, T v) const { p[row * N + col] = activate(act, slope, bias ? v + bias[col] : v); }
+  METHOD void put(int row, int col, T v) const { p[row * N + col] = activate(act, slope, bias ? v + bias[row * biasLead + col] : v); }
 };
