@@ -15,9 +15,18 @@ Context *current() {
   return c && alive(c, kContexts) ? c : nullptr;  // another thread may have destroyed it
 }
 
+// makeContext returns null where there is no memory for it. What the context takes for itself is no allocation: nobody reaches it.
 static Context *makeContext(unsigned flags) {
+  State &g = state();
   auto *c = new Context;
   c->flags = flags;
+  if ((c->ownBytes = g.config.context)) {
+    if (allocateDevice(c->ownBytes, c, nullptr, &c->own)) {
+      delete c;
+      return nullptr;
+    }
+    g.allocations.erase(c->own);
+  }
   c->legacy.reset(makeStream(c, true, true, 0));
   born(c, kContexts);
   return c;
@@ -56,6 +65,7 @@ static void destroyContext(Context *c, Lock &lock) {
     if (a.context == c) memory.push_back(a);
   for (auto &a : memory) release(a);
   g.abandoned += memory.size();
+  if (c->ownBytes) release({c->own, c->ownBytes, g.alias + (c->own - g.base), false, 0, c, nullptr});
   stopStream(c->legacy.get(), lock);
   dead(c);
   delete c;
@@ -69,7 +79,7 @@ API cuCtxCreate_v2(Context **out, unsigned flags, int device) {
   ENTER_WITH(kInit);
   if (!out) return kInvalidValue;
   if (device < 0 || device >= state().config.devices) return kInvalidDevice;
-  *out = makeContext(flags);
+  if (!(*out = makeContext(flags))) return kOutOfMemory;
   stack.push_back(*out);
   return kOk;
 }
@@ -154,7 +164,7 @@ API cuDevicePrimaryCtxRetain(Context **out, int device) {
   if (!out) return kInvalidValue;
   if (device != 0) return kInvalidDevice;
   if (!g.primary) {
-    g.primary = makeContext(g.primaryFlags);
+    if (!(g.primary = makeContext(g.primaryFlags))) return kOutOfMemory;
     g.primary->primary = true;
   }
   g.primary->uses++;

@@ -60,6 +60,7 @@ static int copying(Call &call, const char *name, uint64_t to, Side toSide, uint6
   op.work = [c, what](Accesses &a) { perform(c, what, a); };
   bool captured = s->capture != nullptr;
   if (int code = enqueue(s, std::move(op))) return code;
+  if (!captured) state().copied[what] += bytes;
   // Between two places on the device even the synchronous form does not wait for it (CUDA, "API synchronization behavior").
   bool wait = pageable || (!async && (toSide != kDevice || fromSide != kDevice));
   if (!wait || captured) return kOk;

@@ -43,7 +43,7 @@ struct Setting {
   int64_t Config::*field;
 };
 static const Setting settings[] = {
-    {"memory", &Config::memory}, {"devices", &Config::devices}, {"capability", &Config::capability},
+    {"memory", &Config::memory}, {"context", &Config::context}, {"devices", &Config::devices}, {"capability", &Config::capability},
     {"processors", &Config::processors}, {"delay_us", &Config::delay_us}, {"seed", &Config::seed}, {"check", &Config::check},
     {"poison", &Config::poison}, {"shared_race", &Config::shared_race}, {"shuffle", &Config::shuffle},
     {"approx_ulp", &Config::approx_ulp}, {"threads", &Config::threads}, {"skip_kernels", &Config::skip_kernels},

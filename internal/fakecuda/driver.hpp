@@ -41,6 +41,7 @@ enum Kind { kDeviceMemory, kPinnedMemory, kContexts, kStreams, kEvents, kModules
 // Config is set by the environment, FAKECUDA_ and the name in capitals, and by fakecuda_set.
 struct Config {
   int64_t memory = 1ll << 30;   // bytes of device memory, read by cuInit
+  int64_t context = 1 << 20;    // bytes of it that each context takes for itself
   int64_t devices = 1;          // 0: cuInit answers CUDA_ERROR_NO_DEVICE
   int64_t capability = 80;      // compute capability times ten
   int64_t processors = 8;       // multiprocessors
@@ -168,6 +169,7 @@ struct Context {
   int sticky = 0;       // the error that poisoned it
   bool primary = false;
   int uses = 0;         // of a primary one
+  uint64_t own = 0, ownBytes = 0;  // device memory that it takes for itself
   unsigned flags = 0;
   std::unique_ptr<Stream> legacy;
   std::set<Stream *> streams;
@@ -194,6 +196,7 @@ struct State {
   uint64_t abandoned = 0;    // objects alive when their context was destroyed
   uint64_t unsupported = 0;  // calls of what is not emulated
   std::map<std::string, uint64_t> calls;
+  std::map<std::string, uint64_t> copied;  // bytes, by function
   std::vector<std::string> reports;
 };
 State &state();

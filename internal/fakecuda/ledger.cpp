@@ -29,6 +29,7 @@ API fakecuda_ledger(uint64_t *out, int n) {
   uint64_t all[kKinds + 4] = {};
   for (auto &[_, kind] : g.live) all[kind]++;
   for (auto &[_, a] : g.allocations) {
+    if (a.module) continue;  // its variables come and go with it
     all[a.pinned ? kPinnedMemory : kDeviceMemory]++;
     all[kKinds + a.pinned] += a.bytes;
   }
@@ -52,6 +53,14 @@ EXPORT uint64_t fakecuda_calls(const char *name) {
   return sum;
 }
 
+// fakecuda_copied returns how many bytes a function was asked to copy, by calls that were not captured.
+EXPORT uint64_t fakecuda_copied(const char *name) {
+  Lock lock(state().mu);
+  const State &g = state();
+  auto it = g.copied.find(plainName(name));
+  return it == g.copied.end() ? 0 : it->second;
+}
+
 // fakecuda_report copies report i, from 0, and returns its length; -1: there is none.
 API fakecuda_report(int i, char *text, int bytes) {
   Lock lock(state().mu);
@@ -61,11 +70,12 @@ API fakecuda_report(int i, char *text, int bytes) {
   return (int)g.reports[i].size();
 }
 
-// fakecuda_forget takes all reports and counts of calls back.
+// fakecuda_forget takes all reports, counts of calls and counts of bytes back.
 API fakecuda_forget(void) {
   Lock lock(state().mu);
   state().reports.clear();
   state().calls.clear();
+  state().copied.clear();
   state().abandoned = state().unsupported = 0;
   return kOk;
 }

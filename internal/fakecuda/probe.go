@@ -13,7 +13,7 @@ package fakecuda
 typedef int (*any)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 static void *lookup(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 static int invoke(void *f, uintptr_t *a) { return ((any)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]); }
-static uint64_t calls(void *f, const char *name) { return ((uint64_t (*)(const char *))f)(name); }
+static uint64_t count(void *f, const char *name) { return ((uint64_t (*)(const char *))f)(name); }
 static int fail(void *f, const char *name, uint64_t n, int code) { return ((int (*)(const char *, uint64_t, int))f)(name, n, code); }
 static int set(void *f, const char *name, int64_t v) { return ((int (*)(const char *, int64_t))f)(name, v); }
 static int ledger(void *f, uint64_t *out) { return ((int (*)(uint64_t *, int))f)(out, 12); }
@@ -68,11 +68,22 @@ func Calls(name string) uint64 {
 		return 0
 	}
 	if name == "" {
-		return uint64(C.calls(f, nil))
+		return uint64(C.count(f, nil))
 	}
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
-	return uint64(C.calls(f, s))
+	return uint64(C.count(f, s))
+}
+
+// Copied returns how many bytes a function of the driver was asked to copy since the last Forget. Copies in graphs are left out.
+func Copied(name string) uint64 {
+	f := symbol("fakecuda_copied")
+	if f == nil {
+		return 0
+	}
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	return uint64(C.count(f, s))
 }
 
 // Fail makes the n-th call from now on of a function answer code (a CUresult); 1 is the next. n 0 takes its faults back; and name "" all.
@@ -142,7 +153,7 @@ func Reports() []string {
 	}
 }
 
-// Forget takes reports and counts of calls back. Objects stay.
+// Forget takes reports, counts of calls and counts of bytes back. Objects stay.
 func Forget() {
 	if f := symbol("fakecuda_forget"); f != nil {
 		C.forget(f)

@@ -16,6 +16,9 @@ func Ledger() (Objects, error) { return objects([12]uint64{}), ErrNotLoaded }
 // Calls returns how often a function of the driver was called since the last Forget; name "": any function.
 func Calls(string) uint64 { return 0 }
 
+// Copied returns how many bytes a function of the driver was asked to copy since the last Forget.
+func Copied(string) uint64 { return 0 }
+
 // Fail makes the n-th call from now on of a function answer code.
 func Fail(string, uint64, int) error { return ErrNotLoaded }
 
@@ -28,7 +31,7 @@ func Touch(unsafe.Pointer, int64, bool) error { return ErrNotLoaded }
 // Reports returns what the driver complained about since the last Forget.
 func Reports() []string { return nil }
 
-// Forget takes reports and counts of calls back.
+// Forget takes reports, counts of calls and counts of bytes back.
 func Forget() {}
 
 // Invoke calls any function of the driver whose arguments are integers and pointers.
