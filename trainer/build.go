@@ -37,6 +37,7 @@ type build struct {
 	order    []key                // of programs, as they were compiled
 	starts   [ir.Regions][]source // what parameters and running statistics start with
 	scratch  int64                // bytes: the most that a program needs
+	staged   int64                // bytes that the device pins for itself, of Device.Staged: the most that a call needs
 
 	layout arena.Layout
 	region [ir.Regions]arena.Region // of the layout
@@ -175,6 +176,13 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 func (b *build) add(k key, p *ir.Program) {
 	b.programs[k] = p
 	b.order = append(b.order, k)
+	if d, ok := b.opt.Device.(interface {
+		Staged(op *kernels.Op, in, out []kernels.Spec) int64
+	}); ok {
+		for _, in := range p.Instrs {
+			b.staged = max(b.staged, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+		}
+	}
 }
 
 // blameModel marks an error of the compiler for which the model is to blame.

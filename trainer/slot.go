@@ -146,11 +146,12 @@ func (t *Trainer) span(ref arena.Ref) arena.Span {
 	return arena.Span{Memory: t.arena.Memory(), Offset: t.arena.Base(ref.Region) + ref.Offset, Size: ref.Size}
 }
 
+// pinnedBytes returns what is pinned beside the arena.
 func (t *Trainer) pinnedBytes() int64 {
 	if t.pinned == nil {
 		return 0
 	}
-	return t.pinned.Size()
+	return t.pinned.Size() + t.staged
 }
 
 // bind makes the program that k names ready to launch on either slot.

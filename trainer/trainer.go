@@ -113,7 +113,7 @@ func (t *Trainer) Plan() *report.Plan {
 // Stats are a trainer's counters.
 type Stats struct {
 	Arena    arena.Stats // bytes of device memory
-	Pinned   int64       // bytes of pinned host memory, the arena's included
+	Pinned   int64       // bytes of pinned host memory, the arena's and the device's own included
 	Uploaded int64       // bytes of samples that crossed to the device so far; on unified devices, that were written to their slot
 	Updates  int64       // of the parameters so far
 	Epochs   int         // finished or begun by Fit

@@ -48,7 +48,7 @@ type step struct {
 	shared      int      // bytes of dynamic shared memory a block
 	args        []uint64 // a parameter each, in its low bytes
 
-	// a copy, or a fill
+	// a copy, or a fill; bytes of staging for a function of the host
 	dst, src address
 	bytes    int64
 	value    byte

@@ -37,6 +37,7 @@ type Device struct {
 	loads   sync.Mutex            // held while a program is bound
 	modules map[module]*loaded    // guarded by loads
 	capture cu.Stream             // guarded by loads
+	staging staging
 }
 
 var _ kernels.Device = (*Device)(nil)
@@ -236,6 +237,9 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 	}
 	return workspace(&d.props, op, attrs, in, out)
 }
+
+// Staged returns the bytes of pinned memory that the device needs for a call, beside those of others: one block serves them all.
+func (d *Device) Staged(op *kernels.Op, in, out []kernels.Spec) int64 { return staged(op, in, out) }
 
 // Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that were not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {

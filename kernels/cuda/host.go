@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -13,7 +14,7 @@ func bindHost(b *binding) error {
 	if !ok {
 		return fmt.Errorf("attributes %T are no host function: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	s := step{kind: stepHost, host: h}
+	s := step{kind: stepHost, host: h, bytes: staged(b.Op, kernels.Specs(b.In), kernels.Specs(b.Out))}
 	for k, o := range b.In {
 		s.in = append(s.in, extent{b.in(k), o.Bytes()})
 	}
@@ -22,4 +23,15 @@ func bindHost(b *binding) error {
 	}
 	b.append(s)
 	return nil
+}
+
+// staged is the pinned memory that a call needs, for operands each at a multiple of the arena's alignment.
+func staged(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
+	if op != kernels.Host {
+		return 0
+	}
+	for _, x := range append(in[:len(in):len(in)], out...) {
+		bytes += arena.Round(x.Bytes())
+	}
+	return bytes
 }

@@ -5,52 +5,93 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"unsafe"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"gorgonia.org/cu"
 )
 
 // errExit is what remains of a function that called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// hostCall is a function of the host with pinned memory for its operands.
+// staging is the pinned memory through which functions of the host see their operands: one block a device, as large as the largest needs.
+type staging struct {
+	mu    sync.Mutex // held while a function runs
+	block unsafe.Pointer
+	bytes int64
+	users int // functions that are bound: it is freed with the last
+}
+
+// use makes room for one function more.
+func (s *staging) use(bytes int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes > s.bytes {
+		block, err := pin(bytes)
+		if err != nil {
+			return err
+		}
+		old := s.block
+		s.block, s.bytes = block, bytes
+		if err := unpin(old); err != nil {
+			return err
+		}
+	}
+	s.users++
+	return nil
+}
+
+// leave takes a user away.
+func (s *staging) leave() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	block := s.block
+	s.block, s.bytes = nil, 0
+	return unpin(block)
+}
+
+func unpin(block unsafe.Pointer) error {
+	if block == nil {
+		return nil
+	}
+	return fromCu("cuMemFreeHost", cu.MemFreeHost(block))
+}
+
+// hostCall is a function of the host and its operands in pinned memory, which are there while it runs.
 type hostCall struct {
 	step    *step
-	block   unsafe.Pointer // nil: no operand has bytes
+	staging *staging
 	in, out [][]byte
 }
 
-// newHostCall makes the memory of a function.
-func newHostCall(s *step) (*hostCall, error) {
-	var bytes int64
-	for _, x := range s.operands() {
-		bytes += x.bytes
+// newHostCall makes room for a function.
+func newHostCall(s *step, at *staging) (*hostCall, error) {
+	if err := at.use(s.bytes); err != nil {
+		return nil, err
 	}
-	h := &hostCall{step: s}
-	if bytes > 0 {
-		var err error
-		if h.block, err = pin(bytes); err != nil {
-			return nil, err
-		}
-	}
-	at := int64(0)
-	for i, x := range s.operands() {
-		var b []byte
-		if x.bytes > 0 {
-			b = hostBytes(unsafe.Add(h.block, at), x.bytes)
-			at += x.bytes
-		}
-		if i < len(s.in) {
-			h.in = append(h.in, b)
-		} else {
-			h.out = append(h.out, b)
-		}
-	}
-	return h, nil
+	return &hostCall{step: s, staging: at, in: make([][]byte, len(s.in)), out: make([][]byte, len(s.out))}, nil
 }
 
-// operands are the inputs, then the outputs.
-func (s *step) operands() []extent { return append(s.in[:len(s.in):len(s.in)], s.out...) }
+// place finds the operands in the staging block, which is locked.
+func (h *hostCall) place() {
+	at := int64(0)
+	for _, side := range []struct {
+		operands []extent
+		bytes    [][]byte
+	}{{h.step.in, h.in}, {h.step.out, h.out}} {
+		for i, x := range side.operands {
+			side.bytes[i] = nil
+			if x.bytes > 0 {
+				side.bytes[i] = hostBytes(unsafe.Add(h.staging.block, at), x.bytes)
+				at += arena.Round(x.bytes)
+			}
+		}
+	}
+}
 
 // run waits for what is enqueued, calls the function, and waits until the device has its results. It sets err, where something goes
 // wrong, before a function that ends the goroutine does.
@@ -71,6 +112,9 @@ func (h *hostCall) run(err *error, name string, st *stream) {
 }
 
 func (h *hostCall) call(st *stream) error {
+	h.staging.mu.Lock()
+	defer h.staging.mu.Unlock()
+	h.place()
 	for i, x := range h.step.in {
 		if x.bytes == 0 {
 			continue
@@ -96,11 +140,4 @@ func (h *hostCall) call(st *stream) error {
 	return fromCu("cuStreamSynchronize", st.handle.Synchronize()) // before the next launch writes to the same pinned memory
 }
 
-func (h *hostCall) free() error {
-	if h.block == nil {
-		return nil
-	}
-	p := h.block
-	h.block, h.in, h.out = nil, nil, nil
-	return fromCu("cuMemFreeHost", cu.MemFreeHost(p))
-}
+func (h *hostCall) free() error { return h.staging.leave() }

@@ -93,7 +93,7 @@ func (p *program) build(steps []step) error {
 		}
 		if n < len(steps) {
 			var err error
-			if made.host, err = newHostCall(&steps[n]); err != nil {
+			if made.host, err = newHostCall(&steps[n], &p.dev.staging); err != nil {
 				return fmt.Errorf("%s: %w", p.names[steps[n].call], err)
 			}
 			n++

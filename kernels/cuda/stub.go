@@ -55,6 +55,9 @@ func (*Device) Bind([]kernels.Call, kernels.Binding) (kernels.Program, error) {
 	return nil, missing("bind")
 }
 
+// Staged returns 0.
+func (*Device) Staged(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+
 // Allocated returns nothing.
 func (*Device) Allocated() (bytes int64, blocks int) { return 0, 0 }
 
