@@ -205,18 +205,11 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 
 // fits returns an error where the plan is above the limit or what the device has.
 func (m *Machine) fits() error {
-	limit := m.opt.Memory
-	info, err := m.opt.Device.Info()
-	if err != nil {
-		return fmt.Errorf("memory of %s: %w", m.opt.Device.Name(), err)
+	have, total, err := room(m.opt.Device, m.opt.Memory)
+	if err != nil || m.plan.Total <= have {
+		return err
 	}
-	if limit == 0 || limit > info.Free {
-		limit = info.Free
-	}
-	if m.plan.Total <= limit {
-		return nil
-	}
-	return &CapacityError{Need: m.plan.Total, Have: limit, Plan: m.plan}
+	return &CapacityError{Need: m.plan.Total, Have: have, Total: total, Plan: m.plan}
 }
 
 // RunAll runs the whole graph once and waits for it. Reset is not needed before the next run. It returns a *ValueError, and

@@ -38,20 +38,19 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 	if opt.Memory < 0 {
 		return 0, fmt.Errorf("memory %d bytes: must not be negative: %w", opt.Memory, ErrOption)
 	}
-	limit := opt.Memory
+	limit, total := opt.Memory, int64(0)
 	if limit == 0 {
 		if opt.Device == nil {
 			return 0, fmt.Errorf("neither Memory nor Device is set, so there is no limit: %w", ErrOption)
 		}
-		info, err := opt.Device.Info()
-		if err != nil {
+		var err error
+		if limit, total, err = room(opt.Device, 0); err != nil {
 			return 0, err
 		}
-		limit = info.Free
 	}
 	n, b, err := maxBatch(context.Background(), model, opt, limit, most)
 	if err == nil && n == 0 {
-		err = b.short(context.Background(), limit)
+		err = b.short(context.Background(), limit, total)
 	}
 	return n, err
 }
@@ -112,8 +111,11 @@ func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
 		p.Device = b.opt.Device.Name()
+		if info, err := b.opt.Device.Info(); err == nil { // a device that was closed has no context
+			p.Context = info.Context
+		}
 		if !b.opt.Device.Unified() {
-			p.Pinned = 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + arena.StageBytes(p.Total)
+			p.Pinned = 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + arena.StageBytes(p.Total) + b.staged
 		}
 	}
 	if len(b.opt.Resident) > 0 {
@@ -150,6 +152,7 @@ func (b *build) program(p *ir.Program) report.Program {
 // CapacityError says that a plan does not fit, why, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
+	Total      int64 // bytes of the device, where it has too few free; 0: it is Options.Memory that is too small
 	Batch      int   // that was asked for, 0 for a graph as it is
 	EvalBatch  int   // rows of evaluation and prediction, where they are more than Batch, else 0
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together where both are set. 0 leaves one as it is; where both
@@ -160,7 +163,11 @@ type CapacityError struct {
 
 func (e *CapacityError) Error() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "the plan needs %s, there are %s: %s missing", bytesOf(e.Need), bytesOf(e.Have), bytesOf(e.Need-e.Have))
+	fmt.Fprintf(&s, "the plan needs %s, there are %s", bytesOf(e.Need), bytesOf(e.Have))
+	if e.Total > 0 {
+		fmt.Fprintf(&s, " free of the device's %s", bytesOf(e.Total))
+	}
+	fmt.Fprintf(&s, ": %s missing", bytesOf(e.Need-e.Have))
 	sep := " ("
 	for _, r := range e.Plan.Regions {
 		if r.Size > 0 {
@@ -200,9 +207,9 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%d bytes (%s)", n, humanize.IBytes(uint64(n)))
 }
 
-// short returns the error about a limit that the plan is above, with what would fit.
-func (b *build) short(ctx context.Context, limit int64) error {
-	e := &CapacityError{Need: b.layout.Total(), Have: limit, Batch: b.opt.Batch, Plan: b.report()}
+// short returns the error about a limit that the plan is above, with what would fit. total is that of CapacityError.
+func (b *build) short(ctx context.Context, limit, total int64) error {
+	e := &CapacityError{Need: b.layout.Total(), Have: limit, Total: total, Batch: b.opt.Batch, Plan: b.report()}
 	if b.opt.EvalBatch > b.opt.Batch {
 		e.EvalBatch = b.opt.EvalBatch
 	}
@@ -251,16 +258,22 @@ func (b *build) fitting(ctx context.Context, limit int64) (batch, eval int, err 
 
 // fits returns an error where the plan is above Options.Memory or what the device has.
 func (b *build) fits(ctx context.Context) error {
-	limit := b.opt.Memory
-	info, err := b.opt.Device.Info()
+	have, total, err := room(b.opt.Device, b.opt.Memory)
+	if err != nil || b.layout.Total() <= have {
+		return err
+	}
+	return b.short(ctx, have, total)
+}
+
+// room returns the bytes that a plan may take: the limit, 0 for none, or what is free on the device where that is less. Then total is what
+// the device has, else 0.
+func room(dev kernels.Device, limit int64) (have, total int64, err error) {
+	info, err := dev.Info()
 	if err != nil {
-		return fmt.Errorf("memory of %s: %w", b.opt.Device.Name(), err)
+		return 0, 0, fmt.Errorf("memory of %s: %w", dev.Name(), err)
 	}
 	if limit == 0 || limit > info.Free {
-		limit = info.Free
+		return info.Free, info.Total, nil
 	}
-	if b.layout.Total() <= limit {
-		return nil
-	}
-	return b.short(ctx, limit)
+	return limit, 0, nil
 }

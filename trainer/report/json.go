@@ -10,6 +10,7 @@ type jsonPlan struct {
 	Mode     string        `json:"mode"`
 	Total    int64         `json:"total_bytes"`
 	Pinned   int64         `json:"pinned_bytes"`
+	Context  int64         `json:"context_bytes"`
 	Regions  []jsonRegion  `json:"regions"`
 	Programs []jsonProgram `json:"programs"`
 }
@@ -53,7 +54,7 @@ type jsonBuffer struct {
 
 // JSON writes the whole plan. Sizes and offsets are bytes; a buffer lives in instructions start to end-1.
 func (p Plan) JSON(w io.Writer) error {
-	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned}
+	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Context: p.Context}
 	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
 	for _, r := range p.Regions {
 		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}

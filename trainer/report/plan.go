@@ -19,6 +19,7 @@ type Plan struct {
 	Regions  []arena.RegionInfo
 	Programs []Program // training first; they share the region "scratch"
 	Pinned   int64     // bytes of pinned host memory, outside the arena
+	Context  int64     // bytes of device memory outside the arena: the device's own context, and other programs
 	Total    int64     // bytes of the arena: the sizes of all regions
 }
 

@@ -28,6 +28,9 @@ func (p Plan) regions(b *strings.Builder) {
 	if p.Pinned > 0 {
 		t.add("pinned host memory", comma(p.Pinned), human(p.Pinned), "")
 	}
+	if p.Context > 0 {
+		t.add("device context", comma(p.Context), human(p.Context), "")
+	}
 	t.write(b)
 }
 
