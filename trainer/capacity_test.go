@@ -24,13 +24,13 @@ import (
 func TestPlanIsExact(t *testing.T) {
 	ds := samples(t, 67, 4, 3)
 	for i, o := range optimizers() {
-		t.Run(o.Name, func(t *testing.T) {
+		each(t, func(t *testing.T, dev kernels.Device) {
 			first, step := 1, 1
-			if testing.Short() {
+			if testing.Short() || dev.Name() != "cpu" {
 				first, step = 1+i, 9
 			}
 			for batch := first; batch <= 64; batch += step {
-				opt := trainer.Options{Batch: batch, Optimizer: o.Optimizer, Fields: ds.Fields(), Device: openCPU(t)}
+				opt := trainer.Options{Batch: batch, Optimizer: o.Optimizer, Fields: ds.Fields(), Device: dev}
 				plan, err := trainer.Plan(small, opt)
 				if err != nil {
 					t.Fatal(err)
@@ -40,7 +40,7 @@ func TestPlanIsExact(t *testing.T) {
 				fit(t, tr, ds)
 				evaluate(t, tr, ds)
 				if got := tr.Stats().Arena.Reserved; got != plan.Total {
-					t.Fatalf("batch %d: %d bytes reserved, planned %d", batch, got, plan.Total)
+					t.Fatalf("%s, batch %d: %d bytes reserved, planned %d", o.Name, batch, got, plan.Total)
 				}
 				if err := tr.Close(); err != nil {
 					t.Fatal(err)
@@ -111,31 +111,37 @@ func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 }
 
 func TestDeviceOfExactlyThePlannedSizeIsEnough(t *testing.T) {
-	ds := samples(t, 13, 4, 3)
-	opt := trainer.Options{Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
-	plan, err := trainer.Plan(small, opt)
-	if err != nil {
-		t.Fatal(err)
+	for _, d := range targets {
+		t.Run(d.name, func(t *testing.T) {
+			ds := samples(t, 13, 4, 3)
+			dev := d.open(t, 0)
+			opt := trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
+			plan, err := trainer.Plan(small, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Device = d.open(t, plan.Total)
+			tr := made(t, small, opt)
+			fit(t, tr, ds)
+			evaluate(t, tr, ds)
+			if err := tr.Close(); err != nil {
+				t.Fatal(err)
+			}
+			short := d.open(t, plan.Total-1)
+			before, counts := countOf(short)
+			opt.Device = short
+			var e *trainer.CapacityError
+			_, err = trainer.New(small, opt)
+			if !errors.As(err, &e) || e.Need-e.Have != 1 || e.Total != plan.Total-1 || !strings.Contains(err.Error(), "free of the device's") {
+				t.Fatalf("one byte less: got %v, want a CapacityError about 1 byte of %d", err, plan.Total-1)
+			}
+			if after, _ := countOf(short); counts && after != before {
+				t.Errorf("a refused plan touched the device: %+v, before %+v", after, before)
+			}
+			opt.Batch = e.Fits
+			fit(t, made(t, small, opt), ds)
+		})
 	}
-	dev := openEmu(t, emu.Options{Memory: plan.Total})
-	opt.Device = dev
-	tr := made(t, small, opt)
-	fit(t, tr, ds)
-	evaluate(t, tr, ds)
-	if err := tr.Close(); err != nil {
-		t.Fatal(err)
-	}
-	short := openEmu(t, emu.Options{Memory: plan.Total - 1})
-	opt.Device = short
-	var e *trainer.CapacityError
-	if _, err := trainer.New(small, opt); !errors.As(err, &e) || e.Need-e.Have != 1 {
-		t.Errorf("one byte less: got %v, want a CapacityError about 1 byte", err)
-	}
-	if l := short.Ledger(); l.Allocs.Ever+l.Pins.Ever+l.Streams.Ever > 0 {
-		t.Errorf("a refused plan touched the device: %v", l)
-	}
-	opt.Batch = e.Fits
-	fit(t, made(t, small, opt), ds)
 }
 
 func TestARefusedArenaEndsNewWithoutAnotherCall(t *testing.T) {

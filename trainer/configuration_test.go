@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -63,14 +64,17 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 
 // TestAnyConfigurationRunsInItsPlanOrIsRefused: there is no third case.
 func TestAnyConfigurationRunsInItsPlanOrIsRefused(t *testing.T) {
+	each(t, anyConfiguration)
+}
+
+func anyConfiguration(t *testing.T, dev kernels.Device) {
 	r, count := random(t), 200
 	if testing.Short() {
 		count = 24
 	}
-	device := openCPU(t)
 	for i := range count {
 		model, opt, ds := configuration(t, r)
-		opt.Device = device
+		opt.Device = dev
 		plan, err := trainer.Plan(model, opt)
 		if err != nil {
 			t.Fatalf("configuration %d: %v", i, err)

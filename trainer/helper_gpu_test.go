@@ -5,21 +5,34 @@ package trainer_test
 import (
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 )
 
 // With the tag gpu, every promise is tested on a GPU too: on a real one, or on package fakecuda's driver.
 func init() {
-	targets = append(targets, struct {
-		name string
-		open func(t testing.TB) kernels.Device
-	}{"cuda", openCUDA})
+	row := target{name: "cuda", open: func(t testing.TB, memory int64) kernels.Device { return openCUDA(t, cuda.Options{Memory: memory}) }}
+	if fakecuda.Loaded() {
+		row.count = countCUDA
+	}
+	targets = append(targets, row)
+}
+
+// countCUDA counts what the emulated driver was asked for in this process, by any device.
+func countCUDA(kernels.Device) counts {
+	calls := func(name string) int { return int(fakecuda.Calls(name)) }
+	o, err := fakecuda.Ledger()
+	if err != nil {
+		panic(err)
+	}
+	return counts{calls("cuMemAlloc"), calls("cuMemHostAlloc"), calls("cuStreamCreate"), calls("cuEventCreate"),
+		int64(fakecuda.Copied("cuMemcpyHtoDAsync")), o.DeviceBytes, o.PinnedBytes}
 }
 
 // openCUDA opens a GPU. At the end of the test no memory may be left, and no fatal error may have come.
-func openCUDA(t testing.TB) kernels.Device {
-	dev, err := cuda.Open(cuda.Options{})
+func openCUDA(t testing.TB, o cuda.Options) *cuda.Device {
+	dev, err := cuda.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

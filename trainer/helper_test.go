@@ -42,25 +42,69 @@ func random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
+// target is a device that promises are tested on.
+type target struct {
+	name  string                                          // that of its Name
+	open  func(t testing.TB, memory int64) kernels.Device // it pretends to have so many bytes; 0: all that it has
+	count func(dev kernels.Device) counts                 // nil: it does not count
+}
+
 // targets are the devices that every promise is tested on. A new one needs one line.
-var targets = []struct {
-	name string
-	open func(t testing.TB) kernels.Device
-}{
-	{"cpu", openCPU},
-	{"emu", func(t testing.TB) kernels.Device { return openEmu(t, emu.Options{Seed: random(t).Uint64()}) }},
+var targets = []target{
+	{"cpu", func(t testing.TB, memory int64) kernels.Device {
+		return openHost(t, cpu.Options{Threads: 2, Memory: memory})
+	}, nil},
+	{"emu", func(t testing.TB, memory int64) kernels.Device {
+		return openEmu(t, emu.Options{Memory: memory, Seed: random(t).Uint64()})
+	}, countEmu},
 }
 
 // each runs a test on every device.
 func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 	for _, d := range targets {
-		t.Run(d.name, func(t *testing.T) { test(t, d.open(t)) })
+		t.Run(d.name, func(t *testing.T) { test(t, d.open(t, 0)) })
 	}
 }
 
-// openCPU opens the host. At the end of the test no memory may be left.
-func openCPU(t testing.TB) kernels.Device {
-	dev := cputest.Open(t, cpu.Options{Threads: 2})
+// counts are what a device has made since it was opened, or since some time before: compare two.
+type counts struct {
+	allocs, pins, streams, events int
+	uploaded                      int64 // bytes
+	device, pinned                int64 // bytes that are allocated now
+}
+
+func countEmu(dev kernels.Device) counts {
+	d := dev.(*emu.Device)
+	l := d.Ledger()
+	return counts{l.Allocs.Ever, l.Pins.Ever, l.Streams.Ever, l.Events.Ever, d.Traffic().Uploaded, l.DeviceBytes, l.PinnedBytes}
+}
+
+// countOf asks a device for its counts. ok is false where it does not count.
+func countOf(dev kernels.Device) (c counts, ok bool) {
+	for _, d := range targets {
+		if d.name == dev.Name() && d.count != nil {
+			return d.count(dev), true
+		}
+	}
+	return counts{}, false
+}
+
+// counted is countOf for a test that needs it.
+func counted(t *testing.T, dev kernels.Device) counts {
+	t.Helper()
+	c, ok := countOf(dev)
+	if !ok {
+		t.Skipf("needs a device that counts: %s does not", dev.Name())
+	}
+	return c
+}
+
+// openCPU opens the host.
+func openCPU(t testing.TB) kernels.Device { return openHost(t, cpu.Options{Threads: 2}) }
+
+// openHost opens the host. At the end of the test no memory may be left.
+func openHost(t testing.TB, o cpu.Options) kernels.Device {
+	dev := cputest.Open(t, o)
 	t.Cleanup(func() {
 		if bytes, blocks := dev.Allocated(); blocks != 0 {
 			t.Errorf("%d bytes in %d blocks are left on the device", bytes, blocks)

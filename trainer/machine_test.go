@@ -295,7 +295,7 @@ func TestAMachineTrainsLikeATapeMachine(t *testing.T) {
 					if c.bind {
 						opt.Bind = m.weights
 					}
-					vm := newMachine(t, d.open(t), m.g, opt)
+					vm := newMachine(t, d.open(t, 0), m.g, opt)
 					compareSights(t, watch(m, vm, solvers[c.solver].make(), c.steps, c.every), want, c.tol)
 				})
 			}

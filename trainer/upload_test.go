@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -8,7 +9,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -39,22 +39,17 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 			ds := images(t, n)
 			tr := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
 			for epoch := range 3 {
-				before := traffic(dev)
+				crossed := traffic(dev)
 				res := fit(t, tr, ds)
 				if want := int64(n * 17); res.Uploaded != want || tr.Stats().Uploaded != int64(2*epoch+1)*want {
 					t.Errorf("epoch %d of %d samples: %d bytes in the epoch, %d in all; want %d an epoch", epoch, n, res.Uploaded, tr.Stats().Uploaded, want)
 				}
-				// Each step brings 64 bytes of controls too.
-				if got, want := traffic(dev)-before, int64(n*17+3*64); dev.Name() == "emu" && got != want {
-					t.Errorf("epoch %d of %d samples: %d bytes were copied to the device, want %d", epoch, n, got, want)
-				}
-				before = traffic(dev)
+				crossed(t, fmt.Sprintf("epoch %d of %d samples", epoch, n), int64(n*17+3*64)) // each step brings 64 bytes of controls too
+				crossed = traffic(dev)
 				if got := evaluate(t, tr, ds).Uploaded; got != int64(n*17) {
 					t.Errorf("evaluation of %d samples: %d bytes, want %d", n, got, n*17)
 				}
-				if got := traffic(dev) - before; dev.Name() == "emu" && got != int64(n*17) {
-					t.Errorf("evaluation of %d samples: %d bytes were copied to the device, want %d", n, got, n*17)
-				}
+				crossed(t, fmt.Sprintf("evaluation of %d samples", n), int64(n*17))
 			}
 			if err := tr.Close(); err != nil {
 				t.Error(err)
@@ -63,60 +58,78 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 	})
 }
 
-// traffic returns the bytes copied to an emulated device so far.
-func traffic(dev kernels.Device) int64 {
-	if d, ok := dev.(*emu.Device); ok {
-		return d.Traffic().Uploaded
+// traffic returns a function that demands that so many bytes were copied to the device between the two calls, where the device counts.
+func traffic(dev kernels.Device) (crossed func(t *testing.T, what string, want int64)) {
+	before, ok := countOf(dev)
+	return func(t *testing.T, what string, want int64) {
+		t.Helper()
+		after, _ := countOf(dev)
+		if got := after.uploaded - before.uploaded; ok && got != want {
+			t.Errorf("%s: %d bytes were copied to the device, want %d", what, got, want)
+		}
 	}
-	return 0
 }
 
 func TestPredictionBringsOnlyWhatTheOutputNeeds(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := images(t, 21)
 		tr := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
-		before := traffic(dev)
+		crossed := traffic(dev)
 		outputs(t, tr, ds)
 		if got := tr.Stats().Uploaded; got != 21*16 {
 			t.Errorf("%d bytes, want %d: pixels without labels", got, 21*16)
 		}
-		if got := traffic(dev) - before; dev.Name() == "emu" && got != 21*16 {
-			t.Errorf("%d bytes were copied to the device, want %d", got, 21*16)
+		crossed(t, "prediction", 21*16)
+	})
+}
+
+func TestNothingIsAllocatedOnTheDeviceButByNew(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := images(t, 21)
+		start := counted(t, dev)
+		tr := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
+		before := counted(t, dev)
+		if n, bytes := before.allocs-start.allocs, before.device-start.device; n != 1 || bytes != tr.Plan().Total {
+			t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", n, bytes, tr.Plan().Total)
+		}
+		for range 10 {
+			evaluate(t, tr, ds)
+			fit(t, tr, ds)
+			outputs(t, tr, ds)
+		}
+		after := counted(t, dev)
+		after.uploaded = before.uploaded
+		if after != before {
+			t.Errorf("after: %+v\nbefore: %+v", after, before)
 		}
 	})
 }
 
-func TestEvaluatingAgainAllocatesNothingOnTheDevice(t *testing.T) {
-	dev := openEmu(t, emu.Options{})
-	ds := images(t, 21)
-	tr := made(t, imageNet, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
-	before := dev.Ledger()
-	if before.Allocs.Ever != 1 || before.DeviceBytes != tr.Plan().Total {
-		t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", before.Allocs.Ever, before.DeviceBytes, tr.Plan().Total)
-	}
-	for range 10 {
-		evaluate(t, tr, ds)
-		fit(t, tr, ds)
-		outputs(t, tr, ds)
-	}
-	after := dev.Ledger()
-	if after.Allocs != before.Allocs || after.Pins != before.Pins || after.Streams != before.Streams || after.Events != before.Events {
-		t.Errorf("after: %+v\nbefore: %+v", after, before)
-	}
-}
-
 func TestPinnedMemoryIsAsPlanned(t *testing.T) {
-	dev := openEmu(t, emu.Options{})
-	ds := images(t, 21)
-	opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()}
-	plan, err := trainer.Plan(imageNet, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := made(t, imageNet, opt)
-	if got, pinned := tr.Stats().Pinned, dev.Ledger().PinnedBytes; got != plan.Pinned || pinned != plan.Pinned || plan.Pinned == 0 {
-		t.Errorf("%d bytes in Stats, %d on the device, planned %d", got, pinned, plan.Pinned)
-	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		start := counted(t, dev)
+		for name, model := range map[string]trainer.ModelFunc{"images": imageNet, "words": words} {
+			ds := images(t, 21)
+			if name == "words" {
+				ds = columns(t, 3, dataloader.Column("x", make([]uint8, 9), 3), dataloader.Column("y", make([]uint8, 3)))
+			}
+			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()}
+			plan, err := trainer.Plan(model, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := made(t, model, opt)
+			for range 2 {
+				if got, pinned := tr.Stats().Pinned, counted(t, dev).pinned-start.pinned; got != plan.Pinned || pinned != plan.Pinned || plan.Pinned == 0 {
+					t.Errorf("%s: %d bytes in Stats, %d on the device, planned %d", name, got, pinned, plan.Pinned)
+				}
+				fit(t, tr, ds) // a short batch is new to the device
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 func TestPlanDoesNotDependOnTheSizeOfStreamedData(t *testing.T) {
