@@ -31,6 +31,8 @@ type Example struct {
 	Load func(f Flags) (train, test dataloader.Dataset, err error)
 	// Draw writes a PNG of what the trained model does. Nil: the example draws none.
 	Draw func(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io.Writer) error
+	// Progress is called after every step beside what the loop shows. Nil: nobody asks.
+	Progress func(trainer.Progress)
 }
 
 // Main parses flags over the defaults, loads data, trains, and exits with status 1 on an error.
@@ -128,6 +130,12 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	l := &Loop{Out: out, Epochs: f.Epochs}
 	opt.Progress = l.Progress
+	if e.Progress != nil {
+		opt.Progress = func(p trainer.Progress) {
+			l.Progress(p)
+			e.Progress(p)
+		}
+	}
 	t, err := trainer.New(e.Model, opt)
 	if err != nil {
 		return Results{}, err

@@ -1,0 +1,63 @@
+package runtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/examples/internal/run"
+	"github.com/evenkeel/evenkeel/trainer"
+)
+
+// losses runs e for an epoch and returns the loss of each step, of training and then of the test set, and the results.
+func losses(t *testing.T, e run.Example, samples int, args ...string) (all []float64, r run.Results) {
+	t.Helper()
+	sum, seen := 0.0, 0
+	e.Progress = func(p trainer.Progress) {
+		if p.Step == 1 {
+			sum, seen = 0, 0
+		}
+		total := p.Loss * float64(p.Samples)
+		all = append(all, (total-sum)/float64(p.Samples-seen))
+		sum, seen = total, p.Samples
+	}
+	file := filepath.Join(t.TempDir(), "results.json")
+	if _, err := Run(e, samples, append(args, "-epochs", "1", "-json", file)...); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all, r
+}
+
+// Alike trains e for so many steps on the host and on a device, the batch being given. Losses of a step may differ by tolerance, relative
+// to the host's: devices add in other orders. What crosses to the device must be the same.
+func Alike(t *testing.T, e run.Example, device string, batch, steps int, tolerance float64, args ...string) {
+	t.Helper()
+	args = append(args, "-batch", fmt.Sprint(batch))
+	want, host := losses(t, e, batch*steps, append(args, "-device", "cpu")...)
+	got, there := losses(t, e, batch*steps, append(args, "-device", device)...)
+	if len(got) != len(want) || len(want) < steps {
+		t.Fatalf("%d steps on %s, %d on the host, want the same and at least %d", len(got), device, len(want), steps)
+	}
+	worst := 0.0
+	for i, w := range want {
+		off := math.Abs(got[i]-w) / math.Abs(w)
+		if !(off <= tolerance) {
+			t.Errorf("step %d of %d: loss %v on %s, %v on the host", i+1, len(want), got[i], device, w)
+		}
+		worst = max(worst, off)
+	}
+	if there.UploadBytesPerEpoch != host.UploadBytesPerEpoch || there.DriftBytes != 0 {
+		t.Errorf("on %s %+v, on the host %+v: want as many bytes to cross", device, there, host)
+	}
+	t.Logf("%d steps, losses %.4f to %.4f, at most %.1e apart", steps, want[0], want[steps-1], worst)
+}
