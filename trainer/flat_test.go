@@ -19,13 +19,16 @@ func TestBytesInUseAreTheSameAfterEveryStepAndPass(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds, val := samples(t, 21, 4, 3), samples(t, 10, 4, 3)
 		var tr *trainer.Trainer
-		var want int64
+		var want, room int64
 		steps := 0
 		tr = made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{},
 			Progress: func(p trainer.Progress) {
 				steps++
 				if got := inUse(tr); got != want {
 					t.Errorf("epoch %d step %d: %d bytes in use, %d before the first step", p.Epoch, p.Step, got, want)
+				}
+				if got := free(t, dev); room > 0 && got != room {
+					t.Errorf("epoch %d step %d: %d bytes are free on the device, %d after the first epoch", p.Epoch, p.Step, got, room)
 				}
 			}})
 		want = inUse(tr)
@@ -42,7 +45,10 @@ func TestBytesInUseAreTheSameAfterEveryStepAndPass(t *testing.T) {
 				t.Fatalf("epoch %d: %d bytes reserved, peak %d, want %d and %d", epoch, s.Arena.Reserved, s.Arena.Peak, reserved, want)
 			}
 			if epoch == 0 {
-				programs = s.Programs
+				programs, room = s.Programs, free(t, dev)
+			}
+			if got := free(t, dev); got != room {
+				t.Fatalf("epoch %d: %d bytes are free on the device, %d after the first epoch", epoch, got, room)
 			}
 			if s.Programs != programs {
 				t.Fatalf("epoch %d: %d programs, %d after the first epoch", epoch, s.Programs, programs)
@@ -52,6 +58,19 @@ func TestBytesInUseAreTheSameAfterEveryStepAndPass(t *testing.T) {
 			t.Errorf("%d steps reported, want %d", steps, want)
 		}
 	})
+}
+
+// free returns what the device says is free, 0 where its memory is the host's, which others use too.
+func free(t *testing.T, dev kernels.Device) int64 {
+	t.Helper()
+	if dev.Unified() {
+		return 0
+	}
+	info, err := dev.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Free
 }
 
 // TestStepsAllocateNothing counts heap objects between two reports of progress.

@@ -3,6 +3,8 @@ package cuda
 import (
 	"errors"
 	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // ErrNotBuilt says that the program was built without what a GPU needs.
@@ -36,8 +38,20 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
 }
 
+// Unwrap returns arena.ErrCapacity where memory was short, whatever was asked for: an arena, a module, a graph.
+func (e *DriverError) Unwrap() error {
+	if e.Code == codeOutOfMemory {
+		return arena.ErrCapacity
+	}
+	return nil
+}
+
+// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the context after it.
+const codeOutOfMemory = 2
+
 // hints say what to do, where that is known.
 var hints = map[int]string{
+	2:   ": device memory is short",
 	100: ": no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES",
 	218: ": the driver cannot compile the PTX",
 	222: ": the driver is older than PTX 7.0: it must be 450 or newer",

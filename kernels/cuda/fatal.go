@@ -2,9 +2,6 @@
 
 package cuda
 
-// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the context after it.
-const codeOutOfMemory = 2
-
 // fatal reports whether no call of the context will succeed after a call that answered so.
 func (e *DriverError) fatal() bool {
 	switch e.Code {

@@ -72,9 +72,9 @@ func (d *Device) refusal(what string, bytes int64, err error) error {
 		return fmt.Errorf("cuda: %s of %d bytes: %w", what, bytes, err)
 	}
 	if free, total, info := cu.MemInfo(); info == nil && what == "alloc" {
-		return fmt.Errorf("cuda: %s: need %d bytes, have %d of %d: %w: %w", what, bytes, free, total, arena.ErrCapacity, err)
+		return fmt.Errorf("cuda: %s: need %d bytes, have %d of %d: %w", what, bytes, free, total, err)
 	}
-	return fmt.Errorf("cuda: %s: need %d bytes: %w: %w", what, bytes, arena.ErrCapacity, err)
+	return fmt.Errorf("cuda: %s: need %d bytes: %w", what, bytes, err)
 }
 
 // Size is the length in bytes.
