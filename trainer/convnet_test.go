@@ -3,6 +3,7 @@ package trainer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -81,20 +81,22 @@ func TestANetworkOfEveryLayerWritesNothingOutsideOfItsBuffers(t *testing.T) {
 
 // What a network has learned does not depend on the number of rows that are evaluated at once.
 func TestPredictionsAreTheSameInBatchesOfAnySize(t *testing.T) {
-	ds := samples(t, 23, 2*8*8, 3)
-	var want []float64
-	for _, rows := range []int{4, 1, 7, 23} {
-		tr := made(t, everyLayer, trainer.Options{Device: openCPU(t), Batch: 4, EvalBatch: rows, Fields: ds.Fields(), Sequential: true})
-		fit(t, tr, ds)
-		got := outputs(t, tr, ds)
-		if want == nil {
-			want = got
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 23, 2*8*8, 3)
+		var want []float64
+		for _, rows := range []int{4, 1, 7, 23} {
+			tr := made(t, everyLayer, trainer.Options{Device: dev, Batch: 4, EvalBatch: rows, Fields: ds.Fields(), Sequential: true})
+			fit(t, tr, ds)
+			got := outputs(t, tr, ds)
+			if want == nil {
+				want = got
+			}
+			// Sums over rows of other lengths may be cut at other places: a few float32 roundings of values of about 1.
+			if !slices.EqualFunc(got, want, func(a, b float64) bool { return about(a, b, 1e-5) }) {
+				t.Errorf("batches of %d: %v, want %v", rows, got[:6], want[:6])
+			}
 		}
-		// Sums over rows of other lengths may be cut at other places: a few float32 roundings of values of about 1.
-		if !slices.EqualFunc(got, want, func(a, b float64) bool { return about(a, b, 1e-5) }) {
-			t.Errorf("batches of %d: %v, want %v", rows, got[:6], want[:6])
-		}
-	}
+	})
 }
 
 // words is the mean of the embeddings of three words, classified.
@@ -144,20 +146,28 @@ func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
 }
 
 func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T) {
-	for threads := 1; threads <= 4; threads++ {
-		dev := cputest.Open(t, cpu.Options{Threads: threads})
-		t.Cleanup(func() { dev.Close() })
+	tails := func(t *testing.T, dev kernels.Device, step int) {
 		const batch = 33
 		fields := samples(t, 1, 2*8*8, 3).Fields()
 		tr := made(t, everyLayer, trainer.Options{Device: dev, Batch: batch, Fields: fields})
-		for tail := 2; tail < batch; tail++ {
+		for tail := 2; tail < batch; tail += step {
 			ds := samples(t, tail, 2*8*8, 3)
 			if got := fit(t, tr, ds); got.Samples != tail {
-				t.Errorf("%d threads: trained on %d of %d", threads, got.Samples, tail)
+				t.Errorf("trained on %d of %d", got.Samples, tail)
 			}
 			evaluate(t, tr, ds)
 		}
 	}
+	for threads := 1; threads <= 4; threads++ {
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) { tails(t, openHost(t, cpu.Options{Threads: threads}), 1) })
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		step := 1
+		if testing.Short() {
+			step = 6
+		}
+		tails(t, dev, step)
+	})
 }
 
 // gorgoniaNet is a network of Gorgonia's own convolution, batch normalization, rectifier, pooling and dropout.

@@ -126,22 +126,24 @@ func TestInputsMayBeViewsOfAnyStridesAndRewrittenBetweenRuns(t *testing.T) {
 }
 
 func TestAnInputWithoutAValueIsNamedAndNothingRuns(t *testing.T) {
-	d := newSketch(t, tensor.Float64, 1)
-	x, y := d.in("x", 2), d.in("y", 2)
-	sum := d.must(gorgonia.Add(x, y))
-	vm := newMachine(t, openCPU(t), d.g, trainer.MachineOptions{})
-	letBe(t, x, vector(1, 2))
-	err := vm.RunAll()
-	var missing *trainer.ValueError
-	if !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"y"}) || !errors.Is(err, trainer.ErrData) {
-		t.Fatalf("got %v, want a ValueError about y", err)
-	}
-	if sum.Value() != nil {
-		t.Errorf("got %v, want no value", sum.Value())
-	}
-	letBe(t, y, vector(1, 1))
-	runs(t, vm)
-	holds(t, "sum", sum.Value(), 2, 3)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newSketch(t, tensor.Float64, 1)
+		x, y := d.in("x", 2), d.in("y", 2)
+		sum := d.must(gorgonia.Add(x, y))
+		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		letBe(t, x, vector(1, 2))
+		err := vm.RunAll()
+		var missing *trainer.ValueError
+		if !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"y"}) || !errors.Is(err, trainer.ErrData) {
+			t.Fatalf("got %v, want a ValueError about y", err)
+		}
+		if sum.Value() != nil {
+			t.Errorf("got %v, want no value", sum.Value())
+		}
+		letBe(t, y, vector(1, 1))
+		runs(t, vm)
+		holds(t, "sum", sum.Value(), 2, 3)
+	})
 }
 
 // line is a·x + c with scalars that are fitted.
@@ -251,26 +253,28 @@ func TestGradientsOfARowThatAProductMakesAddUp(t *testing.T) {
 }
 
 func TestDropoutDropsUnlessEvalIsSet(t *testing.T) {
-	for _, eval := range []bool{false, true} {
-		d := newSketch(t, tensor.Float64, 1)
-		x := d.in("x", 400)
-		y := d.must(gorgonia.Dropout(d.must(gorgonia.Square(x)), 0.5))
-		vm := newMachine(t, openCPU(t), d.g, trainer.MachineOptions{Eval: eval})
-		letBe(t, x, tensor.New(tensor.WithShape(400), tensor.WithBacking(slices.Repeat([]float64{1}, 400))))
-		for range 2 {
-			runs(t, vm)
-			got := elements(y.Value())
-			dropped := 0
-			for _, v := range got {
-				if v == 0 {
-					dropped++
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, eval := range []bool{false, true} {
+			d := newSketch(t, tensor.Float64, 1)
+			x := d.in("x", 400)
+			y := d.must(gorgonia.Dropout(d.must(gorgonia.Square(x)), 0.5))
+			vm := newMachine(t, dev, d.g, trainer.MachineOptions{Eval: eval})
+			letBe(t, x, tensor.New(tensor.WithShape(400), tensor.WithBacking(slices.Repeat([]float64{1}, 400))))
+			for range 2 {
+				runs(t, vm)
+				got := elements(y.Value())
+				dropped := 0
+				for _, v := range got {
+					if v == 0 {
+						dropped++
+					}
+				}
+				if eval && dropped > 0 || !eval && (dropped < 100 || dropped > 300) { // ten standard deviations
+					t.Errorf("eval %v: %d of 400 are dropped", eval, dropped)
 				}
 			}
-			if eval && dropped > 0 || !eval && (dropped < 100 || dropped > 300) { // ten standard deviations
-				t.Errorf("eval %v: %d of 400 are dropped", eval, dropped)
-			}
 		}
-	}
+	})
 }
 
 func TestProgramsCanComputeWithAndReadGradients(t *testing.T) {
@@ -298,44 +302,45 @@ func TestProgramsCanComputeWithAndReadGradients(t *testing.T) {
 }
 
 func TestValuesOutliveTheMachineInTheSameTensors(t *testing.T) {
-	dev := openCPU(t)
-	m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
-	vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
-	if err != nil {
-		t.Fatal(err)
-	}
-	solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.1))
-	watch(m, vm, solver, 2, 3)
-	held, want := make([]gorgonia.Value, 0), make([][]float64, 0)
-	for _, w := range m.weights {
-		for _, v := range []gorgonia.Value{w.Value(), gradOf(t, w)} {
-			held, want = append(held, v), append(want, elements(v))
-		}
-	}
-	for range 2 {
-		if err := vm.Close(); err != nil {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
+		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	for i, v := range held {
-		if got := elements(v); !slices.Equal(got, want[i]) {
-			t.Errorf("tensor %d: got %v, want %v", i, got, want[i])
+		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.1))
+		watch(m, vm, solver, 2, 3)
+		held, want := make([]gorgonia.Value, 0), make([][]float64, 0)
+		for _, w := range m.weights {
+			for _, v := range []gorgonia.Value{w.Value(), gradOf(t, w)} {
+				held, want = append(held, v), append(want, elements(v))
+			}
 		}
-	}
-	if held[0] != m.weights[0].Value() {
-		t.Error("the weight has another tensor")
-	}
-	var buf bytes.Buffer
-	back := new(tensor.Dense)
-	if err := errors.Join(gob.NewEncoder(&buf).Encode(held[0]), gob.NewDecoder(&buf).Decode(back)); err != nil || !slices.Equal(elements(back), want[0]) {
-		t.Errorf("gob: got %v %v, want %v", back, err, want[0])
-	}
-	if err := vm.RunAll(); !errors.Is(err, arena.ErrClosed) {
-		t.Errorf("run after Close: got %v, want arena.ErrClosed", err)
-	}
-	tape := gorgonia.NewTapeMachine(m.g)
-	defer tape.Close()
-	runs(t, tape)
+		for range 2 {
+			if err := vm.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, v := range held {
+			if got := elements(v); !slices.Equal(got, want[i]) {
+				t.Errorf("tensor %d: got %v, want %v", i, got, want[i])
+			}
+		}
+		if held[0] != m.weights[0].Value() {
+			t.Error("the weight has another tensor")
+		}
+		var buf bytes.Buffer
+		back := new(tensor.Dense)
+		if err := errors.Join(gob.NewEncoder(&buf).Encode(held[0]), gob.NewDecoder(&buf).Decode(back)); err != nil || !slices.Equal(elements(back), want[0]) {
+			t.Errorf("gob: got %v %v, want %v", back, err, want[0])
+		}
+		if err := vm.RunAll(); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("run after Close: got %v, want arena.ErrClosed", err)
+		}
+		tape := gorgonia.NewTapeMachine(m.g)
+		defer tape.Close()
+		runs(t, tape)
+	})
 }
 
 func TestUnbindAllTakesNoParametersAway(t *testing.T) {
@@ -417,41 +422,45 @@ func TestThePlanIsTheArenaAndOneByteLessIsRefused(t *testing.T) {
 }
 
 func TestRunsAllocateNothingAndBytesStayTheSame(t *testing.T) {
-	for _, bind := range []bool{false, true} {
-		m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
-		opt := trainer.MachineOptions{}
-		if bind {
-			opt.Bind = m.weights
-		}
-		vm := newMachine(t, openCPU(t), m.g, opt)
-		for _, n := range m.data {
-			letBe(t, n, randomTensor(m.r, m.dt, n.Shape()...))
-		}
-		runs(t, vm)
-		before := vm.Stats()
-		if n := testing.AllocsPerRun(100, func() {
-			if err := vm.RunAll(); err != nil {
-				t.Fatal(err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, bind := range []bool{false, true} {
+			m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
+			opt := trainer.MachineOptions{}
+			if bind {
+				opt.Bind = m.weights
 			}
-		}); n != 0 {
-			t.Errorf("bind %v: %v allocations a run, want 0", bind, n)
+			vm := newMachine(t, dev, m.g, opt)
+			for _, n := range m.data {
+				letBe(t, n, randomTensor(m.r, m.dt, n.Shape()...))
+			}
+			runs(t, vm)
+			before := vm.Stats()
+			if n := testing.AllocsPerRun(100, func() {
+				if err := vm.RunAll(); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 && dev.Name() != "emu" { // which keeps accounts of what it runs
+				t.Errorf("bind %v: %v allocations a run, want 0", bind, n)
+			}
+			if after := vm.Stats(); after.InUse != before.InUse || after.Peak != before.Peak {
+				t.Errorf("bind %v: %d bytes in use after 100 runs, %d before", bind, after.InUse, before.InUse)
+			}
 		}
-		if after := vm.Stats(); after.InUse != before.InUse || after.Peak != before.Peak {
-			t.Errorf("bind %v: %d bytes in use after 100 runs, %d before", bind, after.InUse, before.InUse)
-		}
-	}
+	})
 }
 
 func TestValuesThatAreNotFiniteAreNoErrors(t *testing.T) {
-	d := newSketch(t, tensor.Float64, 1)
-	x := d.in("x", 2)
-	y := d.must(gorgonia.Log(x))
-	vm := newMachine(t, openCPU(t), d.g, trainer.MachineOptions{})
-	letBe(t, x, vector(-1, 0))
-	runs(t, vm)
-	if got := elements(y.Value()); !math.IsNaN(got[0]) || !math.IsInf(got[1], -1) {
-		t.Errorf("got %v, want NaN and -Inf", got)
-	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newSketch(t, tensor.Float64, 1)
+		x := d.in("x", 2)
+		y := d.must(gorgonia.Log(x))
+		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		letBe(t, x, vector(-1, 0))
+		runs(t, vm)
+		if got := elements(y.Value()); !math.IsNaN(got[0]) || !math.IsInf(got[1], -1) {
+			t.Errorf("got %v, want NaN and -Inf", got)
+		}
+	})
 }
 
 func TestWhatAMachineCannotDoIsSaidWhenItIsMade(t *testing.T) {
@@ -497,15 +506,17 @@ func TestWhatAMachineCannotDoIsSaidWhenItIsMade(t *testing.T) {
 }
 
 func TestInputsOfOneNameAreDifferentInputs(t *testing.T) {
-	d := newSketch(t, tensor.Float64, 1)
-	x, y := d.in("x", 2), gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(1, 2), gorgonia.WithName("x"))
-	a, b := d.must(gorgonia.Neg(x)), d.must(gorgonia.Square(y))
-	vm := newMachine(t, openCPU(t), d.g, trainer.MachineOptions{})
-	letBe(t, x, vector(1, 2))
-	letBe(t, y, tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]float64{3, 4})))
-	runs(t, vm)
-	holds(t, "-x", a.Value(), -1, -2)
-	holds(t, "x²", b.Value(), 9, 16)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newSketch(t, tensor.Float64, 1)
+		x, y := d.in("x", 2), gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(1, 2), gorgonia.WithName("x"))
+		a, b := d.must(gorgonia.Neg(x)), d.must(gorgonia.Square(y))
+		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		letBe(t, x, vector(1, 2))
+		letBe(t, y, tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]float64{3, 4})))
+		runs(t, vm)
+		holds(t, "-x", a.Value(), -1, -2)
+		holds(t, "x²", b.Value(), 9, 16)
+	})
 }
 
 func ExampleNewMachine() {

@@ -8,24 +8,27 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
 // TestGradientsOfAWindowAreThoseOfItsSamples splits the same 8 samples into 1, 2, 4 and 8 batches, whose gradients a machine adds up. With
 // the loss of each batch weighted by its samples, the sum is the gradient of the mean over all 8.
 func TestGradientsOfAWindowAreThoseOfItsSamples(t *testing.T) {
-	r := random(t)
-	x, y, w := normal(r, 8*3), normal(r, 8*2), normal(r, 3*2)
-	want := windowGradient(t, 8, x, y, w)
-	for _, rows := range []int{4, 2, 1} {
-		got := windowGradient(t, rows, x, y, w)
-		for i := range want {
-			if !about(got[i], want[i], 1e-12) { // float64, sums of at most 8 terms in another order
-				t.Errorf("batches of %d: gradient %v, want %v", rows, got, want)
-				break
+	each(t, func(t *testing.T, dev kernels.Device) {
+		r := random(t)
+		x, y, w := normal(r, 8*3), normal(r, 8*2), normal(r, 3*2)
+		want := windowGradient(t, dev, 8, x, y, w)
+		for _, rows := range []int{4, 2, 1} {
+			got := windowGradient(t, dev, rows, x, y, w)
+			for i := range want {
+				if !about(got[i], want[i], 1e-12) { // float64, sums of at most 8 terms in another order
+					t.Errorf("batches of %d: gradient %v, want %v", rows, got, want)
+					break
+				}
 			}
 		}
-	}
+	})
 }
 
 func normal(r *rand.Rand, n int) []float64 {
@@ -37,7 +40,7 @@ func normal(r *rand.Rand, n int) []float64 {
 }
 
 // windowGradient returns the gradient of the mean squared error of tanh(xw) by w, over 8 samples taken in batches of so many rows.
-func windowGradient(t *testing.T, rows int, x, y, weights []float64) []float64 {
+func windowGradient(t *testing.T, dev kernels.Device, rows int, x, y, weights []float64) []float64 {
 	g := gorgonia.NewGraph()
 	in := gorgonia.NewMatrix(g, tensor.Float64, gorgonia.WithShape(rows, 3), gorgonia.WithName("x"))
 	target := gorgonia.NewMatrix(g, tensor.Float64, gorgonia.WithShape(rows, 2), gorgonia.WithName("y"))
@@ -49,7 +52,7 @@ func windowGradient(t *testing.T, rows int, x, y, weights []float64) []float64 {
 	if _, err := gorgonia.Grad(loss, w); err != nil {
 		t.Fatal(err)
 	}
-	m, err := trainer.NewMachine(g, trainer.MachineOptions{Device: openCPU(t), Bind: gorgonia.Nodes{w}})
+	m, err := trainer.NewMachine(g, trainer.MachineOptions{Device: dev, Bind: gorgonia.Nodes{w}})
 	if err != nil {
 		t.Fatal(err)
 	}

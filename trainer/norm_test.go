@@ -12,7 +12,6 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -191,72 +190,79 @@ func TestStatisticsAreReadAndWrittenLikeParameters(t *testing.T) {
 }
 
 func TestAFrozenBatchNormalizationStaysAsItIs(t *testing.T) {
-	ds := samples(t, 32, 4, 3)
-	dev := openCPU(t)
-	tr := made(t, normed, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Frozen: []string{"bn"}})
-	before := learned(t, tr)
-	fit(t, tr, ds)
-	if got, want := differing(before, learned(t, tr)), []string{"hidden/b", "hidden/w", "out/b", "out/w"}; !slices.Equal(got, want) {
-		t.Errorf("an epoch changed %q, want %q", got, want)
-	}
-	ps, err := tr.Params()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range ps {
-		if p.Frozen != strings.HasPrefix(p.Name, "bn/") {
-			t.Errorf("%q: frozen %v", p.Name, p.Frozen)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 32, 4, 3)
+		tr := made(t, normed, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Frozen: []string{"bn"}})
+		before := learned(t, tr)
+		fit(t, tr, ds)
+		if got, want := differing(before, learned(t, tr)), []string{"hidden/b", "hidden/w", "out/b", "out/w"}; !slices.Equal(got, want) {
+			t.Errorf("an epoch changed %q, want %q", got, want)
 		}
+		ps, err := tr.Params()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range ps {
+			if p.Frozen != strings.HasPrefix(p.Name, "bn/") {
+				t.Errorf("%q: frozen %v", p.Name, p.Frozen)
+			}
+		}
+	})
+}
+
+// dropped returns the masks of three steps, and what is learned with them.
+func dropped(t *testing.T, dev kernels.Device, seed uint64) (masks []string, all map[string]string) {
+	t.Helper()
+	ds := samples(t, 24, 4, 3)
+	opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Seed: seed, Sequential: true, Keep: []string{"drop"}}
+	var tr *trainer.Trainer
+	opt.Progress = func(trainer.Progress) {
+		h, spec, err := tr.Kept("drop")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, spec.Bytes())
+		if err := h.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		mask := make([]byte, spec.Shape.Elems())
+		for i, v := range decoded(b) {
+			if v == 0 {
+				mask[i] = 1
+			}
+		}
+		masks = append(masks, string(mask))
 	}
+	tr = made(t, onlyDropped, opt)
+	fit(t, tr, ds)
+	return masks, learned(t, tr)
 }
 
 // The masks of three steps, and what is learned with them, are the same on every run, device, and number of threads.
 func TestDropoutIsAFunctionOfSeedStepAndLayer(t *testing.T) {
-	ds := samples(t, 24, 4, 3)
-	run := func(t *testing.T, dev kernels.Device, seed uint64) (masks []string, all map[string]string) {
-		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Seed: seed, Sequential: true, Keep: []string{"drop"}}
-		var tr *trainer.Trainer
-		opt.Progress = func(trainer.Progress) {
-			h, spec, err := tr.Kept("drop")
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := make([]byte, spec.Bytes())
-			if err := h.Read(b); err != nil {
-				t.Fatal(err)
-			}
-			mask := make([]byte, spec.Shape.Elems())
-			for i, v := range decoded(b) {
-				if v == 0 {
-					mask[i] = 1
-				}
-			}
-			masks = append(masks, string(mask))
-		}
-		tr = made(t, onlyDropped, opt)
-		fit(t, tr, ds)
-		return masks, learned(t, tr)
-	}
-	masks, all := run(t, openCPU(t), 7)
+	masks, all := dropped(t, openCPU(t), 7)
 	if len(masks) != 3 || masks[0] == masks[1] || masks[1] == masks[2] || masks[0] == masks[2] {
 		t.Fatalf("three steps have these masks: %q", masks)
 	}
-	if other, _ := run(t, openCPU(t), 8); other[0] == masks[0] {
+	if other, _ := dropped(t, openCPU(t), 8); other[0] == masks[0] {
 		t.Error("another seed has the same mask")
 	}
 	for threads := 1; threads <= 4; threads++ {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			dev := cputest.Open(t, cpu.Options{Threads: threads})
-			t.Cleanup(func() { dev.Close() })
-			again, same := run(t, dev, 7)
+			again, same := dropped(t, openHost(t, cpu.Options{Threads: threads}), 7)
 			if !slices.Equal(again, masks) || differing(all, same) != nil {
 				t.Errorf("other masks, or other parameters: %q", differing(all, same))
 			}
 		})
 	}
 	each(t, func(t *testing.T, dev kernels.Device) {
-		if again, _ := run(t, dev, 7); !slices.Equal(again, masks) {
+		again, learned := dropped(t, dev, 7)
+		if !slices.Equal(again, masks) {
 			t.Error("other masks")
+		}
+		again, same := dropped(t, dev, 7)
+		if !slices.Equal(again, masks) || differing(learned, same) != nil {
+			t.Errorf("a second run has other masks, or other parameters: %q", differing(learned, same))
 		}
 	})
 }

@@ -72,24 +72,33 @@ func TestEveryTailIsKeptOrDroppedAsAskedFor(t *testing.T) {
 }
 
 func TestAllTailsRunInTheMemoryOfTheFullBatch(t *testing.T) {
-	for _, opt := range []trainer.Options{{}, {Guard: trainer.GuardEach}, {Clip: optim.Clip{Norm: 1}}, {Debug: true}} {
-		opt.Device, opt.Batch, opt.Fields, opt.Optimizer = openCPU(t), 33, samples(t, 1, 4, 3).Fields(), optim.Adam{}
-		plan, err := trainer.Plan(small, opt)
-		if err != nil {
-			t.Fatal(err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		step := 1
+		if testing.Short() && dev.Name() != "cpu" {
+			step = 5
 		}
-		opt.Memory = plan.Total
-		tr := made(t, small, opt)
-		for n := 1; n <= 33; n++ {
-			ds := samples(t, n, 4, 3)
-			fit(t, tr, ds)
-			evaluate(t, tr, ds)
-			outputs(t, tr, ds)
+		for _, opt := range []trainer.Options{{}, {Guard: trainer.GuardEach}, {Clip: optim.Clip{Norm: 1}}, {Debug: true}} {
+			if opt.Debug && !dev.Unified() {
+				continue
+			}
+			opt.Device, opt.Batch, opt.Fields, opt.Optimizer = dev, 33, samples(t, 1, 4, 3).Fields(), optim.Adam{}
+			plan, err := trainer.Plan(small, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Memory = plan.Total
+			tr := made(t, small, opt)
+			for n := 1; n <= 33; n += step {
+				ds := samples(t, n, 4, 3)
+				fit(t, tr, ds)
+				evaluate(t, tr, ds)
+				outputs(t, tr, ds)
+			}
+			if got := tr.Plan().Total; got != plan.Total || tr.Stats().Arena.Reserved != plan.Total {
+				t.Errorf("%d bytes planned after all tails, %d reserved, want %d", got, tr.Stats().Arena.Reserved, plan.Total)
+			}
 		}
-		if got := tr.Plan().Total; got != plan.Total || tr.Stats().Arena.Reserved != plan.Total {
-			t.Errorf("%d bytes planned after all tails, %d reserved, want %d", got, tr.Stats().Arena.Reserved, plan.Total)
-		}
-	}
+	})
 }
 
 func TestEveryProgramIsCompiledBeforeTheFirstStep(t *testing.T) {
@@ -193,14 +202,16 @@ func TestAnySequenceOfBatchSizesRunsInTheSamePlaces(t *testing.T) {
 }
 
 func TestADatasetThatGrewIsReadWhole(t *testing.T) {
-	ds := &growing{Dataset: samples(t, 20, 4, 3), n: 10}
-	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Fields: ds.Fields()})
-	for _, n := range []int{10, 13, 20, 5} {
-		ds.n = n
-		if res := fit(t, tr, ds); res.Samples != n {
-			t.Errorf("trained on %d samples, the dataset has %d", res.Samples, n)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := &growing{Dataset: samples(t, 20, 4, 3), n: 10}
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		for _, n := range []int{10, 13, 20, 5} {
+			ds.n = n
+			if res := fit(t, tr, ds); res.Samples != n {
+				t.Errorf("trained on %d samples, the dataset has %d", res.Samples, n)
+			}
 		}
-	}
+	})
 }
 
 type growing struct {

@@ -61,26 +61,28 @@ func TestAPlanOfFiftyMillionParametersIsArithmetic(t *testing.T) {
 }
 
 func TestLargerBatchesRunInTheirPlansToo(t *testing.T) {
-	step := 7
-	if testing.Short() {
-		step = 73
-	}
-	ds, dev := samples(t, 600, 4, 3), openCPU(t)
-	for batch := 1; batch <= 512; batch += step {
-		opt := trainer.Options{Batch: batch, Optimizer: optim.Adam{}, Fields: ds.Fields(), Device: dev}
-		plan, err := trainer.Plan(small, opt)
-		if err != nil {
-			t.Fatal(err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		step := 7
+		if testing.Short() {
+			step = 73
 		}
-		opt.Memory = plan.Total
-		tr := made(t, small, opt)
-		if res := fit(t, tr, ds); res.Samples != 600 || tr.Stats().Arena.Reserved != plan.Total {
-			t.Errorf("batch %d: %d samples in %d bytes, want 600 in %d", batch, res.Samples, tr.Stats().Arena.Reserved, plan.Total)
+		ds := samples(t, 600, 4, 3)
+		for batch := 1; batch <= 512; batch += step {
+			opt := trainer.Options{Batch: batch, Optimizer: optim.Adam{}, Fields: ds.Fields(), Device: dev}
+			plan, err := trainer.Plan(small, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Memory = plan.Total
+			tr := made(t, small, opt)
+			if res := fit(t, tr, ds); res.Samples != 600 || tr.Stats().Arena.Reserved != plan.Total {
+				t.Errorf("batch %d: %d samples in %d bytes, want 600 in %d", batch, res.Samples, tr.Stats().Arena.Reserved, plan.Total)
+			}
+			if err := tr.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 func TestABudgetBetweenTwoOptimizersIsRefusedBeforeAnySampleIsRead(t *testing.T) {
