@@ -145,6 +145,37 @@ func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
 	})
 }
 
+// However many steps are in flight, it is the step with the bad index that ends, after the updates of those before it.
+func TestABadIndexEndsItsOwnStep(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		const bad = 17
+		x, y := make([]uint8, 24*3), make([]uint8, 24)
+		for i := range x {
+			x[i] = uint8(i % 5)
+		}
+		good := columns(t, 24, dataloader.Column("x", slices.Clone(x), 3), dataloader.Column("y", y))
+		x[3*bad+1] = 9
+		ds := columns(t, 24, dataloader.Column("x", x, 3), dataloader.Column("y", y))
+		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
+			tr := made(t, words, trainer.Options{Device: dev, Batch: 2, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Sequential: true, Guard: guard})
+			for _, from := range []dataloader.Dataset{ds, &faulty{Dataset: ds}} { // resident, then streamed
+				before, steps := tr.Stats().Updates, bad/2
+				res, err := tr.Fit(context.Background(), from)
+				var e *trainer.IndexError
+				if !errors.As(err, &e) || e.Sample != bad || e.At != 1 || e.Index != 9 || !strings.Contains(err.Error(), fmt.Sprint("step ", steps)) {
+					t.Errorf("guard %d: got %v, want index 9 of sample %d in step %d", guard, err, bad, steps)
+				}
+				if n := tr.Stats().Updates - before; n != int64(steps) || res.Steps != steps {
+					t.Errorf("guard %d: %d updates in %d steps, want %d", guard, n, res.Steps, steps)
+				}
+				if res := fit(t, tr, good); res.Steps != 12 {
+					t.Errorf("guard %d: after the error: %+v", guard, res)
+				}
+			}
+		}
+	})
+}
+
 func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T) {
 	tails := func(t *testing.T, dev kernels.Device, step int) {
 		const batch = 33

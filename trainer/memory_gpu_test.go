@@ -211,3 +211,32 @@ func TestFreeMemoryOfAGPUIsTheSameAfterEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// On a GPU of 108 multiprocessors a step's scratch, with the workspaces of its kernels, stays below limits that are 5 % above what it needs.
+func TestStepsStayWithinTheirMemoryOnAGPU(t *testing.T) {
+	emulated(t)
+	if err := fakecuda.Set("processors", 108); err != nil {
+		t.Fatal(err)
+	}
+	defer fakecuda.Set("processors", 8)
+	dev := openCUDA(t, cuda.Options{})
+	for _, c := range []struct {
+		name    string
+		model   trainer.ModelFunc
+		batch   int
+		scratch int64 // limit, bytes
+	}{
+		{"perceptron", perceptronNet, 128, 1_101_000},
+		{"digits", digitsNet, 64, 9_195_000},
+		{"pictures", picturesNet, 64, 108_869_000},
+	} {
+		plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Device: dev})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan.Programs[0]
+		if p.Scratch > c.scratch {
+			t.Errorf("%s: %d bytes of scratch, at most %d are allowed; %d are live at %s", c.name, p.Scratch, c.scratch, p.Live, p.LiveAt)
+		}
+	}
+}
