@@ -33,6 +33,9 @@ func UpdatesOf(op *Op, attrs any) []int8 {
 	return op.Updates
 }
 
+// ControlShare is the place of a step's share of the samples that one update is about, in the controls: 1, or less where several steps share it.
+const ControlShare = 6
+
 // Controls is the length of the vector that every rule reads: the learning rate, the number of the update (from 1),
 // and what the rule wants beside.
 const Controls = 8

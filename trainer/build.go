@@ -26,6 +26,7 @@ type key struct {
 	mode   compile.Mode
 	rows   int
 	source int
+	window compile.Window // of training
 }
 
 // build is everything that is decided before memory exists: programs, homes and the layout of the arena.
@@ -68,16 +69,18 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 	}
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
-			k := key{mode, opt.rows(mode), s}
-			p, err := b.compile(ctx, k, nil)
-			if errors.Is(err, compile.ErrNoOutput) {
-				continue
+			for _, w := range opt.windows(mode) {
+				k := key{mode, opt.rows(mode), s, w}
+				p, err := b.compile(ctx, k, nil)
+				if errors.Is(err, compile.ErrNoOutput) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				b.add(k, p)
+				b.scratch = max(b.scratch, p.Plan.Bytes)
 			}
-			if err != nil {
-				return nil, err
-			}
-			b.add(k, p)
-			b.scratch = max(b.scratch, p.Plan.Bytes)
 		}
 	}
 	b.homes.Sealed = true
@@ -96,7 +99,7 @@ func (b *build) widen(ctx context.Context) error {
 	trial := &build{opt: b.opt, model: b.model}
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
-			_, err := trial.compile(ctx, key{mode, b.opt.rows(mode), s}, nil)
+			_, err := trial.compile(ctx, key{mode: mode, rows: b.opt.rows(mode), source: s}, nil)
 			if err != nil && !errors.Is(err, compile.ErrNoOutput) {
 				return err
 			}
@@ -141,7 +144,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	cfg := compile.Config{
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
-		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(), Debug: b.opt.Debug,
+		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true
@@ -279,10 +282,10 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 }
 
 // update returns the optimizer's part of a training step.
-func (b *build) update() compile.Update {
+func (b *build) update(w compile.Window) compile.Update {
 	o := b.opt.optimizer()
 	return compile.Update{Op: o.Op(), Attrs: o.Attrs(b.opt.Clip), States: o.States(),
-		ClipNorm: b.opt.Clip.Norm, Lean: b.opt.Guard == GuardEach}
+		ClipNorm: b.opt.Clip.Norm, Lean: b.opt.Guard == GuardEach, Window: w}
 }
 
 // inputs maps the model's inputs to fields of the batch.

@@ -50,7 +50,7 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		return nil, err
 	}
 	w := &walk{t: t, mode: mode, from: t.residence(ds), read: ds}
-	w.full = t.bound[key{mode, t.opt.rows(mode), w.from}] // checkFields says so where there is none
+	w.full = t.bound[key{mode, t.opt.rows(mode), w.from, t.opt.windows(mode)[0]}] // checkFields says so where there is none
 	if w.from != streamed {
 		w.read = dataloader.Indices(ds.Len())
 	}
@@ -63,7 +63,9 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		tail = 0
 	}
 	if tail > 0 {
-		err := t.ensure(ctx, key{mode, tail, w.from})
+		steps := ds.Len()/t.opt.rows(mode) + 1
+		window, _, _ := t.opt.window(mode, steps-1, steps)
+		err := t.ensure(ctx, key{mode, tail, w.from, window})
 		if errors.Is(err, compile.ErrRows) {
 			return nil, fmt.Errorf("last batch of %d, of %d samples in batches of %d: leave it out (Options.Tail = dataloader.DropTail) or take another batch: %w",
 				tail, ds.Len(), t.opt.Batch, err)
@@ -76,10 +78,10 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 }
 
 // ready returns the program for a batch of so many rows, which source has made ready.
-func (t *Trainer) ready(mode compile.Mode, rows, from int) (*pair, error) {
-	p := t.bound[key{mode, rows, from}]
+func (t *Trainer) ready(k key) (*pair, error) {
+	p := t.bound[k]
 	if p == nil {
-		return nil, fmt.Errorf("a batch of %d: the dataset has changed its length: %w", rows, ErrData)
+		return nil, fmt.Errorf("a batch of %d: the dataset has changed its length: %w", k.rows, ErrData)
 	}
 	return p, nil
 }
@@ -90,7 +92,7 @@ func (t *Trainer) ensure(ctx context.Context, k key) error {
 	if t.bound[k] != nil {
 		return nil
 	}
-	full := t.programs[key{k.mode, t.opt.rows(k.mode), k.source}]
+	full := t.programs[key{k.mode, t.opt.rows(k.mode), k.source, k.window}]
 	p, err := t.compile(ctx, k, full)
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func sameParameters(p, full *ir.Program) error {
 
 // checkFields reports every field of a dataset that the plan has no place for, and every place that it leaves empty.
 func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader.Field) error {
-	full := t.programs[key{mode, t.opt.rows(mode), source}]
+	full := t.programs[key{mode, t.opt.rows(mode), source, t.opt.windows(mode)[0]}]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(t.order, func(k key) bool { return k.mode == mode }) {
 			return blameModel(compile.ErrNoOutput)

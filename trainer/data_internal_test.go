@@ -52,9 +52,9 @@ func checkTails(t *testing.T, widths []int, opt Options) {
 		t.Fatal(err)
 	}
 	for _, mode := range []compile.Mode{compile.Train, compile.Predict} {
-		full := b.programs[key{mode, opt.Batch, streamed}]
+		full := b.programs[key{mode: mode, rows: opt.Batch, source: streamed}]
 		for rows := 1; rows < opt.Batch; rows++ {
-			p, err := b.compile(ctx, key{mode, rows, streamed}, full)
+			p, err := b.compile(ctx, key{mode: mode, rows: rows, source: streamed}, full)
 			if err != nil {
 				t.Fatalf("%v %d: %v", mode, rows, err)
 			}

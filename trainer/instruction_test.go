@@ -56,7 +56,7 @@ func BenchmarkInstructions(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, mode := range []compile.Mode{compile.Train, compile.Evaluate} {
-				b.Run(mode.String(), func(b *testing.B) { benchmarkInstructions(b, t, key{mode, t.opt.rows(mode), 0}) })
+				b.Run(mode.String(), func(b *testing.B) { benchmarkInstructions(b, t, key{mode: mode, rows: t.opt.rows(mode)}) })
 			}
 		})
 	}

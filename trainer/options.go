@@ -36,15 +36,19 @@ const (
 
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
-	Device    kernels.Device  // where to train; the trainer does not close it, and Plan allocates nothing on it
-	Batch     int             // rows of a step; 2 or more under batch normalization that is not frozen: of one sample its statistics are not those of data
-	EvalBatch int             // rows of a step of evaluation and prediction; 0: Batch
-	Optimizer optim.Optimizer // nil: optim.SGD{}
-	Schedule  optim.Schedule  // of the learning rate; nil: constant
-	Clip      optim.Clip      // of gradients; zero: none
-	Frozen    []string        // names of parameters, or of layers, that are not trained; a frozen batch normalization uses its running statistics
-	Memory    int64           // bytes of device memory that may be used; 0: what the plan needs
-	Guard     Guard           // what is checked before parameters change
+	Device    kernels.Device // where to train; the trainer does not close it, and Plan allocates nothing on it
+	Batch     int            // rows of a step; 2 or more under batch normalization that is not frozen: of one sample its statistics are not those of data
+	EvalBatch int            // rows of a step of evaluation and prediction; 0: Batch
+	// Accumulate is the number of steps whose gradients are added up before an update, which is then that of a batch of Accumulate·Batch rows:
+	// of the mean over the samples of all of them, also where the last window of an epoch is short. Schedules, clipping and the optimizer count
+	// updates. Batch normalization takes each step's own statistics, and running ones move at each step. 0 or 1: every step has its update.
+	Accumulate int
+	Optimizer  optim.Optimizer // nil: optim.SGD{}
+	Schedule   optim.Schedule  // of the learning rate; nil: constant
+	Clip       optim.Clip      // of gradients; zero: none
+	Frozen     []string        // names of parameters, or of layers, that are not trained; a frozen batch normalization uses its running statistics
+	Memory     int64           // bytes of device memory that may be used; 0: what the plan needs
+	Guard      Guard           // what is checked before parameters change
 
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.
@@ -105,6 +109,9 @@ func (o *Options) check(needDevice bool) error {
 	if o.EvalBatch < 0 || o.EvalBatch > math.MaxInt32 {
 		bad("evaluation batch %d: must be 1 to %d, or 0 for Batch", o.EvalBatch, math.MaxInt32)
 	}
+	if o.Accumulate < 0 {
+		bad("accumulate %d: must be 1 or more steps, or 0 for an update at each", o.Accumulate)
+	}
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
@@ -151,6 +158,36 @@ func (o *Options) rows(mode compile.Mode) int {
 		return o.EvalBatch
 	}
 	return o.Batch
+}
+
+// windows returns the programs that a full batch has in a mode, by their places among the steps of an update. The one that updates is the first.
+func (o *Options) windows(mode compile.Mode) []compile.Window {
+	switch {
+	case mode != compile.Train || o.Accumulate <= 1:
+		return []compile.Window{compile.Alone}
+	case o.Accumulate == 2:
+		return []compile.Window{compile.Last, compile.First, compile.Alone}
+	}
+	return []compile.Window{compile.Last, compile.First, compile.Inner, compile.Alone}
+}
+
+// window returns the place of a step, of so many in an epoch, among those of its update, which are from first to before end.
+func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, first, end int) {
+	n := max(1, o.Accumulate)
+	if mode != compile.Train {
+		n = 1
+	}
+	first = step - step%n
+	end = first + min(n, steps-first)
+	switch {
+	case end-first == 1:
+		return compile.Alone, first, end
+	case step == first:
+		return compile.First, first, end
+	case step == end-1:
+		return compile.Last, first, end
+	}
+	return compile.Inner, first, end
 }
 
 // frozen reports whether the parameter of that name is not trained.

@@ -106,7 +106,7 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 	if err := t.idle(); err != nil {
 		return kernels.Spec{}, err
 	}
-	p, err := t.ready(compile.Predict, b.Rows, w.from)
+	p, err := t.ready(key{mode: compile.Predict, rows: b.Rows, source: w.from})
 	if err != nil {
 		return kernels.Spec{}, err
 	}

@@ -334,12 +334,15 @@ func (t *Trainer) drain() error {
 }
 
 // finish counts a step that succeeded.
-func (t *Trainer) finish(trained bool, s *slot) {
+func (t *Trainer) finish(s *slot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.uploaded.Add(s.program.bytes)
-	if trained {
-		t.updates++
+	if p := s.program; p.mode == compile.Train {
+		t.trained++
+		if p.window == compile.Alone || p.window == compile.Last {
+			t.updates++
+		}
 	}
 	t.last = kept{program: s.program, slot: s.index}
 }

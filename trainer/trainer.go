@@ -39,6 +39,7 @@ type Trainer struct {
 	running string // the pass that runs now
 	closed  bool
 	epoch   int             // next epoch of Fit
+	trained int64           // finished steps of training
 	updates int64           // finished updates
 	stages  []*stage        // host memory of finished predictions
 	last    kept            // where the values of the step collected last are
@@ -168,7 +169,7 @@ func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds d
 		return Result{}, fmt.Errorf("%v: %w", mode, err)
 	}
 	if mode == compile.Train {
-		w.epoch = t.nextEpoch()
+		w.epoch, w.before, w.updates = t.nextEpoch(), t.trained, t.updates
 	}
 	if err := w.run(ctx); err != nil {
 		return w.result(), fmt.Errorf("%v epoch %d: %w", mode, w.epoch, err)

@@ -28,6 +28,8 @@ type walk struct {
 	full   *pair // the program of a full batch
 	epoch  int
 
+	before         int64   // training steps before this pass
+	updates        int64   // updates before this pass
 	loss, right    float64 // sums over samples
 	samples, steps int
 	uploaded       int64
@@ -86,22 +88,24 @@ func (w *walk) finish(run *dataloader.Run, err error) error {
 // submit enqueues one step on the batch in slot s.
 func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	t := w.t
+	window, first, end := t.opt.window(w.mode, b.Step, w.loader.Steps())
 	p := w.full
-	if b.Rows != p.rows {
+	if b.Rows != p.rows || window != p.window {
 		var err error
-		if p, err = t.ready(w.mode, b.Rows, w.from); err != nil {
+		if p, err = t.ready(key{w.mode, b.Rows, w.from, window}); err != nil {
 			return err
 		}
 	}
 	s.batch, s.program = b, p
 	s.indices = append(s.indices[:0], b.Indices...)
 	if w.mode == compile.Train {
-		update := t.updates + t.inFlight + 1
 		t.announce(s.controlsSpan, true)
+		update := w.updates + int64(first/max(1, t.opt.Accumulate)) + 1
 		if err := optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls); err != nil {
 			return err
 		}
-		s.controls[kernels.ControlStep] = float64(update)
+		s.controls[kernels.ControlShare] = float64(b.Rows) / float64(w.rowsBefore(end)-w.rowsBefore(first))
+		s.controls[kernels.ControlStep] = float64(w.before + int64(b.Step) + 1)
 	}
 	if err := t.forgetKept(s); err != nil {
 		return err
@@ -116,6 +120,9 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	}
 	return run.Release(s.index, s.free)
 }
+
+// rowsBefore returns the samples of all steps before one.
+func (w *walk) rowsBefore(step int) int { return min(step*w.full.rows, w.read.Len()) }
 
 // forgetKept makes the handles to kept values stale, and no new ones to those of slot s, which the next step overwrites.
 func (t *Trainer) forgetKept(s *slot) error {
@@ -154,7 +161,7 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	}
 	w.samples += rows
 	w.steps++
-	t.finish(w.mode == compile.Train, s)
+	t.finish(s)
 	if t.unified {
 		if err := run.Release(s.index, nil); err != nil {
 			return err

@@ -2,9 +2,9 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → fuse → reduce → slices → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → slices → alias → order → in place → place
 //
-// Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits.
+// Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits, but for Sums.
 package compile
 
 import (
@@ -66,7 +66,8 @@ const (
 	Swap                       // gradients of rectifiers are taken of pooled results
 	Rectify                    // batch normalization ends with a rectifier
 	Slices                     // large gradients of the lean way are made, checked and applied in slices; it needs Views
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify | Slices
+	Sums                       // a product that is only added to a gradient is made there; this one changes bits
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify | Slices | Sums
 )
 
 // Input says where the value of a graph input comes from: a field of the batch.
@@ -85,7 +86,31 @@ type Update struct {
 	States   []string // names of the state tensors of each parameter
 	ClipNorm float64  // largest global norm of the gradients, 0 for no limit
 	Lean     bool     // check the loss first and each gradient before its own update, and keep no gradient
+	Window   Window   // what the step is to the others whose gradients are added to its own
 }
+
+// Window is the place of a step among those that share an update. Their gradients, each times the step's share of the window's samples
+// (kernels.ControlShare), add up in the gradients' region.
+type Window uint8
+
+// The places.
+const (
+	Alone Window = iota // the step has an update of its own
+	First               // writes the gradients
+	Inner               // adds to them
+	Last                // adds to them, and updates
+)
+
+// String says so in plans.
+func (w Window) String() string {
+	return [...]string{"", ", first of a window", ", within a window", ", last of a window"}[w]
+}
+
+// adds reports whether gradients are added to those of earlier steps.
+func (w Window) adds() bool { return w == Inner || w == Last }
+
+// updates reports whether parameters change.
+func (w Window) updates() bool { return w == Alone || w == Last }
 
 // Config says what to compile a graph for.
 type Config struct {
@@ -142,7 +167,7 @@ func newCompiler(cfg Config) *compiler {
 	}
 	return &compiler{
 		Config:  cfg,
-		graph:   graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d", cfg.Mode, cfg.Batch), Batch: cfg.Batch}},
+		graph:   graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}},
 		values:  make(map[*gorgonia.Node]kernels.Value),
 		byName:  make(map[string]kernels.Value),
 		named:   make(map[string]kernels.Value),
@@ -176,6 +201,9 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	}
 	if c.Off&Rectify == 0 {
 		c.rectify()
+	}
+	if c.Off&Sums == 0 {
+		c.sums()
 	}
 	if c.Off&Fuse == 0 {
 		c.epilogues()

@@ -11,16 +11,20 @@ import (
 
 // gradients appends the reverse pass of loss to the program and returns the gradient of each value that depends on a wanted
 // one, None elsewhere. Every rule is the one in the operation's own file; a fallback has Gorgonia's.
-func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) ([]kernels.Value, error) {
+func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
 	needs := c.dependents(wanted)
-	grads := make([]kernels.Value, len(c.Values))
+	grads = make([]kernels.Value, len(c.Values))
 	for i := range grads {
 		grads[i] = kernels.None
 	}
 	forward := len(c.Instrs)
 	spec := c.Spec(loss)
 	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
-	grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
+	if c.Update.Window == Alone {
+		grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
+	} else if grads[loss], err = c.portion(spec); err != nil {
+		return nil, err
+	}
 	for i := forward - 1; i >= 0; i-- {
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)

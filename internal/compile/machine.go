@@ -135,7 +135,11 @@ func (c *compiler) machineGradients(f *face, links *Links) error {
 		_, read := c.values[n.Deriv()]
 		l := Link{Node: n, Spec: c.Spec(v), Sum: c.Sum[n], Own: !read && f.own(n, c.Sum[n])}
 		if l.Sum {
-			err = c.accumulate(name, grads[v], &l.Ref)
+			var sum kernels.Value
+			if sum, err = c.accumulate(name, grads[v]); err == nil {
+				l.Ref = c.Values[sum].Ref
+				c.Roots = append(c.Roots, sum)
+			}
 		} else if grads[v], err = c.settle(ir.Gradients, c.owner, name, grads[v]); err == nil {
 			l.Ref = c.Values[grads[v]].Ref
 			c.Roots = append(c.Roots, grads[v])
@@ -151,20 +155,6 @@ func (c *compiler) machineGradients(f *face, links *Links) error {
 	if missing.Params != nil {
 		return missing
 	}
-	return nil
-}
-
-// accumulate adds dx to what lies at the gradient's home.
-func (c *compiler) accumulate(name string, dx kernels.Value, at *arena.Ref) error {
-	sum, err := c.home(ir.Gradients, c.owner, name, c.Spec(dx))
-	if err != nil {
-		return err
-	}
-	out := c.Apply(kernels.Add, nil, sum, dx)
-	v := &c.Values[out]
-	*at = c.Values[sum].Ref
-	v.Ref, v.Home = *at, true
-	c.Roots = append(c.Roots, out)
 	return nil
 }
 

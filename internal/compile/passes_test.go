@@ -20,7 +20,7 @@ var passes = []struct {
 }{
 	{"none", AllPasses}, {"all but fuse", Fuse}, {"all but order", Order}, {"all but in place", InPlace}, {"all but views", Views},
 	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but swap", Swap},
-	{"all but rectify", Rectify}, {"all but slices", Slices}, {"fuse only", AllPasses &^ Fuse},
+	{"all but rectify", Rectify}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
 	{"in place only", AllPasses &^ InPlace}, {"views only", AllPasses &^ Views},
 }
 

@@ -23,6 +23,8 @@ const (
 //
 // The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
 // only clipping by global norm makes it keep them.
+//
+// In a window of several steps gradients are kept too, and added up; the last step checks and applies the sums.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
@@ -38,11 +40,16 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	c.label, c.owner, c.mark = "check loss", "guard", ""
 	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
-	keep := !c.Update.Lean || c.Update.ClipNorm > 0
+	keep := !c.Update.Lean || c.Update.ClipNorm > 0 || c.Update.Window != Alone
 	scale := kernels.None
 	if keep {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return err
+		}
+		if !c.Update.Window.updates() {
+			c.moveStatistics(guard)
+			c.Roots = append(c.Roots, guard)
+			return nil
 		}
 		for i, p := range trained {
 			guard = c.check(p, i, grads, guard)
@@ -93,17 +100,28 @@ func (c *compiler) trained(grads []kernels.Value) []param {
 	return ps
 }
 
-// keepGradients gives each gradient a home. One that is another's too, or that no instruction makes, is copied there.
+// keepGradients gives each gradient a home, or adds it to what is there. One that is another's too, or that no instruction makes, is copied there.
 func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 	for _, p := range ps {
 		c.label, c.owner = "d"+p.name, Owner(p.name)
-		v, err := c.settle(ir.Gradients, Owner(p.name), p.name, grads[p.value])
+		keep := c.settleGradient
+		if c.Update.Window.adds() {
+			keep = c.accumulate
+		}
+		v, err := keep(p.name, grads[p.value])
 		if err != nil {
 			return err
+		}
+		if !c.Update.Window.updates() {
+			c.Roots = append(c.Roots, v)
 		}
 		grads[p.value] = v
 	}
 	return nil
+}
+
+func (c *compiler) settleGradient(name string, dx kernels.Value) (kernels.Value, error) {
+	return c.settle(ir.Gradients, c.owner, name, dx)
 }
 
 // settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy. A

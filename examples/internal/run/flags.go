@@ -20,6 +20,7 @@ import (
 type Flags struct {
 	Data      string
 	Batch     int
+	Windows   int // steps of an update
 	Epochs    int
 	Memory    Bytes
 	Optimizer string
@@ -64,6 +65,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set's files; empty: the data that come with the example")
 	fs.IntVar(&f.Batch, "batch", f.Batch, "samples of a step")
+	fs.IntVar(&f.Windows, "accumulate", f.Windows, "`steps` whose gradients are added up before an update; 0 or 1: each has its own")
 	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set")
 	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
 	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adam, adamw, lion, momentum, nesterov, rmsprop or sgd")
@@ -96,7 +98,7 @@ func (f *Flags) Parse(name string, args []string) error {
 
 // Options returns the trainer's options for the flags, but for the data. The caller closes the device.
 func (f *Flags) Options() (trainer.Options, error) {
-	opt := trainer.Options{Batch: f.Batch, Memory: int64(f.Memory), Seed: f.Seed}
+	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Windows, Memory: int64(f.Memory), Seed: f.Seed}
 	if f.Lean {
 		opt.Guard = trainer.GuardEach
 	}

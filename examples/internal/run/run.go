@@ -75,8 +75,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.Resident {
 		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
 	}
-	if steps := f.Epochs * ((train.Len() + max(f.Batch, 1) - 1) / max(f.Batch, 1)); steps > 0 && !f.Constant {
-		opt.Schedule = optim.Cosine{Steps: int64(steps)}
+	window := max(f.Batch, 1) * max(f.Windows, 1)
+	if updates := f.Epochs * ((train.Len() + window - 1) / window); updates > 0 && !f.Constant {
+		opt.Schedule = optim.Cosine{Steps: int64(updates)}
 	}
 	plan, err := trainer.Plan(e.Model, opt)
 	if err != nil {
