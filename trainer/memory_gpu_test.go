@@ -151,11 +151,7 @@ func TestTwiceTheMemoryOfAGPUIsRefusedWithItsNumbers(t *testing.T) {
 }
 
 func TestAPlanForAGPUSaysWhatTheContextTakes(t *testing.T) {
-	emulated(t)
-	if err := fakecuda.Set("context", 3<<20); err != nil {
-		t.Fatal(err)
-	}
-	defer fakecuda.Set("context", 1<<20)
+	gpu(t, "context", 3<<20, 1<<20)
 	dev := openCUDA(t, cuda.Options{})
 	opt := trainer.Options{Device: dev, Batch: 4}
 	plan, err := trainer.Plan(small, opt)
@@ -214,11 +210,7 @@ func TestFreeMemoryOfAGPUIsTheSameAfterEveryStep(t *testing.T) {
 
 // On a GPU of 108 multiprocessors a step's scratch, with the workspaces of its kernels, stays below limits that are 5 % above what it needs.
 func TestStepsStayWithinTheirMemoryOnAGPU(t *testing.T) {
-	emulated(t)
-	if err := fakecuda.Set("processors", 108); err != nil {
-		t.Fatal(err)
-	}
-	defer fakecuda.Set("processors", 8)
+	gpu(t, "processors", 108, 8)
 	dev := openCUDA(t, cuda.Options{})
 	for _, c := range []struct {
 		name    string
