@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
@@ -15,4 +16,13 @@ func TestAGPULearnsWhatTheHostLearns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { runtest.Alike(t, example, "cuda", 8, 20, 1e-4, args...) })
 	}
+}
+
+func TestOnAGPUMemoryIsFlat(t *testing.T) {
+	const batch, samples = 4, 4*64 + 3
+	r := runtest.Trains(t, example, samples, 2, "-device", "cuda", "-batch", fmt.Sprint(batch))
+	if r.UploadBytesPerEpoch != samples*785 {
+		t.Errorf("%d bytes crossed in an epoch of %d samples, want 785 each", r.UploadBytesPerEpoch, samples)
+	}
+	t.Logf("%+v", r)
 }
