@@ -63,53 +63,55 @@ func (g *grower) differences(t *testing.T, m *machine) error {
 }
 
 func TestGradientsOfRandomGraphsAreThoseOfDifferences(t *testing.T) {
-	dev := openCPU(t)
-	for s := range uint64(60) {
-		s += *seed * 1000
-		g, loss := randomGraph(s, tensor.Float64, false)
-		m, _ := g.compiled(t, dev, loss)
-		if err := g.differences(t, m); err != nil {
-			t.Fatalf("seed %d, %v: %v\n%v", s, g.grown, err, listing(m.Program))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for s := range uint64(60) {
+			s += *seed * 1000
+			g, loss := randomGraph(s, tensor.Float64, false)
+			m, _ := g.compiled(t, dev, loss)
+			if err := g.differences(t, m); err != nil {
+				t.Fatalf("seed %d, %v: %v\n%v", s, g.grown, err, listing(m.Program))
+			}
+			m.memory.Free()
 		}
-		m.memory.Free()
-	}
+	})
 }
 
 // Gorgonia runs the same graphs, with gradients of its own. It sums in another order, and in float32 rounds within what is one
 // operation for us: a few dozen operations multiply that. Now and then its machine overwrites a value that a gradient still
 // reads; where the two disagree, differences decide.
 func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
-	const graphs = 60
-	dev := openCPU(t)
-	ran, agreed := 0, 0
-	for s := range uint64(graphs) {
-		s += *seed * 1000
-		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
-		g, loss := randomGraph(s, dt, true)
-		m, got := g.compiled(t, dev, loss)
-		want, grads, err := tapeGrads(loss, g.params())
-		if err != nil { // Gorgonia cannot
-			continue
-		}
-		ran++
-		tol := map[tensor.Dtype]float64{tensor.Float32: 1e-3, tensor.Float64: 1e-9}[dt]
-		if !near([]float64{got}, want, tol) {
-			t.Fatalf("seed %d, %v: got loss %v, Gorgonia has %v\n%v", s, g.grown, got, want, listing(m.Program))
-		}
-		if name := g.disagrees(t, m, grads, tol); name == "" {
-			agreed++
-		} else {
-			exact, loss := randomGraph(s, tensor.Float64, true)
-			m, _ := exact.compiled(t, dev, loss)
-			if err := exact.differences(t, m); err != nil {
-				t.Fatalf("seed %d, %v: Gorgonia has another gradient of %s, and %v\n%v", s, g.grown, name, err, listing(m.Program))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		const graphs = 60
+		ran, agreed := 0, 0
+		for s := range uint64(graphs) {
+			s += *seed * 1000
+			dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
+			g, loss := randomGraph(s, dt, true)
+			m, got := g.compiled(t, dev, loss)
+			want, grads, err := tapeGrads(loss, g.params())
+			if err != nil { // Gorgonia cannot
+				continue
 			}
+			ran++
+			tol := map[tensor.Dtype]float64{tensor.Float32: 1e-3, tensor.Float64: 1e-9}[dt]
+			if !near([]float64{got}, want, tol) {
+				t.Fatalf("seed %d, %v: got loss %v, Gorgonia has %v\n%v", s, g.grown, got, want, listing(m.Program))
+			}
+			if name := g.disagrees(t, m, grads, tol); name == "" {
+				agreed++
+			} else {
+				exact, loss := randomGraph(s, tensor.Float64, true)
+				m, _ := exact.compiled(t, dev, loss)
+				if err := exact.differences(t, m); err != nil {
+					t.Fatalf("seed %d, %v: Gorgonia has another gradient of %s, and %v\n%v", s, g.grown, name, err, listing(m.Program))
+				}
+			}
+			m.memory.Free()
 		}
-		m.memory.Free()
-	}
-	if ran < graphs/2 || agreed < ran*8/10 {
-		t.Errorf("seed %d: Gorgonia ran %d of %d graphs and agreed on %d", *seed, ran, graphs, agreed)
-	}
+		if ran < graphs/2 || agreed < ran*8/10 {
+			t.Errorf("seed %d: Gorgonia ran %d of %d graphs and agreed on %d", *seed, ran, graphs, agreed)
+		}
+	})
 }
 
 // disagrees returns the first parameter whose gradient is not what Gorgonia has, "" for none.

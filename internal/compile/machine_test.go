@@ -24,6 +24,21 @@ func openCPU(t testing.TB) kernels.Device {
 	return d
 }
 
+// device is one that programs of random graphs are run on. The host sees its memory.
+type device struct {
+	name string
+	open func(t testing.TB) kernels.Device
+}
+
+var devices = []device{{"cpu", openCPU}}
+
+// each runs a test on every device.
+func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
+	for _, d := range devices {
+		t.Run(d.name, func(t *testing.T) { test(t, d.open(t)) })
+	}
+}
+
 // updateOf is what the trainer makes of an optimizer.
 func updateOf(o optim.Optimizer, clip optim.Clip) Update {
 	return Update{Op: o.Op(), Attrs: o.Attrs(clip), States: o.States(), ClipNorm: clip.Norm}

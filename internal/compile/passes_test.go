@@ -54,30 +54,31 @@ func (g *grower) steps(t *testing.T, dev kernels.Device, cfg Config, o optim.Opt
 }
 
 func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
-	dev := openCPU(t)
-	optimizers := optim.All()
-	for s := range uint64(40) {
-		s += *seed * 1000
-		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
-		g, loss := randomGraph(s, dt, false)
-		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
-		cfg := g.config(dev, loss)
-		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-		want, p := g.steps(t, dev, cfg, o, 2)
-		for _, pass := range passes {
-			cfg.Off = pass.off
-			got, q := g.steps(t, dev, cfg, o, 2)
-			if name := got.differs(want); name != "" {
-				t.Fatalf("seed %d, %v: passes %s: %s is not what it is with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
-					got[name], want[name], listing(q), listing(p))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		optimizers := optim.All()
+		for s := range uint64(40) {
+			s += *seed * 1000
+			dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
+			g, loss := randomGraph(s, dt, false)
+			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+			cfg := g.config(dev, loss)
+			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+			want, p := g.steps(t, dev, cfg, o, 2)
+			for _, pass := range passes {
+				cfg.Off = pass.off
+				got, q := g.steps(t, dev, cfg, o, 2)
+				if name := got.differs(want); name != "" {
+					t.Fatalf("seed %d, %v: passes %s: %s is not what it is with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
+						got[name], want[name], listing(q), listing(p))
+				}
+			}
+			cfg.Off, cfg.Update.Lean = 0, true
+			lean, q := g.steps(t, dev, cfg, o, 2)
+			if name := lean.differs(want); name != "" {
+				t.Fatalf("seed %d, %v: the lean update: %s differs\n%v", s, g.grown, name, listing(q))
 			}
 		}
-		cfg.Off, cfg.Update.Lean = 0, true
-		lean, q := g.steps(t, dev, cfg, o, 2)
-		if name := lean.differs(want); name != "" {
-			t.Fatalf("seed %d, %v: the lean update: %s differs\n%v", s, g.grown, name, listing(q))
-		}
-	}
+	})
 }
 
 // sums are graphs whose elementwise operations are more than one chain may hold, at both ends of how they can hang together.

@@ -1,0 +1,110 @@
+//go:build gpu && cgo
+
+package compile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+func init() {
+	devices = append(devices, device{"cuda", func(t testing.TB) kernels.Device {
+		dev, err := cuda.Open(cuda.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(dev.Err(), dev.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		return mirror{dev}
+	}})
+}
+
+// mirror is a device whose memory the host sees through a twin: a launch copies the twin there before, and back behind.
+type mirror struct{ kernels.Device }
+
+type mirrored struct {
+	arena.Memory
+	twin arena.Memory
+}
+
+func (d mirror) Alloc(bytes int64) (arena.Memory, error) {
+	m, err := d.Device.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	twin, err := d.Pin(bytes)
+	if err != nil {
+		return nil, errors.Join(err, m.Free())
+	}
+	return &mirrored{m, twin}, nil
+}
+
+func (m *mirrored) Bytes() []byte { return m.twin.Bytes() }
+
+func (m *mirrored) Free() error { return errors.Join(m.Memory.Free(), m.twin.Free()) }
+
+func (d mirror) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
+	m := at.Memory.(*mirrored)
+	at.Memory = m.Memory
+	p, err := d.Device.Bind(calls, at)
+	return &reflected{p, m}, err
+}
+
+type reflected struct {
+	kernels.Program
+	memory *mirrored
+}
+
+func (p *reflected) Launch(s arena.Stream) error {
+	there, here := arena.Span{Memory: p.memory.Memory, Size: p.memory.Size()}, arena.Span{Memory: p.memory.twin, Size: p.memory.Size()}
+	return errors.Join(s.Copy(there, here), p.Program.Launch(s), s.Copy(here, there))
+}
+
+// What a GPU makes of random graphs in two updates is what the host does: the status word exactly, and numbers up to what a few dozen
+// operations make of another order of sums and other functions: see TestRandomGraphsTrainAsOnGorgoniasTapeMachine.
+func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
+	count := uint64(200)
+	if testing.Short() {
+		count = 30
+	}
+	there, here := devices[len(devices)-1].open(t), openCPU(t)
+	optimizers := optim.All()
+	for s := range count {
+		s += *seed * 1000
+		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
+		g, loss := randomGraph(s, dt, false)
+		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+		cfg := g.config(here, loss)
+		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+		want, _ := g.steps(t, here, cfg, o, 2)
+		cfg.Device = there
+		got, p := g.steps(t, there, cfg, o, 2)
+		typ, tol := arena.Float32, 1e-3
+		if dt == tensor.Float64 {
+			typ, tol = arena.Float64, 1e-9
+		}
+		for name, w := range want {
+			if strings.HasPrefix(name, "guard ") && got[name] != w || !strings.HasPrefix(name, "guard ") && !near(floats(typ, got[name]), floats(typ, w), tol) {
+				t.Fatalf("seed %d, %v: %s is %v, on the host %v\n%v", s, g.grown, name, floats(typ, got[name]), floats(typ, w), listing(p))
+			}
+		}
+	}
+}
+
+// floats decodes bytes of an outcome.
+func floats(typ arena.DType, b string) []float64 {
+	x := make([]float64, int64(len(b))/typ.Size())
+	kernels.Load(x, typ, []byte(b))
+	return x
+}
