@@ -108,40 +108,41 @@ func TestConvolutionalNetworksBecomeTheFewestOperations(t *testing.T) {
 }
 
 func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
-	dev := openCPU(t)
-	for name, build := range map[string]func(net *layers.Net) (layers.Model, error){"plain": plain, "normal": normal} {
-		g, m := convnet(t, build)
-		run := func(off Pass) (outcome, *ir.Program) {
-			cfg := convnetConfig(m, Train)
-			cfg.Device, cfg.Off = dev, off
-			p := compileFor(t, g, cfg)
-			loaded := load(t, dev, cfg.Homes, p)
-			defer loaded.memory.Free()
-			loaded.start(t, g, optim.Adam{Rate: 0.1})
-			for _, r := range m.Statistics {
-				part, _ := cfg.Homes.Find(ir.Statistics, r.Node.Name())
-				if err := store(loaded.at(part.Ref), part.Spec.Type, r.Node.Value()); err != nil {
-					t.Fatal(err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for name, build := range map[string]func(net *layers.Net) (layers.Model, error){"plain": plain, "normal": normal} {
+			g, m := convnet(t, build)
+			run := func(off Pass) (outcome, *ir.Program) {
+				cfg := convnetConfig(m, Train)
+				cfg.Device, cfg.Off = dev, off
+				p := compileFor(t, g, cfg)
+				loaded := load(t, dev, cfg.Homes, p)
+				defer loaded.memory.Free()
+				loaded.start(t, g, optim.Adam{Rate: 0.1})
+				for _, r := range m.Statistics {
+					part, _ := cfg.Homes.Find(ir.Statistics, r.Node.Name())
+					if err := store(loaded.at(part.Ref), part.Spec.Type, r.Node.Value()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for k := range 3 {
+					loaded.controls(optim.Adam{Rate: 0.1}, int64(k+1))
+					loaded.poison()
+					loaded.run(t)
+				}
+				return loaded.outcome(), p
+			}
+			want, p := run(0)
+			for _, pass := range passes {
+				got, q := run(pass.off)
+				if differs := got.differs(want); differs != "" {
+					t.Errorf("%s: passes %s: %s is not what it is with all passes\n%s\n%s", name, pass.name, differs, listing(q), listing(p))
 				}
 			}
-			for k := range 3 {
-				loaded.controls(optim.Adam{Rate: 0.1}, int64(k+1))
-				loaded.poison()
-				loaded.run(t)
-			}
-			return loaded.outcome(), p
-		}
-		want, p := run(0)
-		for _, pass := range passes {
-			got, q := run(pass.off)
-			if differs := got.differs(want); differs != "" {
-				t.Errorf("%s: passes %s: %s is not what it is with all passes\n%s\n%s", name, pass.name, differs, listing(q), listing(p))
+			if _, ok := want["parameter conv/w"]; !ok || len(want) < 8 {
+				t.Errorf("%s: compared %d values", name, len(want))
 			}
 		}
-		if _, ok := want["parameter conv/w"]; !ok || len(want) < 8 {
-			t.Errorf("%s: compared %d values", name, len(want))
-		}
-	}
+	})
 }
 
 // Rectifiers before pooling need not see the whole image again.

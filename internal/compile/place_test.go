@@ -120,33 +120,34 @@ func TestScratchIsAsSmallAsWhatLivesAtOnce(t *testing.T) {
 
 // Scratch holds NaN before each step, so that reading what nobody wrote would show.
 func TestNoStepReadsWhatItDidNotWrite(t *testing.T) {
-	dev := openCPU(t)
-	for _, n := range nets {
-		var want outcome
-		for _, poison := range []byte{0, 0xff, 0x41} {
-			p, g, homes := n.program(t, Train, dev, nil)
-			m := load(t, dev, homes, p)
-			m.start(t, g, adam)
-			n.feed(m, n.batch)
-			for step := range int64(2) {
-				m.controls(adam, 1+step)
-				for _, r := range []arena.Region{ir.Scratch, ir.Gradients, ir.Results} {
-					for i, b := 0, m.region(r); i < len(b); i++ {
-						b[i] = poison
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, n := range nets {
+			var want outcome
+			for _, poison := range []byte{0, 0xff, 0x41} {
+				p, g, homes := n.program(t, Train, dev, nil)
+				m := load(t, dev, homes, p)
+				m.start(t, g, adam)
+				n.feed(m, n.batch)
+				for step := range int64(2) {
+					m.controls(adam, 1+step)
+					for _, r := range []arena.Region{ir.Scratch, ir.Gradients, ir.Results} {
+						for i, b := 0, m.region(r); i < len(b); i++ {
+							b[i] = poison
+						}
 					}
+					m.run(t)
 				}
-				m.run(t)
+				got := m.outcome()
+				if want == nil {
+					want = got
+				}
+				if name := got.differs(want); name != "" {
+					t.Errorf("%s: %s depends on what scratch held before", n.name, name)
+				}
+				m.memory.Free()
 			}
-			got := m.outcome()
-			if want == nil {
-				want = got
-			}
-			if name := got.differs(want); name != "" {
-				t.Errorf("%s: %s depends on what scratch held before", n.name, name)
-			}
-			m.memory.Free()
 		}
-	}
+	})
 }
 
 // The sentry looks at guards and dead memory after each call.

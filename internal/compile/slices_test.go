@@ -33,22 +33,23 @@ func (n net) train(t *testing.T, dev kernels.Device, o optim.Optimizer, off Pass
 }
 
 func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
-	dev := openCPU(t)
-	for _, o := range optim.All() {
-		whole, p := sliced.train(t, dev, o.Optimizer, Slices, 3)
-		if p.Slices != nil {
-			t.Fatalf("%s: got slices %v without the pass", o.Name, p.Slices)
-		}
-		for _, off := range []Pass{0, Order, InPlace, Fuse | Reduce, AllPasses &^ (Slices | Views)} {
-			got, q := sliced.train(t, dev, o.Optimizer, off, 3)
-			if off == 0 && q.Slices == nil {
-				t.Fatalf("%s: nothing was cut\n%s", o.Name, listing(q))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, o := range optim.All() {
+			whole, p := sliced.train(t, dev, o.Optimizer, Slices, 3)
+			if p.Slices != nil {
+				t.Fatalf("%s: got slices %v without the pass", o.Name, p.Slices)
 			}
-			if name := got.differs(whole); name != "" {
-				t.Errorf("%s, without %b: %s is not what it is without slices\n%s", o.Name, off, name, listing(q))
+			for _, off := range []Pass{0, Order, InPlace, Fuse | Reduce, AllPasses &^ (Slices | Views)} {
+				got, q := sliced.train(t, dev, o.Optimizer, off, 3)
+				if off == 0 && q.Slices == nil {
+					t.Fatalf("%s: nothing was cut\n%s", o.Name, listing(q))
+				}
+				if name := got.differs(whole); name != "" {
+					t.Errorf("%s, without %b: %s is not what it is without slices\n%s", o.Name, off, name, listing(q))
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
