@@ -38,7 +38,7 @@ type build struct {
 	order    []key                // of programs, as they were compiled
 	starts   [ir.Regions][]source // what parameters and running statistics start with
 	scratch  int64                // bytes: the most that a program needs
-	staged   int64                // bytes that the device pins for itself, of Device.Staged: the most that a call needs
+	staged   int64                // bytes: the most that the device pins for itself to run one
 
 	layout arena.Layout
 	region [ir.Regions]arena.Region // of the layout
@@ -179,13 +179,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 func (b *build) add(k key, p *ir.Program) {
 	b.programs[k] = p
 	b.order = append(b.order, k)
-	if d, ok := b.opt.Device.(interface {
-		Staged(op *kernels.Op, in, out []kernels.Spec) int64
-	}); ok {
-		for _, in := range p.Instrs {
-			b.staged = max(b.staged, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
-		}
-	}
+	b.staged = max(b.staged, staged(b.opt.Device, p))
 }
 
 // blameModel marks an error of the compiler for which the model is to blame.

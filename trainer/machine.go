@@ -164,8 +164,8 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	if err := l.Err(); err != nil {
 		return err
 	}
-	m.plan = &report.Plan{Device: m.opt.Device.Name(), Mode: "machine", Regions: l.Regions(), Total: l.Total(),
-		Programs: []report.Program{new(build).program(p)}}
+	m.plan = &report.Plan{Mode: "machine", Regions: l.Regions(), Total: l.Total(), Programs: []report.Program{new(build).program(p)}}
+	outside(m.plan, m.opt.Device, staged(m.opt.Device, p))
 	if err := m.fits(); err != nil {
 		return err
 	}

@@ -46,6 +46,35 @@ func TestEachRunOfAMachineDropsAnew(t *testing.T) {
 	})
 }
 
+// Moving statistics is a function of the host, which a GPU stages in pinned memory of its own.
+func TestThePinnedMemoryOfAMachineIsAsPlanned(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		before := counted(t, dev)
+		d := newSketch(t, tensor.Float64, 1)
+		x := gorgonia.NewTensor(d.g, d.dt, 4, gorgonia.WithShape(3, 2, 4, 4), gorgonia.WithName("x"))
+		one := func(name string, init gorgonia.InitWFn) *gorgonia.Node {
+			return gorgonia.NewTensor(d.g, d.dt, 4, gorgonia.WithShape(1, 2, 1, 1), gorgonia.WithName(name), gorgonia.WithInit(init))
+		}
+		y, _, _, _, err := gorgonia.BatchNorm(x, one("gamma", gorgonia.Ones()), one("beta", gorgonia.Zeroes()), 0.1, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.must(gorgonia.Sum(y))
+		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		letBe(t, x, randomTensor(d.r, d.dt, x.Shape()...))
+		for range 3 {
+			runs(t, vm)
+			after := counted(t, dev)
+			if got, want := after.pinned-before.pinned, vm.Plan().Pinned; got != want || want == 0 {
+				t.Errorf("%d bytes are pinned, the plan says %d", got, want)
+			}
+			if n, bytes := after.allocs-before.allocs, after.device-before.device; n != 1 || bytes != vm.Plan().Total {
+				t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", n, bytes, vm.Plan().Total)
+			}
+		}
+	})
+}
+
 // A training machine moves the statistics where a machine in evaluation mode finds them: in Gorgonia's op, and in the nodes of ours.
 func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 	const eps, momentum = 1e-5, 0.1

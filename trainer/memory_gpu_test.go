@@ -34,7 +34,7 @@ const blockBytes = 512
 // A GPU of which only the plan is free has no room for the compiled kernels, which the driver keeps outside of the arena. That shows when
 // they are loaded, after the arena: New says so and leaves nothing. With less than the plan free, New asks for nothing at all.
 func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
-	emulated(t)
+	gpu(t, "poison", 0, 1) // of nearly all memory
 	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
 	opt := trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
 	plan, err := trainer.Plan(small, opt)

@@ -110,13 +110,7 @@ func largest(least, most int, fits func(int) (bool, error)) (int, error) {
 func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
-		p.Device = b.opt.Device.Name()
-		if info, err := b.opt.Device.Info(); err == nil { // a device that was closed has no context
-			p.Context = info.Context
-		}
-		if !b.opt.Device.Unified() {
-			p.Pinned = 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + arena.StageBytes(p.Total) + b.staged
-		}
+		outside(p, b.opt.Device, 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard))+b.staged)
 	}
 	if len(b.opt.Resident) > 0 {
 		p.Mode = "resident"
@@ -128,6 +122,31 @@ func (b *build) report() *report.Plan {
 		p.Programs = append(p.Programs, b.program(b.programs[k]))
 	}
 	return p
+}
+
+// outside completes a plan for a device by what is taken there outside of the arena: pinned are bytes beside those that the arena pins.
+func outside(p *report.Plan, dev kernels.Device, pinned int64) {
+	p.Device = dev.Name()
+	if info, err := dev.Info(); err == nil { // a device that was closed has no context
+		p.Context = info.Context
+	}
+	if !dev.Unified() {
+		p.Pinned = pinned + arena.StageBytes(p.Total)
+	}
+}
+
+// staged returns the bytes that a device pins for itself to run p: one block, for the call that needs most.
+func staged(dev kernels.Device, p *ir.Program) (bytes int64) {
+	d, ok := dev.(interface {
+		Staged(op *kernels.Op, in, out []kernels.Spec) int64
+	})
+	if !ok {
+		return 0
+	}
+	for _, in := range p.Instrs {
+		bytes = max(bytes, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+	}
+	return bytes
 }
 
 func (b *build) program(p *ir.Program) report.Program {
