@@ -30,6 +30,8 @@ var rules = map[string]rule{
 	"internal/deps":          {},
 	"internal/fakecuda":      {cgo: true},
 	"internal/fakecuda/main": {ours: "internal/fakecuda"},
+	"internal/nets":          {ours: "dataloader trainer/layers", other: gorgonia},
+	"internal/nets/main":     {ours: "arena internal/nets trainer trainer/report"},
 	"internal/peer":          examples,
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
