@@ -1,12 +1,14 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -51,7 +53,9 @@ func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
 			}
 		}
 	}
-	t.Run("assembled", func(t *testing.T) { assemble(t, texts) })
+	if dir := os.Getenv("EVENKEEL_PTX_TEXTS"); dir != "" {
+		keep(t, dir, texts)
+	}
 }
 
 var (
@@ -81,23 +85,18 @@ func declared(text string) error {
 	return nil
 }
 
-// assemble gives some of the texts to NVIDIA's assembler, where there is one.
-func assemble(t *testing.T, texts map[string]string) {
-	ptxas, err := exec.LookPath("ptxas")
-	if err != nil {
-		t.Skip("needs NVIDIA's ptxas on the path")
-	}
-	file := filepath.Join(t.TempDir(), "text.ptx")
-	seen := map[string]int{}
+// keep writes some of the texts to dir, for scripts/ptx-check: of each operation the two that are longest, the rest is alike.
+func keep(t *testing.T, dir string, texts map[string]string) {
+	byOp := map[string][]string{}
 	for text, op := range texts {
-		if seen[op]++; seen[op] > 2 {
-			continue
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if said, err := exec.Command(ptxas, "-arch=sm_70", "-o", os.DevNull, file).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s\n%s", op, err, said, text)
+		byOp[op] = append(byOp[op], text)
+	}
+	for op, all := range byOp {
+		slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+		for i, text := range all[:min(2, len(all))] {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s_%d.ptx", op, i)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
