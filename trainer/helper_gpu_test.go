@@ -3,8 +3,11 @@
 package trainer_test
 
 import (
+	"strings"
 	"testing"
+	"unsafe"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
@@ -30,8 +33,10 @@ func countCUDA(kernels.Device) counts {
 		int64(fakecuda.Copied("cuMemcpyHtoDAsync")), o.DeviceBytes, o.PinnedBytes}
 }
 
-// openCUDA opens a GPU. At the end of the test no memory may be left, and no fatal error may have come.
-func openCUDA(t testing.TB, o cuda.Options) *cuda.Device {
+// openCUDA opens a GPU. At the end of the test no memory may be left, no fatal error may have come, and, where the driver checks it, no two
+// accesses may have been unordered.
+func openCUDA(t testing.TB, o cuda.Options) kernels.Device {
+	fakecuda.Forget()
 	dev, err := cuda.Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +51,38 @@ func openCUDA(t testing.TB, o cuda.Options) *cuda.Device {
 		if err := dev.Close(); err != nil {
 			t.Error(err)
 		}
+		for _, r := range unordered() {
+			t.Error(r)
+		}
 	})
-	return dev
+	if !fakecuda.Loaded() {
+		return dev
+	}
+	return announcing{dev, t}
+}
+
+// unordered returns what the driver has reported about the order of accesses: races, and copies of memory that is not pinned.
+func unordered() (found []string) {
+	for _, r := range fakecuda.Reports() {
+		if strings.HasPrefix(r, "race:") || strings.HasPrefix(r, "pageable:") {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// announcing is a GPU whose emulated driver hears of what the host reads and writes.
+type announcing struct {
+	*cuda.Device
+	t testing.TB
+}
+
+// Touch says that the host reads or writes pinned memory now.
+func (d announcing) Touch(s arena.Span, write bool) {
+	if s.Size == 0 {
+		return
+	}
+	if err := fakecuda.Touch(unsafe.Pointer(&s.Memory.Bytes()[s.Offset]), s.Size, write); err != nil {
+		d.t.Error(err)
+	}
 }
