@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer"
 	plans "github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -21,6 +23,7 @@ type clock struct {
 	w workload
 	d data
 
+	device  kernels.Device
 	t       *trainer.Trainer
 	plan    *plans.Plan
 	total   int                     // steps that will be timed or warmed up with; 0: as many as the epochs have
@@ -34,6 +37,7 @@ type clock struct {
 	budget                 bool          // training was stopped by it
 	loss, accuracy         []float64
 	rss                    rss
+	free, inUse            []int64 // bytes of the device and of the arena, after each evaluation
 }
 
 func newClock(f flags, w workload) *clock {
@@ -42,6 +46,9 @@ func newClock(f flags, w workload) *clock {
 	}
 	if f.steps <= 0 {
 		f.steps = w.steps
+	}
+	if f.window > 0 {
+		w.window = f.window
 	}
 	c := &clock{f: f, w: w}
 	if w.steps > 0 {
@@ -57,16 +64,12 @@ func (c *clock) train(ctx context.Context) (err error) {
 	if c.d, err = c.w.load(c.w, f); err != nil {
 		return err
 	}
-	instructions := cpu.Best
-	for _, v := range variants {
-		if v.name == f.variant {
-			instructions = v.instructions
-		}
-	}
 	defer func() { err = errors.Join(err, c.d.drop()) }()
-	device := cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: instructions})
-	defer func() { err = errors.Join(err, device.Close()) }()
-	opt := trainer.Options{Device: device, Batch: c.w.batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
+	if c.device, err = f.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.device.Close()) }()
+	opt := trainer.Options{Device: c.device, Batch: c.w.batch, EvalBatch: evalBatch, Optimizer: c.w.optimizer, Seed: f.seed,
 		Tail: dataloader.DropTail, Progress: c.progress, Resident: []dataloader.Dataset{c.d.train}}
 	if c.d.test != c.d.train {
 		opt.Resident = append(opt.Resident, c.d.test)
@@ -93,6 +96,24 @@ func (c *clock) train(ctx context.Context) (err error) {
 	}
 	c.rss.End, c.rss.Peak = resident("VmRSS"), resident("VmHWM")
 	return nil
+}
+
+// open opens the device that is asked for.
+func (f flags) open() (kernels.Device, error) {
+	if f.device == "cuda" {
+		d, err := cuda.Open(cuda.Options{Products: f.products})
+		if err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
+	o := cpu.Options{Threads: f.threads}
+	for _, v := range variants {
+		if v.name == f.variant {
+			o.Instructions = v.instructions
+		}
+	}
+	return cpu.OpenWith(o), nil
 }
 
 // profiled is run, under a profile where one is asked for.
@@ -163,6 +184,11 @@ func (c *clock) evaluate(ctx context.Context) error {
 	c.evals = append(c.evals, time.Since(began))
 	c.accuracy = append(c.accuracy, res.Accuracy)
 	c.rss.Epochs = append(c.rss.Epochs, resident("VmRSS"))
+	info, err := c.device.Info()
+	if err != nil {
+		return err
+	}
+	c.free, c.inUse = append(c.free, info.Free), append(c.inUse, c.t.Stats().Arena.InUse)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-// Command peer trains small networks on the CPU and reports how fast it was, in the form that programs built on other libraries
+// Command peer trains small networks on the CPU, or on a GPU, and reports how fast it was, in the form that programs built on other libraries
 // report it in, so that one table can show them side by side.
 //
 //	go build -o evenkeel_peer ./internal/peer
@@ -21,13 +21,17 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cuda"
 )
 
 // flags are what the command line says.
 type flags struct {
 	workload, data, json, variant string
 	profile                       string // file of a CPU profile of the steps, "" for none
+	device                        string
+	products                      cuda.Precision
 	epochs, steps, threads        int
+	window                        int // 0: the workload's
 	trainN                        int
 	budget                        float64 // seconds
 	seed                          uint64
@@ -40,6 +44,8 @@ type variant struct {
 }
 
 var variants = []variant{{"default", cpu.Best}, {"portable", cpu.Portable}, {"avx2", cpu.AVX2}, {"avx512", cpu.AVX512}}
+
+var precisions = []cuda.Precision{cuda.Full, cuda.TF32, cuda.BFloat16, cuda.Float16}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -64,6 +70,9 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	s.IntVar(&f.threads, "threads", 2, "threads that compute")
 	s.StringVar(&f.json, "json", "-", "where the result goes; - for standard output")
 	s.StringVar(&f.data, "data", os.Getenv("BENCH_DATA"), "directory of MNIST's four files")
+	s.StringVar(&f.device, "device", "cpu", "cpu, or cuda in a program built with -tags gpu")
+	precision := s.String("products", cuda.Full.String(), "what factors of products are rounded to on a GPU: float32, tf32, bf16 or f16")
+	s.IntVar(&f.window, "window", 0, "steps that are timed together; 0: the workload's")
 	s.StringVar(&f.variant, "variant", "default", "default, portable, avx2 or avx512")
 	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation, without start")
 	s.IntVar(&f.trainN, "train-n", 60000, "training images that are used")
@@ -73,6 +82,15 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 		return f, err
 	}
 	var errs []error
+	switch at := slices.IndexFunc(precisions, func(p cuda.Precision) bool { return p.String() == *precision }); {
+	case at < 0:
+		errs = append(errs, fmt.Errorf("products %q: must be one of %v", *precision, precisions))
+	default:
+		f.products = precisions[at]
+	}
+	if f.device != "cpu" && f.device != "cuda" {
+		errs = append(errs, fmt.Errorf("device %q: must be cpu or cuda", f.device))
+	}
 	if s.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", s.Arg(0)))
 	}
@@ -81,6 +99,9 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	}
 	if !slices.ContainsFunc(variants, func(v variant) bool { return v.name == f.variant }) {
 		errs = append(errs, fmt.Errorf("variant %q: must be default, portable, avx2 or avx512", f.variant))
+	}
+	if f.window < 0 {
+		errs = append(errs, fmt.Errorf("window %d must not be negative", f.window))
 	}
 	if f.threads < 1 || f.trainN < 1 || !(f.budget > 0) {
 		errs = append(errs, fmt.Errorf("threads %d, train-n %d and budget %v must be above 0", f.threads, f.trainN, f.budget))

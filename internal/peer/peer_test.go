@@ -120,7 +120,7 @@ func TestEpochsOfMNIST(t *testing.T) {
 func TestBadCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"-workload", "w9"}, {"-workload", "w5", "-threads", "0"}, {"-workload", "w5", "-variant", "sse"}, {"-workload", "w5", "more"},
-		{"-workload", "w5", "-budget", "-1"}, {"-workload", "w1", "-data", t.TempDir()},
+		{"-workload", "w5", "-budget", "-1"}, {"-workload", "w5", "-device", "tpu"}, {"-workload", "w5", "-products", "int3"}, {"-workload", "w5", "-window", "-1"}, {"-workload", "w1", "-data", t.TempDir()},
 	} {
 		if err := run(context.Background(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)

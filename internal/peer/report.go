@@ -37,6 +37,10 @@ type report struct {
 	BudgetStop   bool             `json:"budget_stop"`
 	Notes        []string         `json:"notes"`
 	StepsDone    int              `json:"steps_done"`
+	Device       string           `json:"device"`
+	Products     string           `json:"products"`
+	Free         []int64          `json:"free_bytes"`      // of the device, by evaluation
+	InUse        []int64          `json:"arena_use_bytes"` // by evaluation
 }
 
 // rss is the resident set of the process, in MB of 2^20 bytes.
@@ -64,6 +68,7 @@ func (c *clock) report() (*report, error) {
 		StepMicros:   round(window.Seconds()*1e6/float64(c.w.window), 3),
 		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
 		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
+		Device: c.f.device, Products: c.f.products.String(), Free: c.free, InUse: c.inUse,
 		Notes: []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
 	if e := median(evals); e > 0 {
 		r.EvalImages = round(float64(c.d.test.Len())/e.Seconds(), 1)

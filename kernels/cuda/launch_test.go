@@ -18,7 +18,7 @@ func gpu(processors int) *properties {
 }
 
 // callOf places the operands of a case one after the other, and its workspace.
-func callOf(t *testing.T, p *properties, op *kernels.Op, attrs any, in []kernels.Spec) (c kernels.Call, size int64) {
+func callOf(t testing.TB, p *properties, op *kernels.Op, attrs any, in []kernels.Spec) (c kernels.Call, size int64) {
 	t.Helper()
 	specs, err := op.Infer(attrs, in)
 	if err != nil {
