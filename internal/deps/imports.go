@@ -32,6 +32,7 @@ var rules = map[string]rule{
 	"internal/fakecuda/main": {ours: "internal/fakecuda"},
 	"internal/nets":          {ours: "dataloader trainer/layers", other: gorgonia},
 	"internal/nets/main":     {ours: "arena internal/nets trainer trainer/report"},
+	"internal/gpucheck":      {},
 	"internal/peer":          examples,
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},

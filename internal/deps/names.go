@@ -12,6 +12,9 @@ var noun = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 // suffixes of file names that say for what a file is built, or that it opens a package to its tests.
 var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darwin", "_windows", "_unix", "_go", "_purego", "_noasm", "_gpu", "_other", "_race"}
 
+// programs are directories of commands that are called by what they do, outside examples.
+var programs = map[string]bool{"internal/gpucheck": true, "internal/peer": true}
+
 // Names returns an error for each package that is not called like its directory and each file that is not called by one noun.
 // A part of a family is called by two: matmul_plan.go beside matmul.go.
 func Names(files []File) []error {
@@ -35,7 +38,7 @@ func Names(files []File) []error {
 		if f.Test {
 			pkg = strings.TrimSuffix(pkg, "_test")
 		}
-		if pkg != dir && !(pkg == "main" && (strings.HasPrefix(f.Dir, "examples/") || f.Dir == "internal/peer")) {
+		if pkg != dir && !(pkg == "main" && (strings.HasPrefix(f.Dir, "examples/") || programs[f.Dir])) {
 			errs = append(errs, fmt.Errorf("%s: package %s lies in directory %s: they have one name", f.Path, f.AST.Name.Name, dir))
 		}
 		if !noun.MatchString(dir) {

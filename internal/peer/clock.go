@@ -50,6 +50,7 @@ func newClock(f flags, w workload) *clock {
 	if f.window > 0 {
 		w.window = f.window
 	}
+	w.shrink, w.batch = f.shrink, max(1, w.batch/f.shrink)
 	c := &clock{f: f, w: w}
 	if w.steps > 0 {
 		c.total = f.steps + w.window*w.warm

@@ -27,7 +27,7 @@ func loadMNIST(w workload, f flags) (data, error) {
 	if err := errors.Join(trainErr, testErr); err != nil {
 		return data{}, errors.Join(err, d.drop())
 	}
-	train.n = min(train.n, f.trainN)
+	train.n, test.n = min(train.n, f.trainN), min(test.n, f.testN)
 	return d, nil
 }
 
@@ -104,10 +104,10 @@ func (d *pixels) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error 
 const imageSamples, imageTests = 10000, 1000
 
 // loadImages makes normal images with random labels. The first of them are evaluated.
-func loadImages(w workload, _ flags) (data, error) {
-	train := &noise{n: imageSamples, classes: w.classes,
+func loadImages(w workload, f flags) (data, error) {
+	train := &noise{n: imageSamples / f.shrink, classes: w.classes,
 		fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: w.sample}, {Name: "y", Type: arena.Int32}}}
-	test, err := dataloader.Subset(train, 0, imageTests)
+	test, err := dataloader.Subset(train, 0, imageTests/f.shrink)
 	return data{train, test, func() error { return nil }}, err
 }
 

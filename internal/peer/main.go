@@ -32,7 +32,8 @@ type flags struct {
 	products                      cuda.Precision
 	epochs, steps, threads        int
 	window                        int // 0: the workload's
-	trainN                        int
+	trainN, testN                 int
+	shrink                        int
 	budget                        float64 // seconds
 	seed                          uint64
 }
@@ -76,6 +77,8 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	s.StringVar(&f.variant, "variant", "default", "default, portable, avx2 or avx512")
 	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation, without start")
 	s.IntVar(&f.trainN, "train-n", 60000, "training images that are used")
+	s.IntVar(&f.testN, "test-n", 10000, "test images that are used")
+	s.IntVar(&f.shrink, "shrink", 1, "divide widths, batches and the random images of w4 by this, to see on a slow device that all runs")
 	s.Float64Var(&f.budget, "budget", 200, "seconds after which training stops")
 	s.Uint64Var(&f.seed, "seed", 1, "of initial values and the order of samples")
 	if err := s.Parse(args); err != nil {
@@ -103,8 +106,8 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	if f.window < 0 {
 		errs = append(errs, fmt.Errorf("window %d must not be negative", f.window))
 	}
-	if f.threads < 1 || f.trainN < 1 || !(f.budget > 0) {
-		errs = append(errs, fmt.Errorf("threads %d, train-n %d and budget %v must be above 0", f.threads, f.trainN, f.budget))
+	if f.threads < 1 || f.trainN < 1 || f.testN < 1 || f.shrink < 1 || !(f.budget > 0) {
+		errs = append(errs, fmt.Errorf("threads %d, train-n %d, test-n %d, shrink %d and budget %v must be above 0", f.threads, f.trainN, f.testN, f.shrink, f.budget))
 	}
 	return f, errors.Join(errs...)
 }

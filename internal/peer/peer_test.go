@@ -72,6 +72,17 @@ func TestTheBudgetStopsTraining(t *testing.T) {
 	}
 }
 
+func TestAShrunkRunIsSmaller(t *testing.T) {
+	_, r := measured(t, "-workload", "w4", "-steps", "2", "-window", "2", "-shrink", "32")
+	if r.Batch != 2 || r.TrainN != imageSamples/32 || r.WindowSteps != 2 || len(r.Windows) != 4 || r.Planned["parameters"] >= 64<<10 {
+		t.Errorf("batch %d, %d images, windows of %d steps: %v, %d bytes of parameters; want 2, %d, 2, 4 of them, less than 64 KiB",
+			r.Batch, r.TrainN, r.WindowSteps, r.Windows, r.Planned["parameters"], imageSamples/32)
+	}
+	if len(r.Free) != 2 || len(r.InUse) != 2 || r.InUse[0] != r.InUse[1] || r.InUse[0] <= 0 {
+		t.Errorf("bytes free %v, in use %v: want two of each, the arena's the same", r.Free, r.InUse)
+	}
+}
+
 // TestEpochsOfMNIST runs on files of its form: 300 and 200 random images, whose label is the brightest of ten columns.
 func TestEpochsOfMNIST(t *testing.T) {
 	dir := t.TempDir()
@@ -120,7 +131,7 @@ func TestEpochsOfMNIST(t *testing.T) {
 func TestBadCommandLinesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"-workload", "w9"}, {"-workload", "w5", "-threads", "0"}, {"-workload", "w5", "-variant", "sse"}, {"-workload", "w5", "more"},
-		{"-workload", "w5", "-budget", "-1"}, {"-workload", "w5", "-device", "tpu"}, {"-workload", "w5", "-products", "int3"}, {"-workload", "w5", "-window", "-1"}, {"-workload", "w1", "-data", t.TempDir()},
+		{"-workload", "w5", "-budget", "-1"}, {"-workload", "w5", "-device", "tpu"}, {"-workload", "w5", "-products", "int3"}, {"-workload", "w5", "-window", "-1"}, {"-workload", "w5", "-shrink", "0"}, {"-workload", "w1", "-data", t.TempDir()},
 	} {
 		if err := run(context.Background(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v: no error", args)

@@ -20,7 +20,8 @@ type workload struct {
 	optimizer optim.Optimizer
 	sample    []int // shape of one
 	classes   int
-	net       func(net *layers.Net, x *gorgonia.Node) *gorgonia.Node // the logits
+	shrink    int                                                                // by which widths, batches and data are divided, to try whether all runs; 1: not
+	net       func(net *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node // the logits
 	load      func(w workload, f flags) (data, error)
 }
 
@@ -41,13 +42,13 @@ func (w workload) model(g *gorgonia.ExprGraph, batch int) (trainer.Model, error)
 	n := layers.On(g)
 	n.Weights = layers.HeUniform{}
 	x := n.Input("x", append([]int{batch}, w.sample...)...)
-	return n.Classifier(x, w.net(n, x))
+	return n.Classifier(x, w.net(n, x, w.shrink))
 }
 
 // digits is 784-512-256-10 with ReLU.
-func digits(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
-	h := n.Dense(x, "hidden1", 512, layers.ReLU)
-	h = n.Dense(h, "hidden2", 256, layers.ReLU)
+func digits(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
+	h := n.Dense(x, "hidden1", max(1, 512/shrink), layers.ReLU)
+	h = n.Dense(h, "hidden2", max(1, 256/shrink), layers.ReLU)
 	return n.Dense(h, "out", 10, nil)
 }
 
@@ -57,25 +58,25 @@ var (
 )
 
 // small is two convolutions of 3×3 with 32 and 64 filters, each with ReLU and pooling by 2, and 3136-128-10.
-func small(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+func small(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
 	h := x
 	for i, out := range []int{32, 64} {
 		c := three
-		c.Out = out
+		c.Out = max(1, out/shrink)
 		h = n.Conv(h, fmt.Sprint("conv", i+1), c, layers.ReLU)
 		h = n.MaxPool(h, fmt.Sprint("pool", i+1), two)
 	}
-	h = n.Dense(n.Flatten(h, "flat"), "hidden", 128, layers.ReLU)
+	h = n.Dense(n.Flatten(h, "flat"), "hidden", max(1, 128/shrink), layers.ReLU)
 	return n.Dense(h, "out", 10, nil)
 }
 
 // deep is six convolutions of 3×3 with 64 to 256 filters, each with batch normalization and ReLU; pooling by 2 after two and four, and over
 // the whole image at the end.
-func deep(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
+func deep(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
 	h := x
 	for i, out := range []int{64, 64, 128, 128, 256, 256} {
 		c := three
-		c.Out, c.NoBias = out, true
+		c.Out, c.NoBias = max(1, out/shrink), true
 		h = n.BatchNorm(n.Conv(h, fmt.Sprint("conv", i+1), c, nil), fmt.Sprint("norm", i+1), layers.ReLU)
 		if i == 1 || i == 3 {
 			h = n.MaxPool(h, fmt.Sprint("pool", i+1), two)
@@ -85,6 +86,6 @@ func deep(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 }
 
 // tiny is 16-32-4 with ReLU, where what a step costs beside its arithmetic shows.
-func tiny(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
-	return n.Dense(n.Dense(x, "hidden", 32, layers.ReLU), "out", 4, nil)
+func tiny(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
+	return n.Dense(n.Dense(x, "hidden", max(1, 32/shrink), layers.ReLU), "out", 4, nil)
 }
