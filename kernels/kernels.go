@@ -159,11 +159,16 @@ type Device interface {
 type Binding struct {
 	Memory arena.Memory
 	Base   []int64 // by region: bytes from the start of Memory
+	// After are copies that end each launch, such as those of results to pinned memory.
+	After []Copy
 }
+
+// Copy is a copy of equally long spans, of device or pinned memory.
+type Copy struct{ Dst, Src arena.Span }
 
 // Program is a list of calls, prepared.
 type Program interface {
-	// Launch enqueues all calls. It allocates nothing.
+	// Launch enqueues all calls, and the copies after them. It allocates nothing.
 	Launch(s arena.Stream) error
 	// Close releases what Bind made. Safe to call twice.
 	Close() error

@@ -57,9 +57,7 @@ func TestNoTwoAccessesAreUnordered(t *testing.T) {
 	}
 }
 
-// TestEveryWaitOfTheProtocolIsNeeded takes one kind of wait after the other away, and demands that the checker finds the race. The
-// wait of uploads for the step before last is not among them: the host has collected that step's results before it uploads again, so
-// that the order holds without it.
+// TestEveryWaitOfTheProtocolIsNeeded takes one kind of wait after the other away, and demands that the checker finds the race.
 func TestEveryWaitOfTheProtocolIsNeeded(t *testing.T) {
 	ds, resident := samples(t, 53, 4, 3), samples(t, 29, 4, 3)
 	for _, c := range []struct {
@@ -69,7 +67,6 @@ func TestEveryWaitOfTheProtocolIsNeeded(t *testing.T) {
 	}{
 		{"none", func(string, string) bool { return false }, false},
 		{"of the program for the upload", func(stream, call string) bool { return stream == "compute" && call == "wait" }, true},
-		{"of the upload for the program", func(stream, call string) bool { return stream == "copy" && call == "wait" }, false},
 		{"of the loader for the upload", func(stream, call string) bool { return stream == "copy" && call == "event sync" }, true},
 		{"of the host for the results", func(stream, call string) bool { return stream == "compute" && call == "event sync" }, true},
 		{"all records of uploads", func(stream, call string) bool { return stream == "copy" && call == "record" }, true},

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,11 +24,10 @@ type slot struct {
 	fields                               []arena.Span // of host, where it is pinned
 	controlsSpan, guardSpan, resultsSpan arena.Span
 
-	copied   arena.Event       // the upload is done: the host may write again
-	free     dataloader.Waiter // copied, and a note of what is written then
-	first    dataloader.Waiter // that note alone, for the first batch of a pass; nil where nobody asks
-	consumed arena.Event       // the program is done: the device's place may be overwritten
-	ready    arena.Event       // the results are on the host
+	copied arena.Event       // the upload is done: the host may write again
+	free   dataloader.Waiter // copied, and a note of what is written then
+	first  dataloader.Waiter // that note alone, for the first batch of a pass; nil where nobody asks
+	ready  arena.Event       // the step is done, and its results are on the host: both places may be overwritten
 
 	// The step on it.
 	program *pair
@@ -41,15 +41,12 @@ type pair struct {
 	ir      *ir.Program
 	exec    [2]kernels.Program
 	debug   [2]*debugger
-	uploads [2][]transfer // nil on unified devices
-	bytes   int64         // of samples that a step brings to the device
+	uploads [2][]kernels.Copy // nil on unified devices
+	bytes   int64             // of samples that a step brings to the device
 	loss    ir.Value
 	right   ir.Value
 	guess   bool // it counts right outputs
 }
-
-// transfer is a prepared copy.
-type transfer struct{ dst, src arena.Span }
 
 // openSlots makes the pinned memory, where there is such, the events, and the host's views.
 func (t *Trainer) openSlots() (err error) {
@@ -62,7 +59,7 @@ func (t *Trainer) openSlots() (err error) {
 	for i := range t.slot {
 		s := &slot{index: i, host: make(map[string][]byte), indices: make([]int32, 0, max(t.opt.Batch, t.opt.EvalBatch))}
 		t.slot[i] = s
-		for _, e := range []*arena.Event{&s.copied, &s.consumed, &s.ready} {
+		for _, e := range []*arena.Event{&s.copied, &s.ready} {
 			if *e, err = t.device.NewEvent(); err != nil {
 				return fmt.Errorf("event: %w", err)
 			}
@@ -178,6 +175,7 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 		if t.opt.Debug {
 			p.debug[i], err = t.newDebugger(p.ir, at)
 		} else {
+			at.After = t.downloads(i)
 			p.exec[i], err = t.device.Bind(p.ir.Calls(), at)
 		}
 		if err != nil {
@@ -190,11 +188,33 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 	return nil
 }
 
-// transfers prepares the upload of what a program reads of slot i.
-func (t *Trainer) transfers(p *ir.Program, i int) []transfer {
-	var ts []transfer
-	for _, v := range slotValues(p) {
-		ts = append(ts, transfer{dst: t.span(t.at(v.Ref, i)), src: t.hostSpan(v.Ref, i)})
+// transfers prepares the upload of what a program reads of slot i. Values with nothing but padding between them, as those of full batches
+// are, go in one copy.
+func (t *Trainer) transfers(p *ir.Program, i int) []kernels.Copy {
+	vs := slotValues(p)
+	slices.SortFunc(vs, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
+	var refs []arena.Ref
+	for _, v := range vs {
+		if n := len(refs) - 1; n >= 0 && v.Ref.Offset-(refs[n].Offset+refs[n].Size) < arena.Align {
+			refs[n].Size = v.Ref.Offset + v.Ref.Size - refs[n].Offset
+		} else {
+			refs = append(refs, v.Ref)
+		}
+	}
+	ts := make([]kernels.Copy, len(refs))
+	for k, r := range refs {
+		ts[k] = kernels.Copy{Dst: t.span(t.at(r, i)), Src: t.hostSpan(r, i)}
+	}
+	return ts
+}
+
+// downloads prepares the copies that end a step on slot i: of its results, and of the status word.
+func (t *Trainer) downloads(i int) (ts []kernels.Copy) {
+	for _, r := range [...]arena.Region{ir.Results, ir.Guard} {
+		if n := t.homes.Bytes(r); n > 0 && !t.unified {
+			ref := arena.Ref{Region: r, Size: n}
+			ts = append(ts, kernels.Copy{Dst: t.hostSpan(ref, i), Src: t.span(t.at(ref, i))})
+		}
 	}
 	return ts
 }
@@ -228,7 +248,7 @@ func (s *slot) close() error {
 		return nil
 	}
 	var errs []error
-	for _, e := range []arena.Event{s.copied, s.consumed, s.ready} {
+	for _, e := range []arena.Event{s.copied, s.ready} {
 		if e != nil {
 			errs = append(errs, e.Close())
 		}
@@ -245,7 +265,7 @@ func (s *slot) number(v ir.Value) float64 {
 	return dataloader.View[float64](b)[0]
 }
 
-// enqueue uploads the slot where it has a twin, launches the program, and brings back what the host reads.
+// enqueue uploads the slot where it has a twin, and launches the program, which ends with copies of what the host reads.
 func (t *Trainer) enqueue(s *slot, p *pair) error {
 	if !t.unified {
 		if err := t.uploadSlot(s, p); err != nil {
@@ -258,25 +278,14 @@ func (t *Trainer) enqueue(s *slot, p *pair) error {
 	if err := t.launch(p, s.index); err != nil {
 		return err
 	}
-	if !t.unified {
-		if err := t.compute.Record(s.consumed); err != nil {
-			return err
-		}
-		if err := t.downloadResults(s); err != nil {
-			return fmt.Errorf("results: %w", err)
-		}
-	}
 	return t.compute.Record(s.ready)
 }
 
-// uploadSlot enqueues the copies of a batch: the rows of each field, and the controls. They wait until the step before last is
-// done with the device's slot.
+// uploadSlot enqueues the copies of a batch: the rows of each field, and the controls. The device's slot is free: the host has waited for
+// the step before last, which read it.
 func (t *Trainer) uploadSlot(s *slot, p *pair) error {
-	if err := t.copies.Wait(s.consumed); err != nil {
-		return err
-	}
 	for _, c := range p.uploads[s.index] {
-		if err := t.copies.Copy(c.dst, c.src); err != nil {
+		if err := t.copies.Copy(c.Dst, c.Src); err != nil {
 			return err
 		}
 	}
@@ -289,28 +298,6 @@ func (t *Trainer) launch(p *pair, i int) error {
 		return p.debug[i].launch(t.compute)
 	}
 	return p.exec[i].Launch(t.compute)
-}
-
-// downloadResults enqueues the copy of what the host reads after a step.
-func (t *Trainer) downloadResults(s *slot) error {
-	for _, c := range t.downloads[s.index] {
-		if err := t.compute.Copy(c.dst, c.src); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// prepareDownloads prepares those copies: the results of the slot, and the status word.
-func (t *Trainer) prepareDownloads() {
-	for i := range t.downloads {
-		for _, r := range [...]arena.Region{ir.Results, ir.Guard} {
-			if n := t.homes.Bytes(r); n > 0 {
-				ref := arena.Ref{Region: r, Size: n}
-				t.downloads[i] = append(t.downloads[i], transfer{dst: t.hostSpan(ref, i), src: t.span(t.at(ref, i))})
-			}
-		}
-	}
 }
 
 // drain waits for everything that is enqueued, after which no step is in flight.
@@ -328,7 +315,7 @@ func (t *Trainer) drain() error {
 	}
 	// Events keep the errors of the work before them: recorded anew, they do not pass them on to later steps.
 	for _, s := range t.slot {
-		_ = errors.Join(t.copies.Record(s.copied), t.compute.Record(s.consumed), t.compute.Record(s.ready))
+		_ = errors.Join(t.copies.Record(s.copied), t.compute.Record(s.ready))
 	}
 	return errors.Join(errs...)
 }

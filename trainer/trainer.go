@@ -30,10 +30,9 @@ type Trainer struct {
 	bound   map[key]*pair          // programs, ready to launch
 	loaders []loader               // of datasets seen by Fit and Evaluate
 
-	downloads [2][]transfer // results and status word of each slot; empty on unified devices
-	inFlight  int64         // steps
-	resident  []bool        // by resident dataset: it is on the device
-	uploaded  atomic.Int64  // bytes of samples that crossed to the device
+	inFlight int64        // steps
+	resident []bool       // by resident dataset: it is on the device
+	uploaded atomic.Int64 // bytes of samples that crossed to the device
 
 	mu      sync.Mutex
 	running string // the pass that runs now
@@ -89,9 +88,6 @@ func (t *Trainer) open(ctx context.Context) (err error) {
 	}
 	if err := t.openSlots(); err != nil {
 		return err
-	}
-	if !t.unified {
-		t.prepareDownloads()
 	}
 	for _, k := range t.order {
 		if err := t.bind(k); err != nil {

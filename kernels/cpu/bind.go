@@ -112,6 +112,13 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			p.calls = append(p.calls, bound{run, i, c.Op.Name, c.Label})
 		}
 	}
+	for _, c := range at.After {
+		to, from, err := d.copying(c.Dst, c.Src)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("cpu: bind: %w", err))
+		}
+		p.calls = append(p.calls, bound{func() { copy(to, from) }, len(calls), "copy", "after the calls"})
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}

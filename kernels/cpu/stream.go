@@ -63,16 +63,9 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if err := s.dev.usable("copy"); err != nil {
 		return err
 	}
-	to, err := s.span(dst)
+	to, from, err := s.dev.copying(dst, src)
 	if err != nil {
-		return fmt.Errorf("cpu: copy to: %w", err)
-	}
-	from, err := s.span(src)
-	if err != nil {
-		return fmt.Errorf("cpu: copy from: %w", err)
-	}
-	if len(to) != len(from) {
-		return fmt.Errorf("cpu: copy of %d bytes to %d", len(from), len(to))
+		return fmt.Errorf("cpu: %w", err)
 	}
 	if ok, err := s.begin("copy"); !ok {
 		return err
@@ -82,12 +75,26 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	return nil
 }
 
+// copying returns the bytes of a copy.
+func (d *Device) copying(dst, src arena.Span) (to, from []byte, err error) {
+	if to, err = d.span(dst); err != nil {
+		return nil, nil, fmt.Errorf("copy to: %w", err)
+	}
+	if from, err = d.span(src); err != nil {
+		return nil, nil, fmt.Errorf("copy from: %w", err)
+	}
+	if len(to) != len(from) {
+		return nil, nil, fmt.Errorf("copy of %d bytes to %d", len(from), len(to))
+	}
+	return to, from, nil
+}
+
 // Fill sets every byte of dst.
 func (s *stream) Fill(dst arena.Span, b byte) error {
 	if err := s.dev.usable("fill"); err != nil {
 		return err
 	}
-	to, err := s.span(dst)
+	to, err := s.dev.span(dst)
 	if err != nil {
 		return fmt.Errorf("cpu: fill: %w", err)
 	}
@@ -102,9 +109,9 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 }
 
 // span returns the bytes of a span of this device's memory.
-func (s *stream) span(p arena.Span) ([]byte, error) {
+func (d *Device) span(p arena.Span) ([]byte, error) {
 	m, ok := p.Memory.(*memory)
-	if !ok || m.dev != s.dev {
+	if !ok || m.dev != d {
 		return nil, fmt.Errorf("memory of another device")
 	}
 	b := m.Bytes()

@@ -31,7 +31,7 @@ type stepKind int32
 
 const (
 	stepKernel stepKind = iota
-	stepCopy            // bytes from src to dst
+	stepCopy            // bytes from src to dst, either of which may be pinned
 	stepFill            // bytes of value at dst
 	stepHost            // a function of the host
 )

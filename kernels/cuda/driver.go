@@ -37,7 +37,7 @@ static ek_result ek_run(const ek_step *s, int n, CUstream stream, int wait) {
 			r = cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, stream, s->args, NULL);
 			break;
 		case EK_COPY:
-			r = cuMemcpyDtoDAsync(s->dst, s->src, s->bytes, stream);
+			r = cuMemcpyAsync(s->dst, s->src, s->bytes, stream);
 			break;
 		case EK_FILL:
 			r = cuMemsetD8Async(s->dst, s->value, s->bytes, stream);
@@ -189,7 +189,7 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 }
 
 // stepCalls are the driver's calls by kind of step.
-var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyDtoDAsync", stepFill: "cuMemsetD8Async"}
+var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsync", stepFill: "cuMemsetD8Async"}
 
 // capture makes a graph of the steps, by way of a stream that does nothing else. at is the step that went wrong, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {

@@ -60,11 +60,32 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	for i, c := range calls {
 		names[i] = fmt.Sprintf("call %d %s %q", i, c.Op.Name, c.Label)
 	}
-	p, err := d.bind(steps, names)
+	after, err := d.copies(at.After, len(names))
+	if err != nil {
+		return nil, fmt.Errorf("cuda: bind: %w", err)
+	}
+	p, err := d.bind(append(steps, after...), append(names, "the copies that end it"))
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// copies are the steps of copies, as call number call. Addresses of pinned memory are the device's too.
+func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error) {
+	for _, c := range list {
+		to, e1 := d.span(c.Dst)
+		from, e2 := d.span(c.Src)
+		switch {
+		case e1 != nil || e2 != nil:
+			return nil, fmt.Errorf("copy: %w", errors.Join(e1, e2))
+		case c.Dst.Size != c.Src.Size:
+			return nil, fmt.Errorf("copy of %d bytes to %d", c.Src.Size, c.Dst.Size)
+		case c.Dst.Size > 0:
+			steps = append(steps, step{kind: stepCopy, call: call, dst: to.at + address(c.Dst.Offset), src: from.at + address(c.Src.Offset), bytes: c.Dst.Size})
+		}
+	}
+	return steps, nil
 }
 
 // bind makes a program of the steps of calls that are called so. The context is set.

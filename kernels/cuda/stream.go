@@ -74,11 +74,11 @@ func (s *stream) failed(what, call string, err error) error {
 
 // Copy enqueues a copy of equally long spans.
 func (s *stream) Copy(dst, src arena.Span) error {
-	to, err := s.span(dst)
+	to, err := s.dev.span(dst)
 	if err != nil {
 		return fmt.Errorf("cuda: copy to: %w", err)
 	}
-	from, err := s.span(src)
+	from, err := s.dev.span(src)
 	if err != nil {
 		return fmt.Errorf("cuda: copy from: %w", err)
 	}
@@ -106,7 +106,7 @@ func (s *stream) Copy(dst, src arena.Span) error {
 
 // Fill enqueues setting every byte of dst.
 func (s *stream) Fill(dst arena.Span, b byte) error {
-	to, err := s.span(dst)
+	to, err := s.dev.span(dst)
 	if err != nil {
 		return fmt.Errorf("cuda: fill: %w", err)
 	}
@@ -122,9 +122,9 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 }
 
 // span returns the memory of a span, which lies inside it.
-func (s *stream) span(p arena.Span) (*memory, error) {
+func (d *Device) span(p arena.Span) (*memory, error) {
 	m, ok := p.Memory.(*memory)
-	if !ok || m.dev != s.dev {
+	if !ok || m.dev != d {
 		return nil, fmt.Errorf("memory of another device")
 	}
 	if m.closed.Load() && !m.freed.Load() {

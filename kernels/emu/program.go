@@ -15,7 +15,8 @@ type program struct {
 	d      *Device
 	memory *memory
 	calls  []bound
-	queued int // launches that are not done
+	after  []work // copies
+	queued int    // launches that are not done
 	closed bool
 }
 
@@ -95,6 +96,13 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		if err := b.bind(d, at); err != nil {
 			errs = append(errs, fmt.Errorf("emu: bind: %s: %w", b.name, err))
 		}
+	}
+	for _, c := range at.After {
+		w, err := d.copying(c.Dst, c.Src)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("emu: bind: copy: %w", err))
+		}
+		p.after = append(p.after, w)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -235,10 +243,11 @@ func (p *program) Launch(to arena.Stream) error {
 	if err := s.enter("launch"); err != nil {
 		return err
 	}
-	if p.closed || p.memory.freed {
+	freed := p.freed()
+	if p.closed || freed != nil {
 		err := fmt.Errorf("emu: stream %q: launch: program: %w", s.name, arena.ErrClosed)
 		if !p.closed {
-			err = fmt.Errorf("emu: stream %q: launch: %v: %w", s.name, p.memory, arena.ErrFreed)
+			err = fmt.Errorf("emu: stream %q: launch: %v: %w", s.name, freed, arena.ErrFreed)
 		}
 		p.d.mu.Unlock()
 		return err
@@ -256,7 +265,26 @@ func (p *program) Launch(to arena.Stream) error {
 			a.write(b.work, b.name)
 		}
 	}
+	for _, w := range p.after {
+		c := s.pushCopy(w)
+		a.found = append(a.found, c.found...)
+	}
 	return s.leave(a)
+}
+
+// freed returns memory that the program uses and that is no more.
+func (p *program) freed() *memory {
+	if p.memory.freed {
+		return p.memory
+	}
+	for _, w := range p.after {
+		for _, m := range []*memory{w.dst.m, w.src.m} {
+			if m.freed {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // Close releases the program. One that is queued stays, and the error wraps ErrInUse.

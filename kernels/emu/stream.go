@@ -67,24 +67,37 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if err := s.enter("copy"); err != nil {
 		return err
 	}
-	to, err := s.d.span(dst)
-	if err == nil {
-		var from span
-		if from, err = s.d.span(src); err == nil && dst.Size != src.Size {
-			err = fmt.Errorf("%d bytes to a place for %d: %w", src.Size, dst.Size, arena.ErrInvalid)
-		}
-		if err == nil && to.m == from.m && to.lo < from.hi && from.lo < to.hi {
-			err = fmt.Errorf("%v to %v, which overlaps it: %w", from, to, arena.ErrInvalid)
-		}
-		if err == nil {
-			a := s.push(work{kind: doCopy, dst: to, src: from})
-			a.read(from, "copy")
-			a.write(to, "copy")
-			return s.leave(a)
-		}
+	w, err := s.d.copying(dst, src)
+	if err != nil {
+		s.d.mu.Unlock()
+		return fmt.Errorf("emu: stream %q: copy: %w", s.name, err)
 	}
-	s.d.mu.Unlock()
-	return fmt.Errorf("emu: stream %q: copy: %w", s.name, err)
+	return s.leave(s.pushCopy(w))
+}
+
+// copying is the work of a copy, checked.
+func (d *Device) copying(dst, src arena.Span) (work, error) {
+	to, err := d.span(dst)
+	if err != nil {
+		return work{}, err
+	}
+	from, err := d.span(src)
+	switch {
+	case err != nil:
+		return work{}, err
+	case dst.Size != src.Size:
+		return work{}, fmt.Errorf("%d bytes to a place for %d: %w", src.Size, dst.Size, arena.ErrInvalid)
+	case to.m == from.m && to.lo < from.hi && from.lo < to.hi:
+		return work{}, fmt.Errorf("%v to %v, which overlaps it: %w", from, to, arena.ErrInvalid)
+	}
+	return work{kind: doCopy, dst: to, src: from}, nil
+}
+
+func (s *stream) pushCopy(w work) access {
+	a := s.push(w)
+	a.read(w.src, "copy")
+	a.write(w.dst, "copy")
+	return a
 }
 
 // Fill enqueues setting all bytes of dst to b.

@@ -79,6 +79,49 @@ func testPrograms(t *testing.T, open func() kernels.Device) {
 		}
 	}
 	b.refuse(t, mem, calls[0])
+	b.copies(t, mem, calls[:1])
+}
+
+// copies checks the copies that end a program: to pinned memory and within the device's, at each launch anew.
+func (b *bench) copies(t *testing.T, mem arena.Memory, calls []kernels.Call) {
+	t.Helper()
+	host, err := b.dev.Pin(arena.Align)
+	must(t, err)
+	defer func() { must(t, host.Free()) }()
+	at := func(m arena.Memory, block int64) arena.Span {
+		return arena.Span{Memory: m, Offset: block * arena.Align, Size: 12}
+	}
+	bind := kernels.Binding{Memory: mem, Base: []int64{0, 2 * arena.Align}, After: []kernels.Copy{
+		{Dst: at(mem, 11), Src: at(mem, 3)}, // what the call has made
+		{Dst: at(host, 0), Src: at(mem, 11)},
+	}}
+	prog, err := b.dev.Bind(calls, bind)
+	must(t, err)
+	for launch := range 2 {
+		image := make([]byte, mem.Size())
+		x := []float64{1, float64(launch), -1}
+		kernels.Store(image, arena.Float32, x)
+		must(t, b.write(mem, image))
+		must(t, prog.Launch(b.stream), b.stream.Sync())
+		got := make([]float64, 3)
+		kernels.Load(got, arena.Float32, host.Bytes())
+		for i, v := range x {
+			if want := 2*v + 1; got[i] != want {
+				t.Errorf("launch %d, element %d of the copy after a call: got %v, want %v", launch, i, got[i], want)
+			}
+		}
+	}
+	must(t, prog.Close())
+	bind.After[0].Dst.Size = 8
+	if prog, err = b.dev.Bind(calls, bind); err == nil {
+		t.Error("a copy of 12 bytes to 8 was not refused")
+		must(t, prog.Close())
+	}
+	bind.After[0].Dst = arena.Span{Memory: mem, Offset: mem.Size() - 4, Size: 12}
+	if prog, err = b.dev.Bind(calls, bind); err == nil {
+		t.Error("a copy past the end of a block was not refused")
+		must(t, prog.Close())
+	}
 }
 
 // refuse checks that calls whose operands do not lie in memory are refused when bound.
