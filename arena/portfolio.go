@@ -19,6 +19,7 @@ type solver struct {
 	order   []int32
 	spots   []spot
 	offsets []int64
+	looked  int64 // buffers that place has looked at, in all components
 }
 
 // found is what a solver returns for a component.
@@ -61,45 +62,60 @@ const (
 	numKeys
 )
 
-// maxScan bounds the portfolio's work on huge problems: pairs of buffers looked at.
+// maxScan bounds the portfolio's work on huge problems: buffers looked at, about 2 s of one core.
 const maxScan = 2_000_000_000
 
-// solve tries the portfolio, then the search.
+// solve tries the portfolio, then repairs of its orders, then the search.
 func (s *solver) solve(items []item) (found, error) {
 	s.items = items
 	s.keys = itemKeys(items)
 	s.offsets = make([]int64, len(items))
 	best := found{offsets: make([]int64, len(items)), height: math.MaxInt64}
-	scanned := int64(0)
 	for _, o := range orders {
 		s.sort(o.keys)
 		for _, first := range []bool{false, true} {
-			if scanned += int64(len(items)) * int64(len(items)) / 2; scanned > maxScan && best.method != "" {
-				break
+			if s.looked > maxScan && best.method != "" {
+				return best, nil
 			}
-			if err := s.ctx.Err(); err != nil {
-				return found{}, fmt.Errorf("solve: %w", err)
+			if err := s.alive(); err != nil {
+				return found{}, err
 			}
-			height := s.place(first, best.height)
-			if height >= best.height {
+			height, above := s.place(first, best.height)
+			if above >= 0 {
 				continue
 			}
-			rule := "best"
-			if first {
-				rule = "first"
-			}
 			copy(best.offsets, s.offsets)
-			best.height, best.method = height, rule+" fit by "+o.name
+			best.height, best.method = height, method(first, o.name)
 			if height <= s.target {
 				best.optimal = true
 				return best, nil
 			}
 		}
 	}
-	if len(items) <= maxSearch && s.effort > 0 {
-		return s.improve(best)
+	if s.effort <= 0 {
+		return best, nil
 	}
-	return best, nil
+	best, err := s.repair(best)
+	if err != nil || best.optimal || len(items) > maxSearch {
+		return best, err
+	}
+	return s.improve(best)
+}
+
+// alive returns the error of a context that is done.
+func (s *solver) alive() error {
+	if err := s.ctx.Err(); err != nil {
+		return fmt.Errorf("solve: %w", err)
+	}
+	return nil
+}
+
+// method names how items are placed.
+func method(first bool, order string) string {
+	if first {
+		return "first fit by " + order
+	}
+	return "best fit by " + order
 }
 
 // itemKeys returns what orders sort by. Products are rounded once: the same everywhere.
@@ -164,12 +180,13 @@ func (s *solver) sort(keys []int) {
 }
 
 // place puts items, in s.order, into the first or the tightest gap between those already placed that live at
-// the same time, and returns the height. It gives up once that is not below limit.
+// the same time, and returns the height. It gives up at the first that ends at limit or above: that is the item at position above of
+// s.order, else -1.
 // Invariant: s.spots is sorted by off.
-func (s *solver) place(first bool, limit int64) int64 {
+func (s *solver) place(first bool, limit int64) (height int64, above int) {
 	spots := s.spots[:0]
-	var height int64
-	for _, i := range s.order {
+	for n, i := range s.order {
+		s.looked += int64(len(spots))
 		it := &s.items[i]
 		pick, waste, cur := int64(-1), int64(math.MaxInt64), int64(0)
 		for k := range spots {
@@ -193,11 +210,11 @@ func (s *solver) place(first bool, limit int64) int64 {
 		s.offsets[i] = pick
 		height = max(height, pick+it.size)
 		if height >= limit {
-			return height
+			return height, n
 		}
 		at, _ := slices.BinarySearchFunc(spots, pick, func(p spot, off int64) int { return cmp.Compare(p.off, off) })
 		spots = slices.Insert(spots, at, spot{off: pick, top: pick + it.size, start: it.start, end: it.end})
 	}
 	s.spots = spots
-	return height
+	return height, -1
 }

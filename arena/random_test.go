@@ -85,7 +85,10 @@ func occupied(b arena.Buffer) int64 {
 }
 
 // trainingStep makes the lifetimes of a random step: a chain of layers with skips and workspaces, then its gradients.
-func trainingStep(r *rand.Rand) arena.Problem {
+func trainingStep(r *rand.Rand) arena.Problem { return stepOf(r, 5+r.IntN(60)) }
+
+// stepOf is trainingStep of n layers, four instructions each.
+func stepOf(r *rand.Rand, n int) arena.Problem {
 	type layer struct {
 		from   []int
 		size   int64
@@ -105,7 +108,7 @@ func trainingStep(r *rand.Rand) arena.Problem {
 		}
 	}
 	keep := r.IntN(2) == 0
-	layers := make([]layer, 5+r.IntN(60))
+	layers := make([]layer, n)
 	for i := range layers {
 		l := &layers[i]
 		l.size, l.kept, l.d = int64(math.Exp(8+8*r.Float64())), r.IntN(3) > 0, -1
@@ -133,7 +136,7 @@ func trainingStep(r *rand.Rand) arena.Problem {
 		if r.IntN(2) == 0 {
 			life := int32(2)
 			if keep {
-				life = 1000
+				life = 100000
 			}
 			add("weight gradient", int64(math.Exp(8+7*r.Float64())), life)
 			read(l.d)

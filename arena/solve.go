@@ -54,8 +54,8 @@ const maxSearch = 1500
 // Solve finds offsets for the buffers of p, such that none that live at once overlap, in as few bytes as it can.
 // The result depends on p alone, and its Bytes not even on the order of the buffers.
 //
-// It tries a portfolio of orders and gap rules, and where these stay above the bound of [Bound], a search for a plan
-// that meets it. A plan beyond p.Capacity is a [CapacityError]. When ctx is done, Solve returns its error.
+// It tries a portfolio of orders and gap rules, and where these stay above the bound of [Bound], repairs of these orders and then a search
+// for a plan that meets it. A plan beyond p.Capacity is a [CapacityError]. When ctx is done, Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
 	if err != nil {

@@ -1,0 +1,44 @@
+package arena
+
+import "slices"
+
+// Limits of repair.
+const (
+	repairs   = 30 // with each order and rule
+	lookSteps = 4  // buffers looked at that cost as much as a step of the search
+)
+
+// repair looks for a plan that meets the target by squeaky wheel optimization (Joslin and Clements, 1999): items are placed in an order
+// of the portfolio; the first that ends above the target moves forward by a quarter of its way, and all are placed anew.
+// Its effort is a quarter of what there is where the search may follow, else all.
+func (s *solver) repair(best found) (found, error) {
+	effort := s.effort
+	if len(s.items) <= maxSearch {
+		effort /= 4
+	}
+	from := s.looked
+	spent := func() int64 { return (s.looked - from) / lookSteps }
+	defer func() { s.effort -= min(s.effort, spent()) }()
+	for _, o := range orders {
+		for _, first := range []bool{false, true} {
+			s.sort(o.keys)
+			for range repairs {
+				if spent() >= effort {
+					return best, nil
+				}
+				if err := s.alive(); err != nil {
+					return found{}, err
+				}
+				height, above := s.place(first, s.target+1)
+				if above < 0 {
+					copy(best.offsets, s.offsets)
+					best.height, best.method, best.optimal = height, "repaired "+method(first, o.name), true
+					return best, nil
+				}
+				i := s.order[above]
+				s.order = slices.Insert(slices.Delete(s.order, above, above+1), max(0, above-1-above/4), i)
+			}
+		}
+	}
+	return best, nil
+}
