@@ -275,10 +275,7 @@ func (t *Trainer) enqueue(s *slot, p *pair) error {
 			return err
 		}
 	}
-	if err := t.launch(p, s.index); err != nil {
-		return err
-	}
-	return t.compute.Record(s.ready)
+	return t.launch(p, s.index)
 }
 
 // uploadSlot enqueues the copies of a batch: the rows of each field, and the controls. The device's slot is free: the host has waited for

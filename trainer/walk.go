@@ -113,6 +113,9 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	if err := t.enqueue(s, p); err != nil {
 		return err
 	}
+	if err := t.compute.Record(s.ready); err != nil {
+		return err
+	}
 	t.inFlight++
 	w.uploaded += p.bytes
 	if t.unified {
