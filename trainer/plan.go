@@ -35,18 +35,9 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 		return 0, fmt.Errorf("largest batch %d: must be 1 or more: %w", most, ErrOption)
 	}
 	most = min(most, math.MaxInt32)
-	if opt.Memory < 0 {
-		return 0, fmt.Errorf("memory %d bytes: must not be negative: %w", opt.Memory, ErrOption)
-	}
-	limit, total := opt.Memory, int64(0)
-	if limit == 0 {
-		if opt.Device == nil {
-			return 0, fmt.Errorf("neither Memory nor Device is set, so there is no limit: %w", ErrOption)
-		}
-		var err error
-		if limit, total, err = room(opt.Device, 0); err != nil {
-			return 0, err
-		}
+	limit, total, err := opt.limit()
+	if err != nil {
+		return 0, err
 	}
 	n, b, err := maxBatch(context.Background(), model, opt, limit, most)
 	if err == nil && n == 0 {
@@ -77,30 +68,26 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 	return n, b, err
 }
 
-// largest returns the largest n up to most that fits, given that least does. It doubles, then bisects.
+// largest returns the largest n up to most that fits, given that least does.
 func largest(least, most int, fits func(int) (bool, error)) (int, error) {
+	return largestNear(least, most, 2*least, 2*least, fits)
+}
+
+// largestNear is largest with a guess. It goes on from there in steps that double, then bisects.
+func largestNear(least, most, guess, step int, fits func(int) (bool, error)) (int, error) {
 	good, bad := least, most+1
-	for n := 2 * least; n <= most && bad > most; n *= 2 {
+	for n := min(max(guess, least+1), most); bad-good > 1; step *= 2 {
 		ok, err := fits(n)
-		if err != nil {
+		switch {
+		case err != nil:
 			return 0, err
+		case ok:
+			good, n = n, n+step
+		default:
+			bad, n = n, n-step
 		}
-		if ok {
-			good = n
-		} else {
-			bad = n
-		}
-	}
-	for bad-good > 1 {
-		n := good + (bad-good)/2
-		ok, err := fits(n)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			good = n
-		} else {
-			bad = n
+		if good > least && bad <= most || n <= good || n >= bad {
+			n = good + (bad-good)/2
 		}
 	}
 	return good, nil
@@ -177,7 +164,11 @@ type CapacityError struct {
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together where both are set. 0 leaves one as it is; where both
 	// are 0, nothing fits.
 	Fits, FitsEval int
-	Plan           *report.Plan
+	// Change says which other options would fit at the least cost of time, for an update of as many samples; Options are those. Empty: none of those
+	// that Explore tries.
+	Change  string
+	Options Options
+	Plan    *report.Plan
 }
 
 func (e *CapacityError) Error() string {
@@ -213,6 +204,9 @@ func (e *CapacityError) Error() string {
 	default:
 		s.WriteString("not even a batch of 1 would fit")
 	}
+	if e.Change != "" {
+		fmt.Fprintf(&s, "; %s", e.Change)
+	}
 	return s.String()
 }
 
@@ -234,6 +228,9 @@ func (b *build) short(ctx context.Context, limit, total int64) error {
 	}
 	var err error
 	if e.Fits, e.FitsEval, err = b.fitting(ctx, limit); err != nil {
+		return err
+	}
+	if e.Change, e.Options, err = b.cheapest(ctx, limit); err != nil {
 		return err
 	}
 	return e

@@ -64,6 +64,15 @@ func TestTooLittleMemorySaysWhatIsMissingAndWhatFits(t *testing.T) {
 	}
 }
 
+func TestWhatFitsMarksWhatToTake(t *testing.T) {
+	for memory, want := range map[string]string{"64MiB": "take this  adam       kept       128", "9MiB": "take this  adam       freed      128", "1KiB": "nothing fits"} {
+		out, err := runtest.Run(example, 6000, "-what-fits", memory)
+		if err != nil || !strings.Contains(out, want) || strings.Contains(out, "epoch") {
+			t.Errorf("%s: %v, want %q in\n%s", memory, err, want, out)
+		}
+	}
+}
+
 func TestPlanStopsBeforeTraining(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "memory.svg")
 	out, err := runtest.Run(example, 6000, "-plan", "-picture", picture)

@@ -61,6 +61,15 @@ func (p Plan) Category(name string) int64 {
 	return n
 }
 
+// Categories returns the bytes of all categories.
+func (p Plan) Categories() map[string]int64 {
+	all := make(map[string]int64)
+	for _, r := range p.Regions {
+		all[category(r.Name)] += r.Size
+	}
+	return all
+}
+
 // Top returns the n largest tensors, largest first: of the regions, and of scratch those that live at the peak of the
 // program that needs most.
 func (p Plan) Top(n int) []Share {

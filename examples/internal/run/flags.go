@@ -33,6 +33,7 @@ type Flags struct {
 	Resident     bool
 	Lean         bool
 	Plan         bool
+	WhatFits     Bytes
 	Picture      string
 	JSON         string
 }
@@ -77,6 +78,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
+	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers and guards, with the one to take marked; and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .png, what the example draws when it is done; else a map of the memory, in SVG")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
 	if err := fs.Parse(args); err != nil {

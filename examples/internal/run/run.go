@@ -79,6 +79,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if updates := f.Epochs * ((train.Len() + window - 1) / window); updates > 0 && !f.Constant {
 		opt.Schedule = optim.Cosine{Steps: int64(updates)}
 	}
+	if f.WhatFits != 0 {
+		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
+	}
 	plan, err := trainer.Plan(e.Model, opt)
 	if err != nil {
 		return err
@@ -106,6 +109,16 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// whatFits prints what would fit in so many bytes.
+func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt trainer.Options, samples int) error {
+	opt.Memory = memory
+	x, err := trainer.Explore(ctx, e.Model, opt, samples)
+	if err == nil {
+		fmt.Fprint(out, x)
+	}
+	return err
 }
 
 // load is Load, given up when ctx is done: reading is then left to end by itself, or with the process.

@@ -1,0 +1,313 @@
+package trainer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// Exploration is what Explore found: a table, and the options behind each of its rows.
+type Exploration struct {
+	report.Choices
+	Options []Options // of each choice: pass one to New
+}
+
+// setting is one way to have a lever.
+type setting struct {
+	name  string
+	same  bool // the results are those that were asked for
+	apply func(*Options)
+}
+
+// lever is a way of trading something for bytes. The first setting is what was asked for.
+type lever struct {
+	name     string
+	settings []setting
+}
+
+// Explore plans the model in every combination of the ways that the trainer has of trading time, or another optimizer, for bytes, and says which
+// fit in Options.Memory, or in what is free on Options.Device where that is 0. An update stays one of as many samples as asked for,
+// Batch·Accumulate. For each combination it looks for the largest batch of a step, most at most; 0 leaves that out. It is arithmetic: nothing is
+// allocated or trained. A done ctx ends it.
+func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Exploration, error) {
+	if most < 0 || most > math.MaxInt32 {
+		return nil, fmt.Errorf("largest batch %d: must be 0 to %d: %w", most, math.MaxInt32, ErrOption)
+	}
+	limit, _, err := opt.limit()
+	if err != nil {
+		return nil, err
+	}
+	asked, err := newBuild(ctx, model, opt, false)
+	if err != nil {
+		return nil, err
+	}
+	levers, err := opt.levers(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	e := &explorer{model: model, limit: limit, most: most, asked: asked.time()}
+	return e.explore(ctx, opt, levers)
+}
+
+// limit returns the bytes that may be used, and what the device has where that is the limit.
+func (o *Options) limit() (limit, total int64, err error) {
+	switch {
+	case o.Memory < 0:
+		return 0, 0, fmt.Errorf("memory %d bytes: must not be negative: %w", o.Memory, ErrOption)
+	case o.Memory > 0:
+		return o.Memory, 0, nil
+	case o.Device == nil:
+		return 0, 0, fmt.Errorf("neither Memory nor Device is set, so there is no limit: %w", ErrOption)
+	}
+	return room(o.Device, 0)
+}
+
+// optimizers returns the given one, and those that keep fewer bytes of state, most first: of several that keep as many, the first.
+func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, error) {
+	given := o.optimizer()
+	name := fmt.Sprintf("%T", given)
+	most := asked.homes.Bytes(ir.State)
+	type other struct {
+		setting
+		bytes int64
+	}
+	var others []other
+	for _, n := range optim.All() {
+		opt := *o
+		opt.Optimizer = n.Optimizer
+		if reflect.TypeOf(n.Optimizer) == reflect.TypeOf(given) && slices.Equal(n.Optimizer.States(), given.States()) {
+			name = n.Name
+			continue
+		}
+		b, err := newBuild(ctx, asked.model, opt, false)
+		if err != nil {
+			return nil, err
+		}
+		bytes := b.homes.Bytes(ir.State)
+		if bytes < most && !slices.ContainsFunc(others, func(o other) bool { return o.bytes == bytes }) {
+			others = append(others, other{setting{n.Name, false, func(o *Options) { o.Optimizer = n.Optimizer }}, bytes})
+		}
+	}
+	slices.SortStableFunc(others, func(a, b other) int { return cmp.Compare(b.bytes, a.bytes) })
+	settings := []setting{{name, true, func(*Options) {}}}
+	for _, o := range others {
+		settings = append(settings, o.setting)
+	}
+	return settings, nil
+}
+
+// levers returns what can be changed in o, whose build is asked: the optimizer, and what leaves the results as they are.
+func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
+	optimizers, err := o.optimizers(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	guards := []setting{{"kept", true, func(*Options) {}}}
+	if o.Guard == GuardEach {
+		guards[0].name = "freed"
+	} else {
+		guards = append(guards, setting{"freed", true, func(o *Options) { o.Guard = GuardEach }})
+	}
+	window := max(1, o.Accumulate)
+	whole := o.Batch * window
+	// Statistics of a batch are those of a step's samples.
+	alike := len(asked.homes.Parts(ir.Statistics)) == 0
+	batches := []setting{{batchName(o.Batch, window), true, func(*Options) {}}}
+	for k := 1; k <= 64 && k <= whole; k *= 2 {
+		if whole%k == 0 && k != window {
+			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
+		}
+	}
+	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}}, nil
+}
+
+func batchName(rows, steps int) string {
+	if steps == 1 {
+		return fmt.Sprint(rows)
+	}
+	return fmt.Sprintf("%d × %d", steps, rows)
+}
+
+// explorer plans combinations.
+type explorer struct {
+	model ModelFunc
+	limit int64
+	most  int
+	asked int64 // time of an update as it was asked for
+}
+
+// combination is a setting of each lever.
+type combination struct {
+	opt     Options
+	choice  report.Choice
+	at      []int // which setting, by lever: 0 is what was asked for
+	changes int   // settings that are others
+	unlike  int   // those of them that change the results
+	err     error
+}
+
+// with returns c with setting i of the next lever.
+func (c combination) with(l lever, i int) combination {
+	s := l.settings[i]
+	s.apply(&c.opt)
+	c.at = append(slices.Clone(c.at), i)
+	c.choice.Settings = append(slices.Clone(c.choice.Settings), s.name)
+	if i > 0 {
+		c.changes++
+	}
+	if !s.same {
+		c.unlike++
+	}
+	c.choice.Same = c.unlike == 0
+	return c
+}
+
+// better reports whether c is to be recommended before d: fewer settings that change the results, an optimizer with more state, less time, to a
+// per cent, fewer changes, fewer bytes.
+func (c *combination) better(d *combination) bool {
+	percent := func(c *combination) int { return int(math.Round(100 * c.choice.Time)) }
+	return cmp.Or(c.unlike-d.unlike, c.at[0]-d.at[0], percent(c)-percent(d), c.changes-d.changes, cmp.Compare(c.choice.Total, d.choice.Total)) < 0
+}
+
+func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*Exploration, error) {
+	all := []combination{{opt: opt}}
+	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
+	for _, l := range levers {
+		x.Levers = append(x.Levers, l.name)
+		var next []combination
+		for _, c := range all {
+			for i := range l.settings {
+				next = append(next, c.with(l, i))
+			}
+		}
+		all = next
+	}
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range all {
+		wait.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			c := &all[i]
+			if c.err = ctx.Err(); c.err == nil {
+				c.err = e.plan(ctx, c.opt, &c.choice)
+			}
+		})
+	}
+	wait.Wait()
+	var best *combination
+	for i := range all {
+		c := &all[i]
+		switch {
+		case errors.Is(c.err, compile.ErrRows): // the model needs more samples in a step
+			continue
+		case c.err != nil:
+			return nil, c.err
+		case c.choice.Fits && (best == nil || c.better(best)):
+			best, x.Best = c, len(x.Options)
+		}
+		x.Choices.Choices, x.Options = append(x.Choices.Choices, c.choice), append(x.Options, c.opt)
+	}
+	return x, nil
+}
+
+// plan fills in a choice.
+func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) error {
+	b, err := newBuild(ctx, e.model, opt, false)
+	if err != nil {
+		return err
+	}
+	c.Total, c.Fits = b.layout.Total(), b.layout.Total() <= e.limit
+	c.Time = float64(b.time())/float64(e.asked) - 1
+	c.Regions = b.report().Categories()
+	c.MaxBatch = -1
+	if e.most > 0 {
+		c.MaxBatch, err = e.largest(ctx, opt, c.Total)
+	}
+	return err
+}
+
+// largest returns the largest batch of a step that fits, near where a line through two plans says.
+func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
+	at := func(batch int) (int64, error) {
+		opt.Batch = batch
+		b, err := newBuild(ctx, e.model, opt, false)
+		if err != nil {
+			return 0, err
+		}
+		return b.layout.Total(), nil
+	}
+	rows, least := opt.Batch, 1
+	few, err := at(least)
+	if errors.Is(err, compile.ErrRows) && e.most > 1 {
+		least = 2
+		few, err = at(least)
+	}
+	if err != nil || few > e.limit {
+		return 0, err
+	}
+	guess := e.most
+	if rows > least && total > few {
+		guess = rows + int(min(int64(e.most), (e.limit-total)*int64(rows-least)/(total-few)))
+	}
+	return largestNear(least, e.most, guess, 1, func(batch int) (bool, error) {
+		n, err := at(batch)
+		return err == nil && n <= e.limit, err
+	})
+}
+
+// time returns what the cost model says of an update of a full window.
+func (b *build) time() int64 {
+	var n int64
+	steps := max(1, b.opt.Accumulate)
+	for step := range steps {
+		w, _, _ := b.opt.window(compile.Train, step, steps)
+		for _, k := range b.order {
+			if k.mode == compile.Train && k.window == w && k.rows == b.opt.Batch {
+				n += b.programs[k].Work().Time
+				break
+			}
+		}
+	}
+	return n
+}
+
+// cheapest returns the change to b's options that fits into limit at the least cost, as text and as options; "" where none does.
+func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt Options, err error) {
+	levers, err := b.opt.levers(ctx, b)
+	if err != nil {
+		return "", opt, err
+	}
+	e := &explorer{model: b.model, limit: limit, asked: b.time()}
+	all := levers[0].settings
+	for _, levers[0].settings = range [][]setting{all[:1], all} { // first what leaves the results as they are
+		x, err := e.explore(ctx, b.opt, levers)
+		if err != nil {
+			return "", opt, err
+		}
+		if x.Best < 0 {
+			continue
+		}
+		var changes []string
+		c := x.Choices.Choices[x.Best]
+		for i, s := range c.Settings {
+			if s != levers[i].settings[0].name {
+				changes = append(changes, levers[i].name+" "+s)
+			}
+		}
+		return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), bytesOf(c.Total), 100*c.Time), x.Options[x.Best], nil
+	}
+	return "", opt, nil
+}

@@ -1,0 +1,141 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Every row of the table is true: its options have the plan that it says, train at a capacity of exactly that, and are refused at a byte less.
+func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 19, 4, 3)
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 1 << 20}
+		x, err := trainer.Explore(context.Background(), small, opt, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Best != 0 || len(x.Options) != len(x.Choices.Choices) {
+			t.Errorf("choice %d of %d is recommended, with %d options: what was asked for fits", x.Best, len(x.Choices.Choices), len(x.Options))
+		}
+		for i, c := range x.Choices.Choices {
+			opt := x.Options[i]
+			opt.Memory = c.Total
+			tr := made(t, small, opt)
+			before := inUse(tr)
+			fit(t, tr, ds)
+			if got := inUse(tr); got != before {
+				t.Errorf("%v: %d bytes in use, %d before", c.Settings, got, before)
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+			opt.Memory--
+			if tr, err := trainer.New(small, opt); err == nil {
+				t.Errorf("%v: was not refused at %d bytes", c.Settings, opt.Memory)
+				_ = tr.Close()
+			}
+			opt.Memory = 1 << 20
+			if most, err := trainer.MaxBatch(small, opt, 64); err != nil || most != c.MaxBatch {
+				t.Errorf("%v: largest batch %d, want %d, %v", c.Settings, c.MaxBatch, most, err)
+			}
+		}
+	})
+}
+
+// The recommended choice changes what costs least: results stay those that were asked for where any such choice fits.
+func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
+	opt := trainer.Options{Device: openCPU(t), Batch: 64, Optimizer: optim.Adam{}}
+	model := classifier(64, 128, 10)
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := 4 * plan.Category("parameters") // with gradients and the state of Adam
+	for _, c := range []struct {
+		limit int64
+		want  string // settings of optimizer, gradients and batch
+	}{
+		{plan.Total, "[adam kept 64]"},
+		{plan.Total - 1, "[adam freed 64]"},
+		{fixed + 40_000, "[adam kept 4 × 16]"},
+		{fixed - plan.Category("parameters"), "[sgd"},
+		{1 << 10, ""},
+	} {
+		opt.Memory = c.limit
+		x, err := trainer.Explore(context.Background(), model, opt, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" {
+			if x.Best >= 0 {
+				t.Errorf("%d bytes: %v is recommended", c.limit, x.Choices.Choices[x.Best])
+			}
+			continue
+		}
+		if x.Best < 0 {
+			t.Errorf("%d bytes: nothing fits\n%v", c.limit, x)
+			continue
+		}
+		if got := fmt.Sprint(x.Choices.Choices[x.Best].Settings); !strings.Contains(got, c.want) {
+			t.Errorf("%d bytes: %s is recommended, want %s\n%v", c.limit, got, c.want, x)
+		}
+		if !strings.Contains(x.String(), "take this") {
+			t.Errorf("the table does not say so:\n%v", x)
+		}
+	}
+}
+
+// A plan that does not fit says which change would, and that change does.
+func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 64, 64, 10)
+		model := classifier(64, 128, 10)
+		opt := trainer.Options{Device: dev, Batch: 64, Fields: ds.Fields(), Optimizer: optim.Adam{}}
+		plan, err := trainer.Plan(model, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, less := range []int64{1, plan.Category("gradients"), plan.Total - 3*plan.Category("parameters") + 1} {
+			opt.Memory = plan.Total - less
+			_, err := trainer.New(model, opt)
+			var e *trainer.CapacityError
+			if !errors.As(err, &e) || e.Change == "" || !strings.Contains(err.Error(), e.Change) {
+				t.Fatalf("%d bytes less: got %v, want an error that names a change", less, err)
+			}
+			tr := made(t, model, e.Options)
+			fit(t, tr, ds)
+			if total := tr.Plan().Total; total > opt.Memory {
+				t.Errorf("%s: %d bytes, more than %d", e.Change, total, opt.Memory)
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestExploringWithoutALimitIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		opt  trainer.Options
+		most int
+	}{
+		{trainer.Options{Batch: 8}, 0}, {trainer.Options{Batch: 8, Memory: -1}, 0}, {trainer.Options{Batch: 8, Memory: 1 << 20}, -1},
+		{trainer.Options{Memory: 1 << 20}, 0},
+	} {
+		if _, err := trainer.Explore(context.Background(), small, c.opt, c.most); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("%+v: got %v, want ErrOption", c, err)
+		}
+	}
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := trainer.Explore(done, small, trainer.Options{Batch: 8, Memory: 1 << 20}, 64); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
