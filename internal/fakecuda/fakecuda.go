@@ -1,5 +1,5 @@
 // Package fakecuda is an NVIDIA driver without a GPU: a libcuda.so.1 in C++ that keeps device memory, runs streams as threads, executes
-// the PTX that programs load, counts every object, and reports accesses that nothing orders.
+// the PTX that programs load, counts every object, and reports accesses that nothing orders. Beside it lies a libcublas.so.12 that works on it.
 //
 // Build compiles it. A program linked with cuda.h's driver API finds it through LD_LIBRARY_PATH. Under the tag gpu, the functions of
 // Loaded, Ledger, Reports, Fail and so on speak with the one that is loaded.
@@ -16,11 +16,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 )
 
-//go:embed *.cpp *.hpp
+//go:embed *.cpp *.hpp blas/*.cpp
 var sources embed.FS
 
 // ErrNoCompiler says that g++ is missing.
@@ -28,7 +29,7 @@ var ErrNoCompiler = errors.New("the emulated driver needs g++: install it, or pu
 
 // BuildError is a source of the driver that does not compile.
 type BuildError struct {
-	File   string // or "libcuda.so.1", for the link
+	File   string // or a library, for its link
 	Output string // of the compiler
 	Err    error
 }
@@ -43,7 +44,7 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // Products must round twice, and code is for the machine that runs it.
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-fPIC", "-fvisibility=hidden"}
 
-// Build returns a folder of the user's cache that holds libcuda.so.1 and, for linking, libcuda.so. It compiles them where sources,
+// Build returns a folder of the user's cache that holds libcuda.so.1, libcublas.so.12 and, for linking, libcuda.so. It compiles them where sources,
 // compiler or processor are not those of an earlier call.
 func Build(ctx context.Context) (dir string, err error) {
 	gpp, err := exec.LookPath("g++")
@@ -136,9 +137,13 @@ func compile(ctx context.Context, gpp, work string, files []string) (string, err
 	if err := os.Mkdir(made, 0o755); err != nil {
 		return "", fmt.Errorf("fakecuda: %w", err)
 	}
-	const name = "libcuda.so.1"
+	const name, blas = "libcuda.so.1", "libcublas.so.12"
 	link := append([]string{"-shared", "-Wl,-soname," + name, "-Wl,-z,defs", "-pthread", "-o", filepath.Join(made, name)}, objects...)
 	if err := gcc(ctx, gpp, name, link); err != nil {
+		return "", err
+	}
+	both := append(slices.Clone(flags), "-shared", "-Wl,-soname,"+blas, "-Wl,-z,defs", filepath.Join(work, "src", "blas", "cublas.cpp"), "-ldl", "-o", filepath.Join(made, blas))
+	if err := gcc(ctx, gpp, blas, both); err != nil {
 		return "", err
 	}
 	if err := os.Symlink(name, filepath.Join(made, "libcuda.so")); err != nil {

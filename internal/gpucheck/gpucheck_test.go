@@ -78,7 +78,7 @@ func (r Report) part(t *testing.T, name string) Part {
 // peerScript writes a run whose free bytes, and whose loss on the GPU, are given.
 const peerScript = `
 while [ $# -gt 0 ]; do
-	case $1 in -json) json=$2 ;; -workload) w=$2 ;; -device) device=$2 ;; -data) cat $2/a >/dev/null || exit 3 ;; esac
+	case $1 in -cublas) shift; continue ;; -json) json=$2 ;; -workload) w=$2 ;; -device) device=$2 ;; -data) cat $2/a >/dev/null || exit 3 ;; esac
 	shift 2
 done
 loss=0.5

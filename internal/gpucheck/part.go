@@ -44,7 +44,7 @@ func (c *check) parts() []part {
 	bench := func(which string) []string { return append([]string{"-test.bench=" + which}, speed...) }
 	all := []part{
 		{"operations", most, c.tests("device.test", tests...)},
-		{"kernels", most, c.benchmarks("device.test", bench("Kernel|Product")...)},
+		{"kernels", most, c.benchmarks("device.test", bench("Kernel|Product|CuBLAS")...)},
 		{"copies", most, c.benchmarks("device.test", bench("Upload|Overlap|Step")...)},
 	}
 	for _, w := range []string{"w1", "w3"} {
@@ -54,6 +54,7 @@ func (c *check) parts() []part {
 		for _, w := range workloads {
 			all = append(all, part{w + " " + products, most, c.train(w, products)})
 		}
+		all = append(all, part{"w1 cublas " + products, most, c.train("w1", products, "-cublas")})
 	}
 	all = append(all, part{"flatness", most, c.flatness})
 	for _, products := range []string{"float32", "tf32"} {
@@ -232,10 +233,14 @@ func (c *check) times(workload string) []string {
 }
 
 // train runs a workload on the GPU.
-func (c *check) train(workload, products string) func(context.Context, *Part) error {
+func (c *check) train(workload, products string, more ...string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
-		r, err := c.peer(ctx, p, "peer", append(c.times(workload), "-workload", workload, "-device", "cuda", "-products", products, "-budget", "60")...)
-		if err != nil {
+		args := append(c.times(workload), "-workload", workload, "-device", "cuda", "-products", products, "-budget", "60")
+		r, err := c.peer(ctx, p, "peer", append(args, more...)...)
+		switch {
+		case err != nil && strings.Contains(err.Error(), "cuBLAS was asked for and is not there"):
+			return missing{"no cuBLAS: libcublas.so is not in LD_LIBRARY_PATH"}
+		case err != nil:
 			return err
 		}
 		p.Run, c.results[p.Name] = r, r

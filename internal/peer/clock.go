@@ -102,7 +102,7 @@ func (c *clock) train(ctx context.Context) (err error) {
 // open opens the device that is asked for.
 func (f flags) open() (kernels.Device, error) {
 	if f.device == "cuda" {
-		d, err := cuda.Open(cuda.Options{Products: f.products})
+		d, err := cuda.Open(cuda.Options{Products: f.products, CuBLAS: f.cublas})
 		if err != nil {
 			return nil, err
 		}

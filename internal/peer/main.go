@@ -30,6 +30,7 @@ type flags struct {
 	profile                       string // file of a CPU profile of the steps, "" for none
 	device                        string
 	products                      cuda.Precision
+	cublas                        bool
 	epochs, steps, threads        int
 	window                        int // 0: the workload's
 	trainN, testN                 int
@@ -73,6 +74,7 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	s.StringVar(&f.data, "data", os.Getenv("BENCH_DATA"), "directory of MNIST's four files")
 	s.StringVar(&f.device, "device", "cpu", "cpu, or cuda in a program built with -tags gpu")
 	precision := s.String("products", cuda.Full.String(), "what factors of products are rounded to on a GPU: float32, tf32, bf16 or f16")
+	s.BoolVar(&f.cublas, "cublas", false, "products of matrices by cuBLAS, on a GPU")
 	s.IntVar(&f.window, "window", 0, "steps that are timed together; 0: the workload's")
 	s.StringVar(&f.variant, "variant", "default", "default, portable, avx2 or avx512")
 	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation, without start")

@@ -52,6 +52,14 @@ type rss struct {
 	Epochs   []float64 `json:"epochs"` // after each evaluation
 }
 
+// factors says what products of matrices are computed with.
+func (f flags) factors() string {
+	if f.cublas {
+		return f.products.String() + " by cuBLAS"
+	}
+	return f.products.String()
+}
+
 // report returns what the clock has noted.
 func (c *clock) report() (*report, error) {
 	window, err := c.speed()
@@ -68,7 +76,7 @@ func (c *clock) report() (*report, error) {
 		StepMicros:   round(window.Seconds()*1e6/float64(c.w.window), 3),
 		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
 		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
-		Device: c.f.device, Products: c.f.products.String(), Free: c.free, InUse: c.inUse,
+		Device: c.f.device, Products: c.f.factors(), Free: c.free, InUse: c.inUse,
 		Notes: []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
 	if e := median(evals); e > 0 {
 		r.EvalImages = round(float64(c.d.test.Len())/e.Seconds(), 1)

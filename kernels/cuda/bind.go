@@ -33,6 +33,7 @@ const (
 	stepKernel stepKind = iota
 	stepCopy            // bytes from src to dst, either of which may be pinned
 	stepFill            // bytes of value at dst
+	stepGemm            // a product by cuBLAS
 	stepHost            // a function of the host
 )
 
@@ -52,6 +53,8 @@ type step struct {
 	dst, src address
 	bytes    int64
 	value    byte
+
+	gemm *gemm // a product by cuBLAS
 
 	// a function of the host
 	host    kernels.HostAttrs

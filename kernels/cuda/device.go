@@ -38,6 +38,7 @@ type Device struct {
 	modules map[module]*loaded    // guarded by loads
 	capture cu.Stream             // guarded by loads
 	staging staging
+	blas    *blas // nil: products are kernels of ours
 }
 
 var _ kernels.Device = (*Device)(nil)
@@ -80,6 +81,13 @@ func (d *Device) start(o Options) error {
 		return err
 	}
 	defer d.leave()
+	if o.CuBLAS {
+		var err error
+		if d.blas, err = openBLAS(); err != nil {
+			return err
+		}
+		d.props.cublas = true
+	}
 	free, total, err := cu.MemInfo()
 	if err != nil {
 		return fromCu("cuMemGetInfo", err)
@@ -102,7 +110,7 @@ func (d *Device) tryGraph() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b := newBatch([]step{s}, []cu.Function{f})
+	b := newBatch([]step{s}, []cu.Function{f}, nil)
 	_, err = b.capture(d.capture)
 	err = errors.Join(err, b.release(), d.unload(m))
 	var e *DriverError
@@ -330,6 +338,11 @@ func (d *Device) Close() error {
 	clear(d.modules)
 	if d.capture != cu.NoStream {
 		check("cuStreamDestroy", d.capture.Destroy())
+	}
+	if d.blas != nil {
+		if err := d.blas.close(); err != nil && d.first.Load() == nil {
+			errs = append(errs, err)
+		}
 	}
 	check("cuCtxSetCurrent", cu.SetCurrentContext(cu.CUContext{}))
 	check("cuDevicePrimaryCtxRelease", d.gpu.ReleasePrimaryCtx())

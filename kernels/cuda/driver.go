@@ -3,10 +3,31 @@
 package cuda
 
 /*
-#cgo LDFLAGS: -lcuda
+#cgo LDFLAGS: -lcuda -ldl
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cuda.h>
+
+// ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same since version 11.
+typedef struct {
+	void *handle;
+	int (*create)(void **);
+	int (*destroy)(void *);
+	int (*set_stream)(void *, CUstream);
+	int (*set_workspace)(void *, void *, size_t);
+	int (*gemm)(void *, int, int, int, int, int, const void *, const void *, int, int, long long, const void *, int, int, long long,
+		const void *, void *, int, int, long long, int, int, int);
+} ek_blas;
+
+// ek_gemm is struct gemm in cuBLAS's types.
+typedef struct {
+	const ek_blas *blas;
+	int op_a, op_b, m, n, k, lead_a, lead_b, lead_c, batch, type, compute, add;
+	long long step_a, step_b, step_c;
+	CUdeviceptr a, b, c, work;
+	size_t work_bytes;
+} ek_gemm;
 
 // What a step needs at run time. Arguments lie in C memory, a slot of 8 bytes each.
 typedef struct {
@@ -17,21 +38,57 @@ typedef struct {
 	CUdeviceptr dst, src;
 	size_t bytes;
 	unsigned char value;
+	ek_gemm gemm;
 } ek_step;
 
-enum { EK_KERNEL, EK_COPY, EK_FILL };
+enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM };
 
 // What ek_run answers is one value: results by way of pointers would move Go variables to the heap.
 typedef struct {
 	CUresult code;
 	int at, waited; // the step that went wrong, and whether in the wait for it
+	int status;     // of cuBLAS, 0: it is the driver's code
+	const char *call; // of cuBLAS
 } ek_result;
+
+// ek_product enqueues a product. The workspace must be set after the stream, which takes it back.
+static int ek_product(const ek_gemm *g, CUstream stream, const char **call) {
+	static const float ones[] = {0, 1};
+	static const double doubles[] = {0, 1};
+	const void *one = g->type == 1 ? (const void *)&doubles[1] : &ones[1], *beta = g->type == 1 ? (const void *)&doubles[g->add] : &ones[g->add];
+	const ek_blas *l = g->blas;
+	int status;
+	*call = "cublasSetStream";
+	if ((status = l->set_stream(l->handle, stream))) return status;
+	*call = "cublasSetWorkspace";
+	if ((status = l->set_workspace(l->handle, (void *)g->work, g->work_bytes))) return status;
+	*call = "cublasGemmStridedBatchedEx";
+	return l->gemm(l->handle, g->op_a, g->op_b, g->m, g->n, g->k, one, (const void *)g->a, g->type, g->lead_a, g->step_a, (const void *)g->b, g->type, g->lead_b,
+		g->step_b, beta, (void *)g->c, g->type, g->lead_c, g->step_c, g->batch, g->compute, -1);
+}
+
+// ek_open_blas loads a library and makes its handle. It returns null, or what dlopen said, and the status of the handle's making.
+static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
+	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!lib) return dlerror();
+	const struct { const char *name; void **to; } symbols[] = {
+		{"cublasCreate_v2", (void **)&l->create}, {"cublasDestroy_v2", (void **)&l->destroy}, {"cublasSetStream_v2", (void **)&l->set_stream},
+		{"cublasSetWorkspace_v2", (void **)&l->set_workspace}, {"cublasGemmStridedBatchedEx", (void **)&l->gemm},
+	};
+	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+		if (!(*symbols[i].to = dlsym(lib, symbols[i].name))) return dlerror();
+	*status = l->create(&l->handle);
+	return NULL;
+}
+
+static int ek_close_blas(ek_blas *l) { return l->destroy(l->handle); }
 
 // ek_run enqueues n steps, and waits for each where asked.
 static ek_result ek_run(const ek_step *s, int n, CUstream stream, int wait) {
 	for (int i = 0; i < n; i++, s++) {
 		CUresult r = CUDA_ERROR_INVALID_VALUE;
-		int waited = 0;
+		int waited = 0, status = 0;
+		const char *call = NULL;
 		switch (s->kind) {
 		case EK_KERNEL:
 			r = cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, stream, s->args, NULL);
@@ -42,14 +99,17 @@ static ek_result ek_run(const ek_step *s, int n, CUstream stream, int wait) {
 		case EK_FILL:
 			r = cuMemsetD8Async(s->dst, s->value, s->bytes, stream);
 			break;
+		case EK_GEMM:
+			r = (status = ek_product(&s->gemm, stream, &call)) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+			break;
 		}
 		if (r == CUDA_SUCCESS && wait) {
 			waited = 1;
 			r = cuStreamSynchronize(stream);
 		}
-		if (r != CUDA_SUCCESS) return (ek_result){r, i, waited};
+		if (r != CUDA_SUCCESS) return (ek_result){r, i, waited, status, call};
 	}
-	return (ek_result){CUDA_SUCCESS, 0, 0};
+	return (ek_result){CUDA_SUCCESS, 0, 0, 0, NULL};
 }
 
 // ek_load loads a module, and keeps what the driver's compiler says.
@@ -68,6 +128,7 @@ static CUresult ek_query(CUevent e) { return cuEventQuery(e); }
 import "C"
 
 import (
+	"sync"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -135,11 +196,12 @@ type batch struct {
 	block unsafe.Pointer // holds steps, then pointers to arguments, then arguments
 	steps *C.ek_step
 	n     int
+	blas  *blas         // where a step is a product by it
 	exec  C.CUgraphExec // nil: launched one by one
 }
 
 // newBatch lays out steps, none of them the host's. functions are those of the kernels, nothing at other steps.
-func newBatch(steps []step, functions []cu.Function) *batch {
+func newBatch(steps []step, functions []cu.Function, l *blas) *batch {
 	args := 0
 	for i := range steps {
 		args += len(steps[i].args)
@@ -158,6 +220,9 @@ func newBatch(steps []step, functions []cu.Function) *batch {
 		s.block = [3]C.uint{C.uint(from.block.x), C.uint(from.block.y), C.uint(from.block.z)}
 		s.shared, s.dst, s.src = C.uint(from.shared), C.CUdeviceptr(from.dst), C.CUdeviceptr(from.src)
 		s.bytes, s.value = C.size_t(from.bytes), C.uchar(from.value)
+		if from.gemm != nil {
+			b.blas, s.gemm = l, l.layOut(from.gemm)
+		}
 		s.args = (*unsafe.Pointer)(pointers)
 		for _, a := range from.args {
 			*(*uint64)(values) = a
@@ -177,9 +242,16 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 	if wait {
 		w = 1
 	}
+	if b.blas != nil {
+		b.blas.mu.Lock()
+		defer b.blas.mu.Unlock()
+	}
 	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), w)
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
+	}
+	if r.status != 0 {
+		return int(r.at), newBLASError(C.GoString(r.call), int(r.status))
 	}
 	call := "cuStreamSynchronize"
 	if r.waited == 0 {
@@ -188,13 +260,17 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 	return int(r.at), driverError(call, r.code)
 }
 
-// stepCalls are the driver's calls by kind of step.
+// stepCalls are the driver's calls by kind of step, where cuBLAS has none.
 var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsync", stepFill: "cuMemsetD8Async"}
 
 // capture makes a graph of the steps, by way of a stream that does nothing else. at is the step that went wrong, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {
-	// Other threads may allocate and free meanwhile.
-	if err := driverError("cuStreamBeginCapture", C.cuStreamBeginCapture(rawStream(s), C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)); err != nil {
+	// Other threads may allocate and free meanwhile; cuBLAS, which loads kernels when it first needs them, in this one too.
+	var mode C.CUstreamCaptureMode = C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+	if b.blas != nil {
+		mode = C.CU_STREAM_CAPTURE_MODE_RELAXED
+	}
+	if err := driverError("cuStreamBeginCapture", C.cuStreamBeginCapture(rawStream(s), mode)); err != nil {
 		return -1, err
 	}
 	var graph C.CUgraph
@@ -228,4 +304,57 @@ func (b *batch) release() error {
 	C.free(b.block)
 	b.block, b.steps, b.n = nil, nil, 0
 	return err
+}
+
+// blas is cuBLAS with a handle for the context that was set when it was opened.
+type blas struct {
+	mu   sync.Mutex // held while the handle is used: it has one stream and one workspace at a time
+	c    *C.ek_blas
+	name string // of the library
+}
+
+// openBLAS loads the first of the libraries that there is.
+func openBLAS() (*blas, error) {
+	l := &blas{c: (*C.ek_blas)(C.calloc(1, C.size_t(unsafe.Sizeof(C.ek_blas{}))))}
+	missing := &NoLibraryError{}
+	for _, l.name = range blasNames {
+		name := C.CString(l.name)
+		var status C.int
+		said := C.ek_open_blas(l.c, name, &status)
+		C.free(unsafe.Pointer(name))
+		switch {
+		case said != nil:
+			missing.Names, missing.Said = append(missing.Names, l.name), append(missing.Said, C.GoString(said))
+		case status != 0:
+			C.free(unsafe.Pointer(l.c))
+			return nil, newBLASError("cublasCreate of "+l.name, int(status))
+		default:
+			return l, nil
+		}
+	}
+	C.free(unsafe.Pointer(l.c))
+	return nil, missing
+}
+
+// close releases the handle, with its context set. The library stays loaded, as its threads may.
+func (l *blas) close() error {
+	status := int(C.ek_close_blas(l.c))
+	C.free(unsafe.Pointer(l.c))
+	if status != 0 {
+		return newBLASError("cublasDestroy", status)
+	}
+	return nil
+}
+
+// layOut writes a product with cuBLAS's numbers: of cudaDataType, and of cublasComputeType_t.
+func (l *blas) layOut(g *gemm) C.ek_gemm {
+	const double, float = 1, 0 // CUDA_R_64F, CUDA_R_32F
+	x := C.ek_gemm{blas: l.c, op_a: C.int(truth(g.transA)), op_b: C.int(truth(g.transB)), m: C.int(g.m), n: C.int(g.n), k: C.int(g.k), lead_a: C.int(g.leadA),
+		lead_b: C.int(g.leadB), lead_c: C.int(g.leadC), batch: C.int(g.batch), add: C.int(truth(g.add)), step_a: C.longlong(g.stepA), step_b: C.longlong(g.stepB),
+		step_c: C.longlong(g.stepC), a: C.CUdeviceptr(g.a), b: C.CUdeviceptr(g.b), c: C.CUdeviceptr(g.c), work: C.CUdeviceptr(g.work), work_bytes: C.size_t(g.workBytes)}
+	x._type, x.compute = float, [...]C.int{Full: 68, TF32: 77, BFloat16: 75, Float16: 74}[g.precision]
+	if g.double {
+		x._type, x.compute = double, 70
+	}
+	return x
 }

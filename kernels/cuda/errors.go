@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
 )
@@ -25,6 +26,34 @@ func (e *NoDeviceError) Error() string {
 		return fmt.Sprintf("cuda: no device %d: there is 1, number 0", e.Device)
 	}
 	return fmt.Sprintf("cuda: no device %d: there are %d, numbered from 0", e.Device, e.Devices)
+}
+
+// NoLibraryError says that a library that was asked for is not there.
+type NoLibraryError struct {
+	Names []string // looked for
+	Said  []string // by the system, of each
+}
+
+func (e *NoLibraryError) Error() string {
+	return fmt.Sprintf("cuBLAS was asked for and is not there: looked for %s (%s): install it and name its folder in LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
+		strings.Join(e.Names, ", "), strings.Join(e.Said, "; "))
+}
+
+// BLASError is a call of cuBLAS that went wrong.
+type BLASError struct {
+	Call string // "cublasGemmStridedBatchedEx"
+	Code int    // cublasStatus_t
+	Name string // of the code: "CUBLAS_STATUS_NOT_SUPPORTED"
+}
+
+func (e *BLASError) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
+
+// Unwrap returns arena.ErrCapacity where memory was short.
+func (e *BLASError) Unwrap() error {
+	if e.Code == 3 {
+		return arena.ErrCapacity
+	}
+	return nil
 }
 
 // DriverError is a call of the driver that went wrong.

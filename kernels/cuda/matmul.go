@@ -18,13 +18,16 @@ func matmulSizeOf(t kernels.MatMulAttrs, in, out []kernels.Spec) matmulSize {
 	return s
 }
 
-// matmulWork is the partial sums where k is split. Rows of a product have the splits of the whole.
+// matmulWork is cuBLAS's, or the partial sums where k is split. Rows of a product have the splits of the whole.
 func matmulWork(p *properties, attrs any, in, out []kernels.Spec) int64 {
 	s := matmulSizeOf(attrs.(kernels.MatMulAttrs), in, out)
+	if p.cublas {
+		return gemmBytes(p)
+	}
 	return partialBytes(p, out[0].Type, s.m, s.n, s.k, s.batch)
 }
 
-// bindMatmul launches matmul.cu: one kernel, and another where k is split.
+// bindMatmul launches matmul.cu, one kernel, and another where k is split; or cuBLAS.
 func bindMatmul(b *binding) error {
 	t := b.Attrs.(kernels.MatMulAttrs)
 	s := matmulSizeOf(t, kernels.Specs(b.In), kernels.Specs(b.Out))
@@ -33,6 +36,9 @@ func bindMatmul(b *binding) error {
 	}
 	if err := fits(s.m, s.n, s.k, s.batch); err != nil {
 		return err
+	}
+	if b.props.cublas && s.k > 0 {
+		return b.bindGemm(s, t)
 	}
 	typ := b.Out[0].Type
 	size := int(typ.Size())

@@ -14,6 +14,10 @@ type Options struct {
 	// Products is the precision of MatMul on float32, Full unless asked otherwise. Others use the tensor cores of GPUs since compute capability
 	// 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all else does.
 	Products Precision
+	// CuBLAS computes MatMul by NVIDIA's cuBLAS, which is loaded when the device is opened: libcublas.so.13, .12 or .11. Where none is found, Open
+	// answers a *NoLibraryError. Results repeat bit for bit, but rows of a product computed alone (trainer.GuardEach does that to large gradients)
+	// may differ from those of the whole in the last bits. Every product has a workspace of 32 MiB in the plan (4 MiB before Hopper), shared in turn.
+	CuBLAS bool
 }
 
 // Graphs says how programs are launched.
@@ -37,4 +41,5 @@ type properties struct {
 	sharedMost   int // bytes a block may have
 	gridX, gridY int // most blocks; those of z are as many as those of y
 	precision    Precision
+	cublas       bool // computes MatMul
 }

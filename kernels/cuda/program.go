@@ -143,7 +143,7 @@ func (p *program) prepare(made *part) error {
 		}
 		functions[i] = f
 	}
-	made.batch = newBatch(made.steps, functions)
+	made.batch = newBatch(made.steps, functions, p.dev.blas)
 	if !p.dev.graphs {
 		return nil
 	}

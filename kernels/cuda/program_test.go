@@ -42,7 +42,7 @@ $done:
 `
 
 // modes are the ways to launch a program.
-var modes = map[string]Options{"graphs": {}, "launches": {Graphs: Never}, "waiting": {Sync: true}}
+var modes = map[string]Options{"graphs": {}, "launches": {Graphs: Never}, "waiting": {Sync: true}, "cublas": {CuBLAS: true}}
 
 func eachMode(t *testing.T, f func(t *testing.T, d *Device)) {
 	for name, o := range modes {
@@ -54,6 +54,10 @@ func eachMode(t *testing.T, f func(t *testing.T, d *Device)) {
 func opened(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(o)
+	var missing *NoLibraryError
+	if errors.As(err, &missing) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

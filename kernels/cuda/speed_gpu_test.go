@@ -153,7 +153,8 @@ type lab struct {
 func newLab(b *testing.B, o Options) *lab {
 	b.Helper()
 	d, err := Open(o)
-	if errors.Is(err, kernels.ErrUnsupported) {
+	var missing *NoLibraryError
+	if errors.Is(err, kernels.ErrUnsupported) || errors.As(err, &missing) {
 		b.Skip(err)
 	}
 	if err != nil {
@@ -226,10 +227,15 @@ func BenchmarkKernel(b *testing.B) {
 }
 
 // BenchmarkProduct measures products of square matrices of float32 by precision.
-func BenchmarkProduct(b *testing.B) {
+func BenchmarkProduct(b *testing.B) { products(b, false) }
+
+// BenchmarkCuBLAS measures the same by cuBLAS.
+func BenchmarkCuBLAS(b *testing.B) { products(b, true) }
+
+func products(b *testing.B, cublas bool) {
 	for x := Full; x <= Float16; x++ {
 		b.Run(x.String(), func(b *testing.B) {
-			l := newLab(b, Options{Products: x})
+			l := newLab(b, Options{Products: x, CuBLAS: cublas})
 			for _, n := range []int{sizesOf().product / 4, sizesOf().product} {
 				m := measured{attrs: kernels.MatMulAttrs{}, in: []kernels.Spec{float(n, n), float(n, n)}}
 				b.Run(fmt.Sprint(n), func(b *testing.B) { l.measure(b, kernels.MatMul, m, l.limits.rates[x]) })

@@ -1,6 +1,6 @@
 // Package kerneltest checks any device against the reference of every operation.
 //
-// [Test] is the one line of test that a device needs. [Graph] evaluates operations as they are applied, by their
+// [Test] is the one line of test that a device needs, [Operations] its part for some operations. [Graph] evaluates operations as they are applied, by their
 // references: what gradient rules are tested on.
 package kerneltest
 
@@ -27,7 +27,7 @@ func Test(t *testing.T, open func() kernels.Device) {
 	t.Run("not opened", func(t *testing.T) { testNotOpened(t, open) })
 	t.Run("supports", func(t *testing.T) { testSupports(t, open) })
 	t.Run("programs", func(t *testing.T) { testPrograms(t, open) })
-	t.Run("operations", func(t *testing.T) { testOperations(t, open) })
+	t.Run("operations", func(t *testing.T) { Operations(t, open, kernels.All()...) })
 	t.Run("specials", func(t *testing.T) { testSpecials(t, open) })
 }
 

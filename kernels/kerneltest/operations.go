@@ -31,10 +31,10 @@ func openBench(t *testing.T, open func() kernels.Device) *bench {
 	return &bench{dev, stream}
 }
 
-// testOperations compares every operation with its reference on random cases.
-func testOperations(t *testing.T, open func() kernels.Device) {
+// Operations compares operations with their references on random cases, as Test does with all.
+func Operations(t *testing.T, open func() kernels.Device, ops ...*kernels.Op) {
 	b := openBench(t, open)
-	for _, op := range kernels.All() {
+	for _, op := range ops {
 		for _, float := range floatTypes {
 			t.Run(op.Name+"/"+float.String(), func(t *testing.T) {
 				r := random(t)
