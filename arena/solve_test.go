@@ -85,6 +85,9 @@ func TestRandomTrainingStepsMeetTheBound(t *testing.T) {
 
 // A step of ten thousand instructions is planned with work for less than two seconds, and hardly above the bound.
 func TestTenThousandInstructionsArePlannedInBoundedWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("places ten thousand buffers twice: run without -short")
+	}
 	r := random(t)
 	p := stepOf(r, 2500)
 	plan, ratio := solved(t, p)

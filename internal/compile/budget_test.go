@@ -152,7 +152,7 @@ func TestFreezingALayerDropsItsGradientsAndLeavesTheOthers(t *testing.T) {
 }
 
 func TestTheOrderNeverHasAHigherPeakThanTheSource(t *testing.T) {
-	for _, n := range nets {
+	for _, n := range perceptrons {
 		p, _, _ := n.program(t, Train, nil, nil)
 		q, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Order })
 		if p.Plan.Live > q.Plan.Live {

@@ -136,6 +136,8 @@ type Config struct {
 	Like   *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
 	Off    Pass           // passes that are switched off
 	Debug  bool           // leave guard bytes behind each scratch buffer, for arena.Sentry
+
+	scheduler *scheduler // the only one, of tests; nil: all compete
 }
 
 // compiler carries one compilation through its passes.

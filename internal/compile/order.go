@@ -1,36 +1,81 @@
 package compile
 
 import (
+	"cmp"
 	"slices"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
-	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// order sorts the instructions for a low peak. It tries the order in which they were made and a list order, in which the next
-// to run is the ready one that leaves the fewest bytes live, and takes the better, the former on a tie.
+// expansions is how many orders the schedulers make others of. More have lowered the peak of no net that was tried.
+const expansions = 8
+
+// order sorts the instructions for a low peak.
 func (c *compiler) order() {
 	n := len(c.Instrs)
-	c.Order = make([]int32, n)
-	for i := range c.Order {
-		c.Order[i] = int32(i)
-	}
+	c.Order = sequence(n)
 	c.alike = c.like()
 	switch {
 	case c.alike:
 		copy(c.Order, c.Like.Order)
 	case c.Off&Order == 0:
-		made := c.peak(c.Order)
-		if listed := c.listOrder(); c.peak(listed) < made {
-			c.Order = listed
+		c.Order = c.lowest()
+	}
+	c.Instrs = c.sorted(c.Order)
+}
+
+// sequence returns 0, 1, ..., n-1.
+func sequence(n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = int32(i)
+	}
+	return s
+}
+
+// lowest returns the order with the lowest peak, the first found on a tie: a best-first search through what schedulers make of orders.
+func (c *compiler) lowest() []int32 {
+	s := c.schedule()
+	made := sequence(len(c.Instrs))
+	if c.scheduler != nil {
+		return c.scheduler.order(s, made)
+	}
+	found := []candidate{{order: made, peak: c.peak(made)}}
+	for range expansions {
+		from := -1
+		for i := range found {
+			if !found[i].expanded && (from < 0 || found[i].peak < found[from].peak) {
+				from = i
+			}
+		}
+		if from < 0 {
+			break
+		}
+		found[from].expanded = true
+		for _, sch := range schedulers {
+			order := sch.order(s, found[from].order)
+			if !slices.ContainsFunc(found, func(f candidate) bool { return slices.Equal(f.order, order) }) {
+				found = append(found, candidate{order: order, peak: c.peak(order)})
+			}
 		}
 	}
-	sorted := make([]ir.Instr, n)
-	for at, i := range c.Order {
-		sorted[at] = c.Instrs[i]
+	return slices.MinFunc(found, func(a, b candidate) int { return cmp.Compare(a.peak, b.peak) }).order
+}
+
+// candidate is an order and its peak in bytes.
+type candidate struct {
+	order    []int32
+	peak     int64
+	expanded bool
+}
+
+// sorted returns the instructions in an order.
+func (c *compiler) sorted(order []int32) []ir.Instr {
+	in := make([]ir.Instr, len(order))
+	for at, i := range order {
+		in[at] = c.Instrs[i]
 	}
-	c.Instrs = sorted
+	return in
 }
 
 // like reports whether the program, before it is ordered, has the very instructions of c.Like, so that order and places can be
@@ -48,115 +93,13 @@ func (c *compiler) like() bool {
 	return true
 }
 
-// peak returns the most bytes of scratch that are live at once in an order.
+// peak returns the most bytes of scratch that are live at once in an order, when results have taken over what they can.
 func (c *compiler) peak(order []int32) int64 {
-	at := make([]int32, len(order))
-	for k, i := range order {
-		at[i] = int32(k)
+	d, p := *c, *c.Program
+	p.Instrs, p.Values = c.sorted(order), slices.Clone(p.Values)
+	d.Program = &p
+	if d.Off&InPlace == 0 {
+		d.inPlace()
 	}
-	bytes, _ := arena.Bound(arena.Problem{Buffers: c.lifetimes(func(i int) int32 { return at[i] }).buffers})
-	return bytes
-}
-
-// listOrder is greedy list scheduling; ties go to the instruction made first.
-func (c *compiler) listOrder() []int32 {
-	s := c.schedule()
-	order := make([]int32, 0, len(c.Instrs))
-	var ready []int32
-	for i, n := range s.waits {
-		if n == 0 {
-			ready = append(ready, int32(i))
-		}
-	}
-	for len(ready) > 0 {
-		best, cost := 0, s.growth(ready[0])
-		for k := 1; k < len(ready); k++ {
-			if g := s.growth(ready[k]); g < cost || g == cost && ready[k] < ready[best] {
-				best, cost = k, g
-			}
-		}
-		i := ready[best]
-		ready = slices.Delete(ready, best, best+1)
-		order = append(order, i)
-		for _, v := range s.reads[i] {
-			s.left[v]--
-		}
-		for _, j := range s.after[i] {
-			if s.waits[j]--; s.waits[j] == 0 {
-				ready = append(ready, j)
-			}
-		}
-	}
-	return order
-}
-
-// schedule is what list scheduling works on.
-type schedule struct {
-	waits []int32           // by instruction: how many must run before it
-	after [][]int32         // by instruction: who waits for it
-	reads [][]kernels.Value // by instruction: the scratch roots it reads, each once
-	makes []int64           // by instruction: bytes it adds
-	left  []int32           // by root value: readers that have not run
-	bytes []int64           // by root value: bytes freed with the last reader
-}
-
-// growth returns the bytes by which live memory changes when i has run.
-func (s *schedule) growth(i int32) int64 {
-	g := s.makes[i]
-	for _, v := range s.reads[i] {
-		if s.left[v] == 1 {
-			g -= s.bytes[v]
-		}
-	}
-	return g
-}
-
-// schedule derives who waits for whom: a reader for the maker, whoever changes bytes where they lie for all earlier readers
-// of those bytes, and a slice of a gradient for the update with the slice before.
-func (c *compiler) schedule() *schedule {
-	n := len(c.Instrs)
-	s := &schedule{waits: make([]int32, n), after: make([][]int32, n), reads: make([][]kernels.Value, n), makes: make([]int64, n),
-		left: make([]int32, len(c.Values)), bytes: make([]int64, len(c.Values))}
-	maker := make([]int32, len(c.Values))
-	for i := range maker {
-		maker[i] = -1
-	}
-	readers := make([][]int32, len(c.Values)) // by root value, since its last change
-	edge := func(a, b int32) {
-		if a >= 0 && a != b && !slices.Contains(s.after[a], b) {
-			s.after[a] = append(s.after[a], b)
-			s.waits[b]++
-		}
-	}
-	for i := range c.Instrs {
-		in, at := &c.Instrs[i], int32(i)
-		for _, o := range in.Out {
-			if v, ok := c.follows[o]; ok {
-				edge(maker[v], at)
-			}
-		}
-		for _, v := range in.In {
-			edge(maker[v], at)
-			root, _ := c.Root(v)
-			readers[root] = append(readers[root], at)
-			if !c.Values[root].Home && !slices.Contains(s.reads[i], root) {
-				s.reads[i] = append(s.reads[i], root)
-				s.left[root]++
-			}
-		}
-		for k, o := range in.Out {
-			maker[o] = at
-			root, _ := c.Root(o)
-			if k < len(in.Op.Updates) {
-				for _, r := range readers[root] {
-					edge(r, at)
-				}
-				readers[root] = []int32{at}
-			} else if root == o && !c.Values[o].Home {
-				s.bytes[o] = arena.Round(c.Values[o].Spec.Bytes())
-				s.makes[i] += s.bytes[o]
-			}
-		}
-	}
-	return s
+	return d.most()
 }

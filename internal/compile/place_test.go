@@ -34,7 +34,7 @@ func deep(n, width int) []int {
 	return append(w, 10)
 }
 
-var nets = []net{
+var perceptrons = []net{
 	{name: "MLP 784-512-256-10", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU},
 	{name: "MLP 784-512-256-10, sigmoid", widths: []int{784, 512, 256, 10}, batch: 32, act: layers.Sigmoid},
 	{name: "MLP of 10 layers", widths: deep(10, 64), batch: 32, act: layers.Tanh},
@@ -108,7 +108,7 @@ func (n net) feed(m *machine, rows int) {
 }
 
 func TestScratchIsAsSmallAsWhatLivesAtOnce(t *testing.T) {
-	for _, n := range nets {
+	for _, n := range perceptrons {
 		for _, mode := range []Mode{Train, Evaluate, Predict} {
 			p, _, _ := n.program(t, mode, openCPU(t), nil)
 			if got := float64(p.Plan.Bytes) / float64(max(p.Plan.Live, 1)); got > 1.005 {
@@ -121,7 +121,7 @@ func TestScratchIsAsSmallAsWhatLivesAtOnce(t *testing.T) {
 // Scratch holds NaN before each step, so that reading what nobody wrote would show.
 func TestNoStepReadsWhatItDidNotWrite(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
-		for _, n := range nets {
+		for _, n := range perceptrons {
 			var want outcome
 			for _, poison := range []byte{0, 0xff, 0x41} {
 				p, g, homes := n.program(t, Train, dev, nil)
@@ -153,7 +153,7 @@ func TestNoStepReadsWhatItDidNotWrite(t *testing.T) {
 // The sentry looks at guards and dead memory after each call.
 func TestNoCallWritesOutsideOfItsOperands(t *testing.T) {
 	dev := openCPU(t)
-	for _, n := range nets {
+	for _, n := range perceptrons {
 		for _, mode := range []Mode{Train, Evaluate} {
 			n.batch = min(n.batch, 8)
 			plain, g, homes := n.program(t, mode, dev, nil)
