@@ -64,3 +64,7 @@ func TestAnyOtherPictureIsAMapOfTheMemory(t *testing.T) {
 		t.Errorf("%v, %d bytes", err, len(b))
 	}
 }
+
+func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
+	runtest.MeetsTheBound(t, example)
+}

@@ -17,3 +17,7 @@ func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
 	}
 	t.Logf("2 epochs of %d images: accuracy %v", samples, *r.TestAccuracy)
 }
+
+func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
+	runtest.MeetsTheBound(t, example)
+}

@@ -152,3 +152,7 @@ func TestAnInterruptEndsTheProgram(t *testing.T) {
 		t.Errorf("took %v", d)
 	}
 }
+
+func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
+	runtest.MeetsTheBound(t, example)
+}

@@ -167,3 +167,7 @@ func TestDrawASheet(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
+	runtest.MeetsTheBound(t, example)
+}

@@ -28,7 +28,11 @@ func shuffled(seed uint64) scheduler {
 func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev := openCPU(t)
 	optimizers := optim.All()
-	for s := range uint64(40) {
+	graphs := uint64(40)
+	if testing.Short() {
+		graphs = 15
+	}
+	for s := range graphs {
 		s += *seed * 1000
 		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
