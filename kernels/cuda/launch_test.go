@@ -64,7 +64,7 @@ func TestEveryLaunchFitsAKernelOfItsModule(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				typ := []arena.DType{arena.Float32, arena.Float64}[seed%2]
 				p := gpu(1 + r.IntN(150))
-				p.precision = Precision(r.IntN(4))
+				p.precision, p.cublas = Precision(r.IntN(4)), r.IntN(3) == 0
 				k := op.Cases(r, typ)
 				call, size := callOf(t, p, op, k.Attrs, k.In)
 				steps, err := bindAll(p, []kernels.Call{call}, 1<<20, size, []int64{0})
