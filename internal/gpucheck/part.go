@@ -35,17 +35,18 @@ const most = 2 * time.Minute
 // parts are all, in the order of what one wants to know first.
 func (c *check) parts() []part {
 	tests := []string{"-test.v", "-test.short"}
-	speed := []string{"-test.run=^$", "-test.benchtime=20x"}
+	speed, steps := []string{"-test.run=^$", "-test.benchtime=20x"}, "-test.benchtime=2000x"
 	promises := "/cuda"
 	if c.small {
-		speed = []string{"-test.run=^$", "-test.short", "-test.benchtime=2x"}
+		speed, steps = []string{"-test.run=^$", "-test.short", "-test.benchtime=2x"}, "-test.benchtime=20x"
 		promises = "Flat|Alloc|Slot/cuda"
 	}
 	bench := func(which string) []string { return append([]string{"-test.bench=" + which}, speed...) }
 	all := []part{
 		{"operations", most, c.tests("device.test", tests...)},
 		{"kernels", most, c.benchmarks("device.test", bench("Kernel|Product|CuBLAS")...)},
-		{"copies", most, c.benchmarks("device.test", bench("Upload|Overlap|Step")...)},
+		{"copies", most, c.benchmarks("device.test", bench("Upload|Overlap")...)},
+		{"steps", most, c.benchmarks("device.test", append(bench("Step|Context"), steps)...)},
 	}
 	for _, w := range []string{"w1", "w3"} {
 		all = append(all, part{"learning " + w, most, c.learning(w)})

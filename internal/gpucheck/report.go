@@ -165,7 +165,8 @@ func (r *Report) figures(w io.Writer) {
 			}
 		}
 		slices.Sort(units)
-		fmt.Fprintf(w, "\n## %s\n\n| what | µs | %s |\n|---|---|%s\n", p.Name, strings.Join(units, " | "), strings.Repeat("---|", len(units)))
+		columns := append([]string{"what", "µs"}, units...)
+		fmt.Fprintf(w, "\n## %s\n\n| %s |\n|%s\n", p.Name, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 		for _, f := range p.Figures {
 			fmt.Fprintf(w, "| %s | %.2f |", f.Name, f.Metrics["ns/op"]/1e3)
 			for _, unit := range units {

@@ -42,7 +42,8 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 	}
 }
 
-// Factors that a precision holds give products that it computes exactly; others must show that it was asked for.
+// Factors that a precision holds give products that it computes exactly; others must show that it was asked for, where the library does not choose
+// for itself, as NVIDIA's may.
 func TestCuBLASIsAskedForThePrecision(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	for x, bits := range map[Precision]uint{Full: 24, TF32: 11, BFloat16: 8, Float16: 11} {
@@ -64,33 +65,34 @@ func TestCuBLASIsAskedForThePrecision(t *testing.T) {
 			if e := off(bits); e > tolerance {
 				t.Errorf("factors of %d bits: off by %g, more than %g", bits, e, tolerance)
 			}
-			if e := off(24); x != Full && e < 0x1p-12 {
+			if e := off(24); fakecuda.Loaded() && x != Full && e < 0x1p-12 {
 				t.Errorf("factors of 24 bits: off by %g: they were not rounded to %v", e, x)
 			}
 		})
 	}
 }
 
-// A product takes the workspace that was planned for it, and cuBLAS no memory of its own after Open.
+// A product takes the workspace that was planned for it, and cuBLAS no memory of its own after the first one, for which it loads kernels.
 func TestCuBLASWorksInPlannedMemory(t *testing.T) {
 	d := opened(t, Options{CuBLAS: true})
 	s := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{8, 8}}
 	if got, want := d.Workspace(kernels.MatMul, kernels.MatMulAttrs{}, []kernels.Spec{s, s}, []kernels.Spec{s}), gemmBytes(&d.props); got != want {
 		t.Errorf("workspace of %d bytes, want %d", got, want)
 	}
-	before, err := d.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var free [4]int64
 	r := rand.New(rand.NewPCG(1, 3))
-	for range 3 {
+	for i := range free {
 		if _, launched := ran(t, d, kernels.MatMul, kernels.MatMulAttrs{Bias: true, Act: kernels.Relu},
 			[]kernels.Tensor{normals(r, 24, 8, 8), normals(r, 24, 8, 8), normals(r, 24, 8)}); launched != " matmul_end_f32" {
 			t.Errorf("launched %q, want cuBLAS and the kernel for bias and activation", launched)
 		}
-	}
-	if after, err := d.Info(); err != nil || after.Free != before.Free {
-		t.Errorf("%d bytes free after products, %d before: %v", after.Free, before.Free, err)
+		info, err := d.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if free[i] = info.Free; free[i] != free[0] {
+			t.Errorf("bytes free after each product: %v", free[:i+1])
+		}
 	}
 }
 
