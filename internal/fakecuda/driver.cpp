@@ -47,7 +47,7 @@ static const Setting settings[] = {
     {"processors", &Config::processors}, {"delay_us", &Config::delay_us}, {"seed", &Config::seed}, {"check", &Config::check},
     {"poison", &Config::poison}, {"shared_race", &Config::shared_race}, {"shuffle", &Config::shuffle},
     {"approx_ulp", &Config::approx_ulp}, {"threads", &Config::threads}, {"skip_kernels", &Config::skip_kernels},
-    {"verbose", &Config::verbose},
+    {"hold", &Config::hold}, {"at_once", &Config::at_once}, {"verbose", &Config::verbose},
 };
 
 // readEnvironment answers false where a value is no number: a typing mistake must not switch a check off.
@@ -117,6 +117,7 @@ API fakecuda_set(const char *name, int64_t value) {
   for (const Setting &s : settings)
     if (!strcmp(s.name, name)) {
       state().config.*s.field = value;
+      state().changed.notify_all();  // of hold
       return kOk;
     }
   return kInvalidValue;

@@ -57,6 +57,8 @@ struct Config {
   int64_t approx_ulp = 0;       // disturb approximate instructions
   int64_t threads = 1;          // that run a kernel's blocks
   int64_t skip_kernels = 0;     // launches do nothing: to measure the host
+  int64_t hold = 0;             // until it is 0 again: 1 no work of streams begins, 2 no kernel and no graph
+  int64_t at_once = 0;          // work that waits for nothing runs in the call that enqueues it: to measure the host, without its threads
   int64_t verbose = 0;          // write reports to standard error too
 };
 
@@ -84,6 +86,7 @@ using Work = std::function<void(Accesses &)>;  // throws ptx::Fault
 struct Operation {
   std::string what;
   Work work;                    // none: only order
+  bool computes = false;        // a kernel, or a graph
   std::vector<DonePtr> after;   // of other streams
   DonePtr done;
   Clock clock;

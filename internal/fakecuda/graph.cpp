@@ -229,6 +229,7 @@ API cuGraphLaunch(Exec *e, void *handle) {
   s->random = s->random * 6364136223846793005ull + 1442695040888963407ull;
   Operation op;
   op.what = "a graph";
+  op.computes = true;
   op.work = [e, random = s->random, shuffled = state().config.delay_us > 0](Accesses &a) { runGraph(*e, random, shuffled, a); };
   return enqueue(s, std::move(op));
 }

@@ -245,6 +245,7 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
   if (int code = arguments(*f->kernel, params, extra, l.args)) return code;
   Operation op;
   op.what = "kernel " + f->kernel->name;
+  op.computes = true;
   op.work = [l = std::move(l)](Accesses &a) { perform(l, a); };
   return enqueue(s, std::move(op));
 }

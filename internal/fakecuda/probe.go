@@ -109,7 +109,7 @@ func Omit(name string, n uint64) error { return Fail(name, n, omitted) }
 
 const omitted = -1 // kOmitted in driver.hpp
 
-// Set changes a setting, such as delay_us: see Config in driver.hpp.
+// Set changes a setting, such as delay_us or hold: see Config in driver.hpp.
 func Set(name string, value int64) error {
 	f := symbol("fakecuda_set")
 	if f == nil {

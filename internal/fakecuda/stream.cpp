@@ -14,15 +14,16 @@ void join(Clock &into, const Clock &from) {
   for (size_t i = 0; i < from.size(); i++) into[i] = std::max(into[i], from[i]);
 }
 
-// runOne runs an operation without the lock and answers its fault's code. An operation of a poisoned context does nothing.
-static int runOne(Stream *s, Operation &op, Accesses &accesses, Lock &lock) {
+// perform runs an operation's work and answers its fault's code. The mutex, which the caller holds, is free meanwhile. An operation of a
+// poisoned context does nothing.
+static int perform(Stream *s, Operation &op, Accesses &accesses) {
   if (!op.work || s->context->sticky) return kOk;
   uint64_t delay = state().config.delay_us;
   s->random = s->random * 6364136223846793005ull + 1442695040888963407ull;
   if (delay) delay = (s->random >> 33) % delay;
   int code = kOk;
   std::string message;
-  lock.unlock();
+  state().mu.unlock();
   if (delay) usleep(delay);
   try {
     op.work(accesses);
@@ -30,9 +31,26 @@ static int runOne(Stream *s, Operation &op, Accesses &accesses, Lock &lock) {
     code = f.code;
     message = f.msg;
   }
-  lock.lock();
+  state().mu.lock();
   if (code) report("fault: " + op.what + ": " + message);
   return code;
+}
+
+// run runs an operation that waits for nothing more.
+static void run(Stream *s, Operation &op) {
+  Accesses accesses;
+  int code = perform(s, op, accesses);
+  if (code && !s->context->sticky) s->context->sticky = code;
+  checkAccesses(s->id, op.what, op.clock, accesses);
+  op.done->done = true;
+  op.done->when = std::chrono::steady_clock::now();
+  state().changed.notify_all();
+}
+
+// holds reports whether an operation may not begin yet. Streams that are being destroyed finish their work.
+static bool holds(const Operation &op) {
+  int64_t hold = state().config.hold;
+  return hold == 1 || (hold == 2 && op.computes);
 }
 
 static void serve(Stream *s) {
@@ -43,13 +61,9 @@ static void serve(Stream *s) {
     Operation op = std::move(s->queue.front());
     s->queue.pop_front();
     for (auto &d : op.after) await(d, lock);
-    Accesses accesses;
-    int code = runOne(s, op, accesses, lock);
-    if (code && !s->context->sticky) s->context->sticky = code;
-    checkAccesses(s->id, op.what, op.clock, accesses);
-    op.done->done = true;
-    op.done->when = std::chrono::steady_clock::now();
-    state().changed.notify_all();
+    if (op.work)
+      state().changed.wait(lock, [&] { return !holds(op) || s->quit; });
+    run(s, op);
   }
 }
 
@@ -70,6 +84,7 @@ Stream *makeStream(Context *c, bool blocking, bool legacy, int priority) {
 void stopStream(Stream *s, Lock &lock) {
   s->quit = true;
   s->wake.notify_all();
+  state().changed.notify_all();
   lock.unlock();
   if (s->thread.joinable()) s->thread.join();
   lock.lock();
@@ -149,7 +164,13 @@ int enqueue(Stream *s, Operation op) {
   if (s->clock.size() <= s->id) s->clock.resize(s->id + 1);
   s->clock[s->id]++;
   op.clock = s->clock;
+  if (state().config.at_once && s->last) op.after.push_back(s->last);
+  bool ready = std::all_of(op.after.begin(), op.after.end(), [](const DonePtr &d) { return d->done; });
   op.done = s->last = std::make_shared<Done>();
+  if (state().config.at_once && ready && !holds(op)) {
+    run(s, op);
+    return kOk;
+  }
   s->queue.push_back(std::move(op));
   s->wake.notify_one();
   return kOk;

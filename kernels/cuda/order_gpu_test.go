@@ -1,0 +1,101 @@
+//go:build gpu && cgo
+
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/fakecuda"
+)
+
+// emulated skips a test where the driver is NVIDIA's.
+func emulated(t *testing.T) {
+	t.Helper()
+	if !fakecuda.Loaded() {
+		t.Skip("needs package fakecuda's driver, which holds work back and counts")
+	}
+}
+
+// Whatever is enqueued, the call returns although the device has not begun: nothing of it has happened until then.
+func TestCallsReturnWhileTheDeviceIsBusy(t *testing.T) {
+	emulated(t)
+	for name, o := range map[string]Options{"graphs": {}, "launches": {Graphs: Never}} {
+		t.Run(name, func(t *testing.T) {
+			d := opened(t, o)
+			b := newBed(t, d)
+			e, err := d.NewEvent()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := bound(t, d, func(c *binding) { c.fill(b.mem.at, 7, 256) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, mem := arena.Span{Memory: b.host, Size: 256}, arena.Span{Memory: b.mem, Size: 256}
+			if err := errors.Join(b.s.Fill(mem, 1), b.s.Copy(host, mem), b.s.Sync()); err != nil {
+				t.Fatal(err)
+			}
+			if err := fakecuda.Set("hold", 1); err != nil {
+				t.Fatal(err)
+			}
+			defer fakecuda.Set("hold", 0)
+			done := make(chan error, 1)
+			go func() {
+				done <- errors.Join(b.s.Copy(mem, host), b.s.Wait(e), p.Launch(b.s), b.s.Copy(host, mem), b.s.Record(e))
+			}()
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("a call has not returned while the device is busy")
+			}
+			if e.Done() {
+				t.Error("the event is done before the work")
+			}
+			if want := bytes.Repeat([]byte{1}, 256); !bytes.Equal(b.host.Bytes(), want) {
+				t.Error("the host has results before the work is done")
+			}
+			if err := errors.Join(fakecuda.Set("hold", 0), e.Sync()); err != nil {
+				t.Fatal(err)
+			}
+			if want := bytes.Repeat([]byte{7}, 256); !bytes.Equal(b.host.Bytes(), want) || !e.Done() {
+				t.Errorf("the host has %d…, want %d; the event is done: %v", b.host.Bytes()[0], want[0], e.Done())
+			}
+		})
+	}
+}
+
+// Pinned memory is as large as was asked for, whatever the size: nothing rounds it up to a power of two.
+func TestPinnedMemoryIsAsLargeAsAsked(t *testing.T) {
+	emulated(t)
+	d := opened(t, Options{})
+	pinned := func() uint64 {
+		o, err := fakecuda.Ledger()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint64(o.PinnedBytes)
+	}
+	for size := int64(1 << 20); size <= 64<<20; size += 3 << 19 {
+		before := pinned()
+		m, err := d.Pin(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pinned() - before; got != uint64(size) || m.Size() != size {
+			t.Errorf("%d bytes are pinned, want %d", got, size)
+		}
+		if err := m.Free(); err != nil {
+			t.Fatal(err)
+		}
+		if got := pinned(); got != before {
+			t.Errorf("%d bytes are left of %d", got-before, size)
+		}
+	}
+}
