@@ -71,6 +71,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if c.dir, err = filepath.Abs(c.dir); err != nil {
 		return false, err
 	}
+	c.head(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, *limit, fmt.Errorf("the limit of %v is over", *limit))
 	defer cancel()
 	return c.all(ctx)
@@ -78,7 +79,6 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 
 // all runs the parts and writes the report after each, so that one is there whatever comes.
 func (c *check) all(ctx context.Context) (ok bool, err error) {
-	c.head(ctx)
 	parts := c.parts()
 	for _, name := range c.only {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
