@@ -16,9 +16,10 @@ Context *current() {
 }
 
 // makeContext returns null where there is no memory for it. What the context takes for itself is no allocation: nobody reaches it.
-static Context *makeContext(unsigned flags) {
+static Context *makeContext(int device, unsigned flags) {
   State &g = state();
   auto *c = new Context;
+  c->device = device;
   c->flags = flags;
   if ((c->ownBytes = g.config.context)) {
     if (allocateDevice(c->ownBytes, c, nullptr, &c->own)) {
@@ -78,8 +79,8 @@ using namespace fake;
 API cuCtxCreate_v2(Context **out, unsigned flags, int device) {
   ENTER_WITH(kInit);
   if (!out) return kInvalidValue;
-  if (device < 0 || device >= state().config.devices) return kInvalidDevice;
-  if (!(*out = makeContext(flags))) return kOutOfMemory;
+  if (badDevice(device)) return kInvalidDevice;
+  if (!(*out = makeContext(device, flags))) return kOutOfMemory;
   stack.push_back(*out);
   return kOk;
 }
@@ -125,7 +126,7 @@ API cuCtxPopCurrent_v2(Context **out) {
 API cuCtxGetDevice(int *device) {
   ENTER();
   if (!device) return kInvalidValue;
-  *device = 0;
+  *device = call.context->device;
   return kOk;
 }
 
@@ -160,51 +161,53 @@ API cuCtxSynchronize(void) {
 
 API cuDevicePrimaryCtxRetain(Context **out, int device) {
   ENTER_WITH(kInit);
-  State &g = state();
   if (!out) return kInvalidValue;
-  if (device != 0) return kInvalidDevice;
-  if (!g.primary) {
-    if (!(g.primary = makeContext(g.primaryFlags))) return kOutOfMemory;
-    g.primary->primary = true;
+  if (int code = badDevice(device)) return code;
+  Primary &p = state().primaries[device];
+  if (!p.context) {
+    if (!(p.context = makeContext(device, p.flags))) return kOutOfMemory;
+    p.context->primary = true;
   }
-  g.primary->uses++;
-  *out = g.primary;
+  p.context->uses++;
+  *out = p.context;
   return kOk;
 }
 
-static int resetPrimary(Lock &lock) {
-  Context *c = state().primary;
-  state().primary = nullptr;
+static int resetPrimary(int device, Lock &lock) {
+  Context *&p = state().primaries[device].context, *c = p;
+  p = nullptr;
   if (c) destroyContext(c, lock);
   return kOk;
 }
 
 API cuDevicePrimaryCtxRelease_v2(int device) {
   ENTER_WITH(kInit);
-  Context *c = state().primary;
-  if (device != 0) return kInvalidDevice;
+  if (int code = badDevice(device)) return code;
+  Context *c = state().primaries[device].context;
   if (!c) return kInvalidContext;
-  return --c->uses > 0 ? kOk : resetPrimary(call.lock);
+  return --c->uses > 0 ? kOk : resetPrimary(device, call.lock);
 }
 
 API cuDevicePrimaryCtxReset_v2(int device) {
   ENTER_WITH(kInit);
-  if (device != 0) return kInvalidDevice;
-  return resetPrimary(call.lock);
+  if (int code = badDevice(device)) return code;
+  return resetPrimary(device, call.lock);
 }
 
 API cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
   ENTER_WITH(kInit);
-  if (device != 0) return kInvalidDevice;
-  if (flags) *flags = state().primaryFlags;
-  if (active) *active = state().primary != nullptr;
+  if (int code = badDevice(device)) return code;
+  const Primary &p = state().primaries[device];
+  if (flags) *flags = p.flags;
+  if (active) *active = p.context != nullptr;
   return kOk;
 }
 
 API cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
   ENTER_WITH(kInit);
-  if (device != 0) return kInvalidDevice;
-  state().primaryFlags = flags;
-  if (state().primary) state().primary->flags = flags;
+  if (int code = badDevice(device)) return code;
+  Primary &p = state().primaries[device];
+  p.flags = flags;
+  if (p.context) p.context->flags = flags;
   return kOk;
 }

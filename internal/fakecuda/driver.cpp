@@ -69,6 +69,8 @@ static bool readEnvironment() {
   return true;
 }
 
+int badDevice(int device) { return device < 0 || device >= state().config.devices ? kInvalidDevice : kOk; }
+
 int64_t attribute(int a) {
   const Config &c = state().config;
   switch (a) {
@@ -148,8 +150,6 @@ API cuDeviceGetCount(int *n) {
   *n = (int)state().config.devices;
   return kOk;
 }
-
-static int badDevice(int device) { return device < 0 || device >= state().config.devices ? kInvalidDevice : kOk; }
 
 API cuDeviceGet(int *device, int ordinal) {
   ENTER_WITH(kInit);

@@ -45,7 +45,7 @@ enum Kind { kDeviceMemory, kPinnedMemory, kContexts, kStreams, kEvents, kModules
 struct Config {
   int64_t memory = 1ll << 30;   // bytes of device memory, read by cuInit
   int64_t context = 1 << 20;    // bytes of it that each context takes for itself
-  int64_t devices = 1;          // 0: cuInit answers CUDA_ERROR_NO_DEVICE
+  int64_t devices = 1;          // 0: cuInit answers CUDA_ERROR_NO_DEVICE. All share the memory
   int64_t capability = 80;      // compute capability times ten
   int64_t processors = 8;       // multiprocessors
   int64_t delay_us = 0;         // most microseconds that an operation is delayed by, from seed
@@ -173,12 +173,19 @@ struct Allocation {
 
 struct Context {
   int sticky = 0;       // the error that poisoned it
+  int device = 0;
   bool primary = false;
   int uses = 0;         // of a primary one
   uint64_t own = 0, ownBytes = 0;  // device memory that it takes for itself
   unsigned flags = 0;
   std::unique_ptr<Stream> legacy;
   std::set<Stream *> streams;
+};
+
+// Primary is the primary context of a device, while it is retained.
+struct Primary {
+  Context *context = nullptr;
+  unsigned flags = 0;
 };
 
 struct State {
@@ -195,8 +202,7 @@ struct State {
   int nextAllocation = 1;
   size_t nextStream = 1;
   Clock host;
-  Context *primary = nullptr;
-  unsigned primaryFlags = 0;
+  std::map<int, Primary> primaries;  // by device
   std::map<void *, Kind> live;
   std::set<Function *> functions;
   uint64_t abandoned = 0;    // objects alive when their context was destroyed
@@ -226,6 +232,7 @@ struct Call {
 // driver.cpp, context.cpp
 std::string plainName(const std::string &name);  // without _v2, _ptsz
 int64_t attribute(int a);                        // of the device; -1: unknown
+int badDevice(int device);
 Context *current();
 
 // fault.cpp

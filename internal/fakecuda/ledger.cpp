@@ -53,6 +53,16 @@ EXPORT uint64_t fakecuda_calls(const char *name) {
   return sum;
 }
 
+// fakecuda_called copies the name of function i, from 0, of those that were called, and returns its length; -1: there are no more.
+API fakecuda_called(int i, char *name, int bytes) {
+  Lock lock(state().mu);
+  const State &g = state();
+  if (i < 0 || (size_t)i >= g.calls.size()) return -1;
+  const std::string &plain = std::next(g.calls.begin(), i)->first;
+  if (name && bytes > 0) snprintf(name, bytes, "%s", plain.c_str());
+  return (int)plain.size();
+}
+
 // fakecuda_copied returns how many bytes a function was asked to copy, by calls that were not captured.
 EXPORT uint64_t fakecuda_copied(const char *name) {
   Lock lock(state().mu);

@@ -18,7 +18,7 @@ static int fail(void *f, const char *name, uint64_t n, int code) { return ((int 
 static int set(void *f, const char *name, int64_t v) { return ((int (*)(const char *, int64_t))f)(name, v); }
 static int ledger(void *f, uint64_t *out) { return ((int (*)(uint64_t *, int))f)(out, 12); }
 static int touch(void *f, void *p, size_t bytes, int write) { return ((int (*)(void *, size_t, int))f)(p, bytes, write); }
-static int report(void *f, int i, char *text, int bytes) { return ((int (*)(int, char *, int))f)(i, text, bytes); }
+static int text(void *f, int i, char *text, int bytes) { return ((int (*)(int, char *, int))f)(i, text, bytes); }
 static int forget(void *f) { return ((int (*)(void))f)(); }
 */
 import "C"
@@ -73,6 +73,15 @@ func Calls(name string) uint64 {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	return uint64(C.count(f, s))
+}
+
+// Called returns how often each function of the driver was called since the last Forget.
+func Called() map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, name := range texts("fakecuda_called") {
+		all[name] = Calls(name)
+	}
+	return all
 }
 
 // Copied returns how many bytes a function of the driver was asked to copy since the last Forget. Copies in graphs are left out.
@@ -141,19 +150,22 @@ func Touch(p unsafe.Pointer, bytes int64, write bool) error {
 
 // Reports returns what the driver complained about since the last Forget. Each begins with its kind: race, pageable, fault, launch,
 // module, unsupported or setting.
-func Reports() []string {
-	f := symbol("fakecuda_report")
+func Reports() []string { return texts("fakecuda_report") }
+
+// texts returns all that a function of the driver tells one by one, until it answers -1.
+func texts(name string) []string {
+	f := symbol(name)
 	if f == nil {
 		return nil
 	}
 	var all []string
 	for i := 0; ; i++ {
-		n := C.report(f, C.int(i), nil, 0)
+		n := C.text(f, C.int(i), nil, 0)
 		if n < 0 {
 			return all
 		}
 		text := (*C.char)(C.malloc(C.size_t(n) + 1))
-		C.report(f, C.int(i), text, n+1)
+		C.text(f, C.int(i), text, n+1)
 		all = append(all, C.GoString(text))
 		C.free(unsafe.Pointer(text))
 	}
