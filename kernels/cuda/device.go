@@ -111,13 +111,28 @@ func (d *Device) tryGraph() (bool, error) {
 		return false, err
 	}
 	b := newBatch([]step{s}, []cu.Function{f}, nil)
-	_, err = b.capture(d.capture)
+	_, err = d.captured(b)
 	err = errors.Join(err, b.release(), d.unload(m))
 	var e *DriverError
 	if errors.As(err, &e) && e.unsupported() {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// captured captures b into a graph. Where that goes wrong the stream may be capturing still, and so be of no use: another takes its place.
+// at is the step that went wrong, -1 for none. Called with loads held, or before the device is known to others.
+func (d *Device) captured(b *batch) (at int, err error) {
+	if at, err = b.capture(d.capture); err == nil {
+		return at, nil
+	}
+	next, made := cu.MakeStream(cu.NonBlocking)
+	if made != nil {
+		return at, errors.Join(err, fromCu("cuStreamCreate", made))
+	}
+	old := d.capture
+	d.capture = next
+	return at, errors.Join(err, fromCu("cuStreamDestroy", old.Destroy()))
 }
 
 // read asks a GPU for its properties.
@@ -284,15 +299,19 @@ func (d *Device) drop(r releaser) (was bool) {
 }
 
 // discard releases r, if that has not been done. On a device that is poisoned or closed there is nothing to give back: the context takes
-// all with it.
+// all with it. Where the context cannot be set, r is left to Close.
 func (d *Device) discard(what string, r releaser) error {
+	switch err := d.enter(what); {
+	case errors.Is(err, ErrPoisoned), errors.Is(err, arena.ErrClosed):
+		d.drop(r)
+		return nil
+	case err != nil:
+		return err
+	}
+	defer d.leave()
 	if !d.drop(r) {
 		return nil
 	}
-	if d.enter(what) != nil {
-		return nil
-	}
-	defer d.leave()
 	if err := r.release(); err != nil {
 		return fmt.Errorf("cuda: %s: %w", what, d.note(err))
 	}
@@ -314,12 +333,14 @@ func (d *Device) Close() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var errs []error
+	blind := false // without its context set, which is the one error to report then
 	check := func(call string, err error) {
-		if err != nil && d.first.Load() == nil {
+		if err != nil && !blind && d.first.Load() == nil {
 			errs = append(errs, d.note(fromCu(call, err)))
 		}
 	}
 	check("cuCtxSetCurrent", cu.SetCurrentContext(d.ctx))
+	blind = len(errs) > 0
 	check("cuCtxSynchronize", cu.Synchronize())
 	d.mu.Lock()
 	left := make([]releaser, 0, len(d.live))

@@ -173,8 +173,14 @@ func hostBytes(p unsafe.Pointer, bytes int64) []byte {
 // pinnedAt is the address of pinned memory: one space holds the host's and the device's.
 func pinnedAt(p unsafe.Pointer) address { return address(uintptr(p)) }
 
-// query reports whether an event is done. An error counts as done: waiting would return it at once.
-func query(e cu.Event) bool { return C.ek_query(rawEvent(e)) != C.CUDA_ERROR_NOT_READY }
+// query reports whether an event is done. An error counts as done.
+func query(e cu.Event) (bool, error) {
+	code := C.ek_query(rawEvent(e))
+	if code == C.CUDA_ERROR_NOT_READY {
+		return false, nil
+	}
+	return true, driverError("cuEventQuery", code)
+}
 
 // loadModule compiles PTX. said is what the compiler had to say.
 func loadModule(ptx string) (m cu.Module, said string, err error) {
@@ -280,7 +286,7 @@ func (b *batch) capture(s cu.Stream) (at int, err error) {
 	}
 	if graph != nil {
 		if err == nil {
-			at, err = -1, driverError("cuGraphInstantiate", C.ek_instantiate(&b.exec, graph))
+			at, err = -1, driverError("cuGraphInstantiateWithFlags", C.ek_instantiate(&b.exec, graph))
 		}
 		if end := driverError("cuGraphDestroy", C.cuGraphDestroy(graph)); err == nil {
 			err = end

@@ -94,7 +94,11 @@ func (d *Device) bind(steps []step, names []string) (*program, error) {
 	d.loads.Lock()
 	defer d.loads.Unlock()
 	if err := p.build(steps); err != nil {
-		return nil, errors.Join(d.note(fmt.Errorf("cuda: bind: %w", err)), p.free())
+		err, freed := d.note(fmt.Errorf("cuda: bind: %w", err)), p.free()
+		if d.first.Load() != nil {
+			return nil, err // what was made goes with the context
+		}
+		return nil, errors.Join(err, freed)
 	}
 	d.keep(p)
 	return p, nil
@@ -147,7 +151,7 @@ func (p *program) prepare(made *part) error {
 	if !p.dev.graphs {
 		return nil
 	}
-	if at, err := made.batch.capture(p.dev.capture); err != nil {
+	if at, err := p.dev.captured(made.batch); err != nil {
 		return p.blame(made, at, err)
 	}
 	return nil

@@ -226,7 +226,7 @@ func (s *stream) Close() error {
 
 func (s *stream) release() error {
 	wait := fromCu("cuStreamSynchronize", s.handle.Synchronize())
-	if err := fromCu("cuStreamDestroy", s.handle.Destroy()); err != nil {
+	if err := fromCu("cuStreamDestroy", s.handle.Destroy()); wait == nil {
 		return err
 	}
 	return wait
@@ -286,13 +286,17 @@ func (e *event) Sync() error {
 	return e.failed()
 }
 
-// Done reports whether Sync would return at once.
+// Done reports whether Sync would return at once. Where the driver cannot tell, Sync returns its error.
 func (e *event) Done() bool {
 	if e.closed.Load() || e.dev.enter("event") != nil {
 		return true
 	}
 	defer e.dev.leave()
-	return query(e.handle)
+	done, err := query(e.handle)
+	if err != nil {
+		e.record(e.dev.note(fmt.Errorf("cuda: event: %w", err)))
+	}
+	return done
 }
 
 // Close releases the event. Safe to call twice.
