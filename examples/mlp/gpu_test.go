@@ -3,10 +3,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+	"github.com/evenkeel/evenkeel/internal/fakecuda"
 )
 
 // Sums in another order move float32 losses by 1e-7 a step, and Adam's quotients carry that on.
@@ -25,4 +30,23 @@ func TestOnAGPUMemoryIsFlat(t *testing.T) {
 		t.Errorf("%d bytes crossed in an epoch of %d samples, want 785 each", r.UploadBytesPerEpoch, samples)
 	}
 	t.Logf("%+v", r)
+}
+
+// What the program held of the GPU, and its loader, is released before it ends.
+func TestAnInterruptReleasesAGPU(t *testing.T) {
+	out, said := interrupted(t, func() {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err := example.Run(ctx, []string{"-epochs", "1000", "-device", "cuda", "-batch", "4"}, os.Stdout)
+		left, ledger := fakecuda.Ledger()
+		fmt.Printf("left: %+v, %v\n", left, ledger)
+		fmt.Fprintf(os.Stderr, "%d calls: %v", fakecuda.Calls("cuGraphLaunch"), err)
+		os.Exit(1)
+	})
+	if !strings.Contains(said, "step") && !strings.Contains(said, "train epoch 0") || !strings.Contains(said, context.Canceled.Error()) {
+		t.Errorf("said %q, want that a pass was cancelled", said)
+	}
+	if want := fmt.Sprintf("left: %+v, %v\n", fakecuda.Objects{}, nil); fakecuda.Loaded() && !strings.Contains(out, want) {
+		t.Errorf("got %q, want %q", out, want)
+	}
 }

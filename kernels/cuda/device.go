@@ -221,6 +221,9 @@ func (d *Device) Err() error {
 // Name returns "cuda".
 func (d *Device) Name() string { return "cuda" }
 
+// Graphs reports whether programs are CUDA graphs: not where Options say so, and not where the driver cannot capture one.
+func (d *Device) Graphs() bool { return d != nil && d.graphs }
+
 // Unified returns false.
 func (d *Device) Unified() bool { return false }
 

@@ -24,7 +24,7 @@ type Options struct {
 type Graphs int
 
 const (
-	// Auto captures a program into a graph where the driver can, which is tried once when the device is opened.
+	// Auto captures a program into a graph where the driver can, which is tried once when the device is opened: Device.Graphs tells.
 	Auto Graphs = iota
 	// Never launches kernel by kernel.
 	Never

@@ -24,6 +24,9 @@ func missing(what string) error {
 // Name returns "cuda".
 func (*Device) Name() string { return "cuda" }
 
+// Graphs returns false.
+func (*Device) Graphs() bool { return false }
+
 // Unified returns false.
 func (*Device) Unified() bool { return false }
 
