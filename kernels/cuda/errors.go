@@ -83,7 +83,7 @@ var hints = map[int]string{
 	2:   ": device memory is short",
 	100: ": no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES",
 	218: ": the driver cannot compile the PTX",
-	222: ": the driver is older than PTX 7.0: it must be 450 or newer",
+	222: ": the driver is too old for this PTX: it must be 470 or newer",
 	700: ": a kernel used memory that is not its own",
 	701: ": a block asks for more registers or shared memory than there are",
 	716: ": a kernel used an address that is not aligned",
