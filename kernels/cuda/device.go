@@ -123,8 +123,10 @@ func (d *Device) tryGraph() (bool, error) {
 // captured captures b into a graph. Where that goes wrong the stream may be capturing still, and so be of no use: another takes its place.
 // at is the step that went wrong, -1 for none. Called with loads held, or before the device is known to others.
 func (d *Device) captured(b *batch) (at int, err error) {
-	if at, err = b.capture(d.capture); err == nil {
-		return at, nil
+	at, err = b.capture(d.capture)
+	var e *DriverError
+	if err == nil || errors.As(err, &e) && e.fatal() {
+		return at, err
 	}
 	next, made := cu.MakeStream(cu.NonBlocking)
 	if made != nil {
