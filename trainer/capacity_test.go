@@ -239,28 +239,30 @@ func TestMaxBatchTakesTheDevicesFreeMemoryAndChangesNothing(t *testing.T) {
 }
 
 func TestStateOfOptimizersIsCountedAndReservedBeforeTheFirstStep(t *testing.T) {
-	// 67 parameters in 4 tensors; offsets are multiples of 256.
-	for name, want := range map[string]int64{"sgd": 0, "momentum": 268, "nesterov": 268, "rmsprop": 268, "adam": 536, "adamw": 536, "lion": 268} {
-		o, err := optim.Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Optimizer: o})
-		var got int64
-		for _, r := range tr.Plan().Regions {
-			if r.Name == "optimizer state" {
-				got = r.Bytes
+	each(t, func(t *testing.T, dev kernels.Device) {
+		// 67 parameters in 4 tensors; offsets are multiples of 256.
+		for name, want := range map[string]int64{"sgd": 0, "momentum": 268, "nesterov": 268, "rmsprop": 268, "adam": 536, "adamw": 536, "lion": 268} {
+			o, err := optim.Parse(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Optimizer: o})
+			var got int64
+			for _, r := range tr.Plan().Regions {
+				if r.Name == "optimizer state" {
+					got = r.Bytes
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %d bytes of state, want %d", name, got, want)
 			}
 		}
-		if got != want {
-			t.Errorf("%s: %d bytes of state, want %d", name, got, want)
+		for _, o := range optimizers() {
+			if p, err := trainer.Plan(small, trainer.Options{Batch: 4, Optimizer: o.Optimizer}); err != nil || p.Category("gradients") == 0 {
+				t.Errorf("%s: gradients %d bytes, %v", o.Name, p.Category("gradients"), err)
+			}
 		}
-	}
-	for _, o := range optimizers() {
-		if p, err := trainer.Plan(small, trainer.Options{Batch: 4, Optimizer: o.Optimizer}); err != nil || p.Category("gradients") == 0 {
-			t.Errorf("%s: gradients %d bytes, %v", o.Name, p.Category("gradients"), err)
-		}
-	}
+	})
 }
 
 func TestFrozenLayersCostNoGradientBytes(t *testing.T) {

@@ -225,27 +225,29 @@ func TestAReaderThatIgnoresItsContextKeepsTheSlots(t *testing.T) {
 }
 
 func TestAStuckReaderThatComesBackFreesTheSlots(t *testing.T) {
-	good := samples(t, 12, 4, 3)
-	release := make(chan struct{})
-	ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
-		if at.Index == 5 {
-			<-release
-		}
-		return nil
-	}}
-	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Fields: good.Fields()})
-	ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer stop()
-	if _, err := tr.Fit(ctx, ds); !errors.Is(err, dataloader.ErrStuck) {
-		t.Errorf("got %v, want ErrStuck", err)
-	}
-	close(release)
-	within(t, 10*time.Second, "the reader's return", func() {
-		for {
-			if _, err := tr.Fit(context.Background(), ds); err == nil {
-				return
+	each(t, func(t *testing.T, dev kernels.Device) {
+		good := samples(t, 12, 4, 3)
+		release := make(chan struct{})
+		ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
+			if at.Index == 5 {
+				<-release
 			}
-			time.Sleep(time.Millisecond)
+			return nil
+		}}
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
+		ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer stop()
+		if _, err := tr.Fit(ctx, ds); !errors.Is(err, dataloader.ErrStuck) {
+			t.Errorf("got %v, want ErrStuck", err)
 		}
+		close(release)
+		within(t, 10*time.Second, "the reader's return", func() {
+			for {
+				if _, err := tr.Fit(context.Background(), ds); err == nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
 	})
 }

@@ -194,20 +194,22 @@ func TestEpisodesInOneTrainerEqualThoseOfFreshOnes(t *testing.T) {
 }
 
 func TestDatasetsMadeAnewForEachPassLeaveNoGoroutines(t *testing.T) {
-	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Workers: 2, Fields: samples(t, 12, 4, 3).Fields()})
-	most := 0
-	for i := range 40 {
-		if i%2 == 0 {
-			fit(t, tr, samples(t, 12, 4, 3))
-		} else {
-			fit(t, tr, incomparable{samples(t, 12, 4, 3), nil})
+	each(t, func(t *testing.T, dev kernels.Device) {
+		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Workers: 2, Fields: samples(t, 12, 4, 3).Fields()})
+		most := 0
+		for i := range 40 {
+			if i%2 == 0 {
+				fit(t, tr, samples(t, 12, 4, 3))
+			} else {
+				fit(t, tr, incomparable{samples(t, 12, 4, 3), nil})
+			}
+			if n := runtime.NumGoroutine(); i == 20 {
+				most = n
+			} else if i > 20 && n > most+2 {
+				t.Fatalf("pass %d: %d goroutines, %d after pass 20", i, n, most)
+			}
 		}
-		if n := runtime.NumGoroutine(); i == 20 {
-			most = n
-		} else if i > 20 && n > most+2 {
-			t.Fatalf("pass %d: %d goroutines, %d after pass 20", i, n, most)
-		}
-	}
+	})
 }
 
 // incomparable is a dataset that Go cannot compare: == on it panics.

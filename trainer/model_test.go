@@ -16,6 +16,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -118,52 +119,56 @@ func TestAnInitialDistributionThatFailsLeavesNothingBehind(t *testing.T) {
 }
 
 func TestANilContextIsAnError(t *testing.T) {
-	device := cputest.Open(t, cpu.Options{})
-	t.Cleanup(func() { device.Close() })
-	ds := samples(t, 8, 4, 3)
-	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
-	var none context.Context
-	if _, err := tr.Fit(none, ds); !errors.Is(err, trainer.ErrOption) {
-		t.Errorf("fit: %v", err)
-	}
-	if _, err := tr.Evaluate(none, ds); !errors.Is(err, trainer.ErrOption) {
-		t.Errorf("evaluate: %v", err)
-	}
-	for _, err := range tr.Predict(none, ds) {
-		if !errors.Is(err, trainer.ErrOption) {
-			t.Errorf("predict: %v", err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		device := dev
+		t.Cleanup(func() { device.Close() })
+		ds := samples(t, 8, 4, 3)
+		tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields()})
+		var none context.Context
+		if _, err := tr.Fit(none, ds); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("fit: %v", err)
 		}
-	}
-	var zero trainer.Trainer
-	if _, err := zero.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrClosed) {
-		t.Errorf("a trainer that New did not make: %v", err)
-	}
-	if err := zero.Close(); err != nil {
-		t.Errorf("closing it: %v", err)
-	}
-	if s := zero.Stats(); s.Arena.Reserved != 0 || s.Programs != 0 {
-		t.Errorf("its counters: %+v", s)
-	}
+		if _, err := tr.Evaluate(none, ds); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("evaluate: %v", err)
+		}
+		for _, err := range tr.Predict(none, ds) {
+			if !errors.Is(err, trainer.ErrOption) {
+				t.Errorf("predict: %v", err)
+			}
+		}
+		var zero trainer.Trainer
+		if _, err := zero.Fit(context.Background(), ds); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("a trainer that New did not make: %v", err)
+		}
+		if err := zero.Close(); err != nil {
+			t.Errorf("closing it: %v", err)
+		}
+		if s := zero.Stats(); s.Arena.Reserved != 0 || s.Programs != 0 {
+			t.Errorf("its counters: %+v", s)
+		}
+	})
 }
 
 func TestKeptMayBeAskedForDuringAPass(t *testing.T) {
-	device := cputest.Open(t, cpu.Options{})
-	t.Cleanup(func() { device.Close() })
-	ds := samples(t, 64, 4, 3)
-	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}})
-	stop := askForKept(tr, "hidden/act")
-	for range 20 {
-		fit(t, tr, ds)
-	}
-	stop()
-	h, spec, err := tr.Kept("hidden/act")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, spec.Bytes())
-	if err := h.Read(b); err != nil || len(spec.Shape) != 2 || spec.Shape[0] != 4 || spec.Shape[1] != 8 {
-		t.Errorf("%v: %v", spec, err)
-	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		device := dev
+		t.Cleanup(func() { device.Close() })
+		ds := samples(t, 64, 4, 3)
+		tr := made(t, small, trainer.Options{Device: device, Batch: 4, Fields: ds.Fields(), Keep: []string{"hidden/act"}})
+		stop := askForKept(tr, "hidden/act")
+		for range 20 {
+			fit(t, tr, ds)
+		}
+		stop()
+		h, spec, err := tr.Kept("hidden/act")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, spec.Bytes())
+		if err := h.Read(b); err != nil || len(spec.Shape) != 2 || spec.Shape[0] != 4 || spec.Shape[1] != 8 {
+			t.Errorf("%v: %v", spec, err)
+		}
+	})
 }
 
 // longer is a dataset that has more samples each time it is asked.
@@ -200,13 +205,15 @@ func TestTheLargestBatchHasAnUpperEnd(t *testing.T) {
 }
 
 func TestPredictSaysThatOtherDataCannotBeStreamed(t *testing.T) {
-	device := cputest.Open(t, cpu.Options{})
-	t.Cleanup(func() { device.Close() })
-	ds, other := samples(t, 8, 4, 3), samples(t, 12, 4, 3)
-	tr := made(t, small, trainer.Options{Device: device, Batch: 4, Resident: []dataloader.Dataset{ds}})
-	for _, err := range tr.Predict(context.Background(), other) {
-		if !errors.Is(err, trainer.ErrData) || !strings.Contains(err.Error(), "Options.Fields") {
-			t.Errorf("got %v", err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		device := dev
+		t.Cleanup(func() { device.Close() })
+		ds, other := samples(t, 8, 4, 3), samples(t, 12, 4, 3)
+		tr := made(t, small, trainer.Options{Device: device, Batch: 4, Resident: []dataloader.Dataset{ds}})
+		for _, err := range tr.Predict(context.Background(), other) {
+			if !errors.Is(err, trainer.ErrData) || !strings.Contains(err.Error(), "Options.Fields") {
+				t.Errorf("got %v", err)
+			}
 		}
-	}
+	})
 }

@@ -203,15 +203,17 @@ func TestTheErrorOfTheIdentityIsZeroAndTeachesNothing(t *testing.T) {
 }
 
 func TestTrainingLearns(t *testing.T) {
-	ds := samples(t, 256, 8, 4)
-	tr := made(t, classifier(8, 32, 4), trainer.Options{Device: openCPU(t), Batch: 32, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}})
-	first := evaluate(t, tr, ds)
-	for range 30 {
-		fit(t, tr, ds)
-	}
-	if last := evaluate(t, tr, ds); last.Accuracy < 0.95 || last.Loss > first.Loss/3 {
-		t.Errorf("loss %v accuracy %v, before training %v and %v", last.Loss, last.Accuracy, first.Loss, first.Accuracy)
-	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 256, 8, 4)
+		tr := made(t, classifier(8, 32, 4), trainer.Options{Device: dev, Batch: 32, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}})
+		first := evaluate(t, tr, ds)
+		for range 30 {
+			fit(t, tr, ds)
+		}
+		if last := evaluate(t, tr, ds); last.Accuracy < 0.95 || last.Loss > first.Loss/3 {
+			t.Errorf("loss %v accuracy %v, before training %v and %v", last.Loss, last.Accuracy, first.Loss, first.Accuracy)
+		}
+	})
 }
 
 // TestStepEqualsFloat64Reference holds small's loss and first update of SGD against a reference written out by hand.

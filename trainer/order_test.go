@@ -100,62 +100,66 @@ func TestEvaluationAndPredictionChangeNothing(t *testing.T) {
 }
 
 func TestOrderOfSamplesIsNewInEachEpoch(t *testing.T) {
-	orders := func(opt trainer.Options) (all [][]int) {
-		ds := &recorder{Dataset: samples(t, 16, 4, 3)}
-		opt.Device, opt.Batch, opt.Fields, opt.Workers = openCPU(t), 16, ds.Fields(), 1
-		tr := made(t, small, opt)
-		for range 3 {
-			fit(t, tr, ds)
-			all = append(all, ds.seen)
-			ds.seen = nil
+	each(t, func(t *testing.T, dev kernels.Device) {
+		orders := func(opt trainer.Options) (all [][]int) {
+			ds := &recorder{Dataset: samples(t, 16, 4, 3)}
+			opt.Device, opt.Batch, opt.Fields, opt.Workers = dev, 16, ds.Fields(), 1
+			tr := made(t, small, opt)
+			for range 3 {
+				fit(t, tr, ds)
+				all = append(all, ds.seen)
+				ds.seen = nil
+			}
+			return all
 		}
-		return all
-	}
-	shuffled := orders(trainer.Options{Seed: 1})
-	for i, a := range shuffled {
-		for _, b := range shuffled[i+1:] {
-			if slices.Equal(a, b) {
-				t.Errorf("two epochs have the order %v", a)
+		shuffled := orders(trainer.Options{Seed: 1})
+		for i, a := range shuffled {
+			for _, b := range shuffled[i+1:] {
+				if slices.Equal(a, b) {
+					t.Errorf("two epochs have the order %v", a)
+				}
 			}
 		}
-	}
-	for _, a := range orders(trainer.Options{Seed: 1, Sequential: true}) {
-		if !slices.IsSorted(a) {
-			t.Errorf("order %v, want the dataset's", a)
+		for _, a := range orders(trainer.Options{Seed: 1, Sequential: true}) {
+			if !slices.IsSorted(a) {
+				t.Errorf("order %v, want the dataset's", a)
+			}
 		}
-	}
+	})
 }
 
 // TestDrawsOfADatasetAreAFunctionOfSeedEpochAndSample looks at what a dataset that draws gives to training.
 func TestDrawsOfADatasetAreAFunctionOfSeedEpochAndSample(t *testing.T) {
-	draws := func(workers int) map[[2]int]float64 {
-		seen := make(map[[2]int]float64)
-		ds := &drawing{Dataset: samples(t, 8, 4, 3), drawn: make(chan [3]float64, 64)}
-		tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 3, Fields: ds.Fields(), Workers: workers, Seed: 9})
-		for range 2 {
-			fit(t, tr, ds)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		draws := func(workers int) map[[2]int]float64 {
+			seen := make(map[[2]int]float64)
+			ds := &drawing{Dataset: samples(t, 8, 4, 3), drawn: make(chan [3]float64, 64)}
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 3, Fields: ds.Fields(), Workers: workers, Seed: 9})
+			for range 2 {
+				fit(t, tr, ds)
+			}
+			close(ds.drawn)
+			for d := range ds.drawn {
+				seen[[2]int{int(d[0]), int(d[1])}] = d[2]
+			}
+			return seen
 		}
-		close(ds.drawn)
-		for d := range ds.drawn {
-			seen[[2]int{int(d[0]), int(d[1])}] = d[2]
+		want := draws(1)
+		distinct := make(map[float64]bool)
+		for _, v := range want {
+			distinct[v] = true
 		}
-		return seen
-	}
-	want := draws(1)
-	distinct := make(map[float64]bool)
-	for _, v := range want {
-		distinct[v] = true
-	}
-	if len(want) != 16 || len(distinct) != 16 {
-		t.Fatalf("%d draws, %d of them different; want 16", len(want), len(distinct))
-	}
-	for _, workers := range []int{2, 8} {
-		for k, v := range draws(workers) {
-			if want[k] != v {
-				t.Errorf("%d workers: epoch %d sample %d draws %v, want %v", workers, k[0], k[1], v, want[k])
+		if len(want) != 16 || len(distinct) != 16 {
+			t.Fatalf("%d draws, %d of them different; want 16", len(want), len(distinct))
+		}
+		for _, workers := range []int{2, 8} {
+			for k, v := range draws(workers) {
+				if want[k] != v {
+					t.Errorf("%d workers: epoch %d sample %d draws %v, want %v", workers, k[0], k[1], v, want[k])
+				}
 			}
 		}
-	}
+	})
 }
 
 // drawing is a dataset that replaces the first input by a random number.

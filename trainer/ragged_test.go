@@ -102,21 +102,23 @@ func TestAllTailsRunInTheMemoryOfTheFullBatch(t *testing.T) {
 }
 
 func TestEveryProgramIsCompiledBeforeTheFirstStep(t *testing.T) {
-	ds := samples(t, 8551, 4, 3)
-	var tr *trainer.Trainer
-	programs := 0
-	tr = made(t, small, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Progress: func(p trainer.Progress) {
-		n := tr.Stats().Programs
-		if p.Step == 1 {
-			programs = n
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 8551, 4, 3)
+		var tr *trainer.Trainer
+		programs := 0
+		tr = made(t, small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Progress: func(p trainer.Progress) {
+			n := tr.Stats().Programs
+			if p.Step == 1 {
+				programs = n
+			}
+			if n != programs || p.Steps != 1069 {
+				t.Errorf("step %d of %d: %d programs, %d at the first step", p.Step, p.Steps, n, programs)
+			}
+		}})
+		if res := fit(t, tr, ds); res.Steps != 1069 || res.Samples != 8551 {
+			t.Errorf("%d steps over %d samples, want 1069 over 8551", res.Steps, res.Samples)
 		}
-		if n != programs || p.Steps != 1069 {
-			t.Errorf("step %d of %d: %d programs, %d at the first step", p.Step, p.Steps, n, programs)
-		}
-	}})
-	if res := fit(t, tr, ds); res.Steps != 1069 || res.Samples != 8551 {
-		t.Errorf("%d steps over %d samples, want 1069 over 8551", res.Steps, res.Samples)
-	}
+	})
 }
 
 func TestLossAndAccuracyDoNotDependOnTheBatchSize(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -38,73 +39,81 @@ func unscaled(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // Gorgonia draws the scale and the bias that it makes itself, without a seed.
 func TestNormalizersThatGorgoniaMakesStartAtOneAndZero(t *testing.T) {
-	ds := samples(t, 32, 12, 3)
-	tr := made(t, unscaled, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields()})
-	for name, want := range map[string]float64{"images_γ": 1, "images_β": 0} {
-		got, ok := learned(t, tr)[name]
-		if !ok {
-			t.Fatalf("no parameter %q", name)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 32, 12, 3)
+		tr := made(t, unscaled, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
+		for name, want := range map[string]float64{"images_γ": 1, "images_β": 0} {
+			got, ok := learned(t, tr)[name]
+			if !ok {
+				t.Fatalf("no parameter %q", name)
+			}
+			if i := slices.IndexFunc(decoded([]byte(got)), func(v float64) bool { return v != want }); i >= 0 {
+				t.Errorf("%q: element %d is %v, want %v", name, i, decoded([]byte(got))[i], want)
+			}
 		}
-		if i := slices.IndexFunc(decoded([]byte(got)), func(v float64) bool { return v != want }); i >= 0 {
-			t.Errorf("%q: element %d is %v, want %v", name, i, decoded([]byte(got))[i], want)
-		}
-	}
+	})
 }
 
 // A value that the caller binds is what a node starts with, whatever its name.
 func TestANodeThatIsCalledLikeANormalizerKeepsItsValue(t *testing.T) {
-	ds := samples(t, 32, 12, 3)
-	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
-		x := net.Input("x", batch, 12)
-		own := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("x_γ"), gorgonia.WithShape(batch, 12), gorgonia.WithInit(gorgonia.ValuesOf(float32(2))))
-		scaled, err := gorgonia.HadamardProd(x, own)
-		if err != nil {
-			return trainer.Model{}, err
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 32, 12, 3)
+		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.On(g)
+			x := net.Input("x", batch, 12)
+			own := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("x_γ"), gorgonia.WithShape(batch, 12), gorgonia.WithInit(gorgonia.ValuesOf(float32(2))))
+			scaled, err := gorgonia.HadamardProd(x, own)
+			if err != nil {
+				return trainer.Model{}, err
+			}
+			return net.Classifier(x, net.Dense(scaled, "out", 3, nil))
 		}
-		return net.Classifier(x, net.Dense(scaled, "out", 3, nil))
-	}
-	tr := made(t, model, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Frozen: []string{"x_γ"}, Tail: dataloader.DropTail})
-	got := decoded([]byte(learned(t, tr)["x_γ"]))
-	if i := slices.IndexFunc(got, func(v float64) bool { return v != 2 }); i >= 0 || len(got) != 8*12 {
-		t.Errorf("%d values, element %d of them is not 2", len(got), i)
-	}
+		tr := made(t, model, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Frozen: []string{"x_γ"}, Tail: dataloader.DropTail})
+		got := decoded([]byte(learned(t, tr)["x_γ"]))
+		if i := slices.IndexFunc(got, func(v float64) bool { return v != 2 }); i >= 0 || len(got) != 8*12 {
+			t.Errorf("%d values, element %d of them is not 2", len(got), i)
+		}
+	})
 }
 
 // One statistic moves with the other, or neither does.
 func TestHalfOfFrozenStatisticsFreezesBoth(t *testing.T) {
-	ds := samples(t, 32, 4, 3)
-	for _, name := range []string{"bn/mean", "bn/variance"} {
-		tr := made(t, normed, trainer.Options{Device: openCPU(t), Batch: 8, Fields: ds.Fields(), Frozen: []string{name}})
-		before := learned(t, tr)
-		fit(t, tr, ds)
-		changed := differing(before, learned(t, tr))
-		if slices.Contains(changed, "bn/mean") || slices.Contains(changed, "bn/variance") {
-			t.Errorf("frozen %q: an epoch changed %q", name, changed)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 32, 4, 3)
+		for _, name := range []string{"bn/mean", "bn/variance"} {
+			tr := made(t, normed, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Frozen: []string{name}})
+			before := learned(t, tr)
+			fit(t, tr, ds)
+			changed := differing(before, learned(t, tr))
+			if slices.Contains(changed, "bn/mean") || slices.Contains(changed, "bn/variance") {
+				t.Errorf("frozen %q: an epoch changed %q", name, changed)
+			}
 		}
-	}
+	})
 }
 
 // A large gradient is made in slices where each dies with its update: the parameter is trained all the same.
 func TestNothingTrainedIsFrozenUnderEitherGuard(t *testing.T) {
-	ds := samples(t, 64, 784, 10)
-	wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
-		x := net.Input("x", batch, 784)
-		return net.Classifier(x, net.Dense(net.Dense(x, "wide", 256, layers.ReLU), "out", 10, nil))
-	}
-	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-		tr := made(t, wide, trainer.Options{Device: openCPU(t), Batch: 32, Fields: ds.Fields(), Guard: guard})
-		ps, err := tr.Params()
-		if err != nil {
-			t.Fatal(err)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 64, 784, 10)
+		wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.On(g)
+			x := net.Input("x", batch, 784)
+			return net.Classifier(x, net.Dense(net.Dense(x, "wide", 256, layers.ReLU), "out", 10, nil))
 		}
-		for _, p := range ps {
-			if p.Frozen {
-				t.Errorf("guard %d: %q is frozen", guard, p.Name)
+		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
+			tr := made(t, wide, trainer.Options{Device: dev, Batch: 32, Fields: ds.Fields(), Guard: guard})
+			ps, err := tr.Params()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range ps {
+				if p.Frozen {
+					t.Errorf("guard %d: %q is frozen", guard, p.Name)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A smaller batch cannot help where evaluation decides.
