@@ -11,9 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -98,15 +96,14 @@ func TestAClosedTrainerSaysSo(t *testing.T) {
 }
 
 func TestAClosedDeviceIsRefused(t *testing.T) {
-	host, other := cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})
-	for _, dev := range []kernels.Device{host, other} {
+	each(t, func(t *testing.T, dev kernels.Device) {
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
-			t.Errorf("%s: got %v, want ErrClosed", dev.Name(), err)
+			t.Errorf("got %v, want ErrClosed", err)
 		}
-	}
+	})
 }
 
 // TestEveryFaultOfNewLeavesNothing fails each call that New makes, one a run.

@@ -8,7 +8,6 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -16,7 +15,7 @@ import (
 )
 
 func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
-	for _, dev := range []kernels.Device{cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})} {
+	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 3)
 		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
 		if err != nil {
@@ -33,11 +32,11 @@ func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
 				t.Errorf("%s: %s: got %v, want arena.ErrClosed", dev.Name(), what, err)
 			}
 		}
-	}
+	})
 }
 
 func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
-	for _, dev := range []kernels.Device{cputest.Open(t, cpu.Options{}), emu.Open(emu.Options{})} {
+	each(t, func(t *testing.T, dev kernels.Device) {
 		m := perceptron(newSketch(t, tensor.Float64, 1))
 		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
 		if err != nil {
@@ -55,7 +54,7 @@ func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
 				t.Errorf("%s: %s: got %v, want arena.ErrClosed", dev.Name(), what, err)
 			}
 		}
-	}
+	})
 }
 
 func TestADeviceThatWasNotOpenedIsRefused(t *testing.T) {

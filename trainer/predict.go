@@ -106,6 +106,9 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 	if err := t.idle(); err != nil {
 		return kernels.Spec{}, err
 	}
+	if err := t.compute.Sync(); err != nil { // as in pass
+		return kernels.Spec{}, err
+	}
 	p, err := t.ready(key{mode: compile.Predict, rows: b.Rows, source: w.from})
 	if err != nil {
 		return kernels.Spec{}, err

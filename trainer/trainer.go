@@ -160,6 +160,9 @@ func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds d
 		return Result{}, err
 	}
 	defer t.end()
+	if err := t.compute.Sync(); err != nil { // a device that was closed has taken the slots with it: nothing may be written there
+		return Result{}, fmt.Errorf("%v: %w", mode, err)
+	}
 	w, err := t.prepare(ctx, mode, ds)
 	if err != nil {
 		return Result{}, fmt.Errorf("%v: %w", mode, err)
