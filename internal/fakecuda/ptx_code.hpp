@@ -110,6 +110,7 @@ struct Warp {
   Block *block = nullptr;
   uint32_t id = 0, alive = 0, mask = 0, pc = 0, stop = ~0u;
   uint32_t epoch = 0;  // counts warp barriers, for races
+  uint32_t carry = 0;  // of add.cc and the like, a bit a lane
   std::vector<Split> stack;
   bool waiting = false, done = false;
   uint32_t barrier = 0, barrierThreads = 0;

@@ -15,7 +15,7 @@ const std::unordered_map<std::string, void (*)(Decoder &)> &decoders() {
       for (auto op : ops) t[op] = f;
     };
     add(decodeArithmetic, {"add", "sub", "mul", "mad", "div", "min", "max", "neg", "abs"});
-    add(decodeInteger, {"rem", "popc", "clz", "brev", "bfind", "dp4a"});
+    add(decodeInteger, {"addc", "subc", "rem", "popc", "clz", "brev", "bfind", "dp4a"});
     add(decodeBits, {"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi"});
     add(decodeFloat, {"fma", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "copysign"});
     add(decodeCompare, {"setp", "selp"});

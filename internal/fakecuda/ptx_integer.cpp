@@ -117,6 +117,21 @@ template <class T> struct Not {
   }
 };
 
+// A sum or difference of numbers in pieces. Each lane has one carry, or borrow; mode bit 0: subtract, bit 1: read it, bit 2: write it.
+template <class T> struct Carry {
+  static void run(Warp &w, const Instr &i, uint32_t m) {
+    using U = Bits<T>;
+    T *d = to<T>(w, i.out[0]);
+    const T *a = at<T>(w, i.in[0]), *b = at<T>(w, i.in[1]);
+    lanes(m, [&](uint32_t l) {
+      U in = i.mode & 2 ? U(w.carry >> l & 1) : U(0), x = U(a[l]), y = U(b[l]);
+      bool over = i.mode & 1 ? x < y || U(x - y) < in : U(x + y) < x || U(U(x + y) + in) < in;
+      d[l] = T(i.mode & 1 ? x - y - in : x + y + in);
+      if (i.mode & 4) w.carry = (w.carry & ~(1u << l)) | uint32_t(over) << l;
+    });
+  }
+};
+
 // Shifts by the width or more give zero, or the sign.
 template <class T> struct ShiftLeft {
   static void run(Warp &w, const Instr &i, uint32_t m) {
@@ -178,6 +193,17 @@ void decodeInteger(Decoder &d) {
     d.out(0, Type::B32);
     for (size_t k = 1; k < 4; k++) d.in(k, Type::B32);
     return d.emit(dotOfBytes);
+  }
+  bool sum = op == "add" || op == "addc", difference = op == "sub" || op == "subc";
+  bool reads = op == "addc" || op == "subc", writes = (sum || difference) && d.take("cc");
+  if (reads || writes) {
+    Type t = d.i.type = d.takeType();
+    if (bytesOf(t) < 4) throw Unknown{"not for this type"};
+    d.i.mode = uint8_t(difference | reads << 1 | writes << 2);
+    d.out(0, t);
+    d.in(1, t);
+    d.in(2, t);
+    return d.emit(pick<Carry>(t));
   }
   int part = d.choose({"wide", "lo", "hi"});
   Type t = d.i.type = d.takeType();

@@ -201,6 +201,14 @@ func TestInstructions(t *testing.T) {
 		in, want   uint32
 	}{
 		{"mad.lo wraps", "mad.lo.s32 %r1, %r0, %r0, 7;", 0xffffffff, 8},
+		{"carry out of an addition", "add.cc.u32 %r2, %r0, 1; addc.u32 %r1, 5, 0;", 0xffffffff, 6},
+		{"no carry", "add.cc.u32 %r2, %r0, 1; addc.u32 %r1, 5, 0;", 0xfffffffe, 5},
+		{"a carry from a carry", "add.cc.u32 %r2, %r0, 1; addc.cc.u32 %r2, -1, 0; addc.u32 %r1, 5, 0;", 0xffffffff, 6},
+		{"a carry into ones twice", "add.cc.u32 %r2, %r0, 1; addc.cc.u32 %r2, -1, -1; addc.u32 %r1, %r2, 0;", 0xffffffff, 0},
+		{"addc alone keeps the carry", "add.cc.u32 %r2, %r0, 1; addc.u32 %r2, 0, 0; addc.u32 %r1, %r2, 0;", 0xffffffff, 2},
+		{"borrow", "sub.cc.u32 %r2, %r0, 4; subc.u32 %r1, 9, 0;", 3, 8},
+		{"no borrow", "sub.cc.u32 %r2, %r0, 4; subc.u32 %r1, 9, 0;", 4, 9},
+		{"a borrow from a borrow", "sub.cc.u32 %r2, %r0, 4; subc.cc.u32 %r2, 0, 0; subc.u32 %r1, 9, 0;", 3, 8},
 		{"mul.hi signed", "mul.hi.s32 %r1, %r0, 2;", 0xffffffff, 0xffffffff},
 		{"mul.hi unsigned", "mul.hi.u32 %r1, %r0, 2;", 0xffffffff, 1},
 		{"division of the least", "div.s32 %r1, %r0, -1;", 0x80000000, 0x80000000},
@@ -288,7 +296,7 @@ func TestFaults(t *testing.T) {
 		{"diverged shuffle", "mov.u32 %r1, 0; setp.lt.u32 %p1, %r9, 7; @%p1 shfl.sync.idx.b32 %r1, %r9, 0, 31, -1;", "", "fault 719 lane 7 of the member mask is not here"},
 		{"trap", "mov.u32 %r1, 0; setp.eq.u32 %p1, %r9, 33; @%p1 trap;", "", "thread (33,0,0)"},
 		{"unknown instruction", "frob.u32 %r1, %r0;", "", "line 23: frob.u32 %r1, %r0: unknown instruction frob"},
-		{"unknown modifier", "add.cc.u32 %r1, %r0, 1;", "", "unknown modifier .cc"},
+		{"unknown modifier", "xor.cc.b32 %r1, %r0, 1;", "", "unknown modifier .cc"},
 		{"unknown register", "add.u32 %r1, %r40, 1;", "", "unknown register %r40"},
 		{"wrong width", "add.u32 %r1, %d1, 1;", "", "register %d1 has 64 bits"},
 		{"rounding is missing", "cvt.s32.f32 %r1, %f0;", "", "rounding is missing"},
