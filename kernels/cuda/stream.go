@@ -288,7 +288,11 @@ func (e *event) Sync() error {
 
 // Done reports whether Sync would return at once. Where the driver cannot tell, Sync returns its error.
 func (e *event) Done() bool {
-	if e.closed.Load() || e.dev.enter("event") != nil {
+	if e.closed.Load() {
+		return true
+	}
+	if err := e.dev.enter("event"); err != nil {
+		e.record(err)
 		return true
 	}
 	defer e.dev.leave()
