@@ -38,6 +38,7 @@ type build struct {
 	order    []key                // of programs, as they were compiled
 	starts   [ir.Regions][]source // what parameters and running statistics start with
 	scratch  int64                // bytes: the most that a program needs
+	budget   int64                // bytes of scratch that training programs aim at by recomputation; 0: no aim
 	staged   int64                // bytes: the most that the device pins for itself to run one
 
 	layout arena.Layout
@@ -55,7 +56,8 @@ type source struct {
 	fixed []byte                                    // a constant of the graph
 }
 
-// newBuild compiles all programs for the full batches and lays the arena out.
+// newBuild compiles all programs for the full batches and lays the arena out. Where recomputation is to make it fit, it does so anew for what scratch
+// may have.
 func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool) (*build, error) {
 	if err := opt.check(needDevice); err != nil {
 		return nil, err
@@ -63,7 +65,33 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 	if model == nil {
 		return nil, fmt.Errorf("no model function: %w", ErrModel)
 	}
-	b := &build{opt: opt, model: model, programs: make(map[key]*ir.Program)}
+	b, err := buildWithin(ctx, model, opt, 0)
+	if err != nil || !opt.Recompute.Auto || opt.Memory == 0 && opt.Device == nil {
+		return b, err
+	}
+	limit, _, err := opt.limit()
+	if err != nil {
+		return nil, err
+	}
+	// The search knows the most bytes that are live, not yet their places: what those take more is taken off.
+	for budget, try := limit-b.layout.Total()+b.scratch, 0; b.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
+		if b, err = buildWithin(ctx, model, opt, budget); err != nil {
+			return nil, err
+		}
+		if b.programs[b.order[0]].Plan.Live > budget { // this is as far as it goes
+			break
+		}
+		budget -= b.layout.Total() - limit
+	}
+	return b, nil
+}
+
+// budgetTries is how often recomputation is planned anew, where places took more than what lives.
+const budgetTries = 3
+
+// buildWithin is newBuild with so many bytes of scratch to aim at by recomputation, 0 for no aim.
+func buildWithin(ctx context.Context, model ModelFunc, opt Options, budget int64) (*build, error) {
+	b := &build{opt: opt, model: model, budget: budget, programs: make(map[key]*ir.Program)}
 	if err := b.widen(ctx); err != nil {
 		return nil, err
 	}
@@ -87,7 +115,7 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 	for _, k := range b.order {
 		b.scratch = max(b.scratch, b.single(ctx, k))
 	}
-	return b, errors.Join(b.checkFrozen(), b.lay())
+	return b, errors.Join(b.checkFrozen(), b.checkRecomputed(), b.lay())
 }
 
 // widen makes the slots and the results as large as evaluation and prediction want them, where their batch is the larger one: each
@@ -145,6 +173,9 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
 		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
+	}
+	if k.mode == compile.Train {
+		cfg.Recompute = compile.Recompute{Owners: b.opt.Recompute.Layers, Budget: b.budget}
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true

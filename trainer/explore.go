@@ -39,7 +39,7 @@ type lever struct {
 
 // Explore plans the model in every combination of the ways that the trainer has of trading time, or another optimizer, for bytes, and says which
 // fit in Options.Memory, or in what is free on Options.Device where that is 0. An update stays one of as many samples as asked for,
-// Batch·Accumulate. For each combination it looks for the largest batch of a step, most at most; 0 leaves that out. It is arithmetic: nothing is
+// Batch·Accumulate. For each that no other beats it looks for the largest batch of a step, most at most; 0 leaves that out. It is arithmetic: nothing is
 // allocated or trained. A done ctx ends it.
 func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Exploration, error) {
 	if most < 0 || most > math.MaxInt32 {
@@ -58,6 +58,7 @@ func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Expl
 		return nil, err
 	}
 	e := &explorer{model: model, limit: limit, most: most, asked: asked.time()}
+	opt.Memory = limit
 	return e.explore(ctx, opt, levers)
 }
 
@@ -130,7 +131,19 @@ func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
 			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
 		}
 	}
-	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}}, nil
+	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}}, nil
+}
+
+// recomputations returns the given one, and what the planner chooses.
+func (o *Options) recomputations() []setting {
+	auto := setting{"auto", true, func(o *Options) { o.Recompute = Recompute{Auto: true} }}
+	switch {
+	case o.Recompute.Auto:
+		return []setting{auto}
+	case len(o.Recompute.Layers) > 0:
+		return []setting{{strings.Join(o.Recompute.Layers, ", "), true, func(*Options) {}}, auto}
+	}
+	return []setting{{"none", true, func(*Options) {}}, auto}
 }
 
 func batchName(rows, steps int) string {
@@ -194,19 +207,11 @@ func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*E
 		}
 		all = next
 	}
-	var wait sync.WaitGroup
-	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range all {
-		wait.Go(func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
-			c := &all[i]
-			if c.err = ctx.Err(); c.err == nil {
-				c.err = e.plan(ctx, c.opt, &c.choice)
-			}
-		})
-	}
-	wait.Wait()
+	each(all, func(c *combination) {
+		if c.err = ctx.Err(); c.err == nil {
+			c.err = e.plan(ctx, c.opt, &c.choice)
+		}
+	})
 	var best *combination
 	for i := range all {
 		c := &all[i]
@@ -220,7 +225,40 @@ func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*E
 		}
 		x.Choices.Choices, x.Options = append(x.Choices.Choices, c.choice), append(x.Options, c.opt)
 	}
-	return x, nil
+	return x, e.largestOf(ctx, x)
+}
+
+// largestOf finds the largest batch of each choice that the table shows.
+func (e *explorer) largestOf(ctx context.Context, x *Exploration) error {
+	if e.most == 0 {
+		return nil
+	}
+	var shown []int
+	for i := range x.Choices.Choices {
+		if !x.Beaten(i) {
+			shown = append(shown, i)
+		}
+	}
+	errs := make([]error, len(shown))
+	each(shown, func(i *int) {
+		c := &x.Choices.Choices[*i]
+		c.MaxBatch, errs[slices.Index(shown, *i)] = e.largest(ctx, x.Options[*i], c.Total)
+	})
+	return errors.Join(errs...)
+}
+
+// each does f to every element, as many at once as there are processors.
+func each[T any](all []T, f func(*T)) {
+	var wait sync.WaitGroup
+	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range all {
+		wait.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			f(&all[i])
+		})
+	}
+	wait.Wait()
 }
 
 // plan fills in a choice.
@@ -233,13 +271,10 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 	c.Time = float64(b.time())/float64(e.asked) - 1
 	c.Regions = b.report().Categories()
 	c.MaxBatch = -1
-	if e.most > 0 {
-		c.MaxBatch, err = e.largest(ctx, opt, c.Total)
-	}
-	return err
+	return nil
 }
 
-// largest returns the largest batch of a step that fits, near where a line through two plans says.
+// largest returns the largest batch of a step that fits. It guesses by a line through the largest plan that fits and the smallest that does not.
 func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
 	at := func(batch int) (int64, error) {
 		opt.Batch = batch
@@ -249,23 +284,41 @@ func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, 
 		}
 		return b.layout.Total(), nil
 	}
-	rows, least := opt.Batch, 1
-	few, err := at(least)
+	rows, good := opt.Batch, 1
+	few, err := at(good)
 	if errors.Is(err, compile.ErrRows) && e.most > 1 {
-		least = 2
-		few, err = at(least)
+		good = 2
+		few, err = at(good)
 	}
 	if err != nil || few > e.limit {
 		return 0, err
 	}
-	guess := e.most
-	if rows > least && total > few {
-		guess = rows + int(min(int64(e.most), (e.limit-total)*int64(rows-least)/(total-few)))
+	bad, many := e.most+1, int64(0) // not planned yet
+	if total > e.limit {
+		bad, many = rows, total
+	} else if rows > good {
+		good, few = rows, total
 	}
-	return largestNear(least, e.most, guess, 1, func(batch int) (bool, error) {
-		n, err := at(batch)
-		return err == nil && n <= e.limit, err
-	})
+	for step := 1; bad-good > 1; step *= 2 {
+		n := good + (bad-good)/2
+		switch {
+		case many > 0 && !opt.Recompute.Auto:
+			n = good + int(float64(bad-good)*float64(e.limit-few)/float64(many-few))
+		case many == 0:
+			n = good + max(1, int(float64(good)*float64(e.limit-few)/float64(max(few, 1)))) + step - 1
+		}
+		n = min(max(n, good+1), bad-1)
+		bytes, err := at(n)
+		switch {
+		case err != nil:
+			return 0, err
+		case bytes <= e.limit:
+			good, few = n, bytes
+		default:
+			bad, many = n, bytes
+		}
+	}
+	return good, nil
 }
 
 // time returns what the cost model says of an update of a full window.
@@ -291,9 +344,11 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 		return "", opt, err
 	}
 	e := &explorer{model: b.model, limit: limit, asked: b.time()}
+	asked := b.opt
+	asked.Memory = limit
 	all := levers[0].settings
 	for _, levers[0].settings = range [][]setting{all[:1], all} { // first what leaves the results as they are
-		x, err := e.explore(ctx, b.opt, levers)
+		x, err := e.explore(ctx, asked, levers)
 		if err != nil {
 			return "", opt, err
 		}

@@ -16,13 +16,13 @@ import (
 func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 19, 4, 3)
-		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 1 << 20}
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 8 << 10}
 		x, err := trainer.Explore(context.Background(), small, opt, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.Best != 0 || len(x.Options) != len(x.Choices.Choices) {
-			t.Errorf("choice %d of %d is recommended, with %d options: what was asked for fits", x.Best, len(x.Choices.Choices), len(x.Options))
+		if x.Best < 0 || len(x.Options) != len(x.Choices.Choices) {
+			t.Errorf("choice %d of %d is recommended, with %d options", x.Best, len(x.Choices.Choices), len(x.Options))
 		}
 		for i, c := range x.Choices.Choices {
 			opt := x.Options[i]
@@ -41,7 +41,10 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 				t.Errorf("%v: was not refused at %d bytes", c.Settings, opt.Memory)
 				_ = tr.Close()
 			}
-			opt.Memory = 1 << 20
+			opt.Memory = 8 << 10
+			if x.Beaten(i) {
+				continue
+			}
 			if most, err := trainer.MaxBatch(small, opt, 64); err != nil || most != c.MaxBatch {
 				t.Errorf("%v: largest batch %d, want %d, %v", c.Settings, c.MaxBatch, most, err)
 			}
@@ -60,11 +63,11 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	fixed := 4 * plan.Category("parameters") // with gradients and the state of Adam
 	for _, c := range []struct {
 		limit int64
-		want  string // settings of optimizer, gradients and batch
+		want  string // settings of optimizer, gradients, batch and recomputation
 	}{
-		{plan.Total, "[adam kept 64]"},
-		{plan.Total - 1, "[adam freed 64]"},
-		{fixed + 40_000, "[adam kept 4 × 16]"},
+		{plan.Total, "[adam kept 64 none]"},
+		{plan.Total - 1, "[adam freed 64 none]"},
+		{fixed + 40_000, "[adam kept 4 × 16 none]"},
 		{fixed - plan.Category("parameters"), "[sgd"},
 		{1 << 10, ""},
 	} {

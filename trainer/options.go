@@ -34,6 +34,13 @@ const (
 	GuardEach
 )
 
+// Recompute says which activations are computed a second time, right before the backward pass reads them, in place of being kept from the forward
+// pass. It changes no bit of a result: dropout draws the same masks, and running statistics move once.
+type Recompute struct {
+	Auto   bool     // as many as it takes for the plan to fit in Memory, or in what is free on Device, at the least extra time that is found
+	Layers []string // all that are counted under these names in the plan
+}
+
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
 	Device    kernels.Device // where to train; the trainer does not close it, and Plan allocates nothing on it
@@ -49,6 +56,7 @@ type Options struct {
 	Frozen     []string        // names of parameters, or of layers, that are not trained; a frozen batch normalization uses its running statistics
 	Memory     int64           // bytes of device memory that may be used; 0: what the plan needs
 	Guard      Guard           // what is checked before parameters change
+	Recompute  Recompute       // which activations are computed again for the backward pass, in place of being kept; zero: none
 
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.
@@ -111,6 +119,9 @@ func (o *Options) check(needDevice bool) error {
 	}
 	if o.Accumulate < 0 {
 		bad("accumulate %d: must be 1 or more steps, or 0 for an update at each", o.Accumulate)
+	}
+	if o.Recompute.Auto && len(o.Recompute.Layers) > 0 {
+		bad("recompute %q and what the planner chooses: only one of both", o.Recompute.Layers)
 	}
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)

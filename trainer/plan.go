@@ -68,25 +68,20 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 	return n, b, err
 }
 
-// largest returns the largest n up to most that fits, given that least does.
+// largest returns the largest n up to most that fits, given that least does. It doubles, then bisects.
 func largest(least, most int, fits func(int) (bool, error)) (int, error) {
-	return largestNear(least, most, 2*least, 2*least, fits)
-}
-
-// largestNear is largest with a guess. It goes on from there in steps that double, then bisects.
-func largestNear(least, most, guess, step int, fits func(int) (bool, error)) (int, error) {
 	good, bad := least, most+1
-	for n := min(max(guess, least+1), most); bad-good > 1; step *= 2 {
+	for n := 2 * least; bad-good > 1; {
 		ok, err := fits(n)
 		switch {
 		case err != nil:
 			return 0, err
 		case ok:
-			good, n = n, n+step
+			good = n
 		default:
-			bad, n = n, n-step
+			bad = n
 		}
-		if good > least && bad <= most || n <= good || n >= bad {
+		if n = 2 * good; n >= bad {
 			n = good + (bad-good)/2
 		}
 	}
@@ -139,6 +134,10 @@ func staged(dev kernels.Device, p *ir.Program) (bytes int64) {
 func (b *build) program(p *ir.Program) report.Program {
 	r := report.Program{Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Scratch: p.Plan.Bytes, Live: p.Plan.Live,
 		Buffers: p.Problem.Buffers, Offsets: p.Plan.Offsets, Notes: []string{"placed by " + p.Plan.Method}}
+	r.Recomputed, r.Extra = again(p)
+	if r.Recomputed > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra))
+	}
 	slow, _ := b.opt.Device.(interface{ ByReference(op *kernels.Op) bool })
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
@@ -153,6 +152,22 @@ func (b *build) program(p *ir.Program) report.Program {
 		r.LiveAt = r.Labels[at]
 	}
 	return r
+}
+
+// again returns how many instructions of p compute an activation again, and what part of the forward pass's time that takes.
+func again(p *ir.Program) (n int, share float64) {
+	var forward, extra ir.Work
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		switch {
+		case in.Again:
+			n++
+			extra = extra.Add(p.WorkOf(in))
+		case !in.Back:
+			forward = forward.Add(p.WorkOf(in))
+		}
+	}
+	return n, float64(extra.Time) / float64(max(forward.Time, 1))
 }
 
 // CapacityError says that a plan does not fit, why, and what would. It wraps arena.ErrCapacity.
@@ -173,7 +188,11 @@ type CapacityError struct {
 
 func (e *CapacityError) Error() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "the plan needs %s, there are %s", bytesOf(e.Need), bytesOf(e.Have))
+	what := "the plan"
+	if p := e.Plan.Programs; len(p) > 0 && p[0].Recomputed > 0 {
+		what = "the plan, with recomputation,"
+	}
+	fmt.Fprintf(&s, "%s needs %s, there are %s", what, bytesOf(e.Need), bytesOf(e.Have))
 	if e.Total > 0 {
 		fmt.Fprintf(&s, " free of the device's %s", bytesOf(e.Total))
 	}

@@ -101,6 +101,17 @@ func blameNormalizer(g *gorgonia.ExprGraph, rows int, err error) error {
 	return err
 }
 
+// checkRecomputed returns an error for each name in Options.Recompute that no layer of the training program has.
+func (b *build) checkRecomputed() error {
+	var errs []error
+	for _, name := range b.opt.Recompute.Layers {
+		if !slices.ContainsFunc(b.programs[b.order[0]].Values, func(v ir.Value) bool { return v.Owner == name }) {
+			errs = append(errs, fmt.Errorf("recompute %q: no layer has this name: %w", name, ErrOption))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // checkFrozen returns an error for each name in Options.Frozen that no parameter and no layer has.
 func (b *build) checkFrozen() error {
 	var errs []error

@@ -2,7 +2,7 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → slices → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → slices → recompute → alias → order → in place → place
 //
 // Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits, but for Sums.
 package compile
@@ -130,12 +130,13 @@ type Config struct {
 	Sum  map[*gorgonia.Node]bool // of a machine: inputs whose gradients are added to what is there
 	Eval bool                    // of a machine: dropout and the like do what they do after training
 
-	Update Update
-	Homes  *ir.Homes
-	Device kernels.Device // nil: planned for a device without workspaces
-	Like   *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
-	Off    Pass           // passes that are switched off
-	Debug  bool           // leave guard bytes behind each scratch buffer, for arena.Sentry
+	Update    Update
+	Recompute Recompute
+	Homes     *ir.Homes
+	Device    kernels.Device // nil: planned for a device without workspaces
+	Like      *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
+	Off       Pass           // passes that are switched off
+	Debug     bool           // leave guard bytes behind each scratch buffer, for arena.Sentry
 
 	scheduler *scheduler // the only one, of tests; nil: all compete
 }
@@ -216,6 +217,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 		c.reductions()
 	}
 	c.slices()
+	c.recompute()
 	c.alias()
 	c.order()
 	if c.Off&InPlace == 0 {

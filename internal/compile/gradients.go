@@ -18,6 +18,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		grads[i] = kernels.None
 	}
 	forward := len(c.Instrs)
+	c.back = true
 	spec := c.Spec(loss)
 	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
 	if c.Update.Window == Alone {

@@ -12,6 +12,7 @@ type graph struct {
 	*ir.Program
 	label, owner string // of what is being built now
 	mark         string
+	back         bool // the backward pass is being built
 }
 
 // bug is what Apply panics with: specs that do not fit. Compile turns it into an error.
@@ -49,7 +50,7 @@ func (g *graph) apply(op *kernels.Op, attrs any, in ...kernels.Value) []kernels.
 		out[i] = g.Add(ir.Value{Name: label, Owner: owner, Spec: s, Of: kernels.None})
 	}
 	g.Instrs = append(g.Instrs, ir.Instr{Op: op, Attrs: attrs, In: append([]kernels.Value(nil), in...), Out: out,
-		Label: label, Owner: owner, Mark: g.mark})
+		Label: label, Owner: owner, Mark: g.mark, Back: g.back})
 	return out
 }
 

@@ -84,15 +84,14 @@ func (c *compiler) sliceables() []sliceable {
 
 // rehearse returns a copy of c as it will be when it is placed, without slices.
 func (c *compiler) rehearse() *compiler {
-	d, p := *c, *c.Program
-	p.Instrs, p.Values = slices.Clone(p.Instrs), slices.Clone(p.Values)
-	d.Program, d.Like = &p, nil
+	d := c.copied()
+	d.Like = nil
 	d.alias()
 	d.order()
 	if d.Off&InPlace == 0 {
 		d.inPlace()
 	}
-	return &d
+	return d
 }
 
 // most returns the most bytes of scratch that are live at once.

@@ -48,6 +48,8 @@ type Instr struct {
 	Owner   string    // layer
 	Mark    string    // what a plan should point out: "fallback, allocates"
 	Steps   []string  // labels of a chain's steps
+	Back    bool      // of the backward pass or the update
+	Again   bool      // computes for the backward pass what the forward pass has computed before
 }
 
 // Guard codes say which tensor of a step was not finite: the loss, or, with FirstGradient + i, the gradient of Program.Trained[i].
@@ -68,10 +70,19 @@ type Program struct {
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
 	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
+	Again     *Again     // what is computed again; nil: nothing
 	Order     []int32    // the order of the instructions, as indices into the order they were made in
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
+}
+
+// Again is which activations a program computes a second time, for one at another batch to do the same.
+type Again struct {
+	Values  int             // of the program before
+	Order   []int32         // of its instructions, as indices into the order they were made in
+	Dropped []kernels.Value // what is computed again
+	Kept    []kernels.Value // what is kept so that it can be
 }
 
 // Result is a value in region Results.

@@ -23,7 +23,7 @@ type Choice struct {
 	Regions  map[string]int64 // bytes by category
 	Total    int64            // bytes
 	Time     float64          // extra share of a step's time beside the way that was asked for, by the cost model: 0.1 is a tenth more
-	MaxBatch int              // the largest batch of a step that fits, 0 where none does, -1 where it was not asked for
+	MaxBatch int              // the largest batch of a step that fits, 0 where none does, -1 where it was not looked for
 	Fits     bool
 	Same     bool // the results are those of the way that was asked for, up to the rounding of sums
 }
@@ -43,7 +43,7 @@ func (c Choices) String() string {
 	t := table{align: strings.Repeat("l", len(c.Levers)+1) + strings.Repeat("r", len(names)+3)}
 	t.add(append(append(append([]string{""}, c.Levers...), names...), "bytes", "time", "largest batch")...)
 	for i, x := range c.Choices {
-		if c.beaten(i) {
+		if c.Beaten(i) {
 			continue
 		}
 		mark := "fits"
@@ -87,14 +87,14 @@ func (c Choices) categories() []string {
 	return names
 }
 
-// beaten reports whether another choice is as good in everything and better in something, or the same and earlier.
-func (c Choices) beaten(i int) bool {
+// Beaten reports whether another choice takes neither more bytes nor more time, and less of one or comes earlier.
+func (c Choices) Beaten(i int) bool {
 	x := c.Choices[i]
 	for k, y := range c.Choices {
 		if k == i || i == c.Best || y.Same != x.Same || !y.Same && y.Settings[0] != x.Settings[0] {
 			continue
 		}
-		if y.Total <= x.Total && y.Time <= x.Time && y.MaxBatch >= x.MaxBatch && (y.Total < x.Total || y.Time < x.Time || y.MaxBatch > x.MaxBatch || k < i) {
+		if y.Total <= x.Total && y.Time <= x.Time && (y.Total < x.Total || y.Time < x.Time || k < i) {
 			return true
 		}
 	}

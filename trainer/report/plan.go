@@ -25,8 +25,10 @@ type Plan struct {
 
 // Program is one compiled graph: what it does to scratch, instruction by instruction.
 type Program struct {
-	Name         string // "train 128", "evaluate 128"
-	Batch        int    // samples
+	Recomputed   int     // instructions that compute an activation again
+	Extra        float64 // their time, as a share of the forward pass's, by the cost model
+	Name         string  // "train 128", "evaluate 128"
+	Batch        int     // samples
 	Instructions int
 	Scratch      int64          // bytes that its buffers need, placed
 	Live         int64          // most bytes that live at once: no placement needs fewer

@@ -32,6 +32,7 @@ type Flags struct {
 	Instructions cpu.Instructions
 	Resident     bool
 	Lean         bool
+	Recompute    string
 	Plan         bool
 	WhatFits     Bytes
 	Picture      string
@@ -77,6 +78,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2 or avx512; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
+	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory; empty: none")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers and guards, with the one to take marked; and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .png, what the example draws when it is done; else a map of the memory, in SVG")
@@ -103,6 +105,13 @@ func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Windows, Memory: int64(f.Memory), Seed: f.Seed}
 	if f.Lean {
 		opt.Guard = trainer.GuardEach
+	}
+	switch f.Recompute {
+	case "", "none":
+	case "auto":
+		opt.Recompute.Auto = true
+	default:
+		opt.Recompute.Layers = strings.Split(f.Recompute, ",")
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {

@@ -1,0 +1,240 @@
+package trainer_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// tight returns options that leave scratch the given part of what it takes without recomputation.
+func tight(t *testing.T, model trainer.ModelFunc, opt trainer.Options, part float64) trainer.Options {
+	t.Helper()
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := plan.Category("scratch")
+	opt.Memory = plan.Total - scratch + int64(part*float64(scratch))
+	opt.Recompute.Auto = true
+	return opt
+}
+
+// recomputed plans, and returns the instructions that compute an activation again and their part of the forward pass.
+func recomputed(t *testing.T, model trainer.ModelFunc, opt trainer.Options) (total int64, n int, extra float64) {
+	t.Helper()
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Total, plan.Programs[0].Recomputed, plan.Programs[0].Extra
+}
+
+// A chain of 64 equal layers fits in 12 layers' worth of activations, for less than a second forward pass: segments of 11, 10, 9, … layers, of which
+// each waits with what was cut off before it, and two gradients are 12 at any time.
+func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
+	const batch, width = 2048, 32
+	const layer = batch * width * 4
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 64, width) }
+	opt := trainer.Options{Batch: batch, Optimizer: optim.SGD{}}
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := plan.Total - plan.Category("scratch")
+	opt.Recompute.Auto, opt.Memory = true, rest+12*layer+layer/8 // and the little that the loss takes
+	total, n, extra := recomputed(t, model, opt)
+	if total > opt.Memory || n == 0 || extra > 1 {
+		t.Errorf("%.2f layers of scratch for %d instructions, %.2f of a forward pass; want 12 for at most 1", float64(total-rest)/layer, n, extra)
+	}
+	t.Logf("%.2f layers for %.2f of a forward pass; %.2f layers without", float64(total-rest)/layer, extra, float64(plan.Category("scratch"))/layer)
+}
+
+// Half the memory is had for little: of each net of the set whose activations are what its scratch is made of.
+func TestRecomputationHalvesScratch(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		extra float64 // of the forward pass, at most
+	}{{"resnet", 0.35}, {"deep mlp", 0.55}, {"transformer", 0.4}, {"unet", 0.3}} {
+		for _, n := range nets.All() {
+			if n.Name != c.name {
+				continue
+			}
+			opt := tight(t, n.Model, trainer.Options{Batch: n.Batch, Optimizer: optim.SGD{}, Guard: trainer.GuardEach}, 0.5)
+			total, again, extra := recomputed(t, n.Model, opt)
+			if total > opt.Memory || again == 0 || extra > c.extra {
+				t.Errorf("%s: %d bytes of %d for %d instructions, %.2f of a forward pass, want at most %v", n.Name, total, opt.Memory, again, extra, c.extra)
+			}
+		}
+	}
+}
+
+// What is recomputed changes no bit, dropout and running statistics included, with ragged tails, at exactly the plan's bytes.
+func TestRecomputationChangesNoBits(t *testing.T) {
+	models := map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped,
+		"classifier": classifier(4, 16, 3)}
+	for _, n := range nets.Small() {
+		if !testing.Short() || n.Name == "transformer" {
+			models[n.Name] = n.Model
+		}
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for name, model := range models {
+			t.Run(name, func(t *testing.T) {
+				data := samplesFor(t, name, 8*2+3)
+				opt := trainer.Options{Device: dev, Batch: 8, Fields: data.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: 5, EvalBatch: 1}
+				var want map[string]string
+				for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
+					opt.Guard = guard
+					choices := []trainer.Options{opt, all(t, model, opt)}
+					for _, part := range []float64{0.8, 0.6, 0.4, 0} {
+						choices = append(choices, tight(t, model, opt, part))
+					}
+					for i, opt := range choices {
+						plan, err := trainer.Plan(model, opt)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if i == 1 && plan.Programs[0].Recomputed == 0 {
+							t.Error("nothing is recomputed")
+						}
+						opt.Memory = max(opt.Memory, plan.Total) // where all that can be does not suffice
+						tr := made(t, model, opt)
+						for range 2 {
+							fit(t, tr, data)
+						}
+						got := learned(t, tr)
+						if want == nil {
+							want = got
+						}
+						if d := differing(want, got); d != nil {
+							t.Fatalf("guard %d, %+v, %d bytes: %q differ", guard, opt.Recompute, opt.Memory, d)
+						}
+						if err := tr.Close(); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	})
+}
+
+// all returns options that recompute every layer.
+func all(t *testing.T, model trainer.ModelFunc, opt trainer.Options) trainer.Options {
+	t.Helper()
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range plan.Programs[0].Buffers {
+		if b.Owner != "" && !slices.Contains(opt.Recompute.Layers, b.Owner) && !strings.HasSuffix(b.Name, "workspace") {
+			opt.Recompute.Layers = append(opt.Recompute.Layers, b.Owner)
+		}
+	}
+	return opt
+}
+
+// samplesFor draws data for a model of the test above.
+func samplesFor(t *testing.T, name string, n int) dataloader.Dataset {
+	for _, net := range nets.Small() {
+		if net.Name == name {
+			ds, err := net.Data(n, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ds
+		}
+	}
+	if name == "every layer" {
+		return samples(t, n, 2*8*8, 3)
+	}
+	return samples(t, n, 4, 3)
+}
+
+// Layers that are named are recomputed, and no others.
+func TestNamedLayersAreRecomputed(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			net := layers.On(g)
+			x := net.Input("x", batch, 4)
+			h := x
+			for _, name := range []string{"a", "b", "c"} {
+				h = net.Dense(h, name, 64, layers.Tanh)
+			}
+			return net.Classifier(x, net.Dense(h, "out", 3, nil))
+		}
+		ds := samples(t, 40, 4, 3)
+		opt := trainer.Options{Device: dev, Batch: 16, Fields: ds.Fields()}
+		var want map[string]string
+		for _, named := range [][]string{nil, {"b"}, {"a", "c"}, {"a", "b", "c"}} {
+			opt.Recompute.Layers = named
+			tr := made(t, model, opt)
+			p := tr.Plan().Programs[0]
+			if p.Recomputed != len(named) {
+				t.Errorf("%q: %d instructions are recomputed", named, p.Recomputed)
+			}
+			for _, l := range p.Labels {
+				if name, ok := strings.CutSuffix(l, " again"); ok && !strings.ContainsAny(name[:1], strings.Join(named, "")) {
+					t.Errorf("%q: %q is recomputed", named, name)
+				}
+			}
+			fit(t, tr, ds)
+			if want == nil {
+				want = learned(t, tr)
+			}
+			if d := differing(want, learned(t, tr)); d != nil {
+				t.Errorf("%q: %q differ", named, d)
+			}
+			if err := tr.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// Where nothing suffices the error has the fewest bytes that can be reached.
+func TestTooLittleMemoryForRecomputationSaysHowFarItGoes(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 16, 32) }
+	opt := trainer.Options{Device: openCPU(t), Batch: 256}
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Recompute.Auto, opt.Memory = true, plan.Total-plan.Category("scratch")+1024
+	_, err = trainer.New(model, opt)
+	var e *trainer.CapacityError
+	if !errors.As(err, &e) || e.Need >= plan.Total || e.Plan.Programs[0].Recomputed == 0 || !strings.Contains(err.Error(), "with recomputation") {
+		t.Errorf("got %v, want an error about less than %d bytes", err, plan.Total)
+	}
+}
+
+func TestBadRecomputationIsRefused(t *testing.T) {
+	for _, r := range []trainer.Recompute{{Layers: []string{"no such layer"}}, {Auto: true, Layers: []string{"hidden"}}} {
+		if _, err := trainer.New(small, trainer.Options{Device: openCPU(t), Batch: 8, Recompute: r}); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("%+v: got %v, want ErrOption", r, err)
+		}
+	}
+}
+
+func ExampleRecompute() {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 32, 64) }
+	opt := trainer.Options{Batch: 1024, Memory: 4 << 20, Recompute: trainer.Recompute{Auto: true}}
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(plan.Total <= opt.Memory, plan.Programs[0].Extra < 1)
+	// Output: true true
+}
