@@ -31,7 +31,8 @@ func (c *compiler) accumulate(name string, dx kernels.Value) (kernels.Value, err
 	return sum, nil
 }
 
-// sums makes products where they are added to a gradient, so that there is no second place of the gradient's size.
+// sums makes products of the backward pass where they are added to a gradient, so that there is no second place of the gradient's size: to what
+// lies in the gradient's home, or to what other readers of the same weight contribute.
 //
 //	dw = aᵀ·dz │ sum = before + dw        becomes        sum = before + aᵀ·dz
 func (c *compiler) sums() {
@@ -39,19 +40,43 @@ func (c *compiler) sums() {
 	gone := make([]bool, len(c.Instrs))
 	for i := range c.Instrs {
 		add := &c.Instrs[i]
-		if add.Op != kernels.Add || !c.Values[add.Out[0]].Home || !c.Values[add.In[0]].Home || c.Values[add.In[0]].Ref != c.Values[add.Out[0]].Ref ||
-			c.Values[add.In[0]].Ref.Region != ir.Gradients || !c.private(u, add.In[1]) {
+		if add.Op != kernels.Add || !add.Back {
 			continue
 		}
-		product := &c.Instrs[u.maker[add.In[1]]]
-		a, ok := product.Attrs.(kernels.MatMulAttrs)
-		if !ok || product.Op != kernels.MatMul || a.Bias || a.Act != nil || !c.Spec(add.In[0]).Equal(c.Spec(product.Out[0])) {
+		k, ok := c.addend(u, add)
+		if !ok {
 			continue
 		}
+		at, before := u.maker[add.In[k]], add.In[1-k]
+		product := c.Instrs[at]
+		a := product.Attrs.(kernels.MatMulAttrs)
 		a.Add = true
-		product.Attrs, product.In = a, append(slices.Clone(product.In), add.In[0])
+		product.Attrs, product.In = a, append(slices.Clone(product.In), before)
 		product.Out, product.Label, product.Owner = add.Out, add.Label, add.Owner
-		gone[i] = true
+		if u.maker[before] < at {
+			gone[i] = true // it stays where the product was
+		} else {
+			at, gone[at] = int32(i), true
+		}
+		c.Instrs[at] = product
+		u.maker[product.Out[0]] = at
 	}
 	c.drop(gone)
+}
+
+// addend returns which operand of an addition is a product that is only added there: of two the later one.
+func (c *compiler) addend(u uses, add *ir.Instr) (k int, ok bool) {
+	last := int32(-1)
+	for i, v := range add.In {
+		if !c.private(u, v) || v == add.In[1-i] || !c.Spec(add.In[1-i]).Equal(c.Spec(v)) {
+			continue
+		}
+		at := u.maker[v]
+		product := &c.Instrs[at]
+		a, is := product.Attrs.(kernels.MatMulAttrs)
+		if is && product.Op == kernels.MatMul && !a.Bias && !a.Add && a.Act == nil && at > last {
+			k, ok, last = i, true, at
+		}
+	}
+	return k, ok
 }

@@ -70,7 +70,7 @@ func (c *compiler) sliceables() []sliceable {
 			continue
 		}
 		product, s := &c.Instrs[u.maker[g]], c.Spec(g)
-		if a, ok := product.Attrs.(kernels.MatMulAttrs); !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows {
+		if a, ok := product.Attrs.(kernels.MatMulAttrs); !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || a.Add || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows {
 			continue
 		}
 		found = append(found, sliceable{
