@@ -1,8 +1,10 @@
 package compile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
@@ -31,7 +33,6 @@ type rule struct {
 // frame is a node that is being read: its operands up to next are done.
 type frame struct {
 	node *gorgonia.Node
-	rule *rule
 	next int
 }
 
@@ -49,32 +50,15 @@ func (c *compiler) read(g *gorgonia.ExprGraph, roots gorgonia.Nodes) error {
 	return errors.Join(r.errs...)
 }
 
-// read visits the roots depth first, without recursion: graphs are deep.
+// read builds what the roots need, in the order in which the program made the nodes: it is close to that in which a person would run them, while depth
+// first the early operands of late steps would all come at the start, and their gradients at the end.
 func (r *reader) read(roots gorgonia.Nodes) {
 	r.scalar = make(map[*gorgonia.Node]constant)
-	var stack []frame
-	for _, root := range roots {
-		if root == nil {
-			continue
-		}
-		stack = append(stack[:0], frame{node: root})
-		for len(stack) > 0 {
-			f := &stack[len(stack)-1]
-			if _, done := r.values[f.node]; done {
-				stack = stack[:len(stack)-1]
-				continue
-			}
-			if f.rule == nil {
-				f.rule = r.ruleOf(f.node)
-			}
-			if f.next < len(f.rule.in) {
-				child := f.rule.in[f.next]
-				f.next++
-				stack = append(stack, frame{node: child})
-				continue
-			}
-			r.values[f.node] = r.build(f.node, f.rule)
-			stack = stack[:len(stack)-1]
+	rules, order := r.needed(roots)
+	slices.SortStableFunc(order, func(a, b *gorgonia.Node) int { return cmp.Compare(a.ID(), b.ID()) })
+	for _, n := range order {
+		if _, done := r.values[n]; !done {
+			r.values[n] = r.build(n, rules[n])
 		}
 	}
 	for n, v := range r.values {
@@ -82,6 +66,34 @@ func (r *reader) read(roots gorgonia.Nodes) {
 			delete(r.values, n)
 		}
 	}
+}
+
+// needed returns how each node that the roots need is computed, operands first. It visits them depth first, without recursion: graphs are deep.
+func (r *reader) needed(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, order gorgonia.Nodes) {
+	rules = make(map[*gorgonia.Node]*rule)
+	var stack []frame
+	enter := func(n *gorgonia.Node) {
+		_, done := r.values[n]
+		if n == nil || done || rules[n] != nil {
+			return
+		}
+		rules[n] = r.ruleOf(n)
+		stack = append(stack, frame{node: n})
+	}
+	for _, root := range roots {
+		enter(root)
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if in := rules[f.node].in; f.next < len(in) {
+				f.next++
+				enter(in[f.next-1])
+				continue
+			}
+			order = append(order, f.node)
+			stack = stack[:len(stack)-1]
+		}
+	}
+	return rules, order
 }
 
 // ruleOf finds how n is computed. An error becomes a rule that fails.

@@ -32,9 +32,9 @@ func TestAnMLPOfOurLayersBecomesOneOperationForEachThatItIsWrittenIn(t *testing.
 		want string
 	}{
 		{"classes", (*layers.Net).Classifier,
-			"matmul add relu matmul add cross_entropy mean correct"},
+			"matmul add relu matmul add cross_entropy correct mean"},
 		{"one-hot targets", (*layers.Net).ClassifierOneHot,
-			"matmul add relu matmul add cross_entropy_dense mean correct_dense"},
+			"matmul add relu matmul add cross_entropy_dense correct_dense mean"},
 		{"leaky", func(n *layers.Net, x, out *gorgonia.Node) (layers.Model, error) {
 			return n.Regressor(x, layers.LeakyReLU(0.1)(n, out, "leaky"))
 		}, "matmul add relu matmul add leaky_relu sub square mean"},

@@ -26,36 +26,61 @@ func (c *compiler) recompute() {
 		return
 	}
 	made := slices.Clone(c.Instrs)
-	like := c.likeAgain()
-	var order []int32
-	if like != nil {
-		order = like.Order
-	} else {
-		d := c.copied() // what lives when is looked at in the order that the program would have
-		d.Like = nil
-		d.alias()
-		d.order()
-		order = d.Order
+	if like := c.likeAgain(); like != nil {
+		c.arrange(made, like.Order)
+		c.drops(like)
+		return
 	}
-	for at, i := range order {
-		c.Instrs[at] = made[i]
+	var best *ir.Again
+	var least choice
+	for _, order := range c.orders() { // what lives when depends on it
+		c.arrange(made, order)
+		r := c.newRemat()
+		var x choice
+		if len(c.Recompute.Owners) > 0 {
+			x = r.choiceOf(slices.DeleteFunc(slices.Clone(r.saved), func(v kernels.Value) bool { return !slices.Contains(c.Recompute.Owners, c.Values[v].Owner) }), nil)
+			r.measure(&x)
+		} else {
+			x = r.search(c.Recompute.Budget)
+		}
+		if best == nil || x.better(&least, c.Recompute.Budget) {
+			best, least = &ir.Again{Values: len(c.Values), Order: order, Dropped: members(x.drop), Kept: members(x.keep)}, x
+		}
 	}
-	r := c.newRemat()
-	var x choice
-	switch {
-	case like != nil:
-		x = r.choiceOf(like.Dropped, like.Kept)
-	case len(c.Recompute.Owners) > 0:
-		x = r.choiceOf(slices.DeleteFunc(slices.Clone(r.saved), func(v kernels.Value) bool { return !slices.Contains(c.Recompute.Owners, c.Values[v].Owner) }), nil)
-	default:
-		x = r.search(c.Recompute.Budget)
-	}
-	if !slices.Contains(x.drop, true) {
+	if len(best.Dropped) == 0 {
 		c.Instrs = made
 		return
 	}
-	c.Again = &ir.Again{Values: len(c.Values), Order: order, Dropped: members(x.drop), Kept: members(x.keep)}
-	r.apply(c, x)
+	c.arrange(made, best.Order)
+	c.drops(best)
+}
+
+// orders returns the orders of instructions in which dropping is tried: as they were made, and what is best where nothing is dropped.
+func (c *compiler) orders() [][]int32 {
+	made := make([]int32, len(c.Instrs))
+	for i := range made {
+		made[i] = int32(i)
+	}
+	d := c.copied()
+	d.Like = nil
+	d.alias()
+	d.order()
+	return [][]int32{d.Order, made}
+}
+
+// arrange puts the instructions made in an order.
+func (c *compiler) arrange(made []ir.Instr, order []int32) {
+	c.Instrs = make([]ir.Instr, len(made))
+	for at, i := range order {
+		c.Instrs[at] = made[i]
+	}
+}
+
+// drops makes the program compute again what a drops.
+func (c *compiler) drops(a *ir.Again) {
+	r := c.newRemat()
+	c.Again = a
+	r.apply(c, r.choiceOf(a.Dropped, a.Kept))
 }
 
 // likeAgain returns what the program for a larger batch computes again, if this one is made of the same instructions.
@@ -93,6 +118,18 @@ type remat struct {
 type choice struct {
 	drop, keep []bool
 	peak, work int64 // most bytes live, and extra time
+}
+
+// better reports whether x is to be taken before y where the peak should be within budget bytes.
+func (x *choice) better(y *choice, budget int64) bool {
+	fits, had := x.peak <= budget, y.peak <= budget
+	switch {
+	case fits != had:
+		return fits
+	case fits:
+		return x.work < y.work
+	}
+	return x.peak < y.peak
 }
 
 func (c *compiler) newRemat() *remat {

@@ -20,8 +20,7 @@ func (r *remat) search(budget int64) choice {
 		return best
 	}
 	take := func(x choice) {
-		fits, had := x.peak <= budget, best.peak <= budget
-		if fits && (!had || x.work < best.work) || !fits && !had && x.peak < best.peak {
+		if x.better(&best, budget) {
 			best = x
 		}
 	}
