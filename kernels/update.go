@@ -20,6 +20,12 @@ func (u UpdateAttrs) Common() UpdateAttrs { return u }
 // Updater is implemented by the attributes of every optimizer rule.
 type Updater interface{ Common() UpdateAttrs }
 
+// State is a tensor that a rule keeps beside a parameter, all zero bytes before the first update.
+type State struct {
+	Name string
+	Spec
+}
+
 // UpdatesOf returns op.Updates as they are for these attributes: where an optimizer rule is Scaled, its states come one
 // operand later.
 func UpdatesOf(op *Op, attrs any) []int8 {

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -79,6 +81,7 @@ func (o *Options) limit() (limit, total int64, err error) {
 func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, error) {
 	given := o.optimizer()
 	name := fmt.Sprintf("%T", given)
+	matrix := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}}
 	most := asked.homes.Bytes(ir.State)
 	type other struct {
 		setting
@@ -88,7 +91,7 @@ func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, erro
 	for _, n := range optim.All() {
 		opt := *o
 		opt.Optimizer = n.Optimizer
-		if reflect.TypeOf(n.Optimizer) == reflect.TypeOf(given) && slices.Equal(n.Optimizer.States(), given.States()) {
+		if reflect.TypeOf(n.Optimizer) == reflect.TypeOf(given) && reflect.DeepEqual(n.Optimizer.States(matrix), given.States(matrix)) {
 			name = n.Name
 			continue
 		}

@@ -83,10 +83,10 @@ type Input struct {
 type Update struct {
 	Op       *kernels.Op
 	Attrs    any
-	States   []string // names of the state tensors of each parameter
-	ClipNorm float64  // largest global norm of the gradients, 0 for no limit
-	Lean     bool     // check the loss first and each gradient before its own update, and keep no gradient
-	Window   Window   // what the step is to the others whose gradients are added to its own
+	States   func(param kernels.Spec) []kernels.State // what is kept for a parameter; nil: nothing
+	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
+	Lean     bool                                     // check the loss first and each gradient before its own update, and keep no gradient
+	Window   Window                                   // what the step is to the others whose gradients are added to its own
 }
 
 // Window is the place of a step among those that share an update. Their gradients, each times the step's share of the window's samples

@@ -169,7 +169,7 @@ var breakages = []func(r *rand.Rand, g *grower, c *Config){
 		c.Frozen = func(name string) bool { return len(name)%2 == r.IntN(2) }
 	},
 	func(r *rand.Rand, g *grower, c *Config) { c.Update = Update{} },
-	func(r *rand.Rand, g *grower, c *Config) { c.Update.States = []string{"m", "v"} },
+	func(r *rand.Rand, g *grower, c *Config) { c.Update.States = optim.Adam{}.States },
 	func(r *rand.Rand, g *grower, c *Config) { c.Update.Attrs = nil },
 	func(r *rand.Rand, g *grower, c *Config) { c.Update.ClipNorm = 1 }, // without Attrs that say so
 	func(r *rand.Rand, g *grower, c *Config) { c.Homes = &ir.Homes{Sealed: true} },

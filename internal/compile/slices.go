@@ -55,8 +55,8 @@ func (c *compiler) slices() {
 	}
 }
 
-// sliceables returns the gradients that products make, that only their check and the update right after it read, and that have
-// rows for two slices, in the order of their updates.
+// sliceables returns the gradients that products make, that only their check and the update right after it read, that have rows for
+// two slices, and whose update changes nothing but such rows, in the order of their updates.
 func (c *compiler) sliceables() []sliceable {
 	u := c.uses()
 	var found []sliceable
@@ -70,7 +70,7 @@ func (c *compiler) sliceables() []sliceable {
 			continue
 		}
 		product, s := &c.Instrs[u.maker[g]], c.Spec(g)
-		if a, ok := product.Attrs.(kernels.MatMulAttrs); !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || a.Add || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows {
+		if a, ok := product.Attrs.(kernels.MatMulAttrs); !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || a.Add || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows || !c.byRows(apply) {
 			continue
 		}
 		found = append(found, sliceable{
@@ -80,6 +80,12 @@ func (c *compiler) sliceables() []sliceable {
 		})
 	}
 	return found
+}
+
+// byRows reports whether all that an update changes has the shape of its parameter, and so the same rows.
+func (c *compiler) byRows(apply *ir.Instr) bool {
+	s := c.Spec(apply.In[0])
+	return !slices.ContainsFunc(kernels.UpdatesOf(apply.Op, apply.Attrs), func(k int8) bool { return !c.Spec(apply.In[k]).Shape.Equal(s.Shape) })
 }
 
 // rehearse returns a copy of c as it will be when it is placed, without slices.

@@ -64,12 +64,8 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		if scale != kernels.None {
 			in = append(in, scale)
 		}
-		for _, s := range c.Update.States {
-			v, err := c.home(ir.State, Owner(p.name), p.name+"/"+s, c.Spec(p.value))
-			if err != nil {
-				return err
-			}
-			in = append(in, v)
+		if in, err = c.states(p, in); err != nil {
+			return err
 		}
 		c.label, c.owner = "update "+p.name, Owner(p.name)
 		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
@@ -77,6 +73,21 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	c.moveStatistics(guard)
 	c.Roots = append(c.Roots, guard)
 	return nil
+}
+
+// states appends what the optimizer keeps for p to the operands of its update.
+func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) {
+	if c.Update.States == nil {
+		return in, nil
+	}
+	for _, s := range c.Update.States(c.Spec(p.value)) {
+		v, err := c.home(ir.State, Owner(p.name), p.name+"/"+s.Name, s.Spec)
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, v)
+	}
+	return in, nil
 }
 
 // trained returns the parameters to update, in the order in which their gradients are made.

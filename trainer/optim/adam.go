@@ -32,7 +32,7 @@ func (o Adam) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (Adam) States() []string { return []string{"m", "v"} }
+func (Adam) States(param kernels.Spec) []kernels.State { return like(param, "m", "v") }
 
 // Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
 func (o Adam) Controls(t int64, dst []float64) {
@@ -70,7 +70,7 @@ func (o AdamW) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (o AdamW) States() []string { return Adam(o).States() }
+func (o AdamW) States(param kernels.Spec) []kernels.State { return Adam(o).States(param) }
 
 // Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
 func (o AdamW) Controls(t int64, dst []float64) { Adam(o).Controls(t, dst) }

@@ -6,6 +6,9 @@ import (
 	"math"
 	"reflect"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // ErrOption is wrapped by errors about options outside their range.
@@ -46,7 +49,7 @@ func checkOptimizer(o Optimizer, c Clip) error {
 		if o.Op() == nil {
 			return errors.New("Op is nil")
 		}
-		o.States()
+		o.States(kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{1}})
 		o.Attrs(c)
 		dst := make([]float64, Controls)
 		o.Controls(1, dst)

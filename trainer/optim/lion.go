@@ -23,7 +23,7 @@ func (o Lion) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (Lion) States() []string { return []string{"m"} }
+func (Lion) States(param kernels.Spec) []kernels.State { return like(param, "m") }
 
 // Controls implements Optimizer.
 func (o Lion) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 1e-4), float64(t) }

@@ -22,8 +22,8 @@ type Optimizer interface {
 	Op() *kernels.Op
 	// Attrs are its attributes. Where clip bounds a norm, the operation has the input scale.
 	Attrs(clip Clip) any
-	// States names what is kept for each parameter: tensors of its type and shape, 0 before the first update.
-	States() []string
+	// States are what is kept for one parameter, in the order in which the operation takes them.
+	States(param kernels.Spec) []kernels.State
 	// Controls writes what changes from update to update, for update t, counted from 1: dst[0] = the rate before any
 	// schedule, dst[1] = t, from dst[2] on what the rule needs. len(dst) is Controls or more. It allocates nothing.
 	Controls(t int64, dst []float64)
@@ -104,6 +104,15 @@ func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 // update is what the attributes of all rules share.
 func update(clip Clip, decay float64) kernels.UpdateAttrs {
 	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: clip.Norm > 0, Decay: decay}
+}
+
+// like returns states of the parameter's own type and shape.
+func like(param kernels.Spec, names ...string) []kernels.State {
+	states := make([]kernels.State, len(names))
+	for i, name := range names {
+		states[i] = kernels.State{Name: name, Spec: param}
+	}
+	return states
 }
 
 // or returns v, or a default where v is 0.

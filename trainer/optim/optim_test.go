@@ -126,8 +126,8 @@ func newModel(t *testing.T, o optim.Optimizer, clip optim.Clip, param []float64)
 		m.scale = []float64{1}
 		m.in = append(m.in, kernels.Tensor{Spec: kernels.Spec{Type: arena.Float64}, Data: m.scale})
 	}
-	for range o.States() {
-		m.in = append(m.in, kernels.Tensor{Spec: spec, Data: make([]float64, len(param))})
+	for _, s := range o.States(spec) {
+		m.in = append(m.in, kernels.Tensor{Spec: s.Spec, Data: make([]float64, s.Shape.Elems())})
 	}
 	return m
 }
@@ -247,7 +247,7 @@ func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
 		}
 		for k, x := range m.in[4:] {
 			if x.Data[0] != 0 || x.Data[1] != 0 {
-				t.Errorf("%s: state %s became %v behind a set guard", n.Name, n.Optimizer.States()[k], x.Data)
+				t.Errorf("%s: state %s became %v behind a set guard", n.Name, n.Optimizer.States(m.in[0].Spec)[k].Name, x.Data)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func (o RMSProp) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (RMSProp) States() []string { return []string{"square"} }
+func (RMSProp) States(param kernels.Spec) []kernels.State { return like(param, "square") }
 
 // Controls implements Optimizer.
 func (o RMSProp) Controls(t int64, dst []float64) { dst[0], dst[1] = or(o.Rate, 1e-3), float64(t) }

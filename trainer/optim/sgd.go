@@ -38,11 +38,11 @@ func (o SGD) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (o SGD) States() []string {
+func (o SGD) States(param kernels.Spec) []kernels.State {
 	if o.Momentum == 0 {
 		return nil
 	}
-	return []string{"velocity"}
+	return like(param, "velocity")
 }
 
 // Controls implements Optimizer.
