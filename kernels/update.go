@@ -76,27 +76,11 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	if err != nil {
 		return nil, err
 	}
-	u := a.Common()
-	if !(u.ClipValue >= 0) {
-		return nil, attrError(name, "clip value %v must not be negative", u.ClipValue)
-	}
-	first := 4
-	if u.Scaled {
-		first = 5
-	}
-	if err := count(name, in, first+states); err != nil {
+	first, err := checkUpdate(name, a.Common(), in, states)
+	if err != nil {
 		return nil, err
 	}
 	param := in[0]
-	if !param.Type.Float() || !in[1].Equal(param) {
-		return nil, shapeError(name, "parameter and gradient must be floats of one shape, not %v", in[:2])
-	}
-	if !in[2].Equal(GuardSpec) || !in[3].Equal(ControlsSpec) {
-		return nil, shapeError(name, "guard and controls must be int32 (4) and float64 (8), not %v", in[2:4])
-	}
-	if u.Scaled && !in[4].Equal(Spec{arena.Float64, nil}) {
-		return nil, shapeError(name, "scale must be float64 (), not %v", in[4])
-	}
 	out := []Spec{param}
 	for _, s := range in[first:] {
 		if !s.Equal(param) {
@@ -107,7 +91,33 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	return out, nil
 }
 
-func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rule) {
+// checkUpdate checks what all rules share, and returns which operand is the first state.
+func checkUpdate(name string, u UpdateAttrs, in []Spec, states int) (first int, err error) {
+	if !(u.ClipValue >= 0) {
+		return 0, attrError(name, "clip value %v must not be negative", u.ClipValue)
+	}
+	first = 4
+	if u.Scaled {
+		first = 5
+	}
+	if err := count(name, in, first+states); err != nil {
+		return 0, err
+	}
+	param := in[0]
+	if !param.Type.Float() || !in[1].Equal(param) {
+		return 0, shapeError(name, "parameter and gradient must be floats of one shape, not %v", in[:2])
+	}
+	if !in[2].Equal(GuardSpec) || !in[3].Equal(ControlsSpec) {
+		return 0, shapeError(name, "guard and controls must be int32 (4) and float64 (8), not %v", in[2:4])
+	}
+	if u.Scaled && !in[4].Equal(Spec{arena.Float64, nil}) {
+		return 0, shapeError(name, "scale must be float64 (), not %v", in[4])
+	}
+	return first, nil
+}
+
+// keepUpdate leaves parameter and states as they are, and returns what the gradient is to be scaled by.
+func keepUpdate(u UpdateAttrs, in, out []Tensor) (scale float64) {
 	first, scale := 4, 1.0
 	if u.Scaled {
 		first, scale = 5, in[4].Data[0]
@@ -116,15 +126,26 @@ func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rul
 	for k, s := range in[first:] {
 		copy(out[1+k].Data, s.Data)
 	}
+	return scale
+}
+
+// prepare scales and clips an element of a gradient.
+func (u UpdateAttrs) prepare(g, scale float64) float64 {
+	g *= scale
+	if u.ClipValue > 0 {
+		g = min(max(g, -u.ClipValue), u.ClipValue)
+	}
+	return g
+}
+
+func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rule) {
+	scale := keepUpdate(u, in, out)
 	if in[2].Data[0] != 0 {
 		return
 	}
 	state := make([]float64, len(out)-1)
 	for i, p := range in[0].Data {
-		g := in[1].Data[i] * scale
-		if u.ClipValue > 0 {
-			g = min(max(g, -u.ClipValue), u.ClipValue)
-		}
+		g := u.prepare(in[1].Data[i], scale)
 		if !decoupled {
 			g += u.Decay * p
 		}

@@ -11,11 +11,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// updateOps are the optimizer rules: the ops that read the controls and update parameters.
+// updateOps are the optimizer rules that update each element by itself.
 func updateOps(r *rand.Rand) []*kernels.Op {
 	var ops []*kernels.Op
 	for _, op := range kernels.All() {
-		if _, ok := op.Cases(r, arena.Float32).Attrs.(kernels.Updater); ok {
+		if _, ok := op.Cases(r, arena.Float32).Attrs.(kernels.Updater); ok && op != kernels.Adafactor {
 			ops = append(ops, op)
 		}
 	}

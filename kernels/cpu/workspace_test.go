@@ -115,6 +115,16 @@ func scaledSquares(r *rand.Rand, typ arena.DType) scaled {
 	return scaled{nil, []kernels.Spec{{Type: typ, Shape: big}}, []kernels.Spec{{Type: typ, Shape: small}}}
 }
 
+func scaledFactors(r *rand.Rand, typ arena.DType) scaled {
+	big, small := shapes(r, 300)
+	operands := func(s kernels.Shape) []kernels.Spec {
+		p := kernels.Spec{Type: typ, Shape: s}
+		rows, columns := kernels.FactorSpecs(p)
+		return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
+	}
+	return scaled{kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1e-3}, operands(big), operands(small)}
+}
+
 // scaledOperands returns two operands that broadcast in the same dimensions at both sizes.
 func scaledOperands(r *rand.Rand, typ arena.DType) scaled {
 	big, small := shapes(r, 300)
@@ -181,7 +191,7 @@ func scaledNorm(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.Conv: scaledConv(kernels.Conv), kernels.ConvGradInput: scaledConv(kernels.ConvGradInput), kernels.ConvGradWeight: scaledConv(kernels.ConvGradWeight),
-	kernels.SumSquares: scaledSquares, kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
+	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors, kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
 	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
 	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),
 }

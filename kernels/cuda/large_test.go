@@ -134,6 +134,11 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 		return measuredUpdate(s, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 2)
 	},
 	kernels.Lion: func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
+	kernels.Adafactor: func(s sizes) measured {
+		p := float(s.rows...)
+		rows, columns := kernels.FactorSpecs(p)
+		return measured{attrs: adafactor, in: []kernels.Spec{p, p, integers(4), kernels.ControlsSpec, rows, columns}}
+	},
 }
 
 // unmeasured are operations whose speed says nothing about a GPU: on single numbers, and the host's.
@@ -145,6 +150,7 @@ var (
 	batchNorm = kernels.BatchNormAttrs{Eps: 1e-5}
 	layerNorm = kernels.LayerNormAttrs{Eps: 1e-5}
 	groupNorm = kernels.GroupNormAttrs{Eps: 1e-5, Groups: 8}
+	adafactor = kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}
 )
 
 func halved(s sizes) kernels.Shape {

@@ -71,6 +71,8 @@ var table = map[*kernels.Op]kernel{
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
 
+	kernels.Adafactor: {bindAdafactor, adafactorWork},
+
 	kernels.Host: {bindHost, nil},
 }
 

@@ -1,0 +1,154 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// AdafactorAttrs are the attributes of Adafactor.
+type AdafactorAttrs struct {
+	UpdateAttrs
+	Epsilon  float64 // added to the square of each element of the gradient
+	Limit    float64 // a step's root mean square before the rate: larger ones are scaled down to it
+	Relative bool    // the rate is a share of the parameter's own root mean square, or of Least where that is larger
+	Least    float64
+}
+
+// Adafactor keeps of the mean of squared gradients only its means over the rows and over the columns of each matrix: see FactorOf. Where
+// rows and columns are independent, their product is that mean. controls[2] is the weight of the new in the running means, 1 - β₂.
+//
+//	R, C = means of g² + Epsilon over each row and each column, running with weight controls[2]
+//	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit)
+//	param -= rate·(rms(param) or Least if Relative)·u + rate·Decay·param
+//
+// rms is over the whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, decay as in PyTorch's
+// torch.optim.Adafactor. Operands: see update.go; the states are FactorSpecs of the parameter.
+var Adafactor = Register(&Op{
+	Name: "adafactor", Updates: []int8{0, 4, 5},
+	Infer: inferAdafactor, Ref: refAdafactor, Cases: adafactorCase,
+	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
+})
+
+// FactorOf returns how a parameter consists of matrices: those of its last two dimensions. A vector is one matrix of one column, whose
+// product of means is the mean itself: it is not factored.
+func FactorOf(param Shape) (matrices, rows, columns int) {
+	switch n := len(param); n {
+	case 0, 1:
+		return 1, param.Elems(), 1
+	default:
+		return param[:n-2].Elems(), param[n-2], param[n-1]
+	}
+}
+
+// FactorSpecs returns what Adafactor keeps for a parameter: a mean for each row, and one for each column.
+func FactorSpecs(param Spec) (rows, columns Spec) {
+	s, n := param.Shape, len(param.Shape)
+	if n < 2 {
+		return param, Spec{param.Type, Shape{1}}
+	}
+	columns = Spec{param.Type, append(append(Shape{}, s[:n-2]...), s[n-1])}
+	return Spec{param.Type, append(Shape{}, s[:n-1]...)}, columns
+}
+
+func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
+	const name = "adafactor"
+	a, err := attrsOf[AdafactorAttrs](name, attrs)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range []float64{a.Epsilon, a.Limit, a.Least} {
+		if !(v > 0) || math.IsInf(v, 0) {
+			return nil, attrError(name, "epsilon %v, limit %v and least size %v must be finite and above 0", a.Epsilon, a.Limit, a.Least)
+		}
+	}
+	first, err := checkUpdate(name, a.Common(), in, 2)
+	if err != nil {
+		return nil, err
+	}
+	rows, columns := FactorSpecs(in[0])
+	if !in[first].Equal(rows) || !in[first+1].Equal(columns) {
+		return nil, shapeError(name, "states of %v must be %v and %v, not %v", in[0], rows, columns, in[first:])
+	}
+	return []Spec{in[0], rows, columns}, nil
+}
+
+func refAdafactor(attrs any, in, out []Tensor) {
+	a := attrs.(AdafactorAttrs)
+	scale := keepUpdate(a.Common(), in, out)
+	matrices, rows, columns := FactorOf(in[0].Shape)
+	param, n := out[0].Data, float64(len(out[0].Data))
+	if in[2].Data[0] != 0 || n == 0 {
+		return
+	}
+	rate, fresh, size := in[3].Data[0], in[3].Data[2], 1.0
+	if a.Relative {
+		size = max(a.Least, math.Sqrt(squareSum(param)/n))
+	}
+	step := make([]float64, len(param))
+	for i, g := range in[1].Data {
+		step[i] = a.Common().prepare(g, scale)
+	}
+	for m := range matrices {
+		at := rows * columns
+		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh)
+	}
+	by := rate * size / max(1, math.Sqrt(squareSum(step)/n)/a.Limit)
+	for i, u := range step {
+		param[i] -= by*u + rate*a.Decay*param[i]
+	}
+}
+
+// factorStep moves the means of a matrix's squares and divides g by the root of what they stand for.
+func factorStep(g, rows, columns []float64, epsilon, fresh float64) {
+	byRow, byColumn := make([]float64, len(rows)), make([]float64, len(columns))
+	for i, v := range g {
+		square := v*v + epsilon
+		byRow[i/len(columns)] += square
+		byColumn[i%len(columns)] += square
+	}
+	mean := 0.0
+	for i, v := range byRow {
+		rows[i] = (1-fresh)*rows[i] + fresh*v/float64(len(columns))
+		mean += rows[i] / float64(len(rows))
+	}
+	for j, v := range byColumn {
+		columns[j] = (1-fresh)*columns[j] + fresh*v/float64(len(rows))
+	}
+	for i := range g {
+		g[i] /= math.Sqrt(rows[i/len(columns)]/mean) * math.Sqrt(columns[i%len(columns)])
+	}
+}
+
+func squareSum(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return sum
+}
+
+// adafactorCase has means of 0.5 and more, so that no step is a quotient of small numbers.
+func adafactorCase(r *rand.Rand, float arena.DType) Case {
+	relative := r.IntN(2) == 0
+	c := updateCase(r, float, 2, func(r *rand.Rand, u UpdateAttrs) AdafactorAttrs {
+		return AdafactorAttrs{u, 1e-30, 0.25 + r.Float64(), relative, 1e-3}
+	})
+	first, fill := len(c.In)-2, c.Fill
+	if r.IntN(4) == 0 { // of rows for several blocks of a device
+		c.In[0].Shape = Shape{1 + r.IntN(300), 1 + r.IntN(80)}
+		c.In[1] = c.In[0]
+	}
+	c.In[first], c.In[first+1] = FactorSpecs(c.In[0])
+	c.Fill = func(r *rand.Rand, k int, data []float64) {
+		fill(r, k, data)
+		switch {
+		case k == 3:
+			data[2] = math.Pow(3, -0.8) // update 3
+		case k >= first:
+			between(r, data, 0.5, 1)
+		}
+	}
+	return c
+}

@@ -1,0 +1,199 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Adafactor reads the gradient three times: for the means of its squares, for the size of the step, and for the step. Rows are taken in
+// blocks, whose sums are added in their order. Elements are computed in float64 and rounded once.
+// Workspace, float64: [matrices][blocks][columns] sums over rows, the first block's of which become 1/√C; [matrices] means of R;
+// [matrices·blocks] sums of squares, of the parameter and then of the step.
+
+// A factoring is Adafactor bound to memory.
+type factoring[T float] struct {
+	kernels.AdafactorAttrs
+	p, g          []T
+	rows, columns []T // the states R [matrices, n] and C [matrices, width]
+	guard         []int32
+	controls, by  []float64 // by: nil where gradients are not scaled
+
+	matrices, n, width int // matrices of n rows and width columns
+	blocks, per        int // blocks of a matrix, and rows of a block
+	sums, means        []float64
+	squares            []float64
+
+	scale, most float64 // a gradient is scaled, then clipped to ±most
+	size, step  float64 // what the rate is a share of; what an element of the step is multiplied with
+}
+
+func bindAdafactor(b *binding) (func(), error) {
+	switch b.In[0].Type {
+	case arena.Float32:
+		return bindAdafactorOf[float32](b), nil
+	case arena.Float64:
+		return bindAdafactorOf[float64](b), nil
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
+}
+
+func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
+	matrices, n, width := kernels.FactorOf(in[0].Shape)
+	return 8 * int64(matrices) * (int64(blocksOf(n))*int64(width+1) + 1)
+}
+
+func bindAdafactorOf[T float](b *binding) func() {
+	f := &factoring[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
+		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), scale: 1, most: math.Inf(1), size: 1}
+	if len(f.p) == 0 {
+		return nil
+	}
+	if f.Scaled {
+		f.by = in[float64](b, 4)
+	}
+	if f.ClipValue > 0 {
+		f.most = f.ClipValue
+	}
+	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
+	f.per = over(f.n, blocksOf(f.n))
+	f.blocks = over(f.n, f.per)
+	work, blocks := view[float64](b.work()), f.matrices*f.blocks
+	f.sums, work = work[:blocks*f.width], work[blocks*f.width:]
+	f.means, f.squares = work[:f.matrices], work[f.matrices:][:blocks]
+
+	grain := over(updateGrain, f.per*f.width)
+	moments, measure := b.over(blocks, grain, f.moments), b.over(blocks, grain, f.measure)
+	fold := b.over(f.matrices, over(updateGrain, f.blocks*f.width+f.n), f.fold)
+	apply := b.over(blocks, grain, f.apply)
+	return func() {
+		if f.guard[0] != 0 {
+			return
+		}
+		if f.by != nil {
+			f.scale = f.by[0]
+		}
+		moments()
+		if f.Relative {
+			f.size = max(f.Least, f.root())
+		}
+		fold()
+		measure()
+		f.step = f.controls[0] * f.size / max(1, f.root()/f.Limit)
+		apply()
+	}
+}
+
+// root is the root of the mean of what squares are the sums of.
+func (f *factoring[T]) root() float64 {
+	total := 0.0
+	for _, s := range f.squares {
+		total += s
+	}
+	return math.Sqrt(total / float64(len(f.p)))
+}
+
+// block returns the matrix of block k and its rows, counted over all matrices.
+func (f *factoring[T]) block(k int) (matrix, from, to int) {
+	matrix = k / f.blocks
+	first := k % f.blocks * f.per
+	return matrix, matrix*f.n + first, matrix*f.n + min(first+f.per, f.n)
+}
+
+// prepared returns an element of the gradient scaled and clipped.
+func (f *factoring[T]) prepared(g T) float64 {
+	v := float64(g) * f.scale
+	if v > f.most {
+		return f.most
+	}
+	if v < -f.most {
+		return -f.most
+	}
+	return v
+}
+
+// moments moves the means of the rows, and adds up the columns of each block, and the squares of the parameter where they are asked for.
+func (f *factoring[T]) moments(lo, hi, _ int) {
+	fresh, w := f.controls[2], f.width
+	for k := lo; k < hi; k++ {
+		_, from, to := f.block(k)
+		sums := f.sums[k*w:][:w]
+		clear(sums)
+		for i := from; i < to; i++ {
+			total := 0.0
+			for j, g := range f.g[i*w:][:w] {
+				v := f.prepared(g)
+				v = v*v + f.Epsilon
+				total += v
+				sums[j] += v
+			}
+			f.rows[i] = T((1-fresh)*float64(f.rows[i]) + fresh*total/float64(w))
+		}
+		if f.Relative {
+			total := 0.0
+			for _, p := range f.p[from*w : to*w] {
+				total += float64(p) * float64(p)
+			}
+			f.squares[k] = total
+		}
+	}
+}
+
+// fold moves the means of the columns, and leaves what a step is multiplied with for each.
+func (f *factoring[T]) fold(lo, hi, _ int) {
+	fresh, w := f.controls[2], f.width
+	for m := lo; m < hi; m++ {
+		sums := f.sums[m*f.blocks*w:][:f.blocks*w]
+		first, columns := sums[:w], f.columns[m*w:][:w]
+		for rest := sums[w:]; len(rest) > 0; rest = rest[w:] {
+			for j, v := range rest[:w] {
+				first[j] += v
+			}
+		}
+		for j, v := range first {
+			columns[j] = T((1-fresh)*float64(columns[j]) + fresh*v/float64(f.n))
+			first[j] = 1 / math.Sqrt(float64(columns[j]))
+		}
+		total := 0.0
+		for _, v := range f.rows[m*f.n:][:f.n] {
+			total += float64(v)
+		}
+		f.means[m] = total / float64(f.n)
+	}
+}
+
+// measure adds up the squares of each block's steps.
+func (f *factoring[T]) measure(lo, hi, _ int) {
+	w := f.width
+	for k := lo; k < hi; k++ {
+		m, from, to := f.block(k)
+		byColumn, all := f.sums[m*f.blocks*w:][:w], 0.0
+		for i := from; i < to; i++ {
+			byRow, total := f.means[m]/float64(f.rows[i]), 0.0
+			for j, g := range f.g[i*w:][:w] {
+				u := f.prepared(g) * byColumn[j]
+				total += u * u
+			}
+			all += total * byRow
+		}
+		f.squares[k] = all
+	}
+}
+
+// apply takes the step.
+func (f *factoring[T]) apply(lo, hi, _ int) {
+	w, decay := f.width, f.controls[0]*f.Decay
+	for k := lo; k < hi; k++ {
+		m, from, to := f.block(k)
+		byColumn := f.sums[m*f.blocks*w:][:w]
+		for i := from; i < to; i++ {
+			by, p := f.step*math.Sqrt(f.means[m]/float64(f.rows[i])), f.p[i*w:][:w]
+			for j, g := range f.g[i*w:][:w] {
+				v := float64(p[j])
+				p[j] = T(v - by*(f.prepared(g)*byColumn[j]) - decay*v)
+			}
+		}
+	}
+}
