@@ -33,10 +33,11 @@ func long(d *draft, ops, towers int) (loss *gorgonia.Node) {
 	return loss
 }
 
-// On 2 cores of an AMD EPYC a graph of 2,000 operations compiles, with its gradients and updates, within about a second.
+// On 2 cores of an AMD EPYC a graph of 2,000 operations, with its gradients and updates 6,000 instructions, compiles in a tenth of a second, one
+// of 3,500 operations, 10,000 instructions, in a fifth.
 func BenchmarkCompile(b *testing.B) {
 	for _, towers := range []int{1, 20, 100} {
-		for _, ops := range []int{500, 2000} {
+		for _, ops := range []int{500, 2000, 3500} {
 			b.Run(fmt.Sprintf("%d operations in %d towers", ops, towers), func(b *testing.B) {
 				d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 				loss := long(d, ops, towers)
