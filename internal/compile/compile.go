@@ -219,11 +219,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	c.slices()
 	c.recompute()
 	c.alias()
-	c.order()
-	if c.Off&InPlace == 0 {
-		c.inPlace()
-	}
-	return c.place(ctx)
+	return c.finish(ctx)
 }
 
 // build reads the graph and appends what the mode asks for: results, gradients, update.

@@ -2,26 +2,51 @@ package compile
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// expansions is how many orders the schedulers make others of. More have lowered the peak of no net that was tried.
-const expansions = 8
+// Limits of the choice of an order.
+const (
+	expansions = 8 // how many orders the schedulers make others of; more have lowered the peak of no net that was tried
+	placements = 4 // how many orders are tried where places for the values of the first need more than lives at once
+)
 
-// order sorts the instructions for a low peak.
-func (c *compiler) order() {
-	n := len(c.Instrs)
-	c.Order = sequence(n)
-	c.alike = c.like()
-	switch {
-	case c.alike:
-		copy(c.Order, c.Like.Order)
-	case c.Off&Order == 0:
-		c.Order = c.lowest()
+// finish orders the instructions and places their values: in the order of the lowest peak, and, while more bytes are needed than live at once
+// in the next one, in that one too.
+func (c *compiler) finish(ctx context.Context) error {
+	var best *compiler
+	for k, o := range c.candidates() {
+		if k > 0 && (k == placements || o.peak >= best.Plan.Bytes) {
+			break
+		}
+		d := c.in(o.order)
+		if err := d.solve(ctx); err != nil {
+			return fmt.Errorf("place %s: %w", c.Name, err)
+		}
+		if best == nil || d.Plan.Bytes < best.Plan.Bytes {
+			best = d
+		}
 	}
-	c.Instrs = c.sorted(c.Order)
+	*c.Program = *best.Program
+	return c.place()
+}
+
+// in returns a copy of c whose instructions are in an order, their results in place where they can be.
+func (c *compiler) in(order []int32) *compiler {
+	d, p := *c, *c.Program
+	p.Order, p.Values, p.Instrs = order, slices.Clone(p.Values), make([]ir.Instr, len(order))
+	for at, i := range order {
+		p.Instrs[at] = c.Instrs[i]
+	}
+	d.Program = &p
+	if d.Off&InPlace == 0 {
+		d.inPlace()
+	}
+	return &d
 }
 
 // sequence returns 0, 1, ..., n-1.
@@ -33,14 +58,21 @@ func sequence(n int) []int32 {
 	return s
 }
 
-// lowest returns the order with the lowest peak, the first found on a tie: a best-first search through what schedulers make of orders.
-func (c *compiler) lowest() []int32 {
-	s := c.schedule()
+// candidates returns orders by rising peak, on a tie as they were found: a best-first search through what schedulers make of orders, from the one in
+// which the instructions were made.
+func (c *compiler) candidates() []candidate {
 	made := sequence(len(c.Instrs))
-	if c.scheduler != nil {
-		return c.scheduler.order(s, made)
+	switch c.alike = c.like(); {
+	case c.alike:
+		return []candidate{{order: slices.Clone(c.Like.Order)}}
+	case c.Off&Order != 0:
+		return []candidate{{order: made}}
 	}
-	found := []candidate{{order: made, peak: c.peak(made)}}
+	s := c.schedule()
+	if c.scheduler != nil {
+		return []candidate{{order: c.scheduler.order(s, made)}}
+	}
+	found := []candidate{{order: made, peak: c.in(made).most()}}
 	for range expansions {
 		from := -1
 		for i := range found {
@@ -55,11 +87,12 @@ func (c *compiler) lowest() []int32 {
 		for _, sch := range schedulers {
 			order := sch.order(s, found[from].order)
 			if !slices.ContainsFunc(found, func(f candidate) bool { return slices.Equal(f.order, order) }) {
-				found = append(found, candidate{order: order, peak: c.peak(order)})
+				found = append(found, candidate{order: order, peak: c.in(order).most()})
 			}
 		}
 	}
-	return slices.MinFunc(found, func(a, b candidate) int { return cmp.Compare(a.peak, b.peak) }).order
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.peak, b.peak) })
+	return found
 }
 
 // candidate is an order and its peak in bytes.
@@ -67,15 +100,6 @@ type candidate struct {
 	order    []int32
 	peak     int64
 	expanded bool
-}
-
-// sorted returns the instructions in an order.
-func (c *compiler) sorted(order []int32) []ir.Instr {
-	in := make([]ir.Instr, len(order))
-	for at, i := range order {
-		in[at] = c.Instrs[i]
-	}
-	return in
 }
 
 // like reports whether the program, before it is ordered, has the very instructions of c.Like, so that order and places can be
@@ -91,15 +115,4 @@ func (c *compiler) like() bool {
 		}
 	}
 	return true
-}
-
-// peak returns the most bytes of scratch that are live at once in an order, when results have taken over what they can.
-func (c *compiler) peak(order []int32) int64 {
-	d, p := *c, *c.Program
-	p.Instrs, p.Values = c.sorted(order), slices.Clone(p.Values)
-	d.Program = &p
-	if d.Off&InPlace == 0 {
-		d.inPlace()
-	}
-	return d.most()
 }

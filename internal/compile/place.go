@@ -93,15 +93,15 @@ type lives struct {
 	instr   []int           // by buffer: the instruction of a workspace
 }
 
-// lifetimes returns the buffers that scratch must hold, when instruction i runs at time at(i).
-func (c *compiler) lifetimes(at func(i int) int32) lives {
+// lifetimes returns the buffers that scratch must hold. Time is counted in instructions.
+func (c *compiler) lifetimes() lives {
 	var l lives
 	of := make([]int, len(c.Values))
 	for i := range of {
 		of[i] = -1
 	}
 	for i := range c.Instrs {
-		in, t := &c.Instrs[i], at(i)
+		in, t := &c.Instrs[i], int32(i)
 		for _, o := range in.Out {
 			if root, _ := c.Root(o); root == o && !c.Values[o].Home {
 				of[o] = len(l.buffers)
@@ -118,7 +118,7 @@ func (c *compiler) lifetimes(at func(i int) int32) lives {
 			for _, v := range vs {
 				if root, _ := c.Root(v); of[root] >= 0 {
 					b := &l.buffers[of[root]]
-					b.End = max(b.End, at(i)+1)
+					b.End = max(b.End, int32(i)+1)
 				}
 			}
 		}
@@ -141,15 +141,8 @@ func (c *compiler) workspace(in *ir.Instr) int64 {
 }
 
 // place gives every value its address and proves that no two live ones touch.
-func (c *compiler) place(ctx context.Context) error {
-	l := c.lifetimes(func(i int) int32 { return int32(i) })
-	c.Problem = arena.Problem{Buffers: l.buffers}
-	if c.Debug {
-		c.Problem = arena.Guarded(c.Problem)
-	}
-	if err := c.solve(ctx); err != nil {
-		return fmt.Errorf("place %s: %w", c.Name, err)
-	}
+func (c *compiler) place() error {
+	l := c.lifetimes()
 	if err := arena.Check(c.Problem, c.Plan); err != nil {
 		return fmt.Errorf("place %s: %w", c.Name, err)
 	}
@@ -173,6 +166,10 @@ func (c *compiler) place(ctx context.Context) error {
 // solve finds the offsets: those of the larger batch where the instructions are the same, so that a smaller batch fits wherever
 // the larger one does; else by search.
 func (c *compiler) solve(ctx context.Context) (err error) {
+	c.Problem = arena.Problem{Buffers: c.lifetimes().buffers}
+	if c.Debug {
+		c.Problem = arena.Guarded(c.Problem)
+	}
 	if c.alike && len(c.Like.Plan.Offsets) == len(c.Problem.Buffers) {
 		plan := c.Like.Plan
 		plan.Offsets = slices.Clone(plan.Offsets)

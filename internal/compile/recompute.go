@@ -64,8 +64,7 @@ func (c *compiler) orders() [][]int32 {
 	d := c.copied()
 	d.Like = nil
 	d.alias()
-	d.order()
-	return [][]int32{d.Order, made}
+	return [][]int32{d.candidates()[0].order, made}
 }
 
 // arrange puts the instructions made in an order.
@@ -266,7 +265,7 @@ func (r *remat) measure(x *choice) (d *compiler, live []int64, positions []int32
 		d.inPlace()
 	}
 	live = make([]int64, len(d.Instrs)+1)
-	for _, b := range d.lifetimes(func(i int) int32 { return int32(i) }).buffers {
+	for _, b := range d.lifetimes().buffers {
 		live[b.Start] += arena.Round(b.Size)
 		live[b.End] -= arena.Round(b.Size)
 	}

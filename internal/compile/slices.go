@@ -93,16 +93,12 @@ func (c *compiler) rehearse() *compiler {
 	d := c.copied()
 	d.Like = nil
 	d.alias()
-	d.order()
-	if d.Off&InPlace == 0 {
-		d.inPlace()
-	}
-	return d
+	return d.in(d.candidates()[0].order)
 }
 
 // most returns the most bytes of scratch that are live at once.
 func (c *compiler) most() int64 {
-	bytes, _ := arena.Bound(arena.Problem{Buffers: c.lifetimes(func(i int) int32 { return int32(i) }).buffers})
+	bytes, _ := arena.Bound(arena.Problem{Buffers: c.lifetimes().buffers})
 	return bytes
 }
 
@@ -110,7 +106,7 @@ func (c *compiler) most() int64 {
 func (c *compiler) counts(found []sliceable, whole *compiler) []int {
 	live := make([]int64, len(whole.Instrs)) // at each instruction, without these gradients
 	beside := make([]int64, len(found))      // the most that lives beside each gradient
-	l := whole.lifetimes(func(i int) int32 { return int32(i) })
+	l := whole.lifetimes()
 	at := make([]int, len(found)) // its buffer
 	products := make(map[kernels.Value]int)
 	for i, f := range found {

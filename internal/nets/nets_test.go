@@ -69,3 +69,24 @@ func TestPlansMeetTheBound(t *testing.T) {
 		}
 	}
 }
+
+// Workspaces of the host's kernels are planned as well as the rest. Other machines have other kernels, which this one cannot try, so a hundredth
+// above the bound is allowed.
+func TestPlansWithWorkspacesAreNearTheBound(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		dev := cputest.Open(t, cpu.Options{Threads: threads})
+		for _, n := range nets.All() {
+			plan, err := trainer.Plan(n.Model, trainer.Options{Device: dev, Batch: n.Batch, Guard: trainer.GuardEach})
+			if err != nil {
+				t.Fatalf("%s: %v", n.Name, err)
+			}
+			p := plan.Programs[0]
+			if t.Logf("%s, %d threads: %d bytes, the bound is %d", n.Name, threads, p.Scratch, p.Live); float64(p.Scratch) > 1.01*float64(p.Live) {
+				t.Errorf("%s, %d threads: %d bytes, the bound is %d: %v", n.Name, threads, p.Scratch, p.Live, p.Notes)
+			}
+		}
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
