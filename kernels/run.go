@@ -32,6 +32,14 @@ func Load(dst []float64, t arena.DType, src []byte) {
 		for i := range dst {
 			dst[i] = float64(int64(le.Uint64(src[8*i:])))
 		}
+	case arena.Bfloat16:
+		for i := range dst {
+			dst[i] = float64(FromBfloat16(le.Uint16(src[2*i:])))
+		}
+	case arena.Float16:
+		for i := range dst {
+			dst[i] = float64(FromFloat16(le.Uint16(src[2*i:])))
+		}
 	}
 }
 
@@ -60,13 +68,22 @@ func Store(dst []byte, t arena.DType, src []float64) {
 		for i, v := range src {
 			le.PutUint64(dst[8*i:], uint64(int64(v)))
 		}
+	case arena.Bfloat16, arena.Float16:
+		for i, v := range src {
+			le.PutUint16(dst[2*i:], half(t, v))
+		}
 	}
 }
 
 // Round returns v as a value of floating-point type t holds it.
 func Round(t arena.DType, v float64) float64 {
-	if t == arena.Float32 {
+	switch t {
+	case arena.Float32:
 		return float64(float32(v))
+	case arena.Bfloat16:
+		return float64(FromBfloat16(half(t, v)))
+	case arena.Float16:
+		return float64(FromFloat16(half(t, v)))
 	}
 	return v
 }
