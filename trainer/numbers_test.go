@@ -30,6 +30,8 @@ func TestFirstSteps(t *testing.T) {
 		{"rmsprop", optim.RMSProp{Rate: 0.1, Rho: 0.9, Epsilon: 1e-8}, []float64{2 - 0.1/(math.Sqrt(0.1)+1e-8)}},
 		{"adam", optim.Adam{Rate: 0.1}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}},
 		{"adamw", optim.AdamW{Rate: 0.1, Decay: 0.5}, []float64{2 - 0.1*0.5*2 - adam(1)}},
+		{"adam in bytes", optim.Adam{Rate: 0.1, Storage: optim.Block8}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}}, // one element is the largest
+		{"adamw in bytes", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Block8}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"lion", optim.Lion{Rate: 0.1}, []float64{1.9, 1.8, 1.7}},
 		{"lion with decay", optim.Lion{Rate: 0.1, Decay: 0.5}, []float64{1.8}},
 	} {
@@ -297,4 +299,25 @@ func reference(p map[string][]float64, x [][]float64, y []int) (loss float64, gr
 		}
 	}
 	return loss, grads
+}
+
+// TestStatesInBytesLearnAsFloatsDo trains beside states of float32, from the same start. Loss differs by what bytes lose of each step, up
+// to some percent in either direction.
+func TestStatesInBytesLearnAsFloatsDo(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 512, 8, 4)
+		loss := func(storage optim.Storage) (before, after float64) {
+			tr := made(t, classifier(8, 64, 4), trainer.Options{Device: dev, Batch: 32, Fields: ds.Fields(), Optimizer: optim.AdamW{Rate: 0.005, Storage: storage}})
+			before = evaluate(t, tr, ds).Loss
+			for range 20 {
+				fit(t, tr, ds)
+			}
+			return before, evaluate(t, tr, ds).Loss
+		}
+		before, floats := loss(optim.Full)
+		_, bytes := loss(optim.Block8)
+		if !(floats < before/3) || !(bytes < 1.15*floats) || floats == bytes {
+			t.Errorf("loss %v, after training %v, with states in bytes %v", before, floats, bytes)
+		}
+	})
 }

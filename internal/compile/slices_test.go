@@ -39,10 +39,13 @@ func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
 			if p.Slices != nil {
 				t.Fatalf("%s: got slices %v without the pass", o.Name, p.Slices)
 			}
+			byRows := !slices.ContainsFunc(o.Optimizer.States(kernels.Spec{Shape: kernels.Shape{512, 256}}), func(s kernels.State) bool {
+				return !s.Shape.Equal(kernels.Shape{512, 256})
+			})
 			for _, off := range []Pass{0, Order, InPlace, Fuse | Reduce, AllPasses &^ (Slices | Views)} {
 				got, q := sliced.train(t, dev, o.Optimizer, off, 3)
-				if off == 0 && q.Slices == nil {
-					t.Fatalf("%s: nothing was cut\n%s", o.Name, listing(q))
+				if off == 0 && (q.Slices != nil) != byRows {
+					t.Fatalf("%s: slices %v; its states have rows: %v\n%s", o.Name, q.Slices, byRows, listing(q))
 				}
 				if name := got.differs(whole); name != "" {
 					t.Errorf("%s, without %b: %s is not what it is without slices\n%s", o.Name, off, name, listing(q))

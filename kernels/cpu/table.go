@@ -71,6 +71,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Adam:     {bindUpdate, nil},
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
+	kernels.Adam8:    {bindAdam8, adam8Work},
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 

@@ -70,17 +70,7 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 	if !ok {
 		return nil, fmt.Errorf("attributes %T: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	common, first := attrs.Common(), 4
-	u := &updater[T]{guard: in[int32](b, 2), controls: in[float64](b, 3), clips: common.ClipValue > 0}
-	u.p, u.g = in[T](b, 0), in[T](b, 1)
-	u.scale, u.most, u.decay = 1, T(math.Inf(1)), T(common.Decay)
-	if u.clips {
-		u.most = T(common.ClipValue)
-	}
-	u.least = -u.most
-	if common.Scaled {
-		u.by, first = in[float64](b, 4), 5
-	}
+	u, first := newUpdater[T](b, attrs.Common())
 	for k, s := range []*[]T{&u.s, &u.v}[:len(b.In)-first] {
 		*s = in[T](b, first+k)
 	}
@@ -101,6 +91,21 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 			all()
 		}
 	}, nil
+}
+
+// newUpdater binds what all rules share, and returns which operand is the first state.
+func newUpdater[T float](b *binding, common kernels.UpdateAttrs) (u *updater[T], first int) {
+	u, first = &updater[T]{guard: in[int32](b, 2), controls: in[float64](b, 3), clips: common.ClipValue > 0}, 4
+	u.p, u.g = in[T](b, 0), in[T](b, 1)
+	u.scale, u.most, u.decay = 1, T(math.Inf(1)), T(common.Decay)
+	if u.clips {
+		u.most = T(common.ClipValue)
+	}
+	u.least = -u.most
+	if common.Scaled {
+		u.by, first = in[float64](b, 4), 5
+	}
+	return u, first
 }
 
 // begin sets what depends on the step, and reports whether there is anything to do.

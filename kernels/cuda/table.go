@@ -70,6 +70,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Adam:     {bindUpdate, nil},
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
+	kernels.Adam8:    {bindAdam8, nil},
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 

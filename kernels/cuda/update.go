@@ -101,3 +101,22 @@ func bindClipNorm(b *binding) error {
 	}
 	return nil
 }
+
+// bindAdam8 gives each block of elements a warp.
+func bindAdam8(b *binding) error {
+	a := b.Attrs.(kernels.Adam8Attrs)
+	var scale address
+	if a.Scaled {
+		scale = b.in(4)
+	}
+	var decoupled int32
+	if a.Decoupled {
+		decoupled = 1
+	}
+	const warp = 32 // threads
+	blocks := b.Out[3].Shape[0]
+	b.launch("adam8", "adam8_"+suffix(b.In[0].Type), strided(b.props, int64(blocks*warp), blockThreads), line(blockThreads), 0,
+		b.out(0), b.in(1), b.out(1), b.out(2), b.out(3), int64(b.In[0].Shape.Elems()), b.in(2), b.in(3), scale,
+		a.ClipValue, a.Decay, a.Beta1, a.Beta2, a.Epsilon, decoupled)
+	return nil
+}

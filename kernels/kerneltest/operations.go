@@ -76,7 +76,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 	}
 	exact := op.Cost != nil && op.Cost(c.Attrs, c.In, out) == 0 // it only moves data
 	for k := range out {
-		if err := compare(got[k], want[k], tolerance(c, float), exact); err != nil {
+		if err := compare(got[k], want[k], tolerance(c, float), exact, c.Steps); err != nil {
 			return fmt.Errorf("output %d: %w", k, err)
 		}
 	}
@@ -109,8 +109,8 @@ func tolerance(c kernels.Case, float arena.DType) float64 {
 }
 
 // compare returns an error for the first element that is not as wanted: exactly for integers and where asked, else with
-// an error of at most tol times the wanted value, or times 1 where that is larger.
-func compare(got []byte, want kernels.Tensor, tol float64, exact bool) error {
+// an error of at most tol times the wanted value, or times 1 where that is larger. Codes of a byte may differ by so many steps.
+func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int8) error {
 	x := make([]float64, len(want.Data))
 	kernels.Load(x, want.Type, got)
 	w := kernels.Tensor{Spec: want.Spec, Data: slices.Clone(want.Data)}
@@ -121,6 +121,8 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool) error {
 		case g == v, math.IsNaN(g) && math.IsNaN(v):
 			continue
 		case !exact && want.Type.Float() && math.Abs(g-v) <= tol*max(1, math.Abs(v)) && !math.IsInf(v, 0):
+			continue
+		case want.Type == arena.Uint8 && steps > 0 && math.Abs(float64(int8(int(g)-int(v)))) <= float64(steps):
 			continue
 		}
 		return fmt.Errorf("element %d of %v: got %v, want %v (error %.3g, allowed %.3g relative)", i, want.Spec, g, v, math.Abs(g-v), tol)

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
@@ -18,13 +19,36 @@ type Adam struct {
 	Beta2   float64 // 0: 0.999
 	Epsilon float64 // 0: 1e-8
 	Decay   float64 // L2: Decay·p is added to the gradient; AdamW has the decoupled form
+	Storage Storage // how m and v are kept
 }
 
+// Storage is how an optimizer keeps its states.
+type Storage uint8
+
+// The ways to keep a state. Only Adam and AdamW have more than the first.
+const (
+	Full   Storage = iota // in the type of the parameter: 8 bytes an element for m and v of float32
+	Block8                // a byte an element, and a scale for each 256: 2 + 8/256 bytes; see kernels.Adam8
+)
+
 // Op implements Optimizer.
-func (Adam) Op() *kernels.Op { return kernels.Adam }
+func (o Adam) Op() *kernels.Op {
+	if o.Storage == Block8 {
+		return kernels.Adam8
+	}
+	return kernels.Adam
+}
 
 // Attrs implements Optimizer.
 func (o Adam) Attrs(clip Clip) any {
+	a := o.attrs(clip)
+	if o.Storage == Block8 {
+		return kernels.Adam8Attrs{AdamAttrs: a}
+	}
+	return a
+}
+
+func (o Adam) attrs(clip Clip) kernels.AdamAttrs {
 	return kernels.AdamAttrs{
 		UpdateAttrs: update(clip, o.Decay),
 		Beta1:       or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Epsilon: or(o.Epsilon, 1e-8),
@@ -32,7 +56,12 @@ func (o Adam) Attrs(clip Clip) any {
 }
 
 // States implements Optimizer.
-func (Adam) States(param kernels.Spec) []kernels.State { return like(param, "m", "v") }
+func (o Adam) States(param kernels.Spec) []kernels.State {
+	if o.Storage == Block8 {
+		return kernels.Adam8States(param)
+	}
+	return like(param, "m", "v")
+}
 
 // Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
 func (o Adam) Controls(t int64, dst []float64) {
@@ -44,7 +73,15 @@ func (o Adam) Controls(t int64, dst []float64) {
 func (o Adam) Validate() error { return o.check("adam") }
 
 func (o Adam) check(what string) error {
-	return check(what, least("Rate", o.Rate, 0), share("Beta1", o.Beta1), share("Beta2", o.Beta2), least("Epsilon", o.Epsilon, 0), least("Decay", o.Decay, 0))
+	return check(what, least("Rate", o.Rate, 0), share("Beta1", o.Beta1), share("Beta2", o.Beta2), least("Epsilon", o.Epsilon, 0), least("Decay", o.Decay, 0),
+		o.Storage.check())
+}
+
+func (s Storage) check() error {
+	if s <= Block8 {
+		return nil
+	}
+	return fmt.Errorf("Storage is %d, must be Full or Block8", s)
 }
 
 // correction is 1 - βᵗ, without the cancellation that the difference has while βᵗ is near 1.
@@ -58,15 +95,25 @@ type AdamW struct {
 	Beta2   float64 // 0: 0.999
 	Epsilon float64 // 0: 1e-8
 	Decay   float64 // 0: 0.01; for none use Adam
+	Storage Storage // how m and v are kept
 }
 
 // Op implements Optimizer.
-func (AdamW) Op() *kernels.Op { return kernels.AdamW }
+func (o AdamW) Op() *kernels.Op {
+	if o.Storage == Block8 {
+		return kernels.Adam8
+	}
+	return kernels.AdamW
+}
 
 // Attrs implements Optimizer.
 func (o AdamW) Attrs(clip Clip) any {
 	o.Decay = or(o.Decay, 0.01)
-	return Adam(o).Attrs(clip)
+	a := Adam(o).attrs(clip)
+	if o.Storage == Block8 {
+		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: true}
+	}
+	return a
 }
 
 // States implements Optimizer.

@@ -58,7 +58,9 @@ type Named struct {
 func All() []Named {
 	return []Named{
 		{"adam", Adam{}},
+		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
+		{"adamw8", AdamW{Storage: Block8}},
 		{"lion", Lion{}},
 		{"momentum", SGD{Momentum: 0.9}},
 		{"nesterov", SGD{Momentum: 0.9, Nesterov: true}},

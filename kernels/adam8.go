@@ -1,0 +1,201 @@
+package kernels
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// Block8 is how many elements of a state that is kept in bytes share their scales.
+const Block8 = 256
+
+// What Encode8 and Decode8 call top: a code of a mean has a sign and seven bits, one of a root eight.
+const (
+	TopSigned   = 6
+	TopUnsigned = 7
+)
+
+// Least8 is what a block's largest mean or root must be at least, or it and its block become 0: so little moves nothing any more, and
+// what its codes would stand for are denormal numbers, a hundred times as slow.
+const Least8 = 0x1p-80
+
+// Adam8Attrs are the attributes of Adam8.
+type Adam8Attrs struct {
+	AdamAttrs
+	Decoupled bool // Decay stays out of the means, as in AdamW
+}
+
+// Adam8 is Adam, or AdamW where Decoupled, that keeps a byte an element for each mean.
+//
+//	param [...], grad [...], guard, controls (, scale), m uint8 [...], root uint8 [...], largest [blocks, 2] → param, m, root, largest
+//
+// Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b
+//
+//	mean = largest[b, 0] · Decode8 of m as an int8;  √v = largest[b, 1] · Decode8 of root
+//
+// where largest is the largest magnitude in the block, in the parameter's type; 0 for one below Least8. A step is Adam's, with the means before they become codes
+// again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it.
+//
+// Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise quantization", ICLR 2022, sections 2 and 3. Ours has
+// smaller blocks, a code whose intervals are powers of 8 in place of 10, so that it needs no table, and keeps √v in place of v: twice the
+// range.
+var Adam8 = Register(&Op{
+	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
+	Cost: func(_ any, in, _ []Spec) int64 { return 40 * int64(in[0].Shape.Elems()) },
+})
+
+// Adam8States returns what Adam8 keeps for a parameter.
+func Adam8States(param Spec) []State {
+	codes := Spec{arena.Uint8, param.Shape}
+	blocks := (param.Shape.Elems() + Block8 - 1) / Block8
+	return []State{{"m", codes}, {"root", codes}, {"largest", Spec{param.Type, Shape{blocks, 2}}}}
+}
+
+// Encode8 returns the code of x, from 0 to 2·2^top - 1: the nearest, the larger one of two. What is not below 1 has the last one. Codes
+// 2^k to 2·2^k - 1 are spread evenly over the interval from 8^(k-top-1), which is left out, to 8^(k-top), and 0 is code 0.
+func Encode8[T float32 | float64](x T, top int) int {
+	if !(x < 1) {
+		return 2<<top - 1
+	}
+	k := top
+	for ; k > 0 && x < 0.125; k-- {
+		x *= 8
+	}
+	return 1<<k - 1 + int((8*x-1)*T(int(1)<<k)/7+0.5)
+}
+
+// Decode8 returns the number that a code stands for, from 0 to 1.
+func Decode8[T float32 | float64](code, top int) T {
+	if code == 0 {
+		return 0
+	}
+	k := top
+	x := T(0.125)
+	for ; code < 1<<k; k-- {
+		x *= 0.125
+	}
+	return x * (1 + 7*T(code-1<<k+1)/T(int(1)<<k))
+}
+
+func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
+	a, err := attrsOf[Adam8Attrs]("adam8", attrs)
+	if err != nil {
+		return nil, err
+	}
+	first, err := checkUpdate("adam8", a.Common(), in, 3)
+	if err != nil {
+		return nil, err
+	}
+	out := []Spec{in[0]}
+	for k, s := range Adam8States(in[0]) {
+		if !in[first+k].Equal(s.Spec) {
+			return nil, shapeError("adam8", "state %s of %v must be %v, not %v", s.Name, in[0], s.Spec, in[first+k])
+		}
+		out = append(out, s.Spec)
+	}
+	return out, nil
+}
+
+func refAdam8(attrs any, in, out []Tensor) {
+	a := attrs.(Adam8Attrs)
+	scale := keepUpdate(a.UpdateAttrs, in, out)
+	if in[2].Data[0] != 0 {
+		return
+	}
+	param, m, root, largest := out[0].Data, out[1].Data, out[2].Data, out[3].Data
+	var states [Block8][2]float64 // the mean and the root
+	for lo := 0; lo < len(param); lo += Block8 {
+		p, most := param[lo:min(lo+Block8, len(param))], largest[lo/Block8*2:][:2]
+		var next [2]float64
+		for i := range p {
+			g := a.prepare(in[1].Data[lo+i], scale)
+			if !a.Decoupled {
+				g += a.Decay * p[i]
+			}
+			s := &states[i]
+			s[0] = most[0] * decodeSigned(m[lo+i])
+			s[1] = most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)
+			s[1] *= s[1]
+			step := adamStep(a.AdamAttrs, in[3].Data, g, s[:])
+			s[1] = math.Sqrt(s[1])
+			if a.Decoupled {
+				step += a.Decay * p[i]
+			}
+			p[i] -= in[3].Data[0] * step
+			for k, v := range s {
+				if v = math.Abs(v); v > next[k] { // not where v is NaN
+					next[k] = v
+				}
+			}
+		}
+		for k, v := range next {
+			if most[k] = 0; v >= Least8 {
+				most[k] = Round(out[3].Type, v)
+			}
+		}
+		for i := range p {
+			m[lo+i] = encodeSigned(states[i][0], most[0])
+			root[lo+i] = encodeRoot(states[i][1], most[1])
+		}
+	}
+}
+
+// decodeSigned returns what a byte stands for that holds an int8.
+func decodeSigned(b float64) float64 {
+	code := int8(uint8(b))
+	if code < 0 {
+		return -Decode8[float64](-int(code), TopSigned)
+	}
+	return Decode8[float64](int(code), TopSigned)
+}
+
+// encodeSigned returns the byte of v, of which the largest magnitude is most.
+func encodeSigned(v, most float64) float64 {
+	if most == 0 {
+		return 0
+	}
+	code := Encode8(math.Abs(v)/most, TopSigned)
+	if v < 0 {
+		code = -code
+	}
+	return float64(uint8(code))
+}
+
+// encodeRoot returns the byte of v, which is not below 0.
+func encodeRoot(v, most float64) float64 {
+	if most == 0 || v == 0 {
+		return 0
+	}
+	return float64(max(1, Encode8(v/most, TopUnsigned)))
+}
+
+// adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next.
+func adam8Case(r *rand.Rand, float arena.DType) Case {
+	decoupled := r.IntN(2) == 0
+	c := updateCase(r, float, 0, func(_ *rand.Rand, u UpdateAttrs) Adam8Attrs {
+		return Adam8Attrs{AdamAttrs{u, 0.9, 0.999, 1e-8}, decoupled}
+	})
+	first, fill := len(c.In), c.Fill
+	for _, s := range Adam8States(c.In[0]) {
+		c.In = append(c.In, s.Spec)
+	}
+	c.Fill = func(r *rand.Rand, k int, data []float64) {
+		switch k - first {
+		case 0:
+			for i := range data {
+				data[i] = float64(uint8(r.IntN(255) - 127))
+			}
+		case 1:
+			for i := range data {
+				data[i] = float64(1<<TopUnsigned + r.IntN(1<<TopUnsigned))
+			}
+		case 2:
+			between(r, data, 0.5, 1)
+		default:
+			fill(r, k, data)
+		}
+	}
+	c.Steps = 1
+	return c
+}

@@ -1,0 +1,140 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// An adam8 is Adam8 bound to memory: Adam or AdamW on one block at a time, whose states lie in the workspace of a worker meanwhile.
+type adam8[T float] struct {
+	*updater[T]
+	m       []int8  // [elements] codes of means
+	root    []uint8 // [elements] codes of roots
+	largest []T     // [blocks, 2]
+
+	means [1 << (kernels.TopSigned + 1)]T // what the codes stand for
+	roots [1 << (kernels.TopUnsigned + 1)]T
+
+	workers []rule[T] // s and v are a block's
+}
+
+func adam8Work(d *Device, _ any, in, _ []kernels.Spec) int64 {
+	return int64(d.pool.threads()) * 2 * kernels.Block8 * in[0].Type.Size()
+}
+
+func bindAdam8(b *binding) (func(), error) {
+	switch b.In[0].Type {
+	case arena.Float32:
+		return bindAdam8Of[float32](b)
+	case arena.Float64:
+		return bindAdam8Of[float64](b)
+	}
+	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
+}
+
+func bindAdam8Of[T float](b *binding) (func(), error) {
+	attrs := b.Attrs.(kernels.Adam8Attrs)
+	u, _ := newUpdater[T](b, attrs.Common())
+	op := kernels.Adam
+	if attrs.Decoupled {
+		op = kernels.AdamW
+	}
+	u.choose(op, attrs.AdamAttrs, rulesAt[T](b.dev.level))
+	a := &adam8[T]{updater: u, m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
+	for i := range a.means {
+		a.means[i] = kernels.Decode8[T](i, kernels.TopSigned)
+	}
+	for i := range a.roots {
+		a.roots[i] = kernels.Decode8[T](i, kernels.TopUnsigned)
+	}
+	a.workers = make([]rule[T], b.dev.pool.threads())
+	work := view[T](b.work())
+	for i := range a.workers {
+		w := &a.workers[i]
+		w.s, w.v, work = work[:kernels.Block8], work[kernels.Block8:2*kernels.Block8], work[2*kernels.Block8:]
+	}
+	all := b.over(len(a.largest)/2, updateGrain/kernels.Block8, a.blocks)
+	return func() {
+		if a.begin() {
+			all()
+		}
+	}, nil
+}
+
+// blocks updates some blocks.
+func (a *adam8[T]) blocks(lo, hi, worker int) {
+	r := &a.workers[worker]
+	s, v := r.s, r.v
+	*r = a.rule
+	for b := lo; b < hi; b++ {
+		from, to := b*kernels.Block8, min((b+1)*kernels.Block8, len(a.p))
+		r.p, r.g, r.s, r.v = a.p[from:to], a.g[from:to], s[:to-from], v[:to-from]
+		m, root, largest := a.m[from:to], a.root[from:to], a.largest[2*b:][:2]
+		for i, code := range m {
+			r.s[i] = largest[0] * a.mean(code)
+			x := largest[1] * a.roots[root[i]]
+			r.v[i] = x * x
+		}
+		a.run(r, 0, to-from)
+		most := [2]T{}
+		for i, x := range r.s {
+			y := T(math.Sqrt(float64(r.v[i])))
+			r.v[i] = y
+			if x = T(math.Abs(float64(x))); x > most[0] { // not where x is NaN
+				most[0] = x
+			}
+			if y > most[1] {
+				most[1] = y
+			}
+		}
+		for k, x := range most {
+			if largest[k] = 0; x >= kernels.Least8 {
+				largest[k] = x
+			}
+		}
+		encodeMeans(m, r.s, largest[0])
+		encodeRoots(root, r.v, largest[1])
+	}
+	r.s, r.v = s, v
+}
+
+// mean returns what a code with a sign stands for.
+func (a *adam8[T]) mean(code int8) T {
+	if code < 0 {
+		return -a.means[-int(code)&127]
+	}
+	return a.means[code]
+}
+
+// encodeMeans writes the codes of x, of which the largest magnitude is most.
+func encodeMeans[T float](codes []int8, x []T, most T) {
+	if most == 0 {
+		clear(codes)
+		return
+	}
+	for i, v := range x {
+		code := int8(kernels.Encode8(T(math.Abs(float64(v)))/most, kernels.TopSigned))
+		if v < 0 {
+			code = -code
+		}
+		codes[i] = code
+	}
+}
+
+// encodeRoots writes the codes of x, whose elements are not below 0. One that is not 0 has a code that is not.
+func encodeRoots[T float](codes []uint8, x []T, most T) {
+	if most == 0 {
+		clear(codes)
+		return
+	}
+	for i, v := range x {
+		code := uint8(kernels.Encode8(v/most, kernels.TopUnsigned))
+		if code == 0 && v > 0 {
+			code = 1
+		}
+		codes[i] = code
+	}
+}
