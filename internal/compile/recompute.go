@@ -57,14 +57,14 @@ func (c *compiler) recompute() {
 
 // orders returns the orders of instructions in which dropping is tried: as they were made, and what is best where nothing is dropped.
 func (c *compiler) orders() [][]int32 {
-	made := make([]int32, len(c.Instrs))
-	for i := range made {
-		made[i] = int32(i)
-	}
 	d := c.copied()
 	d.Like = nil
 	d.alias()
-	return [][]int32{d.candidates()[0].order, made}
+	best := d.candidates()[0].order
+	if c.scheduler != nil {
+		return [][]int32{best}
+	}
+	return [][]int32{best, sequence(len(c.Instrs))}
 }
 
 // arrange puts the instructions made in an order.
@@ -228,6 +228,7 @@ func (r *remat) apply(c *compiler, x choice) {
 		made = append(made, in)
 		return now[v]
 	}
+	wanted := r.wanted(&x)
 	for i := range c.Instrs {
 		in := c.Instrs[i]
 		if in.Back {
@@ -237,10 +238,65 @@ func (r *remat) apply(c *compiler, x choice) {
 					in.In[k] = again(v)
 				}
 			}
+			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+				for _, w := range wanted { // what reads this home has to do so before it changes
+					if w.until > int32(i) && slices.Contains(w.homes, r.root[c.Instrs[i].In[k]]) {
+						again(w.value)
+					}
+				}
+			}
 		}
 		made = append(made, in)
 	}
 	c.Instrs = made
+}
+
+// wanted is a value that is computed again, the homes that this reads, and the last instruction that wants it.
+type wanted struct {
+	value kernels.Value
+	homes []kernels.Value
+	until int32
+}
+
+// wanted returns what the backward pass reads of what is dropped.
+func (r *remat) wanted(x *choice) []wanted {
+	last := make(map[kernels.Value]int32)
+	var found []wanted
+	for i := range r.c.Instrs {
+		for _, v := range r.c.Instrs[i].In {
+			if r.c.Instrs[i].Back && r.again(v) && x.drop[r.root[v]] {
+				if _, seen := last[v]; !seen {
+					found = append(found, wanted{value: v})
+				}
+				last[v] = int32(i)
+			}
+		}
+	}
+	homes := make([][]kernels.Value, len(r.root)) // that a second computation reads
+	for i := range r.c.Instrs {
+		in := &r.c.Instrs[i]
+		if in.Back || len(found) == 0 {
+			continue
+		}
+		var reads []kernels.Value
+		for _, v := range in.In {
+			if r.c.Values[r.root[v]].Home {
+				reads = append(reads, r.root[v])
+			} else if !r.stays(x, v) {
+				reads = append(reads, homes[v]...)
+			}
+		}
+		slices.Sort(reads)
+		reads = slices.Compact(reads)
+		for _, o := range in.Out {
+			homes[o] = reads
+		}
+	}
+	for i := range found {
+		w := &found[i]
+		w.homes, w.until = homes[w.value], last[w.value]
+	}
+	return found
 }
 
 // measure fills in the peak and the extra work of x. positions are those of r's instructions in the rewritten program.
