@@ -1,0 +1,216 @@
+package trainer_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// mix is a net, data for it, and options that do not go together on purpose.
+type mix struct {
+	net      string
+	model    trainer.ModelFunc
+	data     dataloader.Dataset
+	steps    int // of an epoch
+	resident bool
+	opt      trainer.Options
+}
+
+// String says what the mix is, for the message of a failure.
+func (m mix) String() string {
+	o := m.opt
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, guard %d, recompute %v, frozen %q, keep %q, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.Guard, o.Recompute, o.Frozen, o.Keep, o.Tail, o.Memory)
+}
+
+// mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
+func mixNets() (names []string, models map[string]trainer.ModelFunc, normalized map[string]bool) {
+	models = map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped, "normed": normed, "perceptron": classifier(4, 16, 3)}
+	names = []string{"every layer", "dropped", "normed", "perceptron"}
+	for _, n := range nets.Small() {
+		if testing.Short() && (n.Name == "vgg" || n.Name == "rnn") { // the slowest
+			continue
+		}
+		models[n.Name] = n.Model
+		names = append(names, n.Name)
+	}
+	return names, models, map[string]bool{"every layer": true, "normed": true, "resnet": true}
+}
+
+// randomMix draws all but the device and what is recomputed.
+func randomMix(t *testing.T, r *rand.Rand) mix {
+	names, models, normalized := mixNets()
+	m := mix{net: names[r.IntN(len(names))], steps: 4 + r.IntN(4), resident: r.IntN(2) == 0}
+	m.model = models[m.net]
+	m.opt = trainer.Options{Batch: 2 + r.IntN(6), EvalBatch: r.IntN(10), Accumulate: r.IntN(6), Seed: r.Uint64(),
+		Optimizer: optimizers()[r.IntN(len(optimizers()))].Optimizer, Guard: trainer.Guard(r.IntN(2)),
+		Clip:     []optim.Clip{{}, {Value: 0.1}, {Norm: 1}, {Value: 0.1, Norm: 1}}[r.IntN(4)],
+		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
+		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3)}
+	tail := r.IntN(m.opt.Batch)
+	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
+		tail = 0
+	}
+	if tail > 0 && m.opt.Tail == dataloader.KeepTail {
+		m.data = samplesFor(t, m.net, (m.steps-1)*m.opt.Batch+tail)
+	} else {
+		m.data = samplesFor(t, m.net, m.steps*m.opt.Batch+tail)
+	}
+	g := gorgonia.NewGraph()
+	model, err := m.model(g, m.opt.Batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.IntN(3) == 0 { // all but one at most
+		for _, i := range r.Perm(len(model.Params))[:r.IntN(len(model.Params))] {
+			m.opt.Frozen = append(m.opt.Frozen, model.Params[i].Node.Name())
+		}
+	}
+	if r.IntN(3) == 0 && model.Output.Name() != "" {
+		m.opt.Keep = []string{model.Output.Name()}
+	}
+	if m.resident {
+		m.opt.Resident = []dataloader.Dataset{m.data}
+	} else {
+		m.opt.Fields = m.data.(interface{ Fields() []dataloader.Field }).Fields()
+	}
+	return m
+}
+
+// again is what a mix computes again for the backward pass: a share of its layers in an order that is drawn, or what memory leaves to the planner.
+type again struct {
+	auto  bool
+	share float64
+	seed  uint64
+}
+
+// options returns opt with it.
+func (a again) options(t *testing.T, m mix, opt trainer.Options) trainer.Options {
+	t.Helper()
+	if a.auto {
+		return tight(t, m.model, opt, (1+a.share)/2)
+	}
+	opt = all(t, m.model, opt)
+	layers := opt.Recompute.Layers
+	rand.New(rand.NewPCG(a.seed, 0)).Shuffle(len(layers), func(i, j int) { layers[i], layers[j] = layers[j], layers[i] })
+	opt.Recompute.Layers = layers[:int(math.Ceil(a.share*float64(len(layers))))]
+	return opt
+}
+
+// exactly returns opt with the plan's bytes as its memory.
+func exactly(t *testing.T, m mix, opt trainer.Options) trainer.Options {
+	t.Helper()
+	plan, err := trainer.Plan(m.model, opt)
+	if err != nil {
+		t.Fatalf("%v: %v", m, err)
+	}
+	opt.Memory = plan.Total
+	return opt
+}
+
+// train trains a mix for 20 steps and more in exactly the bytes of its plan, and returns what it has learned.
+func (m mix) train(t *testing.T) map[string]string {
+	t.Helper()
+	opt := m.opt
+	var tr *trainer.Trainer
+	var want int64
+	var first, last runtime.MemStats
+	opt.Progress = func(p trainer.Progress) {
+		switch { // Stats make a heap object: either bytes are looked at, or objects
+		case p.Epoch%2 == 0:
+			if got := inUse(tr); got != want {
+				t.Errorf("%v: %d bytes in use after step %d of epoch %d, %d before the first", m, got, p.Step, p.Epoch, want)
+			}
+		case p.Step == 2:
+			runtime.ReadMemStats(&first)
+		case p.Step == p.Steps:
+			runtime.ReadMemStats(&last)
+		}
+	}
+	tr = made(t, m.model, opt)
+	if got := tr.Plan().Total; got != opt.Memory {
+		t.Errorf("%v: the trainer's plan is %d bytes", m, got)
+	}
+	want = inUse(tr)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	best := uint64(1 << 62) // the runtime's own goroutines allocate now and then
+	for epoch := range max(6, (20+m.steps-1)/m.steps) {
+		fit(t, tr, m.data)
+		if epoch%2 == 1 {
+			best = min(best, last.Mallocs-first.Mallocs)
+		}
+	}
+	if opt.Device.Unified() && !cputest.Race && best != 0 {
+		t.Errorf("%v: %d heap objects in %d steps, want 0", m, best, m.steps-2)
+	}
+	evaluate(t, tr, m.data)
+	got := learned(t, tr)
+	if err := tr.Close(); err != nil {
+		t.Errorf("%v: close: %v", m, err)
+	}
+	return got
+}
+
+// refused checks that a byte less is refused; what the planner recomputes may fit there too.
+func (m mix) refused(t *testing.T) {
+	t.Helper()
+	opt := m.opt
+	opt.Memory--
+	tr, err := trainer.New(m.model, opt)
+	var e *trainer.CapacityError
+	switch {
+	case err == nil:
+		if total := tr.Plan().Total; total > opt.Memory || !opt.Recompute.Auto {
+			t.Errorf("%v: a plan of %d bytes was not refused at %d", m, total, opt.Memory)
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	case !errors.As(err, &e) || !opt.Recompute.Auto && e.Need != opt.Memory+1:
+		t.Errorf("%v: a byte less: got %v, want a CapacityError", m, err)
+	}
+}
+
+// Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
+// and whatever is recomputed changes no bit of what is learned.
+func TestRandomMixesTrainInTheirPlans(t *testing.T) {
+	n := 200
+	if testing.Short() {
+		n = 15
+	}
+	r := random(t)
+	for i := range n {
+		m := randomMix(t, r)
+		a := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}
+		t.Run(fmt.Sprint(i, " ", m.net), func(t *testing.T) {
+			each(t, func(t *testing.T, dev kernels.Device) {
+				plain, other := m, m
+				plain.opt.Device = dev
+				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, plain.opt))
+				want, got := plain.train(t), other.train(t)
+				if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
+					t.Errorf("%v: %q differ from those without recomputation", other, d)
+				}
+				switch { // a refusal is an exploration
+				case dev.Unified() && i%6 == 0:
+					plain.refused(t)
+				case dev.Unified() && i%6 == 3:
+					other.refused(t)
+				}
+			})
+		})
+	}
+}
