@@ -16,6 +16,9 @@ type AdafactorAttrs struct {
 	Least    float64
 }
 
+// LeastEpsilon is the least Epsilon of Adafactor, a normal number of float32: the mean of squares of gradients that are 0 must not be 0.
+const LeastEpsilon = 0x1p-126
+
 // Adafactor keeps of the mean of squared gradients only its means over the rows and over the columns of each matrix: see FactorOf. Where
 // rows and columns are independent, their product is that mean. controls[2] is the weight of the new in the running means, 1 - β₂.
 //
@@ -58,10 +61,8 @@ func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range []float64{a.Epsilon, a.Limit, a.Least} {
-		if !(v > 0) || math.IsInf(v, 0) {
-			return nil, attrError(name, "epsilon %v, limit %v and least size %v must be finite and above 0", a.Epsilon, a.Limit, a.Least)
-		}
+	if !(a.Epsilon >= LeastEpsilon && a.Limit > 0 && a.Least > 0) || math.IsInf(a.Epsilon+a.Limit+a.Least, 0) {
+		return nil, attrError(name, "epsilon %v, limit %v and least size %v must be finite, the first at least %v, the others above 0", a.Epsilon, a.Limit, a.Least, LeastEpsilon)
 	}
 	first, err := checkUpdate(name, a.Common(), in, 2)
 	if err != nil {

@@ -61,6 +61,12 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 		t.Fatal(err)
 	}
 	fixed := 4 * plan.Category("parameters") // with gradients and the state of Adam
+	sgd := opt
+	sgd.Optimizer, sgd.Batch, sgd.Accumulate = optim.SGD{}, 1, 64
+	least, err := trainer.Plan(model, sgd)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		limit int64
 		want  string // settings of optimizer, gradients, batch and recomputation
@@ -68,7 +74,8 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 		{plan.Total, "[adam kept 64 none]"},
 		{plan.Total - 1, "[adam freed 64 none]"},
 		{fixed + 40_000, "[adam kept 4 × 16 none]"},
-		{fixed - plan.Category("parameters"), "[sgd"},
+		{least.Total + 8_000, "[adafactor"},
+		{least.Total, "[sgd"},
 		{1 << 10, ""},
 	} {
 		opt.Memory = c.limit

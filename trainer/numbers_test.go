@@ -34,6 +34,9 @@ func TestFirstSteps(t *testing.T) {
 		{"adamw in bytes", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Block8}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"lion", optim.Lion{Rate: 0.1}, []float64{1.9, 1.8, 1.7}},
 		{"lion with decay", optim.Lion{Rate: 0.1, Decay: 0.5}, []float64{1.8}},
+		{"adafactor", optim.Adafactor{Rate: 0.1}, []float64{1.8, 1.62, 1.458}}, // a tenth of its size each
+		{"absolute adafactor", optim.Adafactor{Rate: 0.1, Absolute: true}, []float64{1.9, 1.8, 1.7}},
+		{"adafactor with decay", optim.Adafactor{Rate: 0.1, Absolute: true, Decay: 0.5}, []float64{1.8}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {

@@ -57,6 +57,7 @@ type Named struct {
 // All returns the optimizers of this package with their defaults, by name.
 func All() []Named {
 	return []Named{
+		{"adafactor", Adafactor{}},
 		{"adam", Adam{}},
 		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
@@ -97,6 +98,9 @@ func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 		o.Rate = rate
 		return o, nil
 	case Lion:
+		o.Rate = rate
+		return o, nil
+	case Adafactor:
 		o.Rate = rate
 		return o, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,46 +17,64 @@ import (
 
 var seed = flag.Uint64("seed", 1, "seed of random tests")
 
-// reference is an optimizer of one number, written from the textbook: it returns the new parameter.
-type reference func(p, g, rate, decay float64) float64
+// reference is an optimizer of a vector p, written from the textbook: it changes p.
+type reference func(p, g []float64, rate, decay float64)
+
+// element is an optimizer of one number: it returns the new parameter.
+type element func(p, g, rate, decay float64) float64
+
+// each makes a reference of one for every number.
+func each(one func() element) func() reference {
+	return func() reference {
+		var all []element
+		return func(p, g []float64, rate, decay float64) {
+			for i := range p {
+				if i == len(all) {
+					all = append(all, one())
+				}
+				p[i] = all[i](p[i], g[i], rate, decay)
+			}
+		}
+	}
+}
 
 // references makes one for each name of optim.All, with the defaults that the documentation states.
 var references = map[string]func() reference{
-	"sgd": func() reference {
+	"sgd": each(func() element {
 		return func(p, g, rate, decay float64) float64 { return p - rate*(g+decay*p) }
-	},
-	"momentum": func() reference {
+	}),
+	"momentum": each(func() element {
 		v := 0.0
 		return func(p, g, rate, decay float64) float64 {
 			v = 0.9*v + (g + decay*p)
 			return p - rate*v
 		}
-	},
-	"nesterov": func() reference {
+	}),
+	"nesterov": each(func() element {
 		v := 0.0
 		return func(p, g, rate, decay float64) float64 {
 			g += decay * p
 			v = 0.9*v + g
 			return p - rate*(g+0.9*v)
 		}
-	},
-	"rmsprop": func() reference {
+	}),
+	"rmsprop": each(func() element {
 		s := 0.0
 		return func(p, g, rate, decay float64) float64 {
 			g += decay * p
 			s = 0.9*s + 0.1*g*g
 			return p - rate*g/(math.Sqrt(s)+1e-8)
 		}
-	},
-	"adam": func() reference {
+	}),
+	"adam": each(func() element {
 		step := adam()
 		return func(p, g, rate, decay float64) float64 { return p - rate*step(g+decay*p) }
-	},
-	"adamw": func() reference {
+	}),
+	"adamw": each(func() element {
 		step := adam()
 		return func(p, g, rate, decay float64) float64 { return p*(1-rate*decay) - rate*step(g) }
-	},
-	"lion": func() reference {
+	}),
+	"lion": each(func() element {
 		m := 0.0
 		return func(p, g, rate, decay float64) float64 {
 			u := 0.9*m + 0.1*g
@@ -64,6 +83,33 @@ var references = map[string]func() reference{
 				return p - rate*(1+decay*p)
 			}
 			return p - rate*(-1+decay*p)
+		}
+	}),
+	"adafactor": func() reference {
+		var v []float64 // of a vector, which is not factored
+		t := 0.0
+		rms := func(x []float64) float64 {
+			sum := 0.0
+			for _, a := range x {
+				sum += a * a
+			}
+			return math.Sqrt(sum / float64(len(x)))
+		}
+		return func(p, g []float64, rate, decay float64) {
+			t++
+			beta := 1 - math.Pow(t, -0.8)
+			if v == nil {
+				v = make([]float64, len(p))
+			}
+			u := make([]float64, len(p))
+			for i := range p {
+				v[i] = beta*v[i] + (1-beta)*(g[i]*g[i]+1e-30)
+				u[i] = g[i] / math.Sqrt(v[i])
+			}
+			alpha, limit := math.Max(1e-3, rms(p))*rate, math.Max(1, rms(u))
+			for i := range p {
+				p[i] -= alpha*u[i]/limit + rate*decay*p[i]
+			}
 		}
 	},
 }
@@ -87,7 +133,7 @@ func adam() func(g float64) float64 {
 	}
 }
 
-var rates = map[string]float64{"sgd": 0.01, "momentum": 0.01, "nesterov": 0.01, "rmsprop": 0.001, "adam": 0.001, "adamw": 0.001, "adam8": 0.001, "adamw8": 0.001, "lion": 0.0001}
+var rates = map[string]float64{"adafactor": 0.01, "sgd": 0.01, "momentum": 0.01, "nesterov": 0.01, "rmsprop": 0.001, "adam": 0.001, "adamw": 0.001, "adam8": 0.001, "adamw8": 0.001, "lion": 0.0001}
 
 // withDecay returns o with a decay.
 func withDecay(o optim.Optimizer, decay float64) optim.Optimizer {
@@ -105,6 +151,9 @@ func withDecay(o optim.Optimizer, decay float64) optim.Optimizer {
 		o.Decay = decay
 		return o
 	case optim.Lion:
+		o.Decay = decay
+		return o
+	case optim.Adafactor:
 		o.Decay = decay
 		return o
 	}
@@ -174,11 +223,10 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 					}
 					r := rand.New(rand.NewPCG(*seed, 1))
 					o, size := n.Optimizer, 7
-					want, refs, param := make([]float64, size), make([]reference, size), make([]float64, size)
+					want, param, ref := make([]float64, size), make([]float64, size), references[n.Name]()
 					for i := range want {
 						want[i] = r.NormFloat64()
 						param[i] = want[i]
-						refs[i] = references[n.Name]()
 					}
 					used := decay
 					if decay > 0 {
@@ -207,13 +255,13 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 							done := math.Min(float64(step-6)/10, 1)
 							rate *= 0.1 + 0.45*(1+math.Cos(math.Pi*done))
 						}
-						for i := range want {
-							g := grad[i] * scale
-							if clip.Value > 0 {
-								g = math.Max(-clip.Value, math.Min(clip.Value, g))
+						prepared := make([]float64, size)
+						for i, g := range grad {
+							if prepared[i] = g * scale; clip.Value > 0 {
+								prepared[i] = math.Max(-clip.Value, math.Min(clip.Value, prepared[i]))
 							}
-							want[i] = refs[i](want[i], g, rate, used)
 						}
+						ref(want, prepared, rate, used)
 						m.step(grad)
 						for i := range want {
 							// Two orders of the same 20 sums and products.
@@ -255,7 +303,7 @@ func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
 			t.Errorf("%s: parameters became %v behind a set guard", n.Name, p)
 		}
 		for k, x := range m.in[4:] {
-			if x.Data[0] != 0 || x.Data[1] != 0 {
+			if slices.ContainsFunc(x.Data, func(v float64) bool { return v != 0 }) {
 				t.Errorf("%s: state %s became %v behind a set guard", n.Name, n.Optimizer.States(m.in[0].Spec)[k].Name, x.Data)
 			}
 		}
@@ -344,6 +392,7 @@ func TestBadOptionsAreNamedAllAtOnce(t *testing.T) {
 		{"adam", optim.Adam{Rate: nan, Beta1: 1, Beta2: 1.5}, []string{"adam:", "Rate is NaN", "Beta1 is 1", "Beta2 is 1.5"}},
 		{"adamw", optim.AdamW{Decay: -1, Storage: 7}, []string{"adamw:", "Decay is -1", "Storage is 7"}},
 		{"lion", optim.Lion{Beta1: nan}, []string{"lion", "Beta1 is NaN"}},
+		{"adafactor", optim.Adafactor{Power: -1, Epsilon: 1e-40, Least: nan, Limit: -1}, []string{"adafactor:", "Power is -1", "Epsilon is 1e-40", "Least is NaN", "Limit is -1"}},
 		{"clip", optim.Clip{Value: -1, Norm: nan}, []string{"clip", "Value is -1", "Norm is NaN"}},
 		{"step", optim.Step{Factor: -1}, []string{"step", "Every is 0", "Factor is -1"}},
 		{"cosine", optim.Cosine{Steps: -3, Floor: 2}, []string{"cosine", "Steps is -3", "Floor is 2"}},
@@ -358,6 +407,26 @@ func TestBadOptionsAreNamedAllAtOnce(t *testing.T) {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%s: error %q does not say %q", c.name, err, w)
 			}
+		}
+	}
+}
+
+func TestAdafactorsRateAndWeight(t *testing.T) {
+	dst := make([]float64, optim.Controls)
+	for _, c := range []struct {
+		o            optim.Adafactor
+		t            int64
+		rate, weight float64
+	}{
+		{optim.Adafactor{}, 1, 0.01, 1},
+		{optim.Adafactor{}, 32, 0.01, 1.0 / 16},
+		{optim.Adafactor{}, 1_000_000, 0.001, math.Pow(10, -4.8)},
+		{optim.Adafactor{Absolute: true, Rate: 0.5, Power: 0.5}, 16, 0.5, 0.25},
+		{optim.Adafactor{Rate: 0.5}, 16, 0.25, math.Pow(2, -3.2)},
+	} {
+		c.o.Controls(c.t, dst)
+		if math.Abs(dst[0]-c.rate) > 1e-15 || dst[1] != float64(c.t) || math.Abs(dst[2]-c.weight) > 1e-15 {
+			t.Errorf("%+v: update %d has controls %v, want rate %v and weight %v", c.o, c.t, dst, c.rate, c.weight)
 		}
 	}
 }
