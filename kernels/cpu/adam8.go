@@ -15,8 +15,7 @@ type adam8[T float] struct {
 	root    []uint8 // [elements] codes of roots
 	largest []T     // [blocks, 2]
 
-	means [1 << (kernels.TopSigned + 1)]T // what the codes stand for
-	roots [1 << (kernels.TopUnsigned + 1)]T
+	means, roots coder[T]
 
 	workers []rule[T] // s and v are a block's
 }
@@ -44,12 +43,11 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	}
 	u.choose(op, attrs.AdamAttrs, rulesAt[T](b.dev.level))
 	a := &adam8[T]{updater: u, m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
-	for i := range a.means {
-		a.means[i] = kernels.Decode8[T](i, kernels.TopSigned)
+	a.means.fill(kernels.TopSigned)
+	for i := range 128 { // the bytes of negative codes
+		a.means.values[uint8(-i)] = -a.means.values[i]
 	}
-	for i := range a.roots {
-		a.roots[i] = kernels.Decode8[T](i, kernels.TopUnsigned)
-	}
+	a.roots.fill(kernels.TopUnsigned)
 	a.workers = make([]rule[T], b.dev.pool.threads())
 	work := view[T](b.work())
 	for i := range a.workers {
@@ -74,8 +72,8 @@ func (a *adam8[T]) blocks(lo, hi, worker int) {
 		r.p, r.g, r.s, r.v = a.p[from:to], a.g[from:to], s[:to-from], v[:to-from]
 		m, root, largest := a.m[from:to], a.root[from:to], a.largest[2*b:][:2]
 		for i, code := range m {
-			r.s[i] = largest[0] * a.mean(code)
-			x := largest[1] * a.roots[root[i]]
+			r.s[i] = largest[0] * a.means.values[uint8(code)]
+			x := largest[1] * a.roots.values[root[i]]
 			r.v[i] = x * x
 		}
 		a.run(r, 0, to-from)
@@ -95,43 +93,63 @@ func (a *adam8[T]) blocks(lo, hi, worker int) {
 				largest[k] = x
 			}
 		}
-		encodeMeans(m, r.s, largest[0])
-		encodeRoots(root, r.v, largest[1])
+		a.means.means(m, r.s, largest[0])
+		a.roots.roots(root, r.v, largest[1])
 	}
 	r.s, r.v = s, v
 }
 
-// mean returns what a code with a sign stands for.
-func (a *adam8[T]) mean(code int8) T {
-	if code < 0 {
-		return -a.means[-int(code)&127]
-	}
-	return a.means[code]
+// A coder knows the codes of a byte as tables, so that it need not branch on what cannot be foretold.
+type coder[T float] struct {
+	top          int
+	values       [256]T // what a byte stands for
+	slope, start [8]T   // the code of x is slope·x + start, by interval: 0 is that of 1
 }
 
-// encodeMeans writes the codes of x, of which the largest magnitude is most.
-func encodeMeans[T float](codes []int8, x []T, most T) {
+func (c *coder[T]) fill(top int) {
+	c.top = top
+	for code := range 2 << top {
+		c.values[code] = kernels.Decode8[T](code, top)
+	}
+	for d := range top + 1 {
+		n := math.Ldexp(1, top-d) // codes of the interval, which begins at 1/8 of its end
+		c.slope[d] = T(n / 7 * math.Pow(8, float64(d+1)))
+		c.start[d] = T(n - 1 - n/7 + 0.5)
+	}
+}
+
+// encode is Encode8 but for the rounding of ties.
+func (c *coder[T]) encode(x T) int {
+	if !(x < 1) {
+		x = 1
+	}
+	d := min((126-int(math.Float32bits(float32(x))>>23))/3, c.top) & 7
+	return int(x*c.slope[d] + c.start[d])
+}
+
+// means writes the codes of x, of which the largest magnitude is most.
+func (c *coder[T]) means(codes []int8, x []T, most T) {
 	if most == 0 {
 		clear(codes)
 		return
 	}
+	by := 1 / most
 	for i, v := range x {
-		code := int8(kernels.Encode8(T(math.Abs(float64(v)))/most, kernels.TopSigned))
-		if v < 0 {
-			code = -code
-		}
-		codes[i] = code
+		negative := int32(math.Float32bits(float32(v))) >> 31
+		code := int32(c.encode(T(math.Abs(float64(v))) * by))
+		codes[i] = int8((code ^ negative) - negative)
 	}
 }
 
-// encodeRoots writes the codes of x, whose elements are not below 0. One that is not 0 has a code that is not.
-func encodeRoots[T float](codes []uint8, x []T, most T) {
+// roots writes the codes of x, whose elements are not below 0. One that is not 0 has a code that is not.
+func (c *coder[T]) roots(codes []uint8, x []T, most T) {
 	if most == 0 {
 		clear(codes)
 		return
 	}
+	by := 1 / most
 	for i, v := range x {
-		code := uint8(kernels.Encode8(v/most, kernels.TopUnsigned))
+		code := uint8(c.encode(v * by))
 		if code == 0 && v > 0 {
 			code = 1
 		}

@@ -44,6 +44,13 @@ func streamedOps() []streamed {
 		{"adam", kernels.Adam, adam, states(2), 7},
 		{"adam_clipped_decayed", kernels.Adam, clipped, states(2), 7},
 		{"adamw", kernels.AdamW, adam, states(2), 7},
+		{"adam8", kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: adam}, func(n int) []kernels.Spec {
+			in := states(0)(n)
+			for _, s := range kernels.Adam8States(in[0]) {
+				in = append(in, s.Spec)
+			}
+			return in
+		}, 4}, // a byte is a quarter
 		{"lion", kernels.Lion, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, states(1), 5},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1},
 			func(n int) []kernels.Spec { return []kernels.Spec{f(n), kernels.GuardSpec} }, 1},
