@@ -41,8 +41,9 @@ type lever struct {
 
 // Explore plans the model in every combination of the ways that the trainer has of trading time, or another optimizer, for bytes, and says which
 // fit in Options.Memory, or in what is free on Options.Device where that is 0. An update stays one of as many samples as asked for,
-// Batch·Accumulate. For each that no other beats it looks for the largest batch of a step, most at most; 0 leaves that out. It is arithmetic: nothing is
-// allocated or trained. A done ctx ends it.
+// Batch·Accumulate. For each that no other beats it looks for the largest batch of a step, most at most; 0 leaves that out. A batch that
+// the model function refuses is no choice, and where the search meets one there is no largest batch. It is arithmetic: nothing is allocated or
+// trained. A done ctx ends it.
 func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Exploration, error) {
 	if most < 0 || most > math.MaxInt32 {
 		return nil, fmt.Errorf("largest batch %d: must be 0 to %d: %w", most, math.MaxInt32, ErrOption)
@@ -219,7 +220,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*E
 	for i := range all {
 		c := &all[i]
 		switch {
-		case errors.Is(c.err, compile.ErrRows): // the model needs more samples in a step
+		case c.err != nil && c.opt.Batch != opt.Batch && ctx.Err() == nil: // the model takes no such batch
 			continue
 		case c.err != nil:
 			return nil, c.err
@@ -242,12 +243,14 @@ func (e *explorer) largestOf(ctx context.Context, x *Exploration) error {
 			shown = append(shown, i)
 		}
 	}
-	errs := make([]error, len(shown))
 	each(shown, func(i *int) {
 		c := &x.Choices.Choices[*i]
-		c.MaxBatch, errs[slices.Index(shown, *i)] = e.largest(ctx, x.Options[*i], c.Total)
+		var err error
+		if c.MaxBatch, err = e.largest(ctx, x.Options[*i], c.Total); err != nil { // the model does not take every batch
+			c.MaxBatch = -1
+		}
 	})
-	return errors.Join(errs...)
+	return ctx.Err()
 }
 
 // each does f to every element, as many at once as there are processors.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gorgonia.org/gorgonia"
+
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -147,5 +149,44 @@ func TestExploringWithoutALimitIsRefused(t *testing.T) {
 	cancel()
 	if _, err := trainer.Explore(done, small, trainer.Options{Batch: 8, Memory: 1 << 20}, 64); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+// A model function that refuses some batches hides neither what is missing nor what would fit.
+func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
+	odd := errors.New("takes only whole pairs of dozens")
+	for name, refuse := range map[string]func(){"error": nil, "panic": func() { panic(odd) }} {
+		t.Run(name, func(t *testing.T) {
+			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+				if batch%24 == 0 {
+					return classifier(16, 64, 3)(g, batch)
+				}
+				if refuse != nil {
+					refuse()
+				}
+				return trainer.Model{}, odd
+			}
+			opt := trainer.Options{Device: openCPU(t), Batch: 96, Optimizer: optim.Adam{}}
+			plan, err := trainer.Plan(model, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Memory = plan.Total - 1
+			x, err := trainer.Explore(context.Background(), model, opt, 1000)
+			if err != nil || x.Best < 0 {
+				t.Fatalf("got %v, want a choice", err)
+			}
+			for _, o := range x.Options {
+				if o.Batch%24 != 0 {
+					t.Errorf("a batch of %d is a choice", o.Batch)
+				}
+			}
+			_, err = trainer.New(model, opt)
+			var e *trainer.CapacityError
+			if !errors.As(err, &e) || e.Need != plan.Total || e.Fits != 0 || e.Change == "" || !strings.Contains(err.Error(), odd.Error()) {
+				t.Fatalf("got %v, want an error that names a change and why there is no batch", err)
+			}
+			made(t, model, e.Options)
+		})
 	}
 }

@@ -177,13 +177,15 @@ type CapacityError struct {
 	Batch      int   // that was asked for, 0 for a graph as it is
 	EvalBatch  int   // rows of evaluation and prediction, where they are more than Batch, else 0
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together where both are set. 0 leaves one as it is; where both
-	// are 0, nothing fits.
+	// are 0, nothing fits, or the model function refuses a batch that was tried; the message says which.
 	Fits, FitsEval int
 	// Change says which other options would fit at the least cost of time, for an update of as many samples; Options are those. Empty: none of those
 	// that Explore tries.
 	Change  string
 	Options Options
 	Plan    *report.Plan
+
+	unknown error // why there is no answer to what would fit
 }
 
 func (e *CapacityError) Error() string {
@@ -214,6 +216,8 @@ func (e *CapacityError) Error() string {
 	}
 	s.WriteString("): ")
 	switch {
+	case e.unknown != nil:
+		fmt.Fprintf(&s, "which batch would fit cannot be said: %v", e.unknown)
 	case e.Fits > 0 && e.FitsEval > 0:
 		fmt.Fprintf(&s, "batch %d in place of %d would fit with EvalBatch %d in place of %d", e.Fits, e.Batch, e.FitsEval, e.EvalBatch)
 	case e.Fits > 0:
@@ -246,8 +250,8 @@ func (b *build) short(ctx context.Context, limit, total int64) error {
 		e.EvalBatch = b.opt.EvalBatch
 	}
 	var err error
-	if e.Fits, e.FitsEval, err = b.fitting(ctx, limit); err != nil {
-		return err
+	if e.Fits, e.FitsEval, e.unknown = b.fitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
+		return e.unknown
 	}
 	if e.Change, e.Options, err = b.cheapest(ctx, limit); err != nil {
 		return err

@@ -106,7 +106,7 @@ func (b *build) checkRecomputed() error {
 	var errs []error
 	for _, name := range b.opt.Recompute.Layers {
 		if !slices.ContainsFunc(b.programs[b.order[0]].Values, func(v ir.Value) bool { return v.Owner == name }) {
-			errs = append(errs, fmt.Errorf("recompute %q: no layer has this name: %w", name, ErrOption))
+			errs = append(errs, fmt.Errorf("recompute %q: no layer has this name, the plan lists them: %w", name, ErrOption))
 		}
 	}
 	return errors.Join(errs...)

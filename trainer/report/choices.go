@@ -23,7 +23,7 @@ type Choice struct {
 	Regions  map[string]int64 // bytes by category
 	Total    int64            // bytes
 	Time     float64          // extra share of a step's time beside the way that was asked for, by the cost model: 0.1 is a tenth more
-	MaxBatch int              // the largest batch of a step that fits, 0 where none does, -1 where it was not looked for
+	MaxBatch int              // the largest batch of a step that fits, 0 where none does, -1 where it is not known
 	Fits     bool
 	Same     bool // the results are those of the way that was asked for, up to the rounding of sums
 }

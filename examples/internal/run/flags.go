@@ -111,7 +111,9 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case "auto":
 		opt.Recompute.Auto = true
 	default:
-		opt.Recompute.Layers = strings.Split(f.Recompute, ",")
+		for _, name := range strings.Split(f.Recompute, ",") {
+			opt.Recompute.Layers = append(opt.Recompute.Layers, strings.TrimSpace(name))
+		}
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {
