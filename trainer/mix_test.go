@@ -141,7 +141,7 @@ func (m mix) train(t *testing.T) map[string]string {
 		}
 	}
 	tr = made(t, m.model, opt)
-	if got := tr.Plan().Total; got != opt.Memory {
+	if got := tr.Plan().Total; got > opt.Memory || got < opt.Memory && !opt.Recompute.Auto { // which in less memory may find a smaller plan
 		t.Errorf("%v: the trainer's plan is %d bytes", m, got)
 	}
 	want = inUse(tr)
