@@ -134,6 +134,13 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 		return measuredUpdate(s, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 2)
 	},
 	kernels.Lion: func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
+	kernels.Adam8: func(s sizes) measured {
+		m := measuredUpdate(s, adam8, 0)
+		for _, state := range kernels.Adam8States(m.in[0]) {
+			m.in = append(m.in, state.Spec)
+		}
+		return m
+	},
 	kernels.Adafactor: func(s sizes) measured {
 		p := float(s.rows...)
 		rows, columns := kernels.FactorSpecs(p)
@@ -150,6 +157,7 @@ var (
 	batchNorm = kernels.BatchNormAttrs{Eps: 1e-5}
 	layerNorm = kernels.LayerNormAttrs{Eps: 1e-5}
 	groupNorm = kernels.GroupNormAttrs{Eps: 1e-5, Groups: 8}
+	adam8     = kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}
 	adafactor = kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}
 )
 
