@@ -9,8 +9,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
-	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
@@ -58,15 +56,17 @@ func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
 }
 
 func TestADeviceThatWasNotOpenedIsRefused(t *testing.T) {
-	for name, dev := range map[string]kernels.Device{
-		"nil cpu": (*cpu.Device)(nil), "zero cpu": &cpu.Device{}, "nil emu": (*emu.Device)(nil), "zero emu": &emu.Device{},
-	} {
-		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
-			t.Errorf("%s: trainer: got %v, want arena.ErrClosed", name, err)
-		}
-		m := perceptron(newSketch(t, tensor.Float64, 1))
-		if _, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev}); !errors.Is(err, arena.ErrClosed) {
-			t.Errorf("%s: machine: got %v, want arena.ErrClosed", name, err)
+	for _, d := range targets {
+		for name, dev := range map[string]kernels.Device{"nil": d.absent, "zero": d.zero} {
+			t.Run(d.name+"/"+name, func(t *testing.T) {
+				if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+					t.Errorf("trainer: got %v, want arena.ErrClosed", err)
+				}
+				m := perceptron(newSketch(t, tensor.Float64, 1))
+				if _, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev}); !errors.Is(err, arena.ErrClosed) {
+					t.Errorf("machine: got %v, want arena.ErrClosed", err)
+				}
+			})
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 
 // With the tag gpu, every promise is tested on a GPU too: on a real one, or on package fakecuda's driver.
 func init() {
-	row := target{name: "cuda", open: func(t testing.TB, memory int64) kernels.Device { return openCUDA(t, cuda.Options{Memory: memory}) }}
+	row := target{name: "cuda", absent: (*cuda.Device)(nil), zero: &cuda.Device{}}
+	row.open = func(t testing.TB, memory int64) kernels.Device { return openCUDA(t, cuda.Options{Memory: memory}) }
 	if fakecuda.Loaded() {
 		row.count = countCUDA
 	}

@@ -47,16 +47,18 @@ type target struct {
 	name  string                                          // that of its Name
 	open  func(t testing.TB, memory int64) kernels.Device // it pretends to have so many bytes; 0: all that it has
 	count func(dev kernels.Device) counts                 // nil: it does not count
+
+	absent, zero kernels.Device // a nil pointer and a zero value of its type: not opened
 }
 
 // targets are the devices that every promise is tested on. A new one needs one line.
 var targets = []target{
 	{"cpu", func(t testing.TB, memory int64) kernels.Device {
 		return openHost(t, cpu.Options{Threads: 2, Memory: memory})
-	}, nil},
+	}, nil, (*cpu.Device)(nil), &cpu.Device{}},
 	{"emu", func(t testing.TB, memory int64) kernels.Device {
 		return openEmu(t, emu.Options{Memory: memory, Seed: random(t).Uint64()})
-	}, countEmu},
+	}, countEmu, (*emu.Device)(nil), &emu.Device{}},
 }
 
 // each runs a test on every device.

@@ -27,7 +27,7 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 		o.CuBLAS = true
 		t.Run(name, func(t *testing.T) {
 			opened(t, o) // or it skips
-			fakecuda.Forget()
+			before := len(fakecuda.Reports())
 			kerneltest.Operations(t, func() kernels.Device {
 				d, err := Open(o)
 				if err != nil {
@@ -35,7 +35,7 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 				}
 				return d
 			}, kernels.MatMul)
-			if r := fakecuda.Reports(); len(r) > 0 {
+			if r := fakecuda.Reports()[before:]; len(r) > 0 {
 				t.Errorf("the driver complains: %v", r)
 			}
 		})

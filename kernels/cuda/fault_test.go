@@ -14,17 +14,27 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/fakecuda"
 )
 
 // lifeVariable makes the test binary live one life of a device in place of its tests, with the options it names. Package fakecuda's driver
 // makes a call fail that FAKECUDA_FAIL names, once, from the start of the process.
 const lifeVariable = "EVENKEEL_CUDA_LIFE"
 
+// TestMain demands that the emulated driver saw no two streams, or host and stream, touch the same bytes without an event between them,
+// and no copy of memory that is not pinned.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(lifeVariable); mode != "" {
 		os.Exit(live(mode))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, r := range fakecuda.Reports() { // none where the driver is NVIDIA's
+		if strings.HasPrefix(r, "race:") || strings.HasPrefix(r, "pageable:") {
+			fmt.Fprintln(os.Stderr, r)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
 }
 
 // lifeCalls are the calls of the driver that a device makes from Open to Close, and which modes make them.
