@@ -133,13 +133,6 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.AdamW: func(s sizes) measured {
 		return measuredUpdate(s, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 2)
 	},
-	kernels.Adam8: func(s sizes) measured {
-		m := measuredUpdate(s, kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}, 0)
-		for _, state := range kernels.Adam8States(m.in[0]) {
-			m.in = append(m.in, state.Spec)
-		}
-		return m
-	},
 	kernels.Lion: func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
 	kernels.Adam8: func(s sizes) measured {
 		m := measuredUpdate(s, adam8, 0)
