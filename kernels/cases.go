@@ -74,6 +74,25 @@ func randomType(r *rand.Rand, float arena.DType) arena.DType {
 	return []arena.DType{float, float, arena.Uint8, arena.Int32, arena.Int64}[r.IntN(5)]
 }
 
+// randomHalf returns a type of 16 bits.
+func randomHalf(r *rand.Rand) arena.DType {
+	return []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+}
+
+// wideRange fills data with float32s of all sizes that types of 16 bits tell apart: normal ones and denormals, too large ones, ties between two.
+func wideRange(r *rand.Rand, data []float64) {
+	for i := range data {
+		v := math.Ldexp(r.NormFloat64(), r.IntN(60)-40)
+		switch r.IntN(4) {
+		case 0:
+			v = Round([]arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)], v) * (1 + []float64{0x1p-8, 0x1p-11}[r.IntN(2)])
+		case 1:
+			v *= 0x1p-80
+		}
+		data[i] = float64(float32(v))
+	}
+}
+
 // fillAny writes whole numbers of at most 100, which every storage type holds.
 func fillAny(r *rand.Rand, _ int, data []float64) { labels(r, data, 101) }
 

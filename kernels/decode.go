@@ -32,9 +32,13 @@ var Decode = Register(&Op{
 	Elem: elemDecode,
 	Ref:  func(attrs any, in, out []Tensor) { refElem(elemDecode, attrs, in, out) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
+		from := randomType(r, float)
+		if r.IntN(3) == 0 {
+			from = randomHalf(r)
+		}
 		return Case{
 			Attrs: DecodeAttrs{float, r.NormFloat64() / 64, r.NormFloat64()},
-			In:    []Spec{{randomType(r, float), randomShape(r, randomRank(r))}},
+			In:    []Spec{{from, randomShape(r, randomRank(r))}},
 			Fill:  fillAny,
 		}
 	},

@@ -115,7 +115,7 @@ func buildWithin(ctx context.Context, model ModelFunc, opt Options, budget int64
 	for _, k := range b.order {
 		b.scratch = max(b.scratch, b.single(ctx, k))
 	}
-	return b, errors.Join(b.checkFrozen(), b.checkRecomputed(), b.lay())
+	return b, errors.Join(b.checkFrozen(), b.checkLayers(), b.lay())
 }
 
 // widen makes the slots and the results as large as evaluation and prediction want them, where their batch is the larger one: each
@@ -176,6 +176,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	}
 	if k.mode == compile.Train {
 		cfg.Recompute = compile.Recompute{Owners: b.opt.Recompute.Layers, Budget: b.budget}
+		cfg.Precision = compile.Precision{Kept: b.opt.Precision, Float32: b.opt.KeepFloat32}
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true

@@ -8,6 +8,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -57,6 +58,13 @@ type Options struct {
 	Memory     int64           // bytes of device memory that may be used; 0: what the plan needs
 	Guard      Guard           // what is checked before parameters change
 	Recompute  Recompute       // which activations are computed again for the backward pass, in place of being kept; zero: none
+
+	// Precision is the type in which activations of float32 wait from the forward pass to the backward one: arena.Bfloat16 or arena.Float16, for half the
+	// bytes; 0 or arena.Float32: as they are. All arithmetic, parameters, gradients and states stay float32, so no loss scaling is needed. What losses, softmax,
+	// statistics of norms and comparisons read stays as it is too, so do vectors and the last activation, which is read again at once. An activation above 65504 is infinite in Float16, and
+	// stops the step as one that is not finite.
+	Precision   arena.DType
+	KeepFloat32 []string // layers, by their names in the plan, whose activations Precision leaves as they are
 
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.
@@ -122,6 +130,12 @@ func (o *Options) check(needDevice bool) error {
 	}
 	if o.Recompute.Auto && len(o.Recompute.Layers) > 0 {
 		bad("recompute %q and what the planner chooses: only one of both", o.Recompute.Layers)
+	}
+	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
+		bad("precision %v: must be float32, bfloat16 or float16", p)
+	}
+	if len(o.KeepFloat32) > 0 && !o.Precision.Half() {
+		bad("keep float32 %q: set Precision to bfloat16 or float16, of which these layers are to be left out", o.KeepFloat32)
 	}
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)

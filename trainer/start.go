@@ -101,14 +101,18 @@ func blameNormalizer(g *gorgonia.ExprGraph, rows int, err error) error {
 	return err
 }
 
-// checkRecomputed returns an error for each name in Options.Recompute that no layer of the training program has.
-func (b *build) checkRecomputed() error {
+// checkLayers returns an error for each name in Options.Recompute and Options.KeepFloat32 that no layer has.
+func (b *build) checkLayers() error {
 	var errs []error
-	for _, name := range b.opt.Recompute.Layers {
-		if !slices.ContainsFunc(b.programs[b.order[0]].Values, func(v ir.Value) bool { return v.Owner == name }) {
-			errs = append(errs, fmt.Errorf("recompute %q: no layer has this name, the plan lists them: %w", name, ErrOption))
+	check := func(option string, names []string) {
+		for _, name := range names {
+			if !slices.ContainsFunc(b.programs[b.order[0]].Values, func(v ir.Value) bool { return v.Owner == name }) {
+				errs = append(errs, fmt.Errorf("%s %q: no layer has this name, the plan lists them: %w", option, name, ErrOption))
+			}
 		}
 	}
+	check("recompute", b.opt.Recompute.Layers)
+	check("keep float32", b.opt.KeepFloat32)
 	return errors.Join(errs...)
 }
 

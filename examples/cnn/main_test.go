@@ -21,3 +21,5 @@ func TestTheNetworkLearnsDigitsInFlatMemory(t *testing.T) {
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
+
+func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 1) }

@@ -180,3 +180,5 @@ func interrupted(t *testing.T, program func()) (out, said string) {
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
+
+func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 2) }

@@ -26,6 +26,10 @@ func decodeTile[T float](l level, t arena.DType, a kernels.DecodeAttrs) decodeFu
 		return decodeAs[T, float32](a.Scale, a.Shift)
 	case arena.Float64:
 		return decodeAs[T, float64](a.Scale, a.Shift)
+	case arena.Bfloat16:
+		return decodeHalf[T](kernels.FromBfloat16, a.Scale, a.Shift)
+	case arena.Float16:
+		return decodeHalf[T](kernels.FromFloat16, a.Scale, a.Shift)
 	}
 	return nil
 }
@@ -49,6 +53,15 @@ func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64
 		s := view[S](src)[:len(dst)]
 		for i, v := range s {
 			dst[i] = T(float64(scale*float64(v)) + shift)
+		}
+	}
+}
+
+func decodeHalf[T float](from func(uint16) float32, scale, shift float64) decodeFunc[T] {
+	return func(dst []T, src []byte) {
+		s := view[uint16](src)[:len(dst)]
+		for i, h := range s {
+			dst[i] = T(float64(scale*float64(from(h))) + shift)
 		}
 	}
 }

@@ -120,6 +120,9 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}
 	},
+	kernels.Encode: func(s sizes) measured {
+		return measured{attrs: kernels.EncodeAttrs{To: arena.Bfloat16}, in: []kernels.Spec{float(s.vector...)}}
+	},
 	kernels.CheckFinite: func(s sizes) measured {
 		return measured{attrs: kernels.CheckFiniteAttrs{Code: 1}, in: []kernels.Spec{float(s.vector...), integers(4)}}
 	},

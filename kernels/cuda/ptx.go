@@ -194,6 +194,8 @@ func stored(t arena.DType) (kind, ptx string) {
 		return "d", "f64"
 	case arena.Uint8:
 		return "h", "u8"
+	case arena.Bfloat16, arena.Float16:
+		return "h", "b16"
 	case arena.Int32:
 		return "r", "b32"
 	}
@@ -217,6 +219,16 @@ func (w *writer) convert(n numeric, t arena.DType, v string) string {
 		w.line("cvt.rn.%s.s32 %s, %s;", n.ptx, out, v)
 	case arena.Int64:
 		w.line("cvt.rn.%s.s64 %s, %s;", n.ptx, out, v)
+	case arena.Float16:
+		w.line("cvt.%s.f16 %s, %s;", n.ptx, out, v)
+	case arena.Bfloat16: // the upper half of a float32
+		zero, f := w.register("h"), w.register("s")
+		w.line("mov.b16 %s, 0;", zero)
+		w.line("mov.b32 %s, {%s, %s};", f, zero, v)
+		if n.single {
+			return f
+		}
+		w.line("cvt.f64.f32 %s, %s;", out, f)
 	}
 	return out
 }

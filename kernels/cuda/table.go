@@ -59,6 +59,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Scatter:   {bindScatter, nil},
 	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
+	kernels.Encode:    {bindEncode, nil},
 
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},

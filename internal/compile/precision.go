@@ -1,0 +1,171 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Precision says how activations wait for the backward pass.
+type Precision struct {
+	Kept    arena.DType // Bfloat16 or Float16; any other type: as they are
+	Float32 []string    // layers whose activations stay as they are
+}
+
+// narrow keeps activations in 16 bits from the forward pass to the backward one. What is computed stays float32: the forward pass reads y itself,
+// the backward pass y as 16 bits hold it, which is decoded right before its first reader there.
+//
+//	y = f(x) │ … │ dx = g(y, dy)        becomes        y = f(x) │ h = encode(y) │ … │ y' = decode(h) │ dx = g(y', dy)
+//
+// The last of these activations is read again at once and stays as it is.
+func (c *compiler) narrow() {
+	if c.Mode != Train || !c.Precision.Kept.Half() {
+		return
+	}
+	n := narrower{c: c, u: c.uses(), instrs: c.Instrs, half: make(map[kernels.Value]kernels.Value), wide: make(map[kernels.Value]kernels.Value)}
+	kept := n.kept()
+	if len(kept) < 2 {
+		return
+	}
+	for _, v := range kept[:len(kept)-1] {
+		n.half[v] = kernels.None
+	}
+	back := c.back
+	c.Instrs = make([]ir.Instr, 0, len(n.instrs)+2*len(kept))
+	for _, in := range n.instrs {
+		if in.Back {
+			in.In = slices.Clone(in.In)
+			for k, v := range in.In {
+				if _, ok := n.half[n.unshaped(v)]; ok {
+					in.In[k] = n.decoded(v)
+				}
+			}
+		}
+		c.Instrs = append(c.Instrs, in)
+		for _, o := range in.Out {
+			if _, ok := n.half[o]; ok {
+				n.half[o] = n.apply(false, o, "encoded", kernels.Encode, kernels.EncodeAttrs{To: c.Precision.Kept}, o)
+			}
+		}
+	}
+	c.back = back
+}
+
+// narrower is the work of the pass on the instructions that there were before it.
+type narrower struct {
+	c      *compiler
+	u      uses
+	instrs []ir.Instr
+	half   map[kernels.Value]kernels.Value // what activations are in 16 bits, None before they are made
+	wide   map[kernels.Value]kernels.Value // what activations, and reshapes of them, are to the backward pass
+}
+
+// apply appends an instruction that belongs to activation v.
+func (n *narrower) apply(back bool, v kernels.Value, what string, op *kernels.Op, attrs any, in kernels.Value) kernels.Value {
+	val := n.c.Values[v]
+	n.c.label, n.c.owner, n.c.mark, n.c.back = val.Name+" "+what, val.Owner, "", back
+	return n.c.Apply(op, attrs, in)
+}
+
+// decoded returns v, an activation in 16 bits or a reshape of one, for the backward pass.
+func (n *narrower) decoded(v kernels.Value) kernels.Value {
+	if w, ok := n.wide[v]; ok {
+		return w
+	}
+	if h, ok := n.half[v]; ok {
+		n.wide[v] = n.apply(true, v, "decoded", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, h)
+	} else {
+		view := n.instrs[n.u.maker[v]]
+		n.wide[v] = n.apply(true, v, "decoded", view.Op, view.Attrs, n.decoded(view.In[0]))
+	}
+	return n.wide[v]
+}
+
+// unshaped follows reshapes of the forward pass from v back to what they are of.
+func (n *narrower) unshaped(v kernels.Value) kernels.Value {
+	for at := n.u.maker[v]; at >= 0 && n.instrs[at].Op == kernels.Reshape && !n.instrs[at].Back && !n.c.Values[v].Home; at = n.u.maker[v] {
+		v = n.instrs[at].In[0]
+	}
+	return v
+}
+
+// kept returns the values that may wait in 16 bits, in the order in which they are made: float32 values of scratch, of two dimensions or more, that
+// the forward pass makes and the backward pass reads, but for those that it has to know exactly. Decoded data are not among them: they are had again.
+// Invariant: the size of the batch decides nothing, so that a smaller one makes the same instructions.
+func (n *narrower) kept() []kernels.Value {
+	c, exact := n.c, n.exact()
+	read := make([]bool, len(c.Values)) // by the backward pass
+	for i := range c.Instrs {
+		if in := &c.Instrs[i]; in.Back {
+			for _, v := range in.In {
+				read[n.unshaped(v)] = true
+			}
+		}
+	}
+	var kept []kernels.Value
+	for i := range c.Instrs {
+		in := &c.Instrs[i]
+		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape {
+			continue
+		}
+		for _, v := range in.Out {
+			val := &c.Values[v]
+			if read[v] && !exact[v] && !val.Home && val.Spec.Type == arena.Float32 && len(val.Spec.Shape) > 1 &&
+				!slices.Contains(c.Precision.Float32, val.Owner) {
+				kept = append(kept, v)
+			}
+		}
+	}
+	return kept
+}
+
+// exact returns, by value, whether the backward pass has to know it as it was: probabilities, logits, the statistics of norms, and what is compared
+// or has an effect.
+func (n *narrower) exact() []bool {
+	exact := make([]bool, len(n.c.Values))
+	for i := len(n.instrs) - 1; i >= 0; i-- {
+		in := &n.instrs[i]
+		if !in.Back {
+			continue
+		}
+		for k, v := range in.In {
+			if exactOperand(in, k) || moves(in.Op) && exact[in.Out[0]] {
+				exact[v], exact[n.unshaped(v)] = true, true
+			}
+		}
+	}
+	return exact
+}
+
+// moves reports whether op passes elements on as they are.
+func moves(op *kernels.Op) bool {
+	switch op {
+	case kernels.Reshape, kernels.Broadcast, kernels.Transpose, kernels.Slice, kernels.Concat:
+		return true
+	}
+	return false
+}
+
+// exactOperand reports whether in needs its operand k in float32.
+func exactOperand(in *ir.Instr, k int) bool {
+	switch in.Op {
+	case kernels.CrossEntropyGrad, kernels.CrossEntropyDenseGrad, kernels.SoftmaxGrad, kernels.LogSoftmaxGrad, kernels.Host:
+		return true
+	case kernels.BatchNormGrad, kernels.LayerNormGrad, kernels.GroupNormGrad:
+		return k != 0 // the image itself may be rounded
+	case kernels.Chain:
+		return slices.ContainsFunc(in.Attrs.(*kernels.ChainAttrs).Steps, func(s kernels.Step) bool { return compares(s.Op) })
+	}
+	return len(in.Op.Updates) > 0 || compares(in.Op)
+}
+
+// compares reports whether op decides by how its operands compare.
+func compares(op *kernels.Op) bool {
+	switch op {
+	case kernels.Equal, kernels.NotEqual, kernels.Less, kernels.LessEqual, kernels.Greater, kernels.GreaterEqual:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+package trainer_test
+
+import (
+	"errors"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+var sixteen = []arena.DType{arena.Bfloat16, arena.Float16}
+
+// Where scratch is made of activations, 16 bits take little more than half of it: one layer's activation and gradients are whole at any time.
+func TestActivationsIn16BitsSaveScratch(t *testing.T) {
+	wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 16, 64) }
+	all := map[string]nets.Net{}
+	for _, n := range nets.All() {
+		all[n.Name] = n
+	}
+	for _, c := range []struct {
+		name  string
+		model trainer.ModelFunc
+		batch int
+		most  float64 // of the scratch of float32
+	}{
+		{"perceptron", wide, 4096, 0.6},
+		{"digits", digitsNet, 128, 1}, // whose peak is the first layer alone
+		{"resnet", all["resnet"].Model, 128, 0.53},
+		{"vgg", all["vgg"].Model, 64, 0.93},
+		{"unet", all["unet"].Model, 8, 0.6},
+		{"transformer", all["transformer"].Model, 16, 0.63},
+	} {
+		opt := trainer.Options{Batch: c.batch, Guard: trainer.GuardEach}
+		want, err := trainer.Plan(c.model, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, opt.Precision = range sixteen {
+			got, err := trainer.Plan(c.model, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := float64(got.Category("scratch")) / float64(want.Category("scratch"))
+			if !(part <= c.most) || got.Total-got.Category("scratch") != want.Total-want.Category("scratch") {
+				t.Errorf("%s, %v: %.3f of the scratch of float32, want at most %v, and nothing else to change", c.name, opt.Precision, part, c.most)
+			}
+			t.Logf("%s, %v: %d bytes of scratch in place of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
+		}
+	}
+}
+
+// The forward pass stays as it is: the first loss has the bits of float32. Gradients differ by what rounding the activations does to them, and with all
+// layers left out by nothing.
+func TestOnlyGradientsSeeThe16Bits(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 4, 16) }
+	ds := samples(t, 8, 16, 4)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Seed: 3}
+		plain := made(t, model, opt)
+		want := fit(t, plain, ds)
+		for _, opt.Precision = range sixteen {
+			tr := made(t, model, opt)
+			if got := fit(t, tr, ds); got.Loss != want.Loss {
+				t.Errorf("%v: loss %v of the first step, %v in float32", opt.Precision, got.Loss, want.Loss)
+			}
+			if d := differing(learned(t, plain), learned(t, tr)); len(d) == 0 {
+				t.Errorf("%v: no parameter differs: nothing is kept in 16 bits", opt.Precision)
+			}
+			// Products of activations that are off by 2⁻⁹ at most, with signs that differ, and a rate of 0.1.
+			if got, want := evaluate(t, tr, ds).Loss, evaluate(t, plain, ds).Loss; !about(got, want, 1e-3) {
+				t.Errorf("%v: loss %v after a step, %v in float32", opt.Precision, got, want)
+			}
+			opt.KeepFloat32 = []string{"layer0", "layer1", "layer2", "layer3"}
+			if d := differing(learned(t, plain), learnedOf(t, model, opt, ds)); d != nil {
+				t.Errorf("%v, no layer in 16 bits: %q differ", opt.Precision, d)
+			}
+			opt.KeepFloat32 = nil
+		}
+	})
+}
+
+// learnedOf trains an epoch and returns what is learned.
+func learnedOf(t *testing.T, model trainer.ModelFunc, opt trainer.Options, ds dataloader.Dataset) map[string]string {
+	t.Helper()
+	tr := made(t, model, opt)
+	fit(t, tr, ds)
+	return learned(t, tr)
+}
+
+// Every kind of layer and net trains in exactly its plan, ragged tails, windows and recomputation included, is refused one byte below, and learns
+// the same bits recomputed or not.
+func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
+	models := map[string]trainer.ModelFunc{"every layer": everyLayer}
+	for _, n := range nets.Small() {
+		if !testing.Short() {
+			models[n.Name] = n.Model
+		}
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for name, model := range models {
+			data := samplesFor(t, name, 8*2+3)
+			for i, precision := range sixteen {
+				opt := trainer.Options{Device: dev, Batch: 8, Fields: data.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: 5,
+					Precision: precision, Accumulate: 1 + i, Guard: []trainer.Guard{trainer.GuardStep, trainer.GuardEach}[i]}
+				want := learnedOf(t, model, opt, data)
+				opt = all(t, model, opt)
+				plan, err := trainer.Plan(model, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opt.Memory = plan.Total
+				if d := differing(want, learnedOf(t, model, opt, data)); d != nil {
+					t.Errorf("%s, %v: %q differ where all is recomputed", name, precision, d)
+				}
+				opt.Memory--
+				if _, err := trainer.New(model, opt); !errors.Is(err, arena.ErrCapacity) {
+					t.Errorf("%s, %v: one byte below the plan: got %v", name, precision, err)
+				}
+			}
+		}
+	})
+}
+
+// An activation beyond float16 stops the step, and no parameter changes; bfloat16 has the range of float32.
+func TestAnActivationBeyondFloat16StopsTheStep(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 3, 16) }
+	x := make([]float32, 4*16)
+	for i := range x {
+		x[i] = 1e7
+	}
+	ds := columns(t, 4, dataloader.Column("x", x, 16), dataloader.Column("y", []uint8{0, 1, 2, 3}))
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, precision := range sixteen {
+			tr := made(t, model, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 1e-20}, Precision: precision})
+			before := learned(t, tr)
+			_, err := tr.Fit(t.Context(), ds)
+			var e *trainer.NonFiniteError
+			if beyond := errors.As(err, &e); beyond != (precision == arena.Float16) || !beyond && err != nil {
+				t.Errorf("%v: got %v", precision, err)
+			} else if d := differing(before, learned(t, tr)); beyond && d != nil {
+				t.Errorf("%v: %q changed", precision, d)
+			}
+		}
+	})
+}
+
+func TestBadPrecisionsAreRefused(t *testing.T) {
+	for name, opt := range map[string]trainer.Options{
+		"type":          {Precision: arena.Int32},
+		"layer":         {Precision: arena.Bfloat16, KeepFloat32: []string{"hiden"}},
+		"layer of none": {KeepFloat32: []string{"hidden"}},
+	} {
+		opt.Batch = 4
+		if _, err := trainer.Plan(small, opt); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
