@@ -343,7 +343,9 @@ func (b *build) time() int64 {
 	return n
 }
 
-// cheapest returns the change to b's options that fits into limit at the least cost, as text and as options; "" where none does.
+// cheapest returns a change to b's options that fits into limit at little cost, as text and as options; "" where none does. A refusal must not take
+// long: it looks at the guard and at recomputation with the batch that was asked for, and at the fewest steps of an update that fit, and at another
+// optimizer only where none of these is enough.
 func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	levers, err := b.opt.levers(ctx, b)
 	if err != nil {
@@ -352,23 +354,52 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 	e := &explorer{model: b.model, limit: limit, asked: b.time()}
 	asked := b.opt
 	asked.Memory = limit
-	all := levers[0].settings
-	for _, levers[0].settings = range [][]setting{all[:1], all} { // first what leaves the results as they are
-		x, err := e.explore(ctx, asked, levers)
-		if err != nil {
-			return "", opt, err
-		}
-		if x.Best < 0 {
-			continue
-		}
-		var changes []string
-		c := x.Choices.Choices[x.Best]
-		for i, s := range c.Settings {
-			if s != levers[i].settings[0].name {
-				changes = append(changes, levers[i].name+" "+s)
+	whole := combination{opt: asked}
+	for o := range levers[0].settings {
+		c := whole.with(levers[0], o)
+		var tried []combination
+		for g := range levers[1].settings {
+			for r := range levers[3].settings {
+				tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r))
 			}
 		}
-		return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), bytesOf(c.Total), 100*c.Time), x.Options[x.Best], nil
+		best := e.best(ctx, tried)
+		for k := 1; k < len(levers[2].settings); k++ {
+			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0)}); fewer != nil {
+				if best == nil || fewer.better(best) {
+					best = fewer
+				}
+				break
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return "", opt, err
+		}
+		if best != nil {
+			return best.changed(levers), best.opt, nil
+		}
 	}
 	return "", opt, nil
+}
+
+// best plans some combinations and returns the best of those that fit, nil where none does. One that the model refuses does not.
+func (e *explorer) best(ctx context.Context, some []combination) (best *combination) {
+	each(some, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) })
+	for i := range some {
+		if c := &some[i]; c.err == nil && c.choice.Fits && (best == nil || c.better(best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// changed says what c changes, and what that costs.
+func (c *combination) changed(levers []lever) string {
+	var changes []string
+	for i, s := range c.choice.Settings {
+		if c.at[i] > 0 {
+			changes = append(changes, levers[i].name+" "+s)
+		}
+	}
+	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), bytesOf(c.choice.Total), 100*c.choice.Time)
 }
