@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,6 +19,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
+
+var mixes = flag.Int("mixes", 20, "how many random mixes of nets and options are tried; 200 take some minutes")
 
 // mix is a net, data for it, and options that do not go together on purpose.
 type mix struct {
@@ -187,9 +190,9 @@ func (m mix) refused(t *testing.T) {
 // Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
 // and whatever is recomputed changes no bit of what is learned.
 func TestRandomMixesTrainInTheirPlans(t *testing.T) {
-	n := 200
+	n := *mixes
 	if testing.Short() {
-		n = 15
+		n = min(n, 6)
 	}
 	r := random(t)
 	for i := range n {
