@@ -74,10 +74,10 @@ func TestRoundedProductsLearnAlike(t *testing.T) {
 
 // Graphs draw the masks that launches one by one draw, and the host.
 func TestMasksAreTheSameInGraphs(t *testing.T) {
-	masks, _ := dropped(t, openCPU(t), 7)
-	_, want := dropped(t, openCUDA(t, cuda.Options{}), 7)
+	masks, _ := dropped(t, openCPU(t), 7, 1)
+	_, want := dropped(t, openCUDA(t, cuda.Options{}), 7, 1)
 	for name, o := range map[string]cuda.Options{"launches": {Graphs: cuda.Never}, "one by one": {Sync: true}} {
-		got, learned := dropped(t, openCUDA(t, o), 7)
+		got, learned := dropped(t, openCUDA(t, o), 7, 1)
 		if !slices.Equal(got, masks) || differing(want, learned) != nil {
 			t.Errorf("%s: other masks, or other parameters than by graphs: %q", name, differing(want, learned))
 		}

@@ -210,11 +210,11 @@ func TestAFrozenBatchNormalizationStaysAsItIs(t *testing.T) {
 	})
 }
 
-// dropped returns the masks of three steps, and what is learned with them.
-func dropped(t *testing.T, dev kernels.Device, seed uint64) (masks []string, all map[string]string) {
+// dropped returns the masks of three steps, with so many to an update, and what is learned with them.
+func dropped(t *testing.T, dev kernels.Device, seed uint64, window int) (masks []string, all map[string]string) {
 	t.Helper()
 	ds := samples(t, 24, 4, 3)
-	opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Seed: seed, Sequential: true, Keep: []string{"drop"}}
+	opt := trainer.Options{Device: dev, Batch: 8, Accumulate: window, Fields: ds.Fields(), Seed: seed, Sequential: true, Keep: []string{"drop"}}
 	var tr *trainer.Trainer
 	opt.Progress = func(trainer.Progress) {
 		h, spec, err := tr.Kept("drop")
@@ -240,27 +240,27 @@ func dropped(t *testing.T, dev kernels.Device, seed uint64) (masks []string, all
 
 // The masks of three steps, and what is learned with them, are the same on every run, device, and number of threads.
 func TestDropoutIsAFunctionOfSeedStepAndLayer(t *testing.T) {
-	masks, all := dropped(t, openCPU(t), 7)
+	masks, all := dropped(t, openCPU(t), 7, 1)
 	if len(masks) != 3 || masks[0] == masks[1] || masks[1] == masks[2] || masks[0] == masks[2] {
 		t.Fatalf("three steps have these masks: %q", masks)
 	}
-	if other, _ := dropped(t, openCPU(t), 8); other[0] == masks[0] {
+	if other, _ := dropped(t, openCPU(t), 8, 1); other[0] == masks[0] {
 		t.Error("another seed has the same mask")
 	}
 	for threads := 1; threads <= 4; threads++ {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			again, same := dropped(t, openHost(t, cpu.Options{Threads: threads}), 7)
+			again, same := dropped(t, openHost(t, cpu.Options{Threads: threads}), 7, 1)
 			if !slices.Equal(again, masks) || differing(all, same) != nil {
 				t.Errorf("other masks, or other parameters: %q", differing(all, same))
 			}
 		})
 	}
 	each(t, func(t *testing.T, dev kernels.Device) {
-		again, learned := dropped(t, dev, 7)
+		again, learned := dropped(t, dev, 7, 1)
 		if !slices.Equal(again, masks) {
 			t.Error("other masks")
 		}
-		again, same := dropped(t, dev, 7)
+		again, same := dropped(t, dev, 7, 1)
 		if !slices.Equal(again, masks) || differing(learned, same) != nil {
 			t.Errorf("a second run has other masks, or other parameters: %q", differing(learned, same))
 		}

@@ -300,8 +300,8 @@ func (r *remat) wanted(x *choice) []wanted {
 }
 
 // measure fills in the peak and the extra work of x. positions are those of r's instructions in the rewritten program.
-func (r *remat) measure(x *choice) (d *compiler, live []int64, positions []int32) {
-	d = r.c.copied()
+func (r *remat) measure(x *choice) (live []int64, positions []int32) {
+	d := r.c.copied()
 	r.apply(d, *x)
 	positions = make([]int32, 0, len(r.c.Instrs))
 	x.work = 0
@@ -332,7 +332,7 @@ func (r *remat) measure(x *choice) (d *compiler, live []int64, positions []int32
 		}
 		x.peak = max(x.peak, live[i])
 	}
-	return d, live, positions
+	return live, positions
 }
 
 // copied returns a copy of c of which instructions and values may be changed.

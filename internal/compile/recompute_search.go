@@ -35,7 +35,7 @@ func (r *remat) search(budget int64) choice {
 func (r *remat) onebyone(budget int64, take func(choice)) {
 	x := r.nothing()
 	for range min(len(r.saved), mostDrops) {
-		_, live, positions := r.measure(&x)
+		live, positions := r.measure(&x)
 		take(choice{slices.Clone(x.drop), x.keep, x.peak, x.work})
 		if x.peak <= budget {
 			return
