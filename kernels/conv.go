@@ -8,12 +8,13 @@ import (
 
 // ConvAttrs are the attributes of Conv. Pairs are height, width.
 type ConvAttrs struct {
-	Stride, Dilation [2]int // at least 1
-	Pad              [2]int // zeros on both sides
-	Groups           int    // at least 1, divides C and O
-	Bias             bool   // operand 2 is a bias [O]
-	Act              *Op    // nil, Relu, LeakyRelu, Sigmoid or Tanh
-	ActAttrs         any    // attributes of Act
+	Stride, Dilation [2]int      // at least 1
+	Pad              [2]int      // zeros on both sides
+	Groups           int         // at least 1, divides C and O
+	Bias             bool        // operand 2 is a bias [O]
+	Act              *Op         // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	ActAttrs         any         // attributes of Act
+	Operands         arena.DType // that x and w are rounded to, see Factors
 }
 
 // Conv is a convolution without flipping, as all of deep learning means it.
@@ -32,7 +33,8 @@ var Conv = Register(&Op{
 		if a.Bias {
 			operands = 3
 		}
-		if err := floats("conv", in, operands); err != nil {
+		typ, err := Factors("conv", in, operands, a.Operands)
+		if err != nil {
 			return nil, err
 		}
 		w := windowsOf(a)
@@ -43,7 +45,7 @@ var Conv = Register(&Op{
 		if a.Bias && !in[2].Shape.Equal(Shape{out[1]}) {
 			return nil, shapeError("conv", "bias %v must be (%d)", in[2].Shape, out[1])
 		}
-		y := Spec{in[0].Type, out}
+		y := Spec{typ, out}
 		return []Spec{y}, checkAct("conv", a.Act, a.ActAttrs, y)
 	},
 	Ref: refConv,
@@ -51,13 +53,14 @@ var Conv = Register(&Op{
 		return convCost(in[1].Shape, out[0].Shape)
 	},
 	Cases: func(r *rand.Rand, float arena.DType) Case {
-		w, x, k, _ := convCase(r)
+		w, x, k, _ := convCase(r, float)
 		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0}
 		a.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
 		if a.Act == LeakyRelu {
 			a.ActAttrs = LeakyReluAttrs{0.1}
 		}
-		c := Case{Attrs: a, In: []Spec{{float, x}, {float, k}}, Tolerance: sumTolerance(k[1:].Elems())}
+		a.Operands = w.operands
+		c := Case{Attrs: a, In: w.stored(r, float, x, k), Tolerance: sumTolerance(k[1:].Elems())}
 		if a.Bias {
 			c.In = append(c.In, Spec{float, k[:1]})
 		}
@@ -70,7 +73,8 @@ var Conv = Register(&Op{
 type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
-	Size                  [2]int // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
+	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
+	Operands              arena.DType // that both operands are rounded to, see Factors
 }
 
 // ConvGradInput is the gradient of Conv by its input.  w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W].
@@ -78,7 +82,7 @@ type ConvGradAttrs struct {
 var ConvGradInput = Register(&Op{
 	Name: "convGradInput",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
-		a, dy, err := convGradOperands("convGradInput", attrs, in)
+		a, typ, dy, err := convGradOperands("convGradInput", attrs, in)
 		if err != nil {
 			return nil, err
 		}
@@ -87,20 +91,22 @@ var ConvGradInput = Register(&Op{
 			return nil, shapeError("convGradInput", "weights %v must have 4 dimensions", w)
 		}
 		x := Shape{dy[0], w[1] * a.groups, a.size[0], a.size[1]}
-		return []Spec{{in[0].Type, x}}, a.makes("convGradInput", x, w, dy)
+		return []Spec{{typ, x}}, a.makes("convGradInput", x, w, dy)
 	},
 	Ref: func(attrs any, in, out []Tensor) {
+		a := attrs.(ConvGradAttrs)
+		in = roundFactors(a.Operands, in)
 		w, dy, dx := in[0], in[1], out[0]
 		clear(dx.Data)
-		gradWindows(attrs.(ConvGradAttrs)).visit(dx.Shape, w.Shape, dy.Shape, func(x, k, y int) {
+		gradWindows(a).visit(dx.Shape, w.Shape, dy.Shape, func(x, k, y int) {
 			dx.Data[x] += w.Data[k] * dy.Data[y]
 		})
 		roundAll(dx)
 	},
 	Cost: func(_ any, in, _ []Spec) int64 { return convCost(in[0].Shape, in[1].Shape) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
-		w, x, k, y := convCase(r)
-		return Case{Attrs: w.grad(x[2], x[3]), In: []Spec{{float, k}, {float, y}}, Tolerance: sumTolerance(k[0] * k[2] * k[3])}
+		w, x, k, y := convCase(r, float)
+		return Case{Attrs: w.grad(x[2], x[3]), In: w.stored(r, float, k, y), Tolerance: sumTolerance(k[0] * k[2] * k[3])}
 	},
 })
 
@@ -109,7 +115,7 @@ var ConvGradInput = Register(&Op{
 var ConvGradWeight = Register(&Op{
 	Name: "convGradWeight",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
-		a, dy, err := convGradOperands("convGradWeight", attrs, in)
+		a, typ, dy, err := convGradOperands("convGradWeight", attrs, in)
 		if err != nil {
 			return nil, err
 		}
@@ -118,20 +124,22 @@ var ConvGradWeight = Register(&Op{
 			return nil, shapeError("convGradWeight", "input %v must have 4 dimensions", x)
 		}
 		w := Shape{dy[1], x[1] / a.groups, a.size[0], a.size[1]}
-		return []Spec{{in[0].Type, w}}, a.makes("convGradWeight", x, w, dy)
+		return []Spec{{typ, w}}, a.makes("convGradWeight", x, w, dy)
 	},
 	Ref: func(attrs any, in, out []Tensor) {
+		a := attrs.(ConvGradAttrs)
+		in = roundFactors(a.Operands, in)
 		x, dy, dw := in[0], in[1], out[0]
 		clear(dw.Data)
-		gradWindows(attrs.(ConvGradAttrs)).visit(x.Shape, dw.Shape, dy.Shape, func(at, k, y int) {
+		gradWindows(a).visit(x.Shape, dw.Shape, dy.Shape, func(at, k, y int) {
 			dw.Data[k] += x.Data[at] * dy.Data[y]
 		})
 		roundAll(dw)
 	},
 	Cost: func(_ any, in, out []Spec) int64 { return convCost(out[0].Shape, in[1].Shape) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
-		w, x, k, y := convCase(r)
-		return Case{Attrs: w.grad(k[2], k[3]), In: []Spec{{float, x}, {float, y}}, Tolerance: sumTolerance(y[0] * y[2] * y[3])}
+		w, x, k, y := convCase(r, float)
+		return Case{Attrs: w.grad(k[2], k[3]), In: w.stored(r, float, x, y), Tolerance: sumTolerance(y[0] * y[2] * y[3])}
 	},
 })
 
@@ -174,7 +182,9 @@ func init() {
 }
 
 func refConv(attrs any, in, out []Tensor) {
-	a, x, w, y := attrs.(ConvAttrs), in[0], in[1], out[0]
+	a := attrs.(ConvAttrs)
+	in = roundFactors(a.Operands, in)
+	x, w, y := in[0], in[1], out[0]
 	clear(y.Data)
 	windowsOf(a).visit(x.Shape, w.Shape, y.Shape, func(at, k, o int) { y.Data[o] += x.Data[at] * w.Data[k] })
 	plane := y.Shape[2] * y.Shape[3]

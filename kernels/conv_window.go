@@ -1,30 +1,35 @@
 package kernels
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
 
 // windows says which elements of an image a convolution multiplies with its weights: what its three ops have in common.
 type windows struct {
 	stride, pad, dilation [2]int // height, width
 	groups                int
 	size                  [2]int // of gradients: what their operands do not tell
+	operands              arena.DType
 }
 
 func windowsOf(a ConvAttrs) windows {
-	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups}
+	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups, operands: a.Operands}
 }
 
 func gradWindows(a ConvGradAttrs) windows {
-	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size}
+	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size, a.Operands}
 }
 
 // grad returns the attributes of a gradient whose result has so many rows and columns.
 func (w windows) grad(rows, cols int) ConvGradAttrs {
-	return ConvGradAttrs{w.stride, w.pad, w.dilation, w.groups, [2]int{rows, cols}}
+	return ConvGradAttrs{w.stride, w.pad, w.dilation, w.groups, [2]int{rows, cols}, w.operands}
 }
 
 // conv returns the attributes of the convolution itself.
 func (w windows) conv() ConvAttrs {
-	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups}
+	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Operands: w.operands}
 }
 
 // convMost bounds attributes, so that no product of two of them and a dimension overflows.
@@ -85,27 +90,31 @@ func (w windows) makes(op string, x, k, dy Shape) error {
 	return err
 }
 
-// convGradOperands checks what both gradients take, and returns dy's shape.
-func convGradOperands(op string, attrs any, in []Spec) (windows, Shape, error) {
+// convGradOperands checks what both gradients take, and returns the type of what they make and dy's shape.
+func convGradOperands(op string, attrs any, in []Spec) (w windows, typ arena.DType, dy Shape, err error) {
 	a, err := attrsOf[ConvGradAttrs](op, attrs)
 	if err != nil {
-		return windows{}, nil, err
+		return w, 0, nil, err
 	}
-	w := gradWindows(a)
+	w = gradWindows(a)
 	if err := w.check(op); err != nil {
-		return w, nil, err
+		return w, 0, nil, err
 	}
 	if w.size[0] < 0 || w.size[1] < 0 {
-		return w, nil, attrError(op, "size %v must not be negative", w.size)
+		return w, 0, nil, attrError(op, "size %v must not be negative", w.size)
 	}
-	if err := floats(op, in, 2); err != nil {
-		return w, nil, err
+	if typ, err = Factors(op, in, 2, w.operands); err != nil {
+		return w, 0, nil, err
 	}
-	dy := in[1].Shape
-	if len(dy) != 4 {
-		return w, nil, shapeError(op, "dy %v must have 4 dimensions", dy)
+	if dy = in[1].Shape; len(dy) != 4 {
+		return w, 0, nil, shapeError(op, "dy %v must have 4 dimensions", dy)
 	}
-	return w, dy, nil
+	return w, typ, dy, nil
+}
+
+// stored returns the operands of a random convolution, or of one of its gradients.
+func (w windows) stored(r *rand.Rand, float arena.DType, a, b Shape) []Spec {
+	return []Spec{{randomStored(r, float, w.operands), a}, {randomStored(r, float, w.operands), b}}
 }
 
 // visit calls f with the indices of the elements of x, w and y of every product.
@@ -133,7 +142,7 @@ func (w windows) visit(x, k, y Shape, f func(x, k, y int)) {
 
 // convCase returns a random convolution and the shapes of its input, weights and output: mostly tiny, now and then with
 // enough work to be split among threads.
-func convCase(r *rand.Rand) (w windows, x, k, y Shape) {
+func convCase(r *rand.Rand, float arena.DType) (w windows, x, k, y Shape) {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
 	for {
 		w = windows{groups: pick(1, 1, 1, 2, 3)}
@@ -165,6 +174,7 @@ func convCase(r *rand.Rand) (w windows, x, k, y Shape) {
 		}
 		var err error
 		if y, err = w.output("conv", x, k); err == nil && convCost(k, y) < limit {
+			w.operands = randomFactors(r, float)
 			return w, x, k, y
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
 // Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to before the second are computed, with the bits that
-// they have in the whole product; zero: all.
+// they have in the whole product; zero: all. Operands: the type that a and b are rounded to, see Factors.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool
@@ -17,6 +17,7 @@ type MatMulAttrs struct {
 	ActAttrs       any
 	Add            bool
 	Rows           [2]int
+	Operands       arena.DType
 }
 
 // MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias), or sum + a·b.
@@ -63,7 +64,8 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	if t.Add && (t.Bias || t.Act != nil) {
 		return nil, attrError("matmul", "what is added to a sum has neither a bias nor an activation")
 	}
-	if err := floats("matmul", in, operands); err != nil {
+	typ, err := Factors("matmul", in, operands, t.Operands)
+	if err != nil {
 		return nil, err
 	}
 	a, b := in[0].Shape, in[1].Shape
@@ -90,7 +92,7 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		}
 		m = t.Rows[1] - t.Rows[0]
 	}
-	out := Spec{in[0].Type, append(slices.Clone(a[:r]), m, n)}
+	out := Spec{typ, append(slices.Clone(a[:r]), m, n)}
 	if t.Add && !in[2].Shape.Equal(out.Shape) {
 		return nil, shapeError("matmul", "sum %v must be %v", in[2].Shape, out.Shape)
 	}
@@ -111,7 +113,7 @@ func checkAct(op string, act *Op, attrs any, out Spec) error {
 
 func refMatMul(attrs any, in, out []Tensor) {
 	t := attrs.(MatMulAttrs)
-	y := out[0]
+	in, y := roundFactors(t.Operands, in), out[0]
 	r := len(y.Shape) - 2
 	m, n := y.Shape[r], y.Shape[r+1]
 	all, k := in[0].Shape[r], in[0].Shape[r+1]
@@ -170,7 +172,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 		dz = t.Act.Grad(g, Node{Op: t.Act, Attrs: t.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
 	}
 	product := func(a, b Value, transA, transB bool) Value {
-		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB}, a, b)
+		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB, Operands: t.Operands}, a, b)
 	}
 	var da, db Value
 	if t.TransA {
@@ -211,6 +213,7 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	if r.IntN(5) == 0 {
 		t = MatMulAttrs{TransA: t.TransA, TransB: t.TransB, Add: true}
 	}
+	t.Operands = randomFactors(r, float)
 	if m > 0 && r.IntN(3) == 0 {
 		first := r.IntN(m)
 		t.Rows = [2]int{first, first + 1 + r.IntN(m-first)}
@@ -226,7 +229,7 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	if t.TransB {
 		b = append(slices.Clone(lead), n, k)
 	}
-	c := Case{Attrs: t, In: []Spec{{float, a}, {float, b}}, Tolerance: sumTolerance(k)}
+	c := Case{Attrs: t, In: []Spec{{randomStored(r, float, t.Operands), a}, {randomStored(r, float, t.Operands), b}}, Tolerance: sumTolerance(k)}
 	switch {
 	case t.Bias:
 		c.In = append(c.In, Spec{float, Shape{n}})

@@ -14,11 +14,11 @@ const maxRank = 8
 var table = map[*kernels.Op]kernel{
 	kernels.Chain: {bindChain, chainWork},
 
-	kernels.MatMul: {bindMatmul, matmulWorkspace},
+	kernels.MatMul: rounds(kernel{bindMatmul, matmulWorkspace}),
 
-	kernels.Conv:           {bindConv, convWork},
-	kernels.ConvGradInput:  {bindConvInput, convInputWork},
-	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
+	kernels.Conv:           rounds(kernel{bindConv, convWork}),
+	kernels.ConvGradInput:  rounds(kernel{bindConvInput, convInputWork}),
+	kernels.ConvGradWeight: rounds(kernel{bindConvWeight, convWeightWork}),
 
 	kernels.MaxPool:     {bindMaxPool, nil},
 	kernels.MaxPoolGrad: {bindMaxPool, nil},

@@ -1,0 +1,126 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
+
+// Factors checks the n operands of a product of tensors, and returns the type of the result. The first two are the factors. With operands 0 or
+// Float32 all are of one type, float32 or float64, and so is the result. With Bfloat16 or Float16 each factor is rounded to it, to the nearest, of two to the even one,
+// before it is multiplied; a factor may be stored in float32 or in that type. Then sums, other operands and the result are float32.
+func Factors(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
+	if !operands.Half() {
+		if operands != 0 && operands != arena.Float32 {
+			return 0, attrError(op, "operands of type %v: must be bfloat16, float16 or float32", operands)
+		}
+		if err := floats(op, in, n); err != nil {
+			return 0, err
+		}
+		return in[0].Type, nil
+	}
+	if err := count(op, in, n); err != nil {
+		return 0, err
+	}
+	for k, s := range in {
+		if s.Type != arena.Float32 && (s.Type != operands || k > 1) {
+			return 0, shapeError(op, "factors must be float32 or %v, and other operands float32, not %v", operands, in)
+		}
+	}
+	return arena.Float32, nil
+}
+
+// roundFactors returns in with both factors rounded.
+func roundFactors(operands arena.DType, in []Tensor) []Tensor {
+	if !operands.Half() {
+		return in
+	}
+	in = slices.Clone(in)
+	for k := range 2 {
+		in[k].Data = slices.Clone(in[k].Data)
+		each(in[k].Data, func(v float64) float64 { return Round(operands, v) })
+	}
+	return in
+}
+
+// OperandsOf returns the type that the factors of a product are rounded to, 0 where they are taken as they are.
+func OperandsOf(attrs any) arena.DType {
+	var t arena.DType
+	switch a := attrs.(type) {
+	case MatMulAttrs:
+		t = a.Operands
+	case ConvAttrs:
+		t = a.Operands
+	case ConvGradAttrs:
+		t = a.Operands
+	}
+	if !t.Half() {
+		return 0
+	}
+	return t
+}
+
+// A Widened product is one of float32 in place of one whose factors are rounded to 16 bits: it reads rounded copies, which lie at the start of the
+// workspace. It is how a device multiplies that has no kernel for such factors.
+type Widened struct {
+	Attrs any
+	In    []Operand // the first two are the copies
+	Work  arena.Ref // what is left of the workspace
+}
+
+// Widen returns the product of float32 on copies.
+func Widen(attrs any, in []Operand, work arena.Ref) Widened {
+	w := Widened{widened(attrs), slices.Clone(in), work}
+	for k := range 2 {
+		o := &w.In[k]
+		o.Type = arena.Float32
+		o.Ref = arena.Ref{Region: work.Region, Offset: w.Work.Offset, Size: o.Bytes()}
+		n := arena.Round(o.Bytes())
+		w.Work.Offset += n
+		w.Work.Size -= n
+	}
+	return w
+}
+
+// WidenedSpecs returns the product of float32 by attributes and operands, and the bytes that the copies take.
+func WidenedSpecs(attrs any, in []Spec) (any, []Spec, int64) {
+	in = slices.Clone(in)
+	var n int64
+	for k := range 2 {
+		in[k].Type = arena.Float32
+		n += arena.Round(in[k].Bytes())
+	}
+	return widened(attrs), in, n
+}
+
+func widened(attrs any) any {
+	switch a := attrs.(type) {
+	case MatMulAttrs:
+		a.Operands = 0
+		return a
+	case ConvAttrs:
+		a.Operands = 0
+		return a
+	case ConvGradAttrs:
+		a.Operands = 0
+		return a
+	}
+	return attrs
+}
+
+// randomFactors returns what the factors of a product of floats are rounded to, mostly nothing.
+func randomFactors(r *rand.Rand, float arena.DType) arena.DType {
+	if float != arena.Float32 || r.IntN(3) > 0 {
+		return 0
+	}
+	return randomHalf(r)
+}
+
+// randomStored returns the type in which such a factor is stored.
+func randomStored(r *rand.Rand, float, operands arena.DType) arena.DType {
+	if operands.Half() && r.IntN(2) == 0 {
+		return operands
+	}
+	return float
+}
