@@ -59,6 +59,9 @@ type Machine struct {
 	closed   bool
 	runs     int64        // begun
 	controls arena.Handle // of the vector that says which run it is, where the program reads it
+	guard    arena.Handle // of the status word, where the program has one
+	status   []byte       // what it says; nil: there is none
+	indices  []ir.Indices // what it is about
 	said     []byte       // the vector; nil: nobody reads it
 }
 
@@ -151,8 +154,8 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	for _, r := range []struct {
 		id   arena.Region
 		name string
-	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.Slot, "controls"}, {ir.Results, "results"}, {ir.Scratch, "scratch"}} {
-		if r.id == ir.Slot && homes.Bytes(ir.Slot) == 0 {
+	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.Slot, "controls"}, {ir.Guard, "guard"}, {ir.Results, "results"}, {ir.Scratch, "scratch"}} {
+		if (r.id == ir.Slot || r.id == ir.Guard) && homes.Bytes(r.id) == 0 {
 			continue
 		}
 		region[r.id] = l.Region(r.name)
@@ -188,6 +191,15 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
 		m.said = make([]byte, part.Spec.Bytes())
 		if m.controls, err = at(part.Ref, part.Name); err != nil {
+			return err
+		}
+	}
+	if part, ok := homes.Find(ir.Guard, compile.GuardName); ok {
+		m.status, m.indices = make([]byte, part.Spec.Bytes()), p.Indices
+		if m.guard, err = at(part.Ref, part.Name); err == nil {
+			err = m.guard.Write(m.status)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -240,10 +252,29 @@ func (m *Machine) RunAll() (err error) {
 	if err := m.stream.Sync(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
+	if err := m.look(); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
 	if err := m.show(); err != nil {
 		return fmt.Errorf("after the run: %w", err)
 	}
 	return nil
+}
+
+// look returns an error where the status word says that an index was not of a row, and clears it for the next run.
+func (m *Machine) look() error {
+	if m.status == nil {
+		return nil
+	}
+	if err := m.guard.Read(m.status); err != nil {
+		return err
+	}
+	err := badIndex(m.indices, dataloader.View[int32](m.status), nil)
+	if err == nil {
+		return nil
+	}
+	clear(m.status)
+	return errors.Join(err, m.guard.Write(m.status))
 }
 
 // say tells the program which run it is, where it wants to know.

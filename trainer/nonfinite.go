@@ -48,33 +48,34 @@ type IndexError struct {
 	Rows   int // of the table
 	Sample int // index of the sample in the dataset, -1 where the indices are not a field of it
 	At     int // which of that sample's indices it is, or which of the step's
-	err    error
+	place  int // which of the step's it is
 }
 
 func (e *IndexError) Error() string {
+	of := fmt.Sprintf("node %q: index %d at %d is not in 0..%d: %v", e.Node, e.Index, e.place, e.Rows-1, ErrIndex)
 	if e.Sample < 0 {
-		return e.err.Error()
+		return of
 	}
-	return fmt.Sprintf("sample %d: %v", e.Sample, e.err)
+	return fmt.Sprintf("sample %d: %s", e.Sample, of)
 }
 
-// Unwrap returns what the device said, which wraps ErrIndex.
-func (e *IndexError) Unwrap() error { return e.err }
+// Unwrap returns ErrIndex.
+func (e *IndexError) Unwrap() error { return ErrIndex }
 
-// blameIndex returns err as an *IndexError where an index is the reason, in a batch of such samples.
-func blameIndex(err error, samples []int32) error {
-	var bad *compile.IndexError
-	if !errors.As(err, &bad) {
-		return err
+// badIndex returns an *IndexError where the status word of a step says that one of the indices is not of a row, in a batch of such samples.
+func badIndex(indices []ir.Indices, guard, samples []int32) error {
+	if len(guard) == 0 || guard[0] >= 0 {
+		return nil
 	}
-	e := &IndexError{Node: bad.Node, Index: bad.Index, Rows: bad.Rows, Sample: -1, At: bad.At, err: err}
-	if bad.Each > 0 && bad.At/bad.Each < len(samples) {
-		e.Sample, e.At = int(samples[bad.At/bad.Each]), bad.At%bad.Each
+	x := indices[ir.FirstIndices-guard[0]]
+	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: int64(uint32(guard[2])) | int64(guard[3])<<32, Sample: -1, At: int(guard[1]), place: int(guard[1])}
+	if x.Each > 0 && e.At/x.Each < len(samples) {
+		e.Sample, e.At = int(samples[e.At/x.Each]), e.At%x.Each
 	}
 	return e
 }
 
-// diagnose finds what was not finite in the step on slot s, by running it again call by call. Its batch is still on the device, and
+// diagnose finds what was wrong in the step on slot s: an index, which the status word names, or what was not finite, by running it again call by call. Its batch is still on the device, and
 // with GuardStep its parameters are those it started with. The status word stays set meanwhile, so that nothing changes, and is
 // cleared at the end, so that training can go on.
 func (t *Trainer) diagnose(s *slot) error {
@@ -82,6 +83,9 @@ func (t *Trainer) diagnose(s *slot) error {
 		return err
 	}
 	p := s.program
+	if err := badIndex(p.ir.Indices, s.guard, s.indices); err != nil {
+		return errors.Join(err, t.clear(ir.Guard))
+	}
 	err := t.replay(s, p.ir)
 	if err == nil {
 		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}

@@ -105,7 +105,7 @@ var (
 	ErrData      = errors.New("data do not fit the model")
 	ErrNonFinite = errors.New("not finite")
 	ErrLabel     = errors.New("label outside the classes")
-	ErrIndex     = compile.ErrIndex // outside the rows of a table, see IndexError
+	ErrIndex     = errors.New("index outside the rows") // outside the rows of a table, see IndexError
 	ErrBusy      = errors.New("the trainer is in use")
 	ErrClosed    = errors.New("the trainer is closed")
 )

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -125,9 +127,13 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 		err = e
 	}
 	if err != nil {
-		return kernels.Spec{}, blameIndex(err, b.Indices)
+		return kernels.Spec{}, err
 	}
 	t.announce(s.resultsSpan, false)
+	t.announce(s.guardSpan, false)
+	if err := badIndex(p.ir.Indices, s.guard, b.Indices); err != nil {
+		return kernels.Spec{}, errors.Join(err, t.clear(ir.Guard))
+	}
 	t.uploaded.Add(p.bytes)
 	out, _ := p.ir.Result(compile.OutputName)
 	st.output = append(st.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)

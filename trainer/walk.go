@@ -149,12 +149,12 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	t, p := w.t, s.program
 	t.inFlight--
 	if err := s.ready.Sync(); err != nil {
-		return fmt.Errorf("step %d: %w", s.batch.Step, blameIndex(err, s.indices))
+		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
 	t.announce(s.resultsSpan, false)
 	t.announce(s.guardSpan, false)
 	loss := s.number(p.loss)
-	if w.mode == compile.Train && s.guard[0] != 0 || math.IsNaN(loss) || math.IsInf(loss, 0) {
+	if len(s.guard) > 0 && s.guard[0] != 0 || math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
 	}
 	rows := s.batch.Rows

@@ -152,6 +152,7 @@ type compiler struct {
 	named   map[string]kernels.Value         // results
 	moving  []moved                          // running statistics
 	follows map[kernels.Value]kernels.Value  // slices of gradients, and what must be made before each
+	guard   kernels.Value                    // the status word as it is by now; None: nothing is checked yet
 	control kernels.Value                    // what the host says about a step; None: nobody has asked
 	alike   bool                             // the instructions are those of Like
 }
@@ -176,6 +177,7 @@ func newCompiler(cfg Config) *compiler {
 		byName:  make(map[string]kernels.Value),
 		named:   make(map[string]kernels.Value),
 		follows: make(map[kernels.Value]kernels.Value),
+		guard:   kernels.None,
 		control: kernels.None,
 	}
 }
@@ -189,6 +191,9 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	}()
 	if err := build(); err != nil {
 		return err
+	}
+	if c.guard != kernels.None {
+		c.Roots = append(c.Roots, c.guard)
 	}
 	if c.Off&Fold == 0 {
 		c.fold()

@@ -12,7 +12,7 @@ import (
 // Names of the values that host and program share.
 const (
 	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
-	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite
+	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index not of a row
 )
 
 // update appends the checks and the optimizer to the program.
@@ -29,7 +29,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
 	}
-	guard, err := c.home(ir.Guard, "guard", GuardName, kernels.GuardSpec)
+	guard, err := c.status()
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		}
 		if !c.Update.Window.updates() {
 			c.moveStatistics(guard)
-			c.Roots = append(c.Roots, guard)
+			c.guard = guard
 			return nil
 		}
 		for i, p := range trained {
@@ -71,8 +71,16 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
 	}
 	c.moveStatistics(guard)
-	c.Roots = append(c.Roots, guard)
+	c.guard = guard
 	return nil
+}
+
+// status returns the status word as it is by now.
+func (c *compiler) status() (guard kernels.Value, err error) {
+	if c.guard == kernels.None {
+		c.guard, err = c.home(ir.Guard, "guard", GuardName, kernels.GuardSpec)
+	}
+	return c.guard, err
 }
 
 // states appends what the optimizer keeps for p to the operands of its update.

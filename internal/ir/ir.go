@@ -53,9 +53,11 @@ type Instr struct {
 }
 
 // Guard codes say which tensor of a step was not finite: the loss, or, with FirstGradient + i, the gradient of Program.Trained[i].
+// FirstIndices - i, below 0, says that one of the indices Program.Indices[i] is not of a row.
 const (
 	LossCode      int32 = 1
 	FirstGradient int32 = 2
+	FirstIndices  int32 = -1
 )
 
 // Program is a graph compiled for one batch size and mode.
@@ -69,6 +71,7 @@ type Program struct {
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
+	Indices   []Indices  // what is checked to be of a row
 	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
 	Again     *Again     // what is computed again; nil: nothing
 	Order     []int32    // the order of the instructions, as indices into the order they were made in
@@ -83,6 +86,13 @@ type Again struct {
 	Order   []int32         // of its instructions, as indices into the order they were made in
 	Dropped []kernels.Value // what is computed again
 	Kept    []kernels.Value // what is kept so that it can be
+}
+
+// Indices are indices of rows that come with the batch.
+type Indices struct {
+	Node string // that reads the rows
+	Rows int    // of what they are of
+	Each int    // of a sample, 0 where they are not a field of the data
 }
 
 // Result is a value in region Results.

@@ -140,6 +140,7 @@ func TestOperationsOnNoElementsAreWhatTheyMean(t *testing.T) {
 		{kernels.Fill, kernels.FillAttrs{Type: arena.Float32, Shape: kernels.Shape{0}}, nil},
 		{kernels.SumSquares, nil, []kernels.Spec{f(0)}},
 		{kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 3}, []kernels.Spec{f(0), guard}},
+		{kernels.CheckIndex, kernels.CheckIndexAttrs{Rows: 3, Code: 3}, []kernels.Spec{labels(0), guard}},
 		{kernels.Sgd, kernels.SgdAttrs{}, []kernels.Spec{f(0), f(0), guard, controls}},
 	} {
 		u := newUse(t, r, d, c.op, kernels.Case{Attrs: c.attrs, In: c.in})

@@ -65,6 +65,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheck, nil},
+	kernels.CheckIndex:  {bindCheckIndex, nil},
 
 	kernels.Sgd:      {bindUpdate, nil},
 	kernels.Momentum: {bindUpdate, nil},

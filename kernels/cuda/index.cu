@@ -3,6 +3,7 @@
 //   gather   data [N, row], index [R] → y [R, row]; zeros for an index outside 0..N-1   reads and writes R·row
 //   scatter  index [R], dy [R, row] → y [Rows, row], y[index[i]] += dy[i] in the order of i
 //   oneHot   labels [R] → y [R, C]
+//   checkIndex  index [R], guard [4]: where guard[0] is 0 and an index is not in 0..rows-1, code, place and halves of the first such; reads R
 #include "index.cuh"
 
 template <class T> DEVICE void fill(T *y, T value, int64 n) {
@@ -55,3 +56,27 @@ template <class T> DEVICE void oneHot(const void *labels, int32 type, T *y, int6
   KERNEL oneHot_##name(const void *labels, int32 type, T *y, int64 classes, int64 n) { oneHot(labels, type, y, classes, n); }
 SPREAD(f32, float)
 SPREAD(f64, double)
+
+// One block looks through the indices in order, a tile at a time, and stops at the first tile that has a bad one: what it says does not
+// depend on how its threads are run.
+KERNEL checkIndex(const void *at, int32 type, int32 *guard, int64 n, int64 rows, int32 code) {
+  __shared__ uint32 found[32];
+  if (guard[0] != 0) return;
+  for (int64 tile = 0; tile < n; tile += blockDim.x) {
+    int64 i = tile + threadIdx.x, k = i < n ? integer(at, type, i) : 0;
+    uint32 bad = __nvvm_vote_ballot_sync(everyone, i < n && (k < 0 || k >= rows));
+    __syncthreads(); // found may still be read
+    if (threadIdx.x % warp == 0) found[threadIdx.x / warp] = bad;
+    __syncthreads();
+    for (int32 w = 0; w < blockDim.x / warp; w++) {
+      if (found[w] == 0) continue;
+      if (threadIdx.x == w * warp + __builtin_ctz(found[w])) {
+        guard[0] = code;
+        guard[1] = (int32)i;
+        guard[2] = (int32)k;
+        guard[3] = (int32)(k >> 32);
+      }
+      return;
+    }
+  }
+}

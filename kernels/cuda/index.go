@@ -52,6 +52,14 @@ func bindOneHot(b *binding) error {
 	return nil
 }
 
+// bindCheckIndex has one block, so that the first bad index is the same always.
+func bindCheckIndex(b *binding) error {
+	index := b.In[0]
+	b.launch("index", "checkIndex", line(1), line(blockThreads), 0,
+		b.in(0), numberType(index.Type), b.out(0), int64(index.Shape[0]), int64(b.Attrs.(kernels.CheckIndexAttrs).Rows), b.Attrs.(kernels.CheckIndexAttrs).Code)
+	return nil
+}
+
 // bindDropout gives a thread four elements: the words of one number of the generator.
 func bindDropout(b *binding) error {
 	a, n := b.Attrs.(kernels.DropoutAttrs), b.In[0].Shape.Elems()

@@ -126,6 +126,9 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.CheckFinite: func(s sizes) measured {
 		return measured{attrs: kernels.CheckFiniteAttrs{Code: 1}, in: []kernels.Spec{float(s.vector...), integers(4)}}
 	},
+	kernels.CheckIndex: func(s sizes) measured {
+		return measured{kernels.CheckIndexAttrs{Rows: s.rows[0], Code: 1}, []kernels.Spec{integers(s.rows[0]), integers(4)}, s.rows[0]}
+	},
 
 	kernels.Sgd:      func(s sizes) measured { return measuredUpdate(s, kernels.SgdAttrs{}, 0) },
 	kernels.Momentum: func(s sizes) measured { return measuredUpdate(s, kernels.MomentumAttrs{Momentum: 0.9}, 1) },
