@@ -152,14 +152,24 @@ func callsOf(pass func()) map[string]int {
 	return calls
 }
 
+// text returns samples of words.
+func text(t testing.TB, n int) *dataloader.Slices {
+	x, y := make([]uint8, 3*n), make([]uint8, n)
+	for i := range x {
+		x[i] = uint8(i % 5)
+	}
+	return columns(t, n, dataloader.Column("x", x, 3), dataloader.Column("y", y))
+}
+
 // TestAStepOnAGPUIsOneCopyAndOneGraph compares the driver's calls of a pass of 40 steps with those of one of 20.
 func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 	emulated(t)
 	for name, c := range map[string]struct {
 		graphs   cuda.Graphs
 		resident bool
+		indices  bool // the model reads rows of a table
 	}{
-		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true},
+		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true}, "indices": {indices: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev, err := cuda.Open(cuda.Options{Graphs: c.graphs}) // which is not told of the host's accesses: that allocates
@@ -167,7 +177,10 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { dev.Close() })
-			short, long := samples(t, 8*20, 4, 3), samples(t, 8*40, 4, 3)
+			model, short, long := small, samples(t, 8*20, 4, 3), samples(t, 8*40, 4, 3)
+			if c.indices {
+				model, short, long = words, text(t, 8*20), text(t, 8*40)
+			}
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: short.Fields(), Optimizer: optim.Adam{}}
 			if c.resident {
 				opt.Fields, opt.Resident = nil, []dataloader.Dataset{short, long}
@@ -181,7 +194,7 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 					runtime.ReadMemStats(&last)
 				}
 			}
-			tr := made(t, small, opt)
+			tr := made(t, model, opt)
 			defer debug.SetGCPercent(debug.SetGCPercent(-1))
 			for what, pass := range map[string]func(testing.TB, *trainer.Trainer, dataloader.Dataset) trainer.Result{"train": fit, "evaluate": evaluate} {
 				pass(t, tr, short)

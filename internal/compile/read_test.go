@@ -127,6 +127,9 @@ func (c *reading) run() error {
 			if c.bytes[v] == nil {
 				c.bytes[v] = make([]byte, c.Spec(v).Bytes())
 				for i := range c.bytes[v] {
+					if c.Values[v].Home {
+						break // the status word, which is clear before the first step
+					}
 					c.bytes[v][i] = 0x7f // huge as a float of either type
 				}
 			}
