@@ -57,6 +57,21 @@ func labels(r *rand.Rand, data []float64, n int) {
 	}
 }
 
+// indices fills data with indices of n rows, of which as many as wrong are none: behind the last row, far from all, below 0.
+func indices(r *rand.Rand, data []float64, t arena.DType, n, wrong int) {
+	labels(r, data, max(1, min(n, 256)))
+	outside := []float64{min(float64(n), 255), 255}
+	switch t {
+	case arena.Int32:
+		outside = append(outside, -1, -1<<31, 1<<31-1)
+	case arena.Int64:
+		outside = append(outside, -1, -1<<40, 1<<40+3, 1<<31, 1<<32)
+	}
+	for range min(wrong, len(data)) {
+		data[r.IntN(len(data))] = outside[r.IntN(len(outside))]
+	}
+}
+
 // awayFromZero pushes values at least gap away from 0, on the side on which they are.
 func awayFromZero(data []float64, gap float64) {
 	for i, v := range data {

@@ -56,17 +56,7 @@ var CheckIndex = Register(&Op{
 				data[0] = code
 				return
 			}
-			labels(r, data, a.Rows)
-			for range bad {
-				outside := []float64{float64(a.Rows), 255}
-				switch s.Type {
-				case arena.Int32:
-					outside = append(outside, -1, -1<<31, 1<<31-1)
-				case arena.Int64:
-					outside = append(outside, -1, -1<<40, 1<<40+3, 1<<31)
-				}
-				data[r.IntN(len(data))] = outside[r.IntN(len(outside))]
-			}
+			indices(r, data, s.Type, a.Rows, bad)
 		}}
 	},
 })

@@ -34,15 +34,15 @@ var Gather = Register(&Op{
 	},
 	Cost: moves,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
-		s := randomShape(r, 1+r.IntN(3))
+		s, at := randomShape(r, 1+r.IntN(3)), randomInteger(r)
 		return Case{
-			In: []Spec{{randomType(r, float), s}, {randomInteger(r), Shape{randomDim(r)}}},
+			In: []Spec{{randomType(r, float), s}, {at, Shape{randomDim(r)}}},
 			Fill: func(r *rand.Rand, k int, data []float64) {
 				if k == 0 {
 					fillAny(r, k, data)
 					return
 				}
-				labels(r, data, min(s[0]+1, 256))
+				indices(r, data, at, s[0], r.IntN(4))
 			},
 		}
 	},

@@ -49,14 +49,14 @@ var Scatter = Register(&Op{
 	Cost: func(_ any, in, _ []Spec) int64 { return int64(in[1].Shape.Elems()) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, 1+r.IntN(3))
-		rows := randomDim(r)
+		rows, at := randomDim(r), randomInteger(r)
 		return Case{
 			Attrs:     ScatterAttrs{rows},
-			In:        []Spec{{randomInteger(r), s[:1]}, {float, s}},
+			In:        []Spec{{at, s[:1]}, {float, s}},
 			Tolerance: sumTolerance(s[0]),
 			Fill: func(r *rand.Rand, k int, data []float64) {
 				if k == 0 {
-					labels(r, data, rows+1)
+					indices(r, data, at, rows, r.IntN(4))
 					return
 				}
 				normal(r, data)

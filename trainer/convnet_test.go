@@ -132,6 +132,10 @@ func TestAnIndexOutsideOfItsTableStopsTheStepByName(t *testing.T) {
 		if !errors.As(err, &e) || e.Sample != 3 {
 			t.Errorf("predicted: got %v, want sample 3", err)
 		}
+		if _, err := tr.Evaluate(context.Background(), bad); !errors.As(err, &e) || e.Sample != 3 || !strings.Contains(err.Error(), "step 1") {
+			t.Errorf("evaluated: got %v, want sample 3 in step 1", err)
+		}
+		evaluate(t, tr, good)
 		if got := tr.Stats().Updates - before; got != 1 {
 			t.Errorf("%d updates, want that of the first batch", got)
 		}

@@ -188,20 +188,8 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	at := func(ref arena.Ref, name string) (arena.Handle, error) {
 		return m.arena.Handle(arena.Ref{Region: region[ref.Region], Offset: ref.Offset, Size: ref.Size}, name)
 	}
-	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
-		m.said = make([]byte, part.Spec.Bytes())
-		if m.controls, err = at(part.Ref, part.Name); err != nil {
-			return err
-		}
-	}
-	if part, ok := homes.Find(ir.Guard, compile.GuardName); ok {
-		m.status, m.indices = make([]byte, part.Spec.Bytes()), p.Indices
-		if m.guard, err = at(part.Ref, part.Name); err == nil {
-			err = m.guard.Write(m.status)
-		}
-		if err != nil {
-			return err
-		}
+	if err := m.talk(p, homes, at); err != nil {
+		return err
 	}
 	for _, c := range p.Constants {
 		h, err := at(p.Values[c.Value].Ref, p.Values[c.Value].Name)
@@ -213,6 +201,26 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 		}
 	}
 	return m.link(links, at)
+}
+
+// talk opens what host and program tell each other: which run it is, and which index was not of a row.
+func (m *Machine) talk(p *ir.Program, homes *ir.Homes, at func(arena.Ref, string) (arena.Handle, error)) (err error) {
+	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
+		m.said = make([]byte, part.Spec.Bytes())
+		if m.controls, err = at(part.Ref, part.Name); err != nil {
+			return err
+		}
+	}
+	if part, ok := homes.Find(ir.Guard, compile.GuardName); ok {
+		m.status, m.indices = make([]byte, part.Spec.Bytes()), p.Indices
+		if m.guard, err = at(part.Ref, part.Name); err != nil {
+			return err
+		}
+		if err := m.guard.Write(m.status); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fits returns an error where the plan is above the limit or what the device has.

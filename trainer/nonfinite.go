@@ -75,16 +75,16 @@ func badIndex(indices []ir.Indices, guard, samples []int32) error {
 	return e
 }
 
-// diagnose finds what was wrong in the step on slot s: an index, which the status word names, or what was not finite, by running it again call by call. Its batch is still on the device, and
-// with GuardStep its parameters are those it started with. The status word stays set meanwhile, so that nothing changes, and is
-// cleared at the end, so that training can go on.
+// diagnose finds what was wrong in the step on slot s: an index, which the status word names, or what was not finite, by running it again
+// call by call. Its batch is still on the device, and with GuardStep its parameters are those it started with. The status word stays set
+// meanwhile, so that nothing changes, until the pass finishes.
 func (t *Trainer) diagnose(s *slot) error {
 	if err := t.drain(); err != nil {
 		return err
 	}
 	p := s.program
 	if err := badIndex(p.ir.Indices, s.guard, s.indices); err != nil {
-		return errors.Join(err, t.clear(ir.Guard))
+		return err
 	}
 	err := t.replay(s, p.ir)
 	if err == nil {
@@ -94,7 +94,7 @@ func (t *Trainer) diagnose(s *slot) error {
 		}
 		err = e
 	}
-	return errors.Join(err, t.clear(ir.Guard))
+	return err
 }
 
 func (t *Trainer) replay(s *slot, p *ir.Program) error {

@@ -70,7 +70,7 @@ func (w *walk) run(ctx context.Context) (err error) {
 	}
 }
 
-// finish ends the run of a pass that ended with err. No step is in flight afterwards.
+// finish ends the run of a pass that ended with err. No step is in flight afterwards, and what a step has said of itself is forgotten.
 func (w *walk) finish(run *dataloader.Run, err error) error {
 	t := w.t
 	drained, closed := t.drain(), run.Close()
@@ -79,8 +79,11 @@ func (w *walk) finish(run *dataloader.Run, err error) error {
 		t.stuck = run
 		t.mu.Unlock()
 	}
-	if err == nil { // else drain has said the same again
+	switch {
+	case err == nil:
 		err = drained
+	case drained == nil: // else it has said the same again
+		err = errors.Join(err, t.clear(ir.Guard))
 	}
 	return errors.Join(err, closed)
 }
