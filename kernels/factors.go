@@ -71,7 +71,7 @@ type Widened struct {
 
 // Widen returns the product of float32 on copies.
 func Widen(attrs any, in []Operand, work arena.Ref) Widened {
-	w := Widened{widened(attrs), slices.Clone(in), work}
+	w := Widened{WithOperands(attrs, 0), slices.Clone(in), work}
 	for k := range 2 {
 		o := &w.In[k]
 		o.Type = arena.Float32
@@ -91,19 +91,20 @@ func WidenedSpecs(attrs any, in []Spec) (any, []Spec, int64) {
 		in[k].Type = arena.Float32
 		n += arena.Round(in[k].Bytes())
 	}
-	return widened(attrs), in, n
+	return WithOperands(attrs, 0), in, n
 }
 
-func widened(attrs any) any {
+// WithOperands returns the attributes of a product whose factors are rounded to t, 0 for not at all. Attributes of other operations stay as they are.
+func WithOperands(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		a.Operands = 0
+		a.Operands = t
 		return a
 	case ConvAttrs:
-		a.Operands = 0
+		a.Operands = t
 		return a
 	case ConvGradAttrs:
-		a.Operands = 0
+		a.Operands = t
 		return a
 	}
 	return attrs

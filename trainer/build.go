@@ -173,10 +173,10 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
 		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
+		Precision: compile.Precision{Type: b.opt.Precision, Float32: b.opt.KeepFloat32},
 	}
 	if k.mode == compile.Train {
 		cfg.Recompute = compile.Recompute{Owners: b.opt.Recompute.Layers, Budget: b.budget}
-		cfg.Precision = compile.Precision{Kept: b.opt.Precision, Float32: b.opt.KeepFloat32}
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true

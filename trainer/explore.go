@@ -135,7 +135,15 @@ func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
 			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
 		}
 	}
-	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}}, nil
+	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}, nil
+}
+
+// precisions returns the given one, and bfloat16 in place of float32.
+func (o *Options) precisions() []setting {
+	if o.Precision.Half() {
+		return []setting{{o.Precision.String(), true, func(*Options) {}}}
+	}
+	return []setting{{arena.Float32.String(), true, func(*Options) {}}, {arena.Bfloat16.String(), false, func(o *Options) { o.Precision = arena.Bfloat16 }}}
 }
 
 // recomputations returns the given one, and what the planner chooses.
@@ -344,8 +352,8 @@ func (b *build) time() int64 {
 }
 
 // cheapest returns a change to b's options that fits into limit at little cost, as text and as options; "" where none does. A refusal must not take
-// long: it looks at the guard and at recomputation with the batch that was asked for, and at the fewest steps of an update that fit, and at another
-// optimizer only where none of these is enough.
+// long: it looks at the guard, recomputation and precision with the batch that was asked for, and at the fewest steps of an update that fit, and at
+// another optimizer only where none of these is enough.
 func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	levers, err := b.opt.levers(ctx, b)
 	if err != nil {
@@ -360,12 +368,14 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 		var tried []combination
 		for g := range levers[1].settings {
 			for r := range levers[3].settings {
-				tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r))
+				for p := range levers[4].settings {
+					tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r).with(levers[4], p))
+				}
 			}
 		}
 		best := e.best(ctx, tried)
 		for k := 1; k < len(levers[2].settings); k++ {
-			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0)}); fewer != nil {
+			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0).with(levers[4], 0)}); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}

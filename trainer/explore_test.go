@@ -27,6 +27,9 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 			t.Errorf("choice %d of %d is recommended, with %d options", x.Best, len(x.Choices.Choices), len(x.Options))
 		}
 		for i, c := range x.Choices.Choices {
+			if testing.Short() && i%7 > 0 {
+				continue
+			}
 			opt := x.Options[i]
 			opt.Memory = c.Total
 			tr := made(t, small, opt)
@@ -47,7 +50,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 			if x.Beaten(i) {
 				continue
 			}
-			if most, err := trainer.MaxBatch(small, opt, 64); err != nil || most != c.MaxBatch {
+			if most, err := trainer.MaxBatch(small, opt, 64); most != c.MaxBatch || (err != nil) != (most == 0) {
 				t.Errorf("%v: largest batch %d, want %d, %v", c.Settings, c.MaxBatch, most, err)
 			}
 		}
@@ -71,11 +74,11 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	}
 	for _, c := range []struct {
 		limit int64
-		want  string // settings of optimizer, gradients, batch and recomputation
+		want  string // settings of the levers
 	}{
-		{plan.Total, "[adam kept 64 none]"},
-		{plan.Total - 1, "[adam freed 64 none]"},
-		{fixed + 40_000, "[adam kept 4 × 16 none]"},
+		{plan.Total, "[adam kept 64 none float32]"},
+		{plan.Total - 1, "[adam freed 64 none float32]"},
+		{fixed + 40_000, "[adam kept 4 × 16 none float32]"},
 		{least.Total + 8_000, "[adafactor"},
 		{least.Total, "[sgd"},
 		{1 << 10, ""},

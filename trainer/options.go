@@ -59,12 +59,13 @@ type Options struct {
 	Guard      Guard           // what is checked before parameters change
 	Recompute  Recompute       // which activations are computed again for the backward pass, in place of being kept; zero: none
 
-	// Precision is the type in which activations of float32 wait from the forward pass to the backward one: arena.Bfloat16 or arena.Float16, for half the
-	// bytes; 0 or arena.Float32: as they are. All arithmetic, parameters, gradients and states stay float32, so no loss scaling is needed. What losses, softmax,
-	// statistics of norms and comparisons read stays as it is too, so do vectors and the last activation, which is read again at once. An activation above 65504 is infinite in Float16, and
-	// stops the step as one that is not finite.
+	// Precision is the type to which the factors of products, that is of dense layers, convolutions and their gradients, are rounded, to the nearest:
+	// arena.Bfloat16 or arena.Float16; 0 or arena.Float32: not at all. Sums, all other operations, parameters, gradients and states stay float32.
+	// Activations of float32 wait in that type from the forward pass to the backward one, for half the bytes, but for what losses, softmax,
+	// statistics of norms and comparisons read, vectors, and the last activation, which is read again at once. A factor or an activation above 65504 is
+	// infinite in Float16, and stops the step as one that is not finite.
 	Precision   arena.DType
-	KeepFloat32 []string // layers, by their names in the plan, whose activations Precision leaves as they are
+	KeepFloat32 []string // layers, by their names in the plan, whose products and activations Precision leaves as they are
 
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.

@@ -29,10 +29,10 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 		batch int
 		most  float64 // of the scratch of float32
 	}{
-		{"perceptron", wide, 4096, 0.6},
+		{"perceptron", wide, 4096, 0.57},
 		{"digits", digitsNet, 128, 1}, // whose peak is the first layer alone
-		{"resnet", all["resnet"].Model, 128, 0.53},
-		{"vgg", all["vgg"].Model, 64, 0.93},
+		{"resnet", all["resnet"].Model, 128, 0.52},
+		{"vgg", all["vgg"].Model, 64, 0.7},
 		{"unet", all["unet"].Model, 8, 0.6},
 		{"transformer", all["transformer"].Model, 16, 0.63},
 	} {
@@ -55,9 +55,9 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 	}
 }
 
-// The forward pass stays as it is: the first loss has the bits of float32. Gradients differ by what rounding the activations does to them, and with all
-// layers left out by nothing.
-func TestOnlyGradientsSeeThe16Bits(t *testing.T) {
+// Training, evaluation and prediction round the same factors: the first loss of training is that of an evaluation before it, bit for bit. It is not that of
+// float32, but near; with all layers left out it is, and so is all that is learned.
+func TestEveryPassRoundsTheSameFactors(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 4, 16) }
 	ds := samples(t, 8, 16, 4)
 	each(t, func(t *testing.T, dev kernels.Device) {
@@ -66,17 +66,18 @@ func TestOnlyGradientsSeeThe16Bits(t *testing.T) {
 		want := fit(t, plain, ds)
 		for _, opt.Precision = range sixteen {
 			tr := made(t, model, opt)
-			if got := fit(t, tr, ds); got.Loss != want.Loss {
-				t.Errorf("%v: loss %v of the first step, %v in float32", opt.Precision, got.Loss, want.Loss)
+			before, first := evaluate(t, tr, ds).Loss, fit(t, tr, ds).Loss
+			if before != first {
+				t.Errorf("%v: loss %v in evaluation, %v in training", opt.Precision, before, first)
 			}
-			if d := differing(learned(t, plain), learned(t, tr)); len(d) == 0 {
-				t.Errorf("%v: no parameter differs: nothing is kept in 16 bits", opt.Precision)
+			// Five products of factors that are off by 2⁻⁹ at most, with signs that differ.
+			if first == want.Loss || !about(first, want.Loss, 4e-3) {
+				t.Errorf("%v: loss %v, %v in float32", opt.Precision, first, want.Loss)
 			}
-			// Products of activations that are off by 2⁻⁹ at most, with signs that differ, and a rate of 0.1.
-			if got, want := evaluate(t, tr, ds).Loss, evaluate(t, plain, ds).Loss; !about(got, want, 1e-3) {
+			if got, want := evaluate(t, tr, ds).Loss, evaluate(t, plain, ds).Loss; !about(got, want, 4e-3) {
 				t.Errorf("%v: loss %v after a step, %v in float32", opt.Precision, got, want)
 			}
-			opt.KeepFloat32 = []string{"layer0", "layer1", "layer2", "layer3"}
+			opt.KeepFloat32 = []string{"layer0", "layer1", "layer2", "layer3", "out"}
 			if d := differing(learned(t, plain), learnedOf(t, model, opt, ds)); d != nil {
 				t.Errorf("%v, no layer in 16 bits: %q differ", opt.Precision, d)
 			}

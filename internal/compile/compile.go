@@ -238,6 +238,7 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 	if err := c.read(g, roots); err != nil {
 		return err
 	}
+	c.round()
 	loss := kernels.None
 	if c.Mode != Predict {
 		if loss, err = c.scalarLoss(); err != nil {

@@ -8,20 +8,33 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Precision says how activations wait for the backward pass.
+// Precision says what is computed and kept in 16 bits: factors of products, and activations that wait for the backward pass.
 type Precision struct {
-	Kept    arena.DType // Bfloat16 or Float16; any other type: as they are
-	Float32 []string    // layers whose activations stay as they are
+	Type    arena.DType // Bfloat16 or Float16; any other type: nothing is
+	Float32 []string    // layers of which nothing is
 }
 
-// narrow keeps activations in 16 bits from the forward pass to the backward one. What is computed stays float32: the forward pass reads y itself,
-// the backward pass y as 16 bits hold it, which is decoded right before its first reader there.
+// round has the factors of the forward pass's products rounded; their gradients, which are products too, take it over. Sums, and all other
+// operations, stay in float32.
+func (c *compiler) round() {
+	if !c.Precision.Type.Half() {
+		return
+	}
+	for i := range c.Instrs {
+		if in := &c.Instrs[i]; c.Spec(in.Out[0]).Type == arena.Float32 && !slices.Contains(c.Precision.Float32, in.Owner) {
+			in.Attrs = kernels.WithOperands(in.Attrs, c.Precision.Type)
+		}
+	}
+}
+
+// narrow keeps activations in 16 bits from the forward pass to the backward one. A product whose factors are rounded anyway reads them as they
+// are kept; for others they are decoded right before their first reader in the backward pass.
 //
-//	y = f(x) │ … │ dx = g(y, dy)        becomes        y = f(x) │ h = encode(y) │ … │ y' = decode(h) │ dx = g(y', dy)
+//	y = f(x) │ z = y·w │ … │ dw = yᵀ·dz │ dx = g(y, dy)        becomes        y = f(x) │ h = encode(y) │ z = h·w │ … │ dw = hᵀ·dz │ y' = decode(h) │ dx = g(y', dy)
 //
 // The last of these activations is read again at once and stays as it is.
 func (c *compiler) narrow() {
-	if c.Mode != Train || !c.Precision.Kept.Half() {
+	if c.Mode != Train || !c.Precision.Type.Half() {
 		return
 	}
 	n := narrower{c: c, u: c.uses(), instrs: c.Instrs, half: make(map[kernels.Value]kernels.Value), wide: make(map[kernels.Value]kernels.Value)}
@@ -35,18 +48,22 @@ func (c *compiler) narrow() {
 	back := c.back
 	c.Instrs = make([]ir.Instr, 0, len(n.instrs)+2*len(kept))
 	for _, in := range n.instrs {
-		if in.Back {
-			in.In = slices.Clone(in.In)
-			for k, v := range in.In {
-				if _, ok := n.half[n.unshaped(v)]; ok {
-					in.In[k] = n.decoded(v)
-				}
+		in.In = slices.Clone(in.In)
+		for k, v := range in.In {
+			if _, ok := n.half[n.unshaped(v)]; !ok {
+				continue
+			}
+			switch {
+			case k < 2 && kernels.OperandsOf(in.Attrs) == c.Precision.Type:
+				in.In[k] = n.encoded(v)
+			case in.Back:
+				in.In[k] = n.decoded(v)
 			}
 		}
 		c.Instrs = append(c.Instrs, in)
 		for _, o := range in.Out {
 			if _, ok := n.half[o]; ok {
-				n.half[o] = n.apply(false, o, "encoded", kernels.Encode, kernels.EncodeAttrs{To: c.Precision.Kept}, o)
+				n.half[o] = n.apply(false, o, "encoded", kernels.Encode, kernels.EncodeAttrs{To: c.Precision.Type}, o)
 			}
 		}
 	}
@@ -58,7 +75,7 @@ type narrower struct {
 	c      *compiler
 	u      uses
 	instrs []ir.Instr
-	half   map[kernels.Value]kernels.Value // what activations are in 16 bits, None before they are made
+	half   map[kernels.Value]kernels.Value // what activations, and reshapes of them, are in 16 bits, None before they are made
 	wide   map[kernels.Value]kernels.Value // what activations, and reshapes of them, are to the backward pass
 }
 
@@ -69,16 +86,25 @@ func (n *narrower) apply(back bool, v kernels.Value, what string, op *kernels.Op
 	return n.c.Apply(op, attrs, in)
 }
 
-// decoded returns v, an activation in 16 bits or a reshape of one, for the backward pass.
+// encoded returns v, an activation that is kept or a reshape of one, in 16 bits.
+func (n *narrower) encoded(v kernels.Value) kernels.Value {
+	if h, ok := n.half[v]; ok {
+		return h
+	}
+	view := n.instrs[n.u.maker[v]]
+	n.half[v] = n.apply(false, v, "encoded", view.Op, view.Attrs, n.encoded(view.In[0]))
+	return n.half[v]
+}
+
+// decoded returns v, an activation that is kept or a reshape of one, for the backward pass.
 func (n *narrower) decoded(v kernels.Value) kernels.Value {
 	if w, ok := n.wide[v]; ok {
 		return w
 	}
-	if h, ok := n.half[v]; ok {
-		n.wide[v] = n.apply(true, v, "decoded", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, h)
-	} else {
-		view := n.instrs[n.u.maker[v]]
+	if view := n.instrs[n.u.maker[v]]; n.unshaped(v) != v {
 		n.wide[v] = n.apply(true, v, "decoded", view.Op, view.Attrs, n.decoded(view.In[0]))
+	} else {
+		n.wide[v] = n.apply(true, v, "decoded", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, n.half[v])
 	}
 	return n.wide[v]
 }
