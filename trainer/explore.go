@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
@@ -43,7 +42,7 @@ type lever struct {
 // fit in Options.Memory, or in what is free on Options.Device where that is 0. An update stays one of as many samples as asked for,
 // Batch·Accumulate. For each that no other beats it looks for the largest batch of a step, most at most; 0 leaves that out. A batch that
 // the model function refuses is no choice, and where the search meets one there is no largest batch. It is arithmetic: nothing is allocated or
-// trained. A done ctx ends it.
+// trained. Options.Progress hears of every combination that was planned, in epoch 0, and of every largest batch that was found, in epoch 1, as of a step. A done ctx ends it.
 func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Exploration, error) {
 	if most < 0 || most > math.MaxInt32 {
 		return nil, fmt.Errorf("largest batch %d: must be 0 to %d: %w", most, math.MaxInt32, ErrOption)
@@ -60,7 +59,7 @@ func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Expl
 	if err != nil {
 		return nil, err
 	}
-	e := &explorer{model: model, limit: limit, most: most, asked: asked.time()}
+	e := &explorer{model: model, limit: limit, most: most, asked: asked.time(), progress: opt.Progress}
 	opt.Memory = limit
 	return e.explore(ctx, opt, levers)
 }
@@ -171,6 +170,8 @@ type explorer struct {
 	limit int64
 	most  int
 	asked int64 // time of an update as it was asked for
+
+	progress func(Progress) // nil: nobody listens
 }
 
 // combination is a setting of each lever.
@@ -223,7 +224,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*E
 		if c.err = ctx.Err(); c.err == nil {
 			c.err = e.plan(ctx, c.opt, &c.choice)
 		}
-	})
+	}, e.said(0))
 	var best *combination
 	for i := range all {
 		c := &all[i]
@@ -257,22 +258,34 @@ func (e *explorer) largestOf(ctx context.Context, x *Exploration) error {
 		if c.MaxBatch, err = e.largest(ctx, x.Options[*i], c.Total); err != nil { // the model does not take every batch
 			c.MaxBatch = -1
 		}
-	})
+	}, e.said(1))
 	return ctx.Err()
 }
 
-// each does f to every element, as many at once as there are processors.
-func each[T any](all []T, f func(*T)) {
-	var wait sync.WaitGroup
-	turn := make(chan struct{}, runtime.GOMAXPROCS(0))
+// each does f to every element, as many at once as there are processors, and says in the caller's goroutine how many of how many are done.
+func each[T any](all []T, f func(*T), said func(done, of int)) {
+	done, turn := make(chan struct{}), make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range all {
-		wait.Go(func() {
+		go func() {
 			turn <- struct{}{}
-			defer func() { <-turn }()
 			f(&all[i])
-		})
+			<-turn
+			done <- struct{}{}
+		}()
 	}
-	wait.Wait()
+	for i := range all {
+		<-done
+		said(i+1, len(all))
+	}
+}
+
+// said tells how far a phase of the exploration has come.
+func (e *explorer) said(phase int) func(done, of int) {
+	return func(done, of int) {
+		if e.progress != nil {
+			e.progress(Progress{Epoch: phase, Step: done, Steps: of, Loss: math.NaN(), Accuracy: math.NaN()})
+		}
+	}
 }
 
 // plan fills in a choice.
@@ -394,7 +407,7 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 
 // best plans some combinations and returns the best of those that fit, nil where none does. One that the model refuses does not.
 func (e *explorer) best(ctx context.Context, some []combination) (best *combination) {
-	each(some, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) })
+	each(some, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) }, e.said(0))
 	for i := range some {
 		if c := &some[i]; c.err == nil && c.choice.Fits && (best == nil || c.better(best)) {
 			best = c

@@ -19,9 +19,16 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 19, 4, 3)
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 8 << 10}
+		var told [2][]int // steps by phase
+		opt.Progress = func(p trainer.Progress) { told[p.Epoch] = append(told[p.Epoch], p.Step, p.Steps) }
 		x, err := trainer.Explore(context.Background(), small, opt, 64)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for phase, steps := range told {
+			if n := len(steps) / 2; n == 0 || steps[0] != 1 || steps[2*n-2] != n || steps[2*n-1] != n {
+				t.Errorf("phase %d tells %v", phase, steps)
+			}
 		}
 		if x.Best < 0 || len(x.Options) != len(x.Choices.Choices) {
 			t.Errorf("choice %d of %d is recommended, with %d options", x.Best, len(x.Choices.Choices), len(x.Options))

@@ -84,7 +84,7 @@ type Options struct {
 	Workers    int             // goroutines that read samples; 0: dataloader's default
 
 	Keep     []string       // names of nodes whose values can be read after a step, see Trainer.Kept
-	Progress func(Progress) // called after every step of Fit and Evaluate, in the caller's goroutine
+	Progress func(Progress) // called after every step of Fit and Evaluate, and by Explore, in the caller's goroutine
 	Debug    bool           // poison freed scratch and verify the bytes around every buffer after every call; slow, on unified devices
 }
 

@@ -83,7 +83,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory; empty: none")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "float32, or bfloat16 or float16, to which factors of products are rounded and in which activations wait for the backward pass")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
-	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers and guards, with the one to take marked; and stop")
+	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers, guards, precisions, and what to compute again, with the one to take marked; and stop")
 	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .png, what the example draws when it is done; else a map of the memory, in SVG")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
 	if err := fs.Parse(args); err != nil {

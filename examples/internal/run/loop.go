@@ -43,6 +43,13 @@ type Loop struct {
 // window is how many steps lie between two drawings of the bar.
 const window = 16
 
+// newBar shows how many of n things are done, where standard error is a terminal.
+func newBar(n int, things string) *progressbar.ProgressBar {
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(), progressbar.OptionSetItsString(things), progressbar.OptionSetWidth(20),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
+}
+
 // Progress is the trainer's Options.Progress.
 func (l *Loop) Progress(p trainer.Progress) {
 	if l.bar == nil || p.Step < p.Steps && p.Step%window != 0 {
@@ -62,9 +69,7 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 	r := Results{Epochs: l.Epochs, ArenaBytes: t.Stats().Arena.Reserved}
 	first := int64(-1)
 	for epoch := range l.Epochs {
-		l.bar = progressbar.NewOptions(train.Len(), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"), progressbar.OptionSetWidth(20),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(terminal()))
+		l.bar = newBar(train.Len(), "images")
 		l.allocs = l.allocs[:0]
 		start := time.Now()
 		fit, err := t.Fit(ctx, train)

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/schollz/progressbar/v3"
+
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -114,6 +116,14 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 // whatFits prints what would fit in so many bytes.
 func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt trainer.Options, samples int) error {
 	opt.Memory = memory
+	var bar *progressbar.ProgressBar
+	opt.Progress = func(p trainer.Progress) {
+		if p.Step == 1 {
+			bar = newBar(p.Steps, "plans")
+			bar.Describe([]string{"combinations", "largest batches"}[p.Epoch])
+		}
+		_ = bar.Set(p.Step)
+	}
 	x, err := trainer.Explore(ctx, e.Model, opt, samples)
 	if err == nil {
 		fmt.Fprint(out, x)
