@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/nets"
@@ -35,8 +37,8 @@ type mix struct {
 // String says what the mix is, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, guard %d, recompute %v, frozen %q, keep %q, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.Guard, o.Recompute, o.Frozen, o.Keep, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, guard %d, recompute %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.Guard, o.Recompute, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -62,7 +64,8 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Optimizer: optimizers()[r.IntN(len(optimizers()))].Optimizer, Guard: trainer.Guard(r.IntN(2)),
 		Clip:     []optim.Clip{{}, {Value: 0.1}, {Norm: 1}, {Value: 0.1, Norm: 1}}[r.IntN(4)],
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
-		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3)}
+		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
+		Precision: []arena.DType{0, arena.Float32, arena.Bfloat16, arena.Float16}[r.IntN(4)]}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0
@@ -81,6 +84,10 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		for _, i := range r.Perm(len(model.Params))[:r.IntN(len(model.Params))] {
 			m.opt.Frozen = append(m.opt.Frozen, model.Params[i].Node.Name())
 		}
+	}
+	if m.opt.Precision.Half() && r.IntN(2) == 0 {
+		name := model.Params[r.IntN(len(model.Params))].Node.Name()
+		m.opt.KeepFloat32 = []string{name[:strings.LastIndex(name, "/")]}
 	}
 	if r.IntN(3) == 0 && model.Output.Name() != "" {
 		m.opt.Keep = []string{model.Output.Name()}
