@@ -29,10 +29,21 @@ var SumSquares = Register(&Op{
 })
 
 // ClipNormAttrs are the attributes of ClipNorm.
-type ClipNormAttrs struct{ Max float64 }
+type ClipNormAttrs struct {
+	Max    float64
+	Scaled bool // operand 0 is u, which the tensors are to be multiplied by anyway; else u is 1
+}
 
-// ClipNorm is the factor that brings the norm of several tensors together down to Max, from their sums of squares.
-// n × float64 () → scale float64 ().  scale = min(1, Max / √Σ), 1 where all are 0.
+// First returns which operand is the first sum of squares.
+func (a ClipNormAttrs) First() int {
+	if a.Scaled {
+		return 1
+	}
+	return 0
+}
+
+// ClipNorm is the factor that brings the norm of several tensors together, each times u, down to Max, from their sums of squares.
+// (u float64 (),) n × float64 () → scale float64 ().  scale = min(u, Max / √Σ), u where all are 0: u·min(1, Max / (u·√Σ)).
 // Source: Pascanu et al., ICML 2013, section 3.2.
 var ClipNorm = Register(&Op{
 	Name: "clip_norm",
@@ -44,7 +55,7 @@ var ClipNorm = Register(&Op{
 		if !(a.Max > 0) {
 			return nil, attrError("clip_norm", "largest norm %v must be positive", a.Max)
 		}
-		if len(in) == 0 {
+		if len(in) <= a.First() {
 			return nil, shapeError("clip_norm", "takes at least one sum of squares")
 		}
 		for _, s := range in {
@@ -55,23 +66,34 @@ var ClipNorm = Register(&Op{
 		return []Spec{{arena.Float64, Shape{}}}, nil
 	},
 	Ref: func(attrs any, in, out []Tensor) {
-		total := 0.0
-		for _, x := range in {
+		a, u, total := attrs.(ClipNormAttrs), 1.0, 0.0
+		if a.Scaled {
+			u = in[0].Data[0]
+		}
+		for _, x := range in[a.First():] {
 			total += x.Data[0]
 		}
-		out[0].Data[0] = 1
-		if scale := attrs.(ClipNormAttrs).Max / math.Sqrt(total); !(scale >= 1) {
+		out[0].Data[0] = u
+		if scale := a.Max / math.Sqrt(total); !(scale >= u) {
 			out[0].Data[0] = scale
 		}
 	},
 	Cases: func(r *rand.Rand, _ arena.DType) Case {
-		c := Case{Attrs: ClipNormAttrs{0.5 + r.Float64()}}
-		for range 1 + r.IntN(9) {
+		a := ClipNormAttrs{Max: 0.5 + r.Float64(), Scaled: r.IntN(2) == 0}
+		c := Case{Attrs: a}
+		n := 1 + r.IntN(9)
+		if r.IntN(8) == 0 {
+			n = 300 // more than one kernel of a GPU takes
+		}
+		for range a.First() + n {
 			c.In = append(c.In, Spec{arena.Float64, Shape{}})
 		}
 		zero := r.IntN(8) == 0
-		c.Fill = func(r *rand.Rand, _ int, data []float64) {
-			if !zero {
+		c.Fill = func(r *rand.Rand, k int, data []float64) {
+			switch {
+			case k == 0 && a.Scaled:
+				between(r, data, 0.25, 1)
+			case !zero:
 				between(r, data, 0, 1)
 			}
 		}

@@ -39,11 +39,15 @@ func UpdatesOf(op *Op, attrs any) []int8 {
 	return op.Updates
 }
 
-// ControlShare is the place of a step's share of the samples that one update is about, in the controls: 1, or less where several steps share it.
-const ControlShare = 6
+// ControlShare is the place of what the gradient of the loss starts with, in the controls: the step's share of the samples that one update is
+// about, 1 or less where several steps share it, times the loss scale. ControlUnscale is that of 1 / the loss scale.
+const (
+	ControlUnscale = 5
+	ControlShare   = 6
+)
 
 // Controls is the length of the vector that every rule reads: the learning rate, the number of the update (from 1),
-// and what the rule wants beside.
+// what the rule wants beside, up to three numbers, and the trainer's: [ControlUnscale], [ControlShare], [ControlStep].
 const Controls = 8
 
 // ControlsSpec is the type and shape of that vector.

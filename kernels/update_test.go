@@ -109,21 +109,28 @@ func TestNormClippingScalesGradientsTogether(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		grads      [][]float64
+		unscale    float64 // 0: the gradients are not scaled
 		max, scale float64
 	}{
-		{"[3 4] to 1", [][]float64{{3, 4}}, 1, 0.2},
-		{"two tensors", [][]float64{{3}, {4}}, 1, 0.2},
-		{"within the norm", [][]float64{{3, 4}}, 5, 1},
-		{"zeros", [][]float64{{0, 0}}, 1, 1},
-		{"infinite", [][]float64{{math.Inf(1)}}, 1, 0},
-		{"not a number", [][]float64{{math.NaN()}}, 1, math.NaN()},
+		{"[3 4] to 1", [][]float64{{3, 4}}, 0, 1, 0.2},
+		{"two tensors", [][]float64{{3}, {4}}, 0, 1, 0.2},
+		{"within the norm", [][]float64{{3, 4}}, 0, 5, 1},
+		{"zeros", [][]float64{{0, 0}}, 0, 1, 1},
+		{"infinite", [][]float64{{math.Inf(1)}}, 0, 1, 0},
+		{"not a number", [][]float64{{math.NaN()}}, 0, 1, math.NaN()},
+		{"1024·[3 4] to 1", [][]float64{{3072, 4096}}, 1. / 1024, 1, 0.2 / 1024},
+		{"1024·[3 4] within the norm", [][]float64{{3072}, {4096}}, 1. / 1024, 5, 1. / 1024},
+		{"zeros, scaled", [][]float64{{0, 0}}, 1. / 1024, 1, 1. / 1024},
 	} {
 		g := &kernels.Eager{}
 		var squares []kernels.Value
+		if c.unscale != 0 {
+			squares = append(squares, g.Input(kernels.Tensor{Spec: kernels.Spec{Type: arena.Float64}, Data: []float64{c.unscale}}))
+		}
 		for _, x := range c.grads {
 			squares = append(squares, g.Apply(kernels.SumSquares, nil, g.Input(vector(arena.Float32, x...))))
 		}
-		got := g.Tensor(g.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: c.max}, squares...)).Data[0]
+		got := g.Tensor(g.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: c.max, Scaled: c.unscale != 0}, squares...)).Data[0]
 		if !near(got, c.scale, 1e-15) && !(math.IsNaN(got) && math.IsNaN(c.scale)) {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.scale)
 		}

@@ -310,8 +310,8 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 // update returns the optimizer's part of a training step.
 func (b *build) update(w compile.Window) compile.Update {
 	o := b.opt.optimizer()
-	return compile.Update{Op: o.Op(), Attrs: o.Attrs(b.opt.Clip), States: o.States,
-		ClipNorm: b.opt.Clip.Norm, Lean: b.opt.Guard == GuardEach, Window: w}
+	return compile.Update{Op: o.Op(), Attrs: o.Attrs(b.opt.Clip, b.opt.scaled() || b.opt.Clip.Norm > 0), States: o.States,
+		ClipNorm: b.opt.Clip.Norm, Scaled: b.opt.scaled(), Lean: b.opt.Guard == GuardEach, Window: w}
 }
 
 // inputs maps the model's inputs to fields of the batch.

@@ -86,6 +86,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "ragged", samples: 8*12 + 3},
 		{name: "resident", samples: 8 * 12, resident: true},
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
+		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
 		{name: "images", samples: 8*6 + 3, images: true},
 		{name: "lean guard, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
 	} {

@@ -37,8 +37,8 @@ type mix struct {
 // String says what the mix is, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, guard %d, recompute %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.Guard, o.Recompute, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -65,7 +65,7 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Clip:     []optim.Clip{{}, {Value: 0.1}, {Norm: 1}, {Value: 0.1, Norm: 1}}[r.IntN(4)],
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
 		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
-		Precision: []arena.DType{0, arena.Float32, arena.Bfloat16, arena.Float16}[r.IntN(4)]}
+		LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.Bfloat16, arena.Float16}[r.IntN(4)]}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0

@@ -8,6 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
 // NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or ErrLabel where a label outside the
@@ -21,21 +22,30 @@ type NonFiniteError struct {
 	Sample  int     // index of the sample in the dataset where one is to blame, else -1
 	LabelAt int64   // the bad label, where Err is ErrLabel
 	Classes int
+	Scale   float64 // of the loss, where gradients overflow at the smallest; else 0
 	err     error
 }
 
 func (e *NonFiniteError) Error() string {
+	at := ""
+	if e.Scale > 0 {
+		at = fmt.Sprintf(" at a loss scale of %v, the smallest", e.Scale)
+	}
+	return fmt.Sprintf("%s%s: %v", e.what(), at, e.err)
+}
+
+func (e *NonFiniteError) what() string {
 	switch {
 	case e.err == ErrLabel:
-		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d: %v", e.Sample, e.LabelAt, e.Classes-1, e.err)
+		return fmt.Sprintf("sample %d has label %d, the model has classes 0 to %d", e.Sample, e.LabelAt, e.Classes-1)
 	case e.Op == "" && e.Sample >= 0:
-		return fmt.Sprintf("sample %d: field %q has %v at element %d: %v", e.Sample, e.Label, e.Value, e.Index, e.err)
+		return fmt.Sprintf("sample %d: field %q has %v at element %d", e.Sample, e.Label, e.Value, e.Index)
 	case e.Op == "":
-		return fmt.Sprintf("%q has %v at element %d: %v", e.Label, e.Value, e.Index, e.err)
+		return fmt.Sprintf("%q has %v at element %d", e.Label, e.Value, e.Index)
 	case e.Index < 0:
-		return fmt.Sprintf("%s of %q: %v", e.Op, e.Label, e.err)
+		return fmt.Sprintf("%s of %q", e.Op, e.Label)
 	}
-	return fmt.Sprintf("%s %q made %v at element %d: %v", e.Op, e.Label, e.Value, e.Index, e.err)
+	return fmt.Sprintf("%s %q made %v at element %d", e.Op, e.Label, e.Value, e.Index)
 }
 
 // Unwrap returns ErrNonFinite or ErrLabel.
@@ -94,8 +104,21 @@ func (t *Trainer) diagnose(s *slot) error {
 		}
 		err = e
 	}
+	var e *NonFiniteError
+	if p.mode == compile.Train && t.opt.scaled() && s.guard[0] >= ir.FirstGradient && errors.As(err, &e) {
+		e.Scale = t.scaling.Scale
+	}
 	return err
 }
+
+// overflowed reports whether the update of the step on slot s, of that loss, is to be skipped: gradients were not finite, and a smaller scale of
+// the loss may cure that.
+func (t *Trainer) overflowed(s *slot, loss float64) bool {
+	return s.program.updates() && t.opt.scaled() && finite(loss) && s.guard[0] >= ir.FirstGradient && t.scaling.Scale > optim.MinScale
+}
+
+// finite reports whether v is neither NaN nor an infinity.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func (t *Trainer) replay(s *slot, p *ir.Program) error {
 	made := make([]bool, len(p.Values))
@@ -200,7 +223,7 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 		out.Data = make([]float64, out.Shape.Elems())
 		kernels.Chain.Ref(&kernels.ChainAttrs{Steps: steps[:k+1]}, operands, []kernels.Tensor{out})
 		for i, v := range out.Data {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
+			if !finite(v) {
 				e.Op, e.Label, e.Index, e.Value = step.Op.Name, in.Steps[k], i, v
 				return e
 			}
@@ -243,7 +266,7 @@ func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
 	x := make([]float64, v.Spec.Shape.Elems())
 	kernels.Load(x, v.Spec.Type, b)
 	for i, e := range x {
-		if math.IsNaN(e) || math.IsInf(e, 0) {
+		if !finite(e) {
 			return &NonFiniteError{Index: i, Value: e, Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	// GuardStep changes nothing unless the loss and every gradient of the step are finite. It keeps all gradients until then.
 	GuardStep Guard = iota
 	// GuardEach changes nothing unless the loss is finite, and no parameter whose own gradient is not. A gradient dies with its
-	// update, which saves most of their bytes; parameters updated earlier in a failing step stay changed. Where a gradient
+	// update, which saves most of their bytes, but where Clip.Norm, LossScale or Accumulate needs them all; parameters updated earlier in a failing step stay changed. Where a gradient
 	// would raise the peak it is made, checked and applied in slices of its rows, and rows before a bad slice stay changed too.
 	GuardEach
 )
@@ -63,9 +63,13 @@ type Options struct {
 	// arena.Bfloat16 or arena.Float16; 0 or arena.Float32: not at all. Sums, all other operations, parameters, gradients and states stay float32.
 	// Activations of float32 wait in that type from the forward pass to the backward one, for half the bytes, but for what losses, softmax,
 	// statistics of norms and comparisons read, vectors, and the last activation, which is read again at once. A factor or an activation above 65504 is
-	// infinite in Float16, and stops the step as one that is not finite.
+	// infinite in Float16: in the forward pass it stops the step as one that is not finite, in the backward pass see LossScale.
 	Precision   arena.DType
 	KeepFloat32 []string // layers, by their names in the plan, whose products and activations Precision leaves as they are
+	// LossScale multiplies the gradient of the loss, and divides gradients by it again, so that small ones do not vanish in 16 bits; an update that
+	// overflows is skipped as a whole, and the scale falls. The zero value does so where Precision is Float16, and not elsewhere. A step then
+	// waits for the outcome of the update before it, and all gradients are kept, under GuardEach too.
+	LossScale optim.Scaling
 
 	// Fields says how the data are stored: type, shape and decoding of each model input, by name. Usually dataset.Fields().
 	// Nil: each input is stored as its node is in the graph.
@@ -168,7 +172,13 @@ func (o *Options) check(needDevice bool) error {
 			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
 		}
 	}
-	return errors.Join(append(errs, optim.Check(o.optimizer(), o.Schedule, o.Clip))...)
+	return errors.Join(append(errs, optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate())...)
+}
+
+// scaled reports whether the loss is scaled.
+func (o *Options) scaled() bool {
+	m := o.LossScale.Mode
+	return m == optim.ScaleAlways || m == optim.ScaleFloat16 && o.Precision == arena.Float16
 }
 
 func (o *Options) optimizer() optim.Optimizer {

@@ -38,14 +38,20 @@ type slot struct {
 // pair is a program bound for each slot.
 type pair struct {
 	key
-	ir      *ir.Program
-	exec    [2]kernels.Program
-	debug   [2]*debugger
-	uploads [2][]kernels.Copy // nil on unified devices
-	bytes   int64             // of samples that a step brings to the device
-	loss    ir.Value
-	right   ir.Value
-	guess   bool // it counts right outputs
+	ir    *ir.Program
+	exec  [2]kernels.Program
+	debug [2]*debugger
+	early [2][]kernels.Copy // uploads before the step before is done, where its outcome decides what this one is told
+	late  [2][]kernels.Copy // uploads right before the launch; nil on unified devices, as early
+	bytes int64             // of samples that a step brings to the device
+	loss  ir.Value
+	right ir.Value
+	guess bool // it counts right outputs
+}
+
+// updates reports whether a step of the program ends with an update.
+func (p *pair) updates() bool {
+	return p.mode == compile.Train && (p.window == compile.Alone || p.window == compile.Last)
 }
 
 // openSlots makes the pinned memory, where there is such, the events, and the host's views.
@@ -182,16 +188,25 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 			return err
 		}
 		if !t.unified {
-			p.uploads[i] = t.transfers(p.ir, i)
+			p.early[i], p.late[i] = t.transfers(p, i)
 		}
 	}
 	return nil
 }
 
-// transfers prepares the upload of what a program reads of slot i. Values with nothing but padding between them, as those of full batches
-// are, go in one copy.
-func (t *Trainer) transfers(p *ir.Program, i int) []kernels.Copy {
-	vs := slotValues(p)
+// transfers prepares the upload of what a program reads of slot i: all of it late, but for training with a scaled loss, where only the controls
+// are.
+func (t *Trainer) transfers(p *pair, i int) (early, late []kernels.Copy) {
+	vs := slotValues(p.ir)
+	if p.mode != compile.Train || !t.opt.scaled() {
+		return nil, t.copiesOf(vs, i)
+	}
+	told := slices.IndexFunc(vs, func(v ir.Value) bool { return v.Name == compile.ControlsName })
+	return t.copiesOf(slices.Concat(vs[:told], vs[told+1:]), i), t.copiesOf(vs[told:told+1], i)
+}
+
+// copiesOf returns the uploads of values of slot i. Those with nothing but padding between them, as of full batches, go in one copy.
+func (t *Trainer) copiesOf(vs []ir.Value, i int) []kernels.Copy {
 	slices.SortFunc(vs, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
 	var refs []arena.Ref
 	for _, v := range vs {
@@ -265,10 +280,10 @@ func (s *slot) number(v ir.Value) float64 {
 	return dataloader.View[float64](b)[0]
 }
 
-// enqueue uploads the slot where it has a twin, and launches the program, which ends with copies of what the host reads.
+// enqueue uploads what is left of the slot where it has a twin, and launches the program, which ends with copies of what the host reads.
 func (t *Trainer) enqueue(s *slot, p *pair) error {
 	if !t.unified {
-		if err := t.uploadSlot(s, p); err != nil {
+		if err := errors.Join(t.bring(p.late[s.index]), t.copies.Record(s.copied)); err != nil {
 			return fmt.Errorf("upload: %w", err)
 		}
 		if err := t.compute.Wait(s.copied); err != nil {
@@ -278,15 +293,15 @@ func (t *Trainer) enqueue(s *slot, p *pair) error {
 	return t.launch(p, s.index)
 }
 
-// uploadSlot enqueues the copies of a batch: the rows of each field, and the controls. The device's slot is free: the host has waited for
+// bring enqueues copies of a batch: the rows of each field, and the controls. The device's slot is free: the host has waited for
 // the step before last, which read it.
-func (t *Trainer) uploadSlot(s *slot, p *pair) error {
-	for _, c := range p.uploads[s.index] {
+func (t *Trainer) bring(copies []kernels.Copy) error {
+	for _, c := range copies {
 		if err := t.copies.Copy(c.Dst, c.Src); err != nil {
 			return err
 		}
 	}
-	return t.copies.Record(s.copied)
+	return nil
 }
 
 // launch enqueues the program of p on slot i.
@@ -317,15 +332,18 @@ func (t *Trainer) drain() error {
 	return errors.Join(errs...)
 }
 
-// finish counts a step that succeeded.
-func (t *Trainer) finish(s *slot) {
+// finish counts a step that succeeded, or whose update was skipped.
+func (t *Trainer) finish(s *slot, skipped bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.uploaded.Add(s.program.bytes)
 	if p := s.program; p.mode == compile.Train {
 		t.trained++
-		if p.window == compile.Alone || p.window == compile.Last {
+		if p.updates() && !skipped {
 			t.updates++
+		}
+		if p.updates() && t.opt.scaled() {
+			t.scaling = t.opt.LossScale.Next(t.scaling, skipped)
 		}
 	}
 	t.last = kept{program: s.program, slot: s.index}

@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -37,9 +38,10 @@ type Trainer struct {
 	mu      sync.Mutex
 	running string // the pass that runs now
 	closed  bool
-	epoch   int             // next epoch of Fit
-	trained int64           // finished steps of training
-	updates int64           // finished updates
+	epoch   int   // next epoch of Fit
+	trained int64 // finished steps of training
+	updates int64 // finished updates
+	scaling optim.ScalingState
 	stages  []*stage        // host memory of finished predictions
 	last    kept            // where the values of the step collected last are
 	shown   bool            // Kept has given out a handle that is not stale yet
@@ -59,6 +61,9 @@ func New(model ModelFunc, opt Options) (_ *Trainer, err error) {
 	}
 	t := &Trainer{build: b, device: opt.Device, unified: opt.Device.Unified(), bound: make(map[key]*pair),
 		resident: make([]bool, len(opt.Resident))}
+	if opt.scaled() {
+		t.scaling = opt.LossScale.Start()
+	}
 	if d, ok := opt.Device.(interface{ Touch(arena.Span, bool) }); ok && !t.unified {
 		t.touch = d.Touch
 	}
@@ -127,6 +132,14 @@ func (t *Trainer) Stats() Stats {
 		s.Pinned += s.Arena.Pinned
 	}
 	return s
+}
+
+// LossScale returns how far loss scaling has come; the zero state where the loss is not scaled. A trainer that is given it as
+// Options.LossScale.State goes on from there.
+func (t *Trainer) LossScale() optim.ScalingState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.scaling
 }
 
 // Result is what a pass found: sums over samples divided by their number. Beside an error it counts the steps that were finished.

@@ -30,13 +30,14 @@ type walk struct {
 
 	before         int64   // training steps before this pass
 	updates        int64   // updates before this pass
+	skipped        int64   // updates, since they overflowed
 	loss, right    float64 // sums over samples
 	samples, steps int
 	uploaded       int64
 }
 
 // run submits each batch as it comes and collects each step's results when they are there. At most two steps are in flight: the
-// device works on one while the other waits for it.
+// device works on one while the other waits for it. With a scaled loss only the batch of the other is there: it waits for the outcome of an update.
 func (w *walk) run(ctx context.Context) (err error) {
 	t := w.t
 	run, err := w.loader.Epoch(ctx, w.epoch, t.loaderSlots(w.fields))
@@ -54,7 +55,16 @@ func (w *walk) run(ctx context.Context) (err error) {
 			return errors.Join(w.collect(run, before), err)
 		}
 		s := t.slot[b.Slot]
-		if err := w.submit(run, s, b); err != nil {
+		if err := w.stage(s, b); err != nil {
+			return errors.Join(w.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		}
+		if before != nil && before.program.updates() && t.opt.scaled() {
+			if err := w.collect(run, before); err != nil {
+				return err
+			}
+			before = nil
+		}
+		if err := w.submit(run, s); err != nil {
 			return errors.Join(w.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
 		if err := w.collect(run, before); err != nil {
@@ -88,10 +98,10 @@ func (w *walk) finish(run *dataloader.Run, err error) error {
 	return errors.Join(err, closed)
 }
 
-// submit enqueues one step on the batch in slot s.
-func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
+// stage chooses the program of the batch in slot s, and enqueues the early uploads.
+func (w *walk) stage(s *slot, b dataloader.Batch) error {
 	t := w.t
-	window, first, end := t.opt.window(w.mode, b.Step, w.loader.Steps())
+	window, _, _ := t.opt.window(w.mode, b.Step, w.loader.Steps())
 	p := w.full
 	if b.Rows != p.rows || window != p.window {
 		var err error
@@ -101,17 +111,38 @@ func (w *walk) submit(run *dataloader.Run, s *slot, b dataloader.Batch) error {
 	}
 	s.batch, s.program = b, p
 	s.indices = append(s.indices[:0], b.Indices...)
-	if w.mode == compile.Train {
-		t.announce(s.controlsSpan, true)
-		update := w.updates + int64(first/max(1, t.opt.Accumulate)) + 1
-		if err := optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls); err != nil {
-			return err
-		}
-		s.controls[kernels.ControlShare] = float64(b.Rows) / float64(w.rowsBefore(end)-w.rowsBefore(first))
-		s.controls[kernels.ControlStep] = float64(w.before + int64(b.Step) + 1)
-	}
 	if err := t.forgetKept(s); err != nil {
 		return err
+	}
+	return t.bring(p.early[s.index])
+}
+
+// tell writes the controls of the step in slot s.
+func (w *walk) tell(s *slot) error {
+	t, b := w.t, s.batch
+	_, first, end := t.opt.window(w.mode, b.Step, w.loader.Steps())
+	t.announce(s.controlsSpan, true)
+	update := w.updates - w.skipped + int64(first/max(1, t.opt.Accumulate)) + 1
+	if err := optim.Write(t.opt.optimizer(), t.opt.Schedule, update, s.controls); err != nil {
+		return err
+	}
+	share := float64(b.Rows) / float64(w.rowsBefore(end)-w.rowsBefore(first))
+	if t.opt.scaled() {
+		share *= t.scaling.Scale
+		s.controls[kernels.ControlUnscale] = 1 / t.scaling.Scale
+	}
+	s.controls[kernels.ControlShare] = share
+	s.controls[kernels.ControlStep] = float64(w.before + int64(b.Step) + 1)
+	return nil
+}
+
+// submit enqueues the step whose batch is in slot s.
+func (w *walk) submit(run *dataloader.Run, s *slot) error {
+	t, p := w.t, s.program
+	if w.mode == compile.Train {
+		if err := w.tell(s); err != nil {
+			return err
+		}
 	}
 	if err := t.enqueue(s, p); err != nil {
 		return err
@@ -157,7 +188,14 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	t.announce(s.resultsSpan, false)
 	t.announce(s.guardSpan, false)
 	loss := s.number(p.loss)
-	if len(s.guard) > 0 && s.guard[0] != 0 || math.IsNaN(loss) || math.IsInf(loss, 0) {
+	skipped := t.overflowed(s, loss)
+	switch {
+	case skipped:
+		w.skipped++
+		if err := t.clear(ir.Guard); err != nil {
+			return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		}
+	case len(s.guard) > 0 && s.guard[0] != 0 || !finite(loss):
 		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
 	}
 	rows := s.batch.Rows
@@ -167,7 +205,7 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	}
 	w.samples += rows
 	w.steps++
-	t.finish(s)
+	t.finish(s, skipped)
 	if t.unified {
 		if err := run.Release(s.index, nil); err != nil {
 			return err

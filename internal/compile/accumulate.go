@@ -7,15 +7,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// portion appends what the gradient of the loss starts with where steps share an update: the step's share of the window's samples, as
-// the host says.
+// portion appends what the gradient of the loss starts with where steps share an update, or the loss is scaled: the step's share of the window's
+// samples times the scale, as the host says.
 func (c *compiler) portion(loss kernels.Spec) (kernels.Value, error) {
-	controls, err := c.controls()
+	share, err := c.controlAt(kernels.ControlShare)
 	if err != nil {
 		return kernels.None, err
 	}
-	at := kernels.SliceAttrs{Start: []int{kernels.ControlShare}, End: []int{kernels.ControlShare + 1}, Step: []int{1}}
-	share := c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, c.Apply(kernels.Slice, at, controls))
+	share = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, share)
 	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, share), nil
 }
 

@@ -85,6 +85,7 @@ type Update struct {
 	Attrs    any
 	States   func(param kernels.Spec) []kernels.State // what is kept for a parameter; nil: nothing
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
+	Scaled   bool                                     // the loss is scaled (kernels.ControlShare, ControlUnscale): every gradient is kept, and Attrs say that it is scaled
 	Lean     bool                                     // check the loss first and each gradient before its own update, and keep no gradient
 	Window   Window                                   // what the step is to the others whose gradients are added to its own
 }

@@ -21,7 +21,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	c.back = true
 	spec := c.Spec(loss)
 	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
-	if c.Update.Window == Alone {
+	if c.Update.Window == Alone && !c.Update.Scaled {
 		grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
 	} else if grads[loss], err = c.portion(spec); err != nil {
 		return nil, err

@@ -107,3 +107,12 @@ func (c *compiler) controls() (kernels.Value, error) {
 	c.control, err = c.home(ir.Slot, "batch", ControlsName, kernels.ControlsSpec)
 	return c.control, err
 }
+
+// controlAt appends the slice that is one number of controls.
+func (c *compiler) controlAt(k int) (kernels.Value, error) {
+	controls, err := c.controls()
+	if err != nil {
+		return kernels.None, err
+	}
+	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{k}, End: []int{k + 1}, Step: []int{1}}, controls), nil
+}

@@ -41,7 +41,7 @@ func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 
 // updateOf is what the trainer makes of an optimizer.
 func updateOf(o optim.Optimizer, clip optim.Clip) Update {
-	return Update{Op: o.Op(), Attrs: o.Attrs(clip), States: o.States, ClipNorm: clip.Norm}
+	return Update{Op: o.Op(), Attrs: o.Attrs(clip, clip.Norm > 0), States: o.States, ClipNorm: clip.Norm}
 }
 
 // machine is a program in the memory of a device, its regions one behind the other.

@@ -24,7 +24,8 @@ const (
 // The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
 // only clipping by global norm makes it keep them.
 //
-// In a window of several steps gradients are kept too, and added up; the last step checks and applies the sums.
+// In a window of several steps gradients are kept too, and added up; the last step checks and applies the sums. They are kept where the loss is
+// scaled as well: an update that overflows is left out as a whole.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
@@ -40,7 +41,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	c.label, c.owner, c.mark = "check loss", "guard", ""
 	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
-	keep := !c.Update.Lean || c.Update.ClipNorm > 0 || c.Update.Window != Alone
+	keep := !c.Update.Lean || c.Update.ClipNorm > 0 || c.Update.Window != Alone || c.Update.Scaled
 	scale := kernels.None
 	if keep {
 		if err := c.keepGradients(trained, grads); err != nil {
@@ -54,7 +55,9 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		for i, p := range trained {
 			guard = c.check(p, i, grads, guard)
 		}
-		scale = c.normScale(trained, grads)
+		if scale, err = c.scale(trained, grads); err != nil {
+			return err
+		}
 	}
 	for i, p := range trained {
 		if !keep {
@@ -196,16 +199,28 @@ func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Va
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.value], guard)
 }
 
-// normScale appends the factor that brings the global norm of the gradients down to its limit; None without a limit.
-func (c *compiler) normScale(ps []param, grads []kernels.Value) kernels.Value {
-	if c.Update.ClipNorm <= 0 || len(ps) == 0 {
-		return kernels.None
+// scale appends what updates multiply gradients by: 1 / the loss scale, and less where their global norm is above its limit; None without either.
+func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, error) {
+	unscale, limit := kernels.None, c.Update.ClipNorm
+	if c.Update.Scaled {
+		c.label, c.owner = "unscale", "loss scale"
+		one, err := c.controlAt(kernels.ControlUnscale)
+		if err != nil {
+			return kernels.None, err
+		}
+		unscale = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, one)
 	}
-	squares := make([]kernels.Value, len(ps))
-	for i, p := range ps {
+	if limit <= 0 || len(ps) == 0 {
+		return unscale, nil
+	}
+	var in []kernels.Value
+	if c.Update.Scaled {
+		in = append(in, unscale)
+	}
+	for _, p := range ps {
 		c.label, c.owner = fmt.Sprintf("norm d%s", p.name), Owner(p.name)
-		squares[i] = c.Apply(kernels.SumSquares, nil, grads[p.value])
+		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.value]))
 	}
 	c.label, c.owner = "clip norm", "clip"
-	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: c.Update.ClipNorm}, squares...)
+	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: limit, Scaled: c.Update.Scaled}, in...), nil
 }

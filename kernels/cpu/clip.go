@@ -54,10 +54,12 @@ func bindSumSquaresOf[T float](b *binding) func() {
 
 // bindClipNorm turns sums of squares into the scale that holds the global norm at Max.
 func bindClipNorm(b *binding) (func(), error) {
-	limit := b.Attrs.(kernels.ClipNormAttrs).Max
-	y := out[float64](b, 0)
+	a, y, u := b.Attrs.(kernels.ClipNormAttrs), out[float64](b, 0), []float64{1}
 	var sums [][]float64
-	for k := range b.In {
+	if a.Scaled {
+		u = in[float64](b, 0)
+	}
+	for k := a.First(); k < len(b.In); k++ {
 		sums = append(sums, in[float64](b, k))
 	}
 	return func() {
@@ -65,8 +67,8 @@ func bindClipNorm(b *binding) (func(), error) {
 		for _, s := range sums {
 			total += s[0]
 		}
-		y[0] = 1
-		if scale := limit / math.Sqrt(total); !(scale >= 1) { // NaN stays NaN
+		y[0] = u[0]
+		if scale := a.Max / math.Sqrt(total); !(scale >= u[0]) { // NaN stays NaN
 			y[0] = scale
 		}
 	}, nil

@@ -69,7 +69,8 @@ const mostTerms = 256
 
 // bindClipNorm adds up the numbers in their order, some hundred a kernel; the last kernel makes a factor of the total. One thread is enough.
 func bindClipNorm(b *binding) error {
-	for from := 0; from < len(b.In); from += mostTerms {
+	a := b.Attrs.(kernels.ClipNormAttrs)
+	for from := a.First(); from < len(b.In); from += mostTerms {
 		to := min(from+mostTerms, len(b.In))
 		w := newWriter()
 		var args []any
@@ -79,8 +80,9 @@ func bindClipNorm(b *binding) error {
 			args = append(args, b.in(k))
 		}
 		y := w.param("y", true)
+		args = append(args, b.out(0))
 		total := w.register("d")
-		if from == 0 {
+		if from == a.First() {
 			w.line("mov.f64 %s, %s;", total, double.literal(0))
 		} else {
 			w.line("ld.global.f64 %s, [%s];", total, y)
@@ -91,13 +93,19 @@ func bindClipNorm(b *binding) error {
 			w.line("add.rn.f64 %s, %s, %s;", total, total, v)
 		}
 		if to == len(b.In) {
-			root, scale := w.register("d"), w.register("d")
+			root, scale, u := w.register("d"), w.register("d"), double.literal(1)
+			if a.Scaled {
+				at := w.param("u", true)
+				args = append(args, b.in(0))
+				u = w.register("d")
+				w.line("ld.global.f64 %s, [%s];", u, at)
+			}
 			w.line("sqrt.rn.f64 %s, %s;", root, total)
-			w.line("div.rn.f64 %s, %s, %s;", scale, double.literal(b.Attrs.(kernels.ClipNormAttrs).Max), root)
-			total = w.choose(double, "ge", scale, double.literal(1), double.literal(1), scale)
+			w.line("div.rn.f64 %s, %s, %s;", scale, double.literal(a.Max), root)
+			total = w.choose(double, "ge", scale, u, u, scale)
 		}
 		w.line("st.global.f64 [%s], %s;", y, total)
-		b.launchText(w.module("clipNorm"), "clipNorm", line(1), line(1), 0, append(args, b.out(0))...)
+		b.launchText(w.module("clipNorm"), "clipNorm", line(1), line(1), 0, args...)
 	}
 	return nil
 }

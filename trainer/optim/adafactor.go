@@ -29,8 +29,8 @@ type Adafactor struct {
 func (Adafactor) Op() *kernels.Op { return kernels.Adafactor }
 
 // Attrs implements Optimizer.
-func (o Adafactor) Attrs(clip Clip) any {
-	return kernels.AdafactorAttrs{UpdateAttrs: update(clip, o.Decay),
+func (o Adafactor) Attrs(clip Clip, scaled bool) any {
+	return kernels.AdafactorAttrs{UpdateAttrs: update(clip, scaled, o.Decay),
 		Epsilon: or(o.Epsilon, 1e-30), Limit: or(o.Limit, 1), Relative: !o.Absolute, Least: or(o.Least, 1e-3)}
 }
 

@@ -40,17 +40,17 @@ func (o Adam) Op() *kernels.Op {
 }
 
 // Attrs implements Optimizer.
-func (o Adam) Attrs(clip Clip) any {
-	a := o.attrs(clip)
+func (o Adam) Attrs(clip Clip, scaled bool) any {
+	a := o.attrs(clip, scaled)
 	if o.Storage == Block8 {
 		return kernels.Adam8Attrs{AdamAttrs: a}
 	}
 	return a
 }
 
-func (o Adam) attrs(clip Clip) kernels.AdamAttrs {
+func (o Adam) attrs(clip Clip, scaled bool) kernels.AdamAttrs {
 	return kernels.AdamAttrs{
-		UpdateAttrs: update(clip, o.Decay),
+		UpdateAttrs: update(clip, scaled, o.Decay),
 		Beta1:       or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Epsilon: or(o.Epsilon, 1e-8),
 	}
 }
@@ -107,9 +107,9 @@ func (o AdamW) Op() *kernels.Op {
 }
 
 // Attrs implements Optimizer.
-func (o AdamW) Attrs(clip Clip) any {
+func (o AdamW) Attrs(clip Clip, scaled bool) any {
 	o.Decay = or(o.Decay, 0.01)
-	a := Adam(o).attrs(clip)
+	a := Adam(o).attrs(clip, scaled)
 	if o.Storage == Block8 {
 		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: true}
 	}

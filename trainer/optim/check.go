@@ -50,7 +50,7 @@ func checkOptimizer(o Optimizer, c Clip) error {
 			return errors.New("Op is nil")
 		}
 		o.States(kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{1}})
-		o.Attrs(c)
+		o.Attrs(c, c.Norm > 0)
 		dst := make([]float64, Controls)
 		o.Controls(1, dst)
 		return rate(dst[0], 1)

@@ -18,8 +18,8 @@ type Lion struct {
 func (Lion) Op() *kernels.Op { return kernels.Lion }
 
 // Attrs implements Optimizer.
-func (o Lion) Attrs(clip Clip) any {
-	return kernels.LionAttrs{UpdateAttrs: update(clip, o.Decay), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.99)}
+func (o Lion) Attrs(clip Clip, scaled bool) any {
+	return kernels.LionAttrs{UpdateAttrs: update(clip, scaled, o.Decay), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.99)}
 }
 
 // States implements Optimizer.

@@ -3,7 +3,8 @@
 // An [Optimizer] is a plain struct whose zero value is the textbook's default. It chooses the operation that
 // updates a parameter where it lies and what that operation keeps beside it. A [Schedule] makes the
 // rate of each update from the optimizer's own. [Clip] bounds gradients before they are used. [Check] finds every mistake in the three
-// before the first update, and [Write] makes the numbers of one update.
+// before the first update, and [Write] makes the numbers of one update. [Scaling] multiplies the loss, so that gradients of 16-bit arithmetic
+// do not vanish, and [ScalingState] is how far it has come.
 package optim
 
 import (
@@ -20,12 +21,12 @@ import (
 type Optimizer interface {
 	// Op is the operation that updates one parameter.
 	Op() *kernels.Op
-	// Attrs are its attributes. Where clip bounds a norm, the operation has the input scale.
-	Attrs(clip Clip) any
+	// Attrs are its attributes. Scaled: the operation has the input scale, as where clip bounds a norm.
+	Attrs(clip Clip, scaled bool) any
 	// States are what is kept for one parameter, in the order in which the operation takes them.
 	States(param kernels.Spec) []kernels.State
 	// Controls writes what changes from update to update, for update t, counted from 1: dst[0] = the rate before any
-	// schedule, dst[1] = t, from dst[2] on what the rule needs. len(dst) is Controls or more. It allocates nothing.
+	// schedule, dst[1] = t, dst[2] to dst[4] what the rule needs. The others are the trainer's. It allocates nothing.
 	Controls(t int64, dst []float64)
 	// Validate returns an error that names every bad field and wraps ErrOption.
 	Validate() error
@@ -108,8 +109,8 @@ func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 }
 
 // update is what the attributes of all rules share.
-func update(clip Clip, decay float64) kernels.UpdateAttrs {
-	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: clip.Norm > 0, Decay: decay}
+func update(clip Clip, scaled bool, decay float64) kernels.UpdateAttrs {
+	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: scaled, Decay: decay}
 }
 
 // like returns states of the parameter's own type and shape.

@@ -172,7 +172,7 @@ type model struct {
 
 func newModel(t *testing.T, o optim.Optimizer, clip optim.Clip, param []float64) *model {
 	t.Helper()
-	m := &model{t: t, op: o.Op(), attrs: o.Attrs(clip), controls: make([]float64, optim.Controls)}
+	m := &model{t: t, op: o.Op(), attrs: o.Attrs(clip, clip.Norm > 0), controls: make([]float64, optim.Controls)}
 	spec := kernels.Spec{Type: arena.Float64, Shape: kernels.Shape{len(param)}}
 	m.in = []kernels.Tensor{
 		{Spec: spec, Data: param},
@@ -373,7 +373,7 @@ func TestAtRateChangesTheRateAlone(t *testing.T) {
 				break
 			}
 		}
-		if o.Attrs(optim.Clip{}) != n.Optimizer.Attrs(optim.Clip{}) {
+		if o.Attrs(optim.Clip{}, false) != n.Optimizer.Attrs(optim.Clip{}, false) {
 			t.Errorf("%s: attributes changed with the rate", n.Name)
 		}
 	}

@@ -18,8 +18,8 @@ type RMSProp struct {
 func (RMSProp) Op() *kernels.Op { return kernels.RmsProp }
 
 // Attrs implements Optimizer.
-func (o RMSProp) Attrs(clip Clip) any {
-	return kernels.RmsPropAttrs{UpdateAttrs: update(clip, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
+func (o RMSProp) Attrs(clip Clip, scaled bool) any {
+	return kernels.RmsPropAttrs{UpdateAttrs: update(clip, scaled, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
 }
 
 // States implements Optimizer.

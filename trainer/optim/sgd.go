@@ -30,11 +30,11 @@ func (o SGD) Op() *kernels.Op {
 }
 
 // Attrs implements Optimizer.
-func (o SGD) Attrs(clip Clip) any {
+func (o SGD) Attrs(clip Clip, scaled bool) any {
 	if o.Momentum == 0 {
-		return kernels.SgdAttrs{UpdateAttrs: update(clip, o.Decay)}
+		return kernels.SgdAttrs{UpdateAttrs: update(clip, scaled, o.Decay)}
 	}
-	return kernels.MomentumAttrs{UpdateAttrs: update(clip, o.Decay), Momentum: o.Momentum, Nesterov: o.Nesterov}
+	return kernels.MomentumAttrs{UpdateAttrs: update(clip, scaled, o.Decay), Momentum: o.Momentum, Nesterov: o.Nesterov}
 }
 
 // States implements Optimizer.
