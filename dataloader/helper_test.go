@@ -119,26 +119,34 @@ func start(t testing.TB, l *dataloader.Loader, epoch int, s []dataloader.Slot) *
 // drain runs one epoch to its end or its error, and closes it.
 func drain(t testing.TB, l *dataloader.Loader, epoch int, s []dataloader.Slot) (*seen, error) {
 	t.Helper()
+	out := new(seen)
+	return out, consume(t, l, epoch, s, func(r *dataloader.Run, b dataloader.Batch) error {
+		out.add(b, s[b.Slot])
+		return r.Release(b.Slot, nil)
+	})
+}
+
+// consume runs one epoch to its end or its error, has every batch taken and released, and closes the run.
+func consume(t testing.TB, l *dataloader.Loader, epoch int, s []dataloader.Slot, take func(*dataloader.Run, dataloader.Batch) error) error {
+	t.Helper()
 	r := start(t, l, epoch, s)
 	defer func() {
 		if err := r.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	}()
-	out := new(seen)
 	for step := 0; ; step++ {
 		b, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return nil
 		}
 		if err != nil {
-			return out, err
+			return err
 		}
 		if b.Step != step || b.Rows != len(b.Indices) {
 			t.Fatalf("step %d: got batch %+v", step, b)
 		}
-		out.add(b, s[b.Slot])
-		if err := r.Release(b.Slot, nil); err != nil {
+		if err := take(r, b); err != nil {
 			t.Fatal(err)
 		}
 	}

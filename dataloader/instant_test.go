@@ -3,65 +3,57 @@ package dataloader_test
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
 // plain hides from a loader that a dataset is instant: its workers read it.
 type plain struct{ dataloader.Dataset }
 
-// TestIndicesComeTheSameFromTheCallerAndFromWorkers releases slots at once, and with a Waiter, in any order.
+// TestIndicesComeTheSameFromTheCallerAndFromWorkers releases slots at once, while they are copied to the device, and when they were.
 func TestIndicesComeTheSameFromTheCallerAndFromWorkers(t *testing.T) {
-	rng := random(t)
-	for round := range 40 {
-		n, batch, places := 1+rng.IntN(60), 1+rng.IntN(9), 1+rng.IntN(3)
-		opt := dataloader.Options{Batch: batch, Shuffle: true, Seed: rng.Uint64(), Workers: 1 + rng.IntN(3)}
-		waits := make([]bool, n)
-		for i := range waits {
-			waits[i] = rng.IntN(3) == 0
-		}
-		var want []int32
-		for _, ds := range []dataloader.Dataset{plain{dataloader.Indices(n)}, dataloader.Indices(n)} {
-			l := open(t, ds, opt)
-			s := slots(ds, places, batch)
-			s[0].Ready = waiter(func() error { return nil })
-			var got []int32
-			r := start(t, l, round, s)
-			for {
-				b, err := r.Next(t.Context())
-				if errors.Is(err, io.EOF) {
-					break
+	each(t, func(t *testing.T, dev arena.Device) {
+		rng := random(t)
+		for round := range 40 {
+			n, batch, places := 1+rng.IntN(60), 1+rng.IntN(9), 1+rng.IntN(3)
+			opt := dataloader.Options{Batch: batch, Shuffle: true, Seed: rng.Uint64(), Workers: 1 + rng.IntN(3)}
+			waits := make([]bool, n)
+			for i := range waits {
+				waits[i] = rng.IntN(3) == 0
+			}
+			var want []int32
+			for _, ds := range []dataloader.Dataset{plain{dataloader.Indices(n)}, dataloader.Indices(n)} {
+				l, g := open(t, ds, opt), newStage(t, dev, ds, places, batch)
+				g.slots[0].Ready = waiter(func() error { return nil })
+				var got []int32
+				g.took = func(b dataloader.Batch, back dataloader.Slot) {
+					x := dataloader.View[int32](back.Fields[0])
+					if !slices.Equal(x, b.Indices) {
+						t.Fatalf("step %d: the device got %v, the batch is %v", b.Step, x, b.Indices)
+					}
+					got = append(got, x...)
 				}
-				if err != nil {
+				err := consume(t, l, round, g.slots, func(r *dataloader.Run, b dataloader.Batch) error {
+					if waits[b.Step] {
+						return g.take(r, b)
+					}
+					return errors.Join(g.send(b), g.finish(), r.Release(b.Slot, nil))
+				})
+				if err := errors.Join(err, g.finish()); err != nil {
 					t.Fatal(err)
 				}
-				x := dataloader.View[int32](s[b.Slot].Fields[0])[:b.Rows]
-				if !slices.Equal(x, b.Indices) {
-					t.Fatalf("step %d: slot holds %v, the batch is %v", b.Step, x, b.Indices)
+				if want == nil {
+					want = got
 				}
-				got = append(got, x...)
-				var ready dataloader.Waiter
-				if waits[b.Step] {
-					ready = waiter(func() error { return nil })
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d samples, %+v, %d slots: got %v, want %v", n, opt, places, got, want)
 				}
-				if err := r.Release(b.Slot, ready); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if want == nil {
-				want = got
-			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("%d samples, %+v, %d slots: got %v, want %v", n, opt, places, got, want)
 			}
 		}
-	}
+	})
 }
 
 func TestAnInstantDatasetKeepsTheRulesOfARun(t *testing.T) {

@@ -15,53 +15,63 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
 func TestEpochIsTheSameForAnyWorkersSlotsAndDelays(t *testing.T) {
-	rng := random(t)
-	for round := range 12 {
-		n, batch := 1+rng.IntN(90), 1+rng.IntN(20)
-		opt := dataloader.Options{Batch: batch, Shuffle: rng.IntN(2) == 0, Seed: rng.Uint64(), Tail: dataloader.Tail(rng.IntN(2))}
-		if opt.Tail == dataloader.DropTail && n < batch {
-			continue
+	each(t, func(t *testing.T, dev arena.Device) {
+		rng := random(t)
+		for range 6 {
+			n, batch := 1+rng.IntN(90), 1+rng.IntN(20)
+			opt := dataloader.Options{Batch: batch, Shuffle: rng.IntN(2) == 0, Seed: rng.Uint64(), Tail: dataloader.Tail(rng.IntN(2))}
+			if opt.Tail == dataloader.DropTail && n < batch {
+				continue
+			}
+			sameEpochs(t, dev, n, opt, func() time.Duration { return time.Duration(max(0, rng.IntN(12)-9)) * 50 * time.Microsecond })
 		}
-		delays := make([]time.Duration, n)
-		for i := range delays {
-			delays[i] = time.Duration(max(0, rng.IntN(12)-9)) * 50 * time.Microsecond
-		}
-		var first [2]*seen
-		for _, workers := range []int{1, 2, 8} {
-			for _, places := range []int{1, 2, 5} {
-				ds := &fake{n: n, fetch: func(_ context.Context, at dataloader.At, _ [][]byte) error {
-					if d := delays[(at.Index*7+workers)%n]; d > 0 {
-						time.Sleep(d)
-					}
-					return nil
-				}}
-				opt.Workers = workers
-				l, err := dataloader.New(ds, opt)
+	})
+}
+
+// sameEpochs reads n samples, each delayed, with few and many workers and slots, and compares the epochs.
+func sameEpochs(t *testing.T, dev arena.Device, n int, opt dataloader.Options, delay func() time.Duration) {
+	t.Helper()
+	delays := make([]time.Duration, n)
+	for i := range delays {
+		delays[i] = delay()
+	}
+	var first [2]*seen
+	for _, workers := range []int{1, 2, 8} {
+		for _, places := range []int{1, 2, 5} {
+			ds := &fake{n: n, fetch: func(_ context.Context, at dataloader.At, _ [][]byte) error {
+				if d := delays[(at.Index*7+workers)%n]; d > 0 {
+					time.Sleep(d)
+				}
+				return nil
+			}}
+			opt.Workers = workers
+			g := newStage(t, dev, ds, places, opt.Batch)
+			l, err := dataloader.New(g.watch(ds), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for epoch := range first {
+				got, err := g.drain(l, epoch)
 				if err != nil {
 					t.Fatal(err)
 				}
-				s := slots(ds, places, batch)
-				for epoch := range first {
-					got, err := drain(t, l, epoch, s)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if first[epoch] == nil {
-						first[epoch] = got
-						checkEpoch(t, got, n, opt, l, epoch)
-					}
-					if !reflect.DeepEqual(got, first[epoch]) {
-						t.Fatalf("round %d, n %d, %+v, %d slots, epoch %d: got\n%v, want\n%v", round, n, opt, places, epoch, got, first[epoch])
-					}
+				if first[epoch] == nil {
+					first[epoch] = got
+					checkEpoch(t, got, n, opt, l, epoch)
 				}
-				if err := l.Close(); err != nil {
-					t.Error(err)
+				if !reflect.DeepEqual(got, first[epoch]) {
+					t.Fatalf("n %d, %+v, %d slots, epoch %d: got\n%v, want\n%v", n, opt, places, epoch, got, first[epoch])
 				}
 			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			g.close()
 		}
 	}
 }
@@ -98,31 +108,37 @@ func checkEpoch(t *testing.T, got *seen, n int, opt dataloader.Options, l *datal
 }
 
 func TestTailIsKeptOrDroppedAsAsked(t *testing.T) {
-	for _, c := range []struct {
-		n, batch             int
-		tail                 dataloader.Tail
-		steps, last, dropped int
-	}{
-		{8551, 8, dataloader.KeepTail, 1069, 7, 0},
-		{8551, 8, dataloader.DropTail, 1068, 8, 7},
-		{10, 4, dataloader.KeepTail, 3, 2, 0},
-		{10, 4, dataloader.DropTail, 2, 4, 2},
-		{3, 4, dataloader.KeepTail, 1, 3, 0},
-		{4, 4, dataloader.DropTail, 1, 4, 0},
-	} {
-		ds := &fake{n: c.n}
-		l := open(t, ds, dataloader.Options{Batch: c.batch, Tail: c.tail, Shuffle: true})
-		got, err := drain(t, l, 0, slots(ds, 2, c.batch))
-		if err != nil {
-			t.Fatal(err)
+	each(t, func(t *testing.T, dev arena.Device) {
+		for _, c := range []struct {
+			n, batch             int
+			tail                 dataloader.Tail
+			steps, last, dropped int
+		}{
+			{8551, 8, dataloader.KeepTail, 1069, 7, 0},
+			{8551, 8, dataloader.DropTail, 1068, 8, 7},
+			{10, 4, dataloader.KeepTail, 3, 2, 0},
+			{10, 4, dataloader.DropTail, 2, 4, 2},
+			{3, 4, dataloader.KeepTail, 1, 3, 0},
+			{4, 4, dataloader.DropTail, 1, 4, 0},
+		} {
+			ds := &fake{n: c.n}
+			g := newStage(t, dev, ds, 2, c.batch)
+			l := open(t, g.watch(ds), dataloader.Options{Batch: c.batch, Tail: c.tail, Shuffle: true})
+			got, err := g.drain(l, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.Steps() != c.steps || len(got.Rows) != c.steps || got.Rows[c.steps-1] != c.last || l.Dropped() != c.dropped {
+				t.Errorf("%+v: got %d steps, last of %d rows, %d dropped", c, len(got.Rows), got.Rows[len(got.Rows)-1], l.Dropped())
+			}
+			if !slices.Equal(got.IDs, got.Indices) {
+				t.Errorf("%+v: the device got samples %v, want %v", c, got.IDs, got.Indices)
+			}
+			if slices.Sort(got.Indices); len(slices.Compact(got.Indices)) != c.n-c.dropped {
+				t.Errorf("%+v: got %d distinct samples", c, len(got.Indices))
+			}
 		}
-		if l.Steps() != c.steps || len(got.Rows) != c.steps || got.Rows[c.steps-1] != c.last || l.Dropped() != c.dropped {
-			t.Errorf("%+v: got %d steps, last of %d rows, %d dropped", c, len(got.Rows), got.Rows[len(got.Rows)-1], l.Dropped())
-		}
-		if slices.Sort(got.Indices); len(slices.Compact(got.Indices)) != c.n-c.dropped {
-			t.Errorf("%+v: got %d distinct samples", c, len(got.Indices))
-		}
-	}
+	})
 }
 
 func TestOptionsAreChecked(t *testing.T) {

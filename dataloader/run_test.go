@@ -7,91 +7,191 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 )
 
-// copier is a device that reads a slot only when somebody waits for the copy, as late as it may.
-type copier struct {
-	slot dataloader.Slot
-	rows int
-	want []int32
-	bad  *atomic.Int64 // rows that were overwritten before they were read
-	once sync.Once
-}
-
-func (c *copier) Sync() error {
-	c.once.Do(func() {
-		runtime.Gosched() // let others touch the slot, if they dare
-		for row := range c.rows {
-			if int32(binary.NativeEndian.Uint32(c.slot.Fields[0][4*row:])) != c.want[row] {
-				c.bad.Add(1)
+// misread runs two epochs whose batches are copied as late as the protocol allows, and returns how many of their rows were overwritten before.
+// guarded says whether the loader is told of the copies.
+func misread(t *testing.T, dev arena.Device, workers, places int, guarded bool) (rows int) {
+	t.Helper()
+	ds := &fake{n: 120}
+	g := newStage(t, dev, ds, places, 4)
+	defer g.close()
+	g.unguarded = !guarded
+	l := open(t, g.watch(ds), dataloader.Options{Batch: 4, Shuffle: true, Workers: workers})
+	g.took = func(b dataloader.Batch, back dataloader.Slot) {
+		for row, id := range dataloader.View[int32](back.Fields[0]) {
+			if id != b.Indices[row] {
+				rows++
 			}
 		}
-	})
-	return nil
-}
-
-// copies runs an epoch whose batches are read as late as the protocol allows; guarded says whether it is kept to.
-func copies(t *testing.T, workers, places int, guarded bool) (mismatches int64) {
-	ds := &fake{n: 400}
-	l := open(t, ds, dataloader.Options{Batch: 4, Shuffle: true, Workers: workers})
-	s := slots(ds, places, 4)
-	var bad atomic.Int64
-	last := make([]*copier, places)
+	}
 	for epoch := range 2 {
-		for i := range s {
-			if last[i] != nil && guarded {
-				s[i].Ready = last[i]
-			}
-		}
-		r := start(t, l, epoch, s)
-		for {
-			b, err := r.Next(t.Context())
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := &copier{slot: s[b.Slot], rows: b.Rows, want: slices.Clone(b.Indices), bad: &bad}
-			if late := last[b.Slot]; late != nil {
-				late.Sync() // in vain if the loader did not: the slot holds the next batch by now
-			}
-			last[b.Slot] = c
-			var ready dataloader.Waiter
-			if guarded {
-				ready = c
-			}
-			if err := r.Release(b.Slot, ready); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := r.Close(); err != nil {
+		if err := consume(t, l, epoch, g.slots, g.take); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return bad.Load()
+	if err := g.finish(); err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
 
 func TestASlotIsRefilledOnlyAfterItsLastReader(t *testing.T) {
-	for _, workers := range []int{1, 2, 8} {
-		for _, places := range []int{1, 2, 3} {
-			if got := copies(t, workers, places, true); got != 0 {
-				t.Errorf("%d workers, %d slots: the device saw %d wrong rows, want 0", workers, places, got)
+	each(t, func(t *testing.T, dev arena.Device) {
+		for _, workers := range []int{1, 2, 8} {
+			for _, places := range []int{1, 2, 3} {
+				if got := misread(t, dev, workers, places, true); got != 0 {
+					t.Errorf("%d workers, %d slots: the device saw %d wrong rows, want 0", workers, places, got)
+				}
 			}
 		}
+	})
+}
+
+// TestALoaderThatIsNotToldOfCopiesIsFound shows that the devices of the test above would see it.
+func TestALoaderThatIsNotToldOfCopiesIsFound(t *testing.T) {
+	found := 0
+	for _, d := range targets {
+		if d.races == nil || cputest.Race && !d.late {
+			continue // it does not look, or Go's own detector finds it too
+		}
+		t.Run(d.name, func(t *testing.T) {
+			dev := d.open(t)
+			rows := misread(t, dev, 2, 2, false)
+			if len(d.races(dev)) == 0 || d.late && rows == 0 {
+				t.Errorf("got %d reports and %d wrong rows, want some", len(d.races(dev)), rows)
+			}
+			found++
+		})
 	}
-	if got := copies(t, 2, 2, false); got == 0 {
-		t.Error("without waiting, the device saw no wrong row: this test shows nothing")
+	if found == 0 {
+		t.Error("no device looks")
 	}
+}
+
+func TestAFailedUploadReachesNextAndTheSlotIsNotTouched(t *testing.T) {
+	for _, d := range targets {
+		if d.fail == nil {
+			continue // its copies cannot fail
+		}
+		t.Run(d.name, func(t *testing.T) {
+			dev, ds := d.open(t), &fake{n: 20}
+			g := newStage(t, dev, ds, 2, 2)
+			g.took = new(seen).add
+			l := open(t, g.watch(ds), dataloader.Options{Batch: 2, Workers: 2})
+			r := start(t, l, 0, g.slots)
+			next := func(step int) dataloader.Batch {
+				b, err := r.Next(t.Context())
+				if err != nil || b.Step != step {
+					t.Fatalf("step %d: got %+v, %v", step, b, err)
+				}
+				return b
+			}
+			for step := range 2 {
+				if err := g.take(r, next(step)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			two, three := next(2), next(3) // nobody waits for an event now
+			if err := g.send(two); err != nil {
+				t.Fatal(err)
+			}
+			d.fail(t, dev)
+			if err := r.Release(two.Slot, g.slots[two.Slot].Ready); err != nil {
+				t.Fatal(err)
+			}
+			var e *dataloader.SlotError
+			for range 2 {
+				if _, err := r.Next(t.Context()); !errors.As(err, &e) || e.Slot != two.Slot || e.Step != 4 {
+					t.Fatalf("got %v, want a slot error for slot %d, step 4", err, two.Slot)
+				}
+			}
+			if got := binary.NativeEndian.Uint32(g.slots[two.Slot].Fields[0]); got != 4 {
+				t.Errorf("slot holds sample %d, want 4: it was refilled though its copy had failed", got)
+			}
+			if err := errors.Join(r.Release(three.Slot, nil), r.Close(), g.finish()); err != nil {
+				t.Error(err)
+			}
+			if got, err := g.drain(l, 1); err != nil || !slices.Equal(got.IDs, got.Indices) || len(got.IDs) != 20 {
+				t.Errorf("next epoch: got samples %v and %v", got.IDs, err)
+			}
+		})
+	}
+}
+
+// TestSlotsServeTheEpochAfterOneThatEndedInMidFill ends an epoch while samples are written and batches copied, and demands that the next one,
+// in the same slots, is whole.
+func TestSlotsServeTheEpochAfterOneThatEndedInMidFill(t *testing.T) {
+	boom := errors.New("disk on fire")
+	each(t, func(t *testing.T, dev arena.Device) {
+		rng := random(t)
+		var ctx context.Context
+		var cancel context.CancelFunc
+		var stop func() error // at sample last
+		last := -1
+		ds := &fake{n: 45, fetch: func(_ context.Context, at dataloader.At, _ [][]byte) error {
+			if at.Index == last {
+				return stop()
+			}
+			return nil
+		}}
+		ends := map[string]func() error{
+			"the sample fails":      func() error { return boom },
+			"the sample panics":     func() error { panic(boom) },
+			"the context is done":   func() error { cancel(); return nil },
+			"the consumer goes off": nil,
+		}
+		for name, end := range ends {
+			for _, workers := range []int{1, 2, 8} {
+				g := newStage(t, dev, ds, 2, 4)
+				l := open(t, g.watch(ds), dataloader.Options{Batch: 4, Shuffle: true, Seed: rng.Uint64(), Workers: workers})
+				want, err := g.drain(l, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel = context.WithCancel(t.Context())
+				var late seen // what the epoch sent before it ended
+				stop, g.took = end, late.add
+				at := rng.IntN(12) // the step in which it ends
+				if end != nil {
+					last = int(want.Indices[min(4*at+rng.IntN(4), 44)])
+				}
+				r, err := l.Epoch(ctx, 1, g.slots)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for step := 0; err == nil && (end != nil || step < at); step++ {
+					var b dataloader.Batch
+					if b, err = r.Next(t.Context()); err == nil {
+						err = g.take(r, b)
+					}
+				}
+				if end != nil && !errors.Is(err, boom) && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF) {
+					t.Errorf("%s: got %v", name, err)
+				}
+				if err := r.Close(); err != nil {
+					t.Error(err)
+				}
+				cancel()
+				last = -1
+				got, err := g.drain(l, 1) // while copies of the other are on their way
+				if err != nil || !reflect.DeepEqual(got, want) || !slices.Equal(late.IDs, want.IDs[:len(late.IDs)]) || !slices.Equal(late.Draws, want.Draws[:len(late.IDs)]) {
+					t.Errorf("%s, %d workers, in step %d: got samples %v and before %v, %v; want %v", name, workers, at, got.IDs, late.IDs, err, want.IDs)
+				}
+			}
+		}
+	})
 }
 
 func TestAFailedReaderOfASlotReachesNextAndTheSlotIsNotTouched(t *testing.T) {
@@ -204,40 +304,49 @@ func TestBatchesAliveNeverExceedTheSlots(t *testing.T) {
 }
 
 func TestCloseAtAnyPointLeavesNothingBehind(t *testing.T) {
-	rng := random(t)
-	before := runtime.NumGoroutine()
-	ds := &fake{n: 60}
-	ds.fetch = func(ctx context.Context, at dataloader.At, _ [][]byte) error {
-		if at.Index%7 == 0 {
-			time.Sleep(time.Duration(at.Index) * time.Microsecond)
+	each(t, func(t *testing.T, dev arena.Device) {
+		rng := random(t)
+		before := runtime.NumGoroutine()
+		ds := &fake{n: 60}
+		ds.fetch = func(ctx context.Context, at dataloader.At, _ [][]byte) error {
+			if at.Index%7 == 0 {
+				time.Sleep(time.Duration(at.Index) * time.Microsecond)
+			}
+			return nil
 		}
-		return nil
-	}
-	for range 100 {
-		l, err := dataloader.New(ds, dataloader.Options{Batch: 1 + rng.IntN(8), Workers: 1 + rng.IntN(8), Shuffle: true})
-		if err != nil {
-			t.Fatal(err)
+		for range 40 {
+			g := newStage(t, dev, ds, 3, 8)
+			l, err := dataloader.New(g.watch(ds), dataloader.Options{Batch: 1 + rng.IntN(8), Workers: 1 + rng.IntN(8), Shuffle: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for epoch := range 10 {
+				closeSomewhere(t, rng, l, ds, g, epoch)
+			}
+			if err := errors.Join(l.Close(), g.finish()); err != nil {
+				t.Fatal(err)
+			}
+			g.close() // nobody writes there now
 		}
-		for epoch := range 10 {
-			closeSomewhere(t, rng, l, ds, epoch)
+		for range 100 {
+			if runtime.NumGoroutine() <= before {
+				return
+			}
+			time.Sleep(time.Millisecond)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 100 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("got %d goroutines, want %d", runtime.NumGoroutine(), before)
+		t.Errorf("got %d goroutines, want %d", runtime.NumGoroutine(), before)
+	})
 }
 
-// closeSomewhere takes a few batches and closes the run: in turn, from aside in the middle of a call of Next, or, in the
-// tenth epoch, through the loader.
-func closeSomewhere(t *testing.T, rng *rand.Rand, l *dataloader.Loader, ds *fake, epoch int) {
-	r := start(t, l, epoch, slots(ds, 1+rng.IntN(3), 8))
+// closeSomewhere takes a few batches and closes the run, while they are still on their way to the device: in turn, from aside in the middle of a
+// call of Next, or, in the tenth epoch, through the loader.
+func closeSomewhere(t *testing.T, rng *rand.Rand, l *dataloader.Loader, ds *fake, g *stage, epoch int) {
+	g.took = func(b dataloader.Batch, back dataloader.Slot) {
+		if got := dataloader.View[int32](back.Fields[0]); !slices.Equal(got, b.Indices) {
+			t.Errorf("epoch %d, step %d: the device got samples %v, want %v", epoch, b.Step, got, b.Indices)
+		}
+	}
+	r := start(t, l, epoch, g.slots[:1+rng.IntN(3)])
 	shut := r.Close
 	if epoch == 9 && rng.IntN(2) == 0 {
 		shut = l.Close
@@ -258,7 +367,7 @@ func closeSomewhere(t *testing.T, rng *rand.Rand, l *dataloader.Loader, ds *fake
 			}
 			break
 		}
-		if err := r.Release(b.Slot, nil); err != nil && !errors.Is(err, dataloader.ErrClosed) {
+		if err := g.take(r, b); err != nil && !errors.Is(err, dataloader.ErrClosed) {
 			t.Fatalf("epoch %d: got %v", epoch, err)
 		}
 	}
@@ -294,43 +403,44 @@ func TestTheFirstBadSampleReachesNextAfterTheBatchesBefore(t *testing.T) {
 		{"shortened slice", func(dst [][]byte) error { dst[1] = dst[1][:0]; return nil }, dataloader.ErrField, "draw"},
 		{"end of file", func([][]byte) error { return io.EOF }, io.ErrUnexpectedEOF, "EOF"},
 	}
-	rng := random(t)
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			for _, workers := range []int{1, 2, 8} {
-				n, batch := 30+rng.IntN(30), 1+rng.IntN(9)
-				first := rng.IntN(n) // position of the first bad sample; later ones fail too, and sooner
-				opt := dataloader.Options{Batch: batch, Shuffle: true, Seed: 7, Workers: workers}
-				ds := &fake{n: n}
-				l := open(t, ds, opt)
-				s := slots(ds, 2, batch)
-				good, err := drain(t, l, 1, s)
-				if err != nil {
-					t.Fatal(err)
+			each(t, func(t *testing.T, dev arena.Device) {
+				rng := random(t)
+				for _, workers := range []int{1, 2, 8} {
+					n, batch := 30+rng.IntN(30), 1+rng.IntN(9)
+					first := rng.IntN(n) // position of the first bad sample; later ones fail too, and sooner
+					opt := dataloader.Options{Batch: batch, Shuffle: true, Seed: 7, Workers: workers}
+					ds := &fake{n: n}
+					g := newStage(t, dev, ds, 2, batch)
+					good, err := g.drain(open(t, g.watch(ds), opt), 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					bad := make([]bool, n)
+					for _, index := range good.Indices[first:] {
+						bad[index] = true
+					}
+					culprit := int(good.Indices[first])
+					l := open(t, g.watch(&broken{ds, bad, culprit, k.fail}), opt)
+					got, err := g.drain(l, 1)
+					var e *dataloader.SampleError
+					if !errors.As(err, &e) || k.want != nil && !errors.Is(err, k.want) || errors.Is(err, io.EOF) {
+						t.Fatalf("got %v, want a sample error", err)
+					}
+					if e.Index != culprit || e.Step != first/batch || e.Worker < 0 || e.Worker >= workers ||
+						!strings.Contains(err.Error(), fmt.Sprintf("worker %d: sample %d", e.Worker, culprit)) || !strings.Contains(err.Error(), k.says) {
+						t.Errorf("got %q, want sample %d, step %d and %q", err, culprit, first/batch, k.says)
+					}
+					before := first / batch * batch
+					if !slices.Equal(got.Indices, good.Indices[:before]) || !slices.Equal(got.IDs, good.IDs[:before]) || !slices.Equal(got.Draws, good.Draws[:before]) {
+						t.Errorf("got %v before the error, want %v", got.Indices, good.Indices[:before])
+					}
+					if _, err := g.drain(l, 1); !errors.As(err, &e) || e.Index != culprit {
+						t.Errorf("next epoch: got %v, want the same failure: the loader must live on", err)
+					}
 				}
-				bad := make([]bool, n)
-				for _, index := range good.Indices[first:] {
-					bad[index] = true
-				}
-				culprit := int(good.Indices[first])
-				l2 := open(t, &broken{ds, bad, culprit, k.fail}, opt)
-				got, err := drain(t, l2, 1, s)
-				var e *dataloader.SampleError
-				if !errors.As(err, &e) || k.want != nil && !errors.Is(err, k.want) || errors.Is(err, io.EOF) {
-					t.Fatalf("got %v, want a sample error", err)
-				}
-				if e.Index != culprit || e.Step != first/batch || e.Worker < 0 || e.Worker >= workers ||
-					!strings.Contains(err.Error(), fmt.Sprintf("worker %d: sample %d", e.Worker, culprit)) || !strings.Contains(err.Error(), k.says) {
-					t.Errorf("got %q, want sample %d, step %d and %q", err, culprit, first/batch, k.says)
-				}
-				before := first / batch * batch
-				if !slices.Equal(got.Indices, good.Indices[:before]) || !slices.Equal(got.Draws, good.Draws[:before]) {
-					t.Errorf("got %v before the error, want %v", got.Indices, good.Indices[:before])
-				}
-				if _, err := drain(t, l2, 1, s); !errors.As(err, &e) || e.Index != culprit {
-					t.Errorf("next epoch: got %v, want the same failure: the loader must live on", err)
-				}
-			}
+			})
 		})
 	}
 }
