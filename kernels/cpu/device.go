@@ -29,8 +29,10 @@ type Options struct {
 // Device is the host, made by Open or OpenWith: others answer with errors. All methods may be called from any goroutine.
 type Device struct {
 	pool  *pool
-	limit int64 // bytes, 0: the system's
+	limit int64        // bytes, 0: the system's
+	made  Instructions // what the kernels are made of
 	level level
+	pairs *isa  // for products of bfloat16. Nil: those of float32 compute them
 	lacks error // the instructions that the device was opened for and the processor does not have
 
 	closed atomic.Bool // set under mu, so that nothing is allocated after it
@@ -49,8 +51,12 @@ func OpenWith(o Options) *Device {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	level, err := o.Instructions.level()
-	return &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), level: level, lacks: err, live: map[*memory]struct{}{}}
+	made, err := o.Instructions.resolve()
+	d := &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), made: made, level: made.level(), lacks: err, live: map[*memory]struct{}{}}
+	if made == AVX512BF16 {
+		d.pairs = pairs()
+	}
+	return d
 }
 
 // Name returns "cpu".
@@ -64,7 +70,7 @@ func (d *Device) Instructions() (Instructions, error) {
 	if err := d.usable("instructions"); err != nil {
 		return Best, err
 	}
-	return d.level.instructions(), nil
+	return d.made, nil
 }
 
 // usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened, and an

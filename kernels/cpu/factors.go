@@ -5,6 +5,62 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Products round their factors to 16 bits, where that is asked for, as they pack them: to float32 that 16 bits hold, or to pairs of bfloat16 where
+// the processor multiplies those. Packed elements have 4 bytes either way, and the same tiles walk over both.
+
+// A rounding is how factors are packed that are rounded to one type.
+type rounding struct {
+	single, half factor // by how they are stored: in float32, or in the type itself
+}
+
+// A factor is how operands that are stored in one way are packed.
+type factor struct {
+	size   int         // bytes of a stored element
+	along  convertFunc // rows of which each goes along k
+	across convertFunc // rows of which each is one step of k
+}
+
+// floats packs float32, for which a row is a row.
+func floats(c *conversions) *rounding {
+	return &rounding{factor{4, c.round, c.round}, factor{2, c.widen, c.widen}}
+}
+
+// of returns how an operand of type t is packed.
+func (r *rounding) of(t arena.DType) factor {
+	if t == arena.Float32 {
+		return r.single
+	}
+	return r.half
+}
+
+// rounding returns how s packs factors that are rounded to t, nil where they are taken as they are.
+func (s *isa) rounding(t arena.DType) *rounding {
+	switch t {
+	case arena.Bfloat16:
+		return s.bfloat16
+	case arena.Float16:
+		return s.float16
+	}
+	return nil
+}
+
+// products returns the kernels for products with such attributes and results of type t.
+func (d *Device) products(attrs any, t arena.DType) *isa {
+	if s := d.pairs; s != nil && kernels.OperandsOf(attrs) == arena.Bfloat16 {
+		return s
+	}
+	return d.level.isa(t)
+}
+
+// pairsAlong16 copies rows of n bfloat16: neighbours in a row are pairs. The last of an odd number gets a 0 beside it.
+func pairsAlong16(dst, src []byte, rows, stride, n, pitch int) {
+	for r := range rows {
+		d := view[uint16](dst[r*pitch:])[:n+n&1]
+		copy(d, view[uint16](src[r*stride:])[:n])
+		clear(d[n:])
+	}
+}
+
 // rounds returns k, the kernel of a product, also for factors that are rounded to 16 bits.
 func rounds(k kernel) kernel {
 	return kernel{
@@ -19,7 +75,7 @@ func rounds(k kernel) kernel {
 			if err != nil || run == nil {
 				return nil, err
 			}
-			left, right := b.round(to, b.In[0], w.In[0]), b.round(to, b.In[1], w.In[1])
+			left, right := b.rounded(to, b.In[0], w.In[0]), b.rounded(to, b.In[1], w.In[1])
 			return func() { left(); right(); run() }, nil
 		},
 		work: func(d *Device, attrs any, in, out []kernels.Spec) int64 {
@@ -32,25 +88,8 @@ func rounds(k kernel) kernel {
 	}
 }
 
-// round returns a launch that writes from, a float32 or of type to, in float32, rounded to what to can hold.
-func (b *binding) round(to arena.DType, from, dst kernels.Operand) func() {
-	encode, decode := kernels.ToFloat16, kernels.FromFloat16
-	if to == arena.Bfloat16 {
-		encode, decode = kernels.ToBfloat16, kernels.FromBfloat16
-	}
-	y := view[float32](b.bytes(dst))
-	if from.Type == to {
-		x := view[uint16](b.bytes(from))
-		return b.over(len(y), cheapGrain/4, func(lo, hi, _ int) {
-			for i, h := range x[lo:hi] {
-				y[lo+i] = decode(h)
-			}
-		})
-	}
-	x := view[float32](b.bytes(from))
-	return b.over(len(y), cheapGrain/4, func(lo, hi, _ int) {
-		for i, v := range x[lo:hi] {
-			y[lo+i] = decode(encode(v))
-		}
-	})
+// rounded returns a launch that writes from, a float32 or of type to, in float32, rounded to what to can hold.
+func (b *binding) rounded(to arena.DType, from, dst kernels.Operand) func() {
+	f := floats(halfAt(b.dev.level, to)).of(from.Type)
+	return b.converted(f.across, b.bytes(dst), b.bytes(from), dst.Shape.Elems(), 4, f.size)
 }

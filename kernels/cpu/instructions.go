@@ -9,15 +9,17 @@ import (
 // Instructions is a set of processor instructions that the kernels are written in. Each includes those before it.
 type Instructions uint8
 
-// The sets. AVX2 and AVX512 give the same bits; Portable, which is plain Go, rounds otherwise.
+// The sets. AVX2 and AVX512 give the same bits, and so does AVX512BF16 but for products of bfloat16; Portable, which is plain Go, rounds
+// otherwise.
 const (
-	Best     Instructions = iota // the last of the others that the processor has
-	Portable                     // plain Go
-	AVX2                         // AVX2 and FMA, 256 bits
-	AVX512                       // AVX-512 F, BW, DQ and VL, 512 bits
+	Best       Instructions = iota // the last of the others that the processor has
+	Portable                       // plain Go
+	AVX2                           // AVX2 and FMA, 256 bits
+	AVX512                         // AVX-512 F, BW, DQ and VL, 512 bits
+	AVX512BF16                     // the same, and products of bfloat16
 )
 
-var instructionNames = [...]string{"best", "portable", "avx2", "avx512"}
+var instructionNames = [...]string{"best", "portable", "avx2", "avx512", "avx512bf16"}
 
 // String returns the name that UnmarshalText reads.
 func (i Instructions) String() string {
@@ -30,7 +32,7 @@ func (i Instructions) String() string {
 // MarshalText returns the name.
 func (i Instructions) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText sets i by its name: best or nothing, portable, avx2 or avx512.
+// UnmarshalText sets i by its name: best or nothing, portable, avx2, avx512 or avx512bf16.
 func (i *Instructions) UnmarshalText(name []byte) error {
 	if len(name) == 0 {
 		*i = Best
@@ -59,7 +61,7 @@ func (e *InstructionsError) Error() string {
 // Unwrap returns kernels.ErrUnsupported.
 func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
-// level is what Instructions come down to on this processor: which table of kernels a device uses.
+// level is what Instructions come down to: which table of kernels a device uses.
 type level uint8
 
 const (
@@ -68,17 +70,25 @@ const (
 	levelAVX512
 )
 
-// instructions returns the level's public name.
-func (l level) instructions() Instructions { return Portable + Instructions(l) }
+// bestInstructions returns the last that this build and processor have.
+func bestInstructions() Instructions {
+	if pairs() != nil {
+		return AVX512BF16
+	}
+	return Portable + Instructions(bestLevel())
+}
 
-// level returns the level that i asks for, or an error where it is not available.
-func (i Instructions) level() (level, error) {
-	best := bestLevel()
+// resolve returns what i asks for on this processor: never Best. It returns an error where it is not available.
+func (i Instructions) resolve() (Instructions, error) {
+	best := bestInstructions()
 	switch {
 	case i == Best:
 		return best, nil
-	case i > best.instructions():
-		return levelPortable, &InstructionsError{Want: i, Have: best.instructions()}
+	case i > best:
+		return Portable, &InstructionsError{Want: i, Have: best}
 	}
-	return level(i - Portable), nil
+	return i, nil
 }
+
+// level returns the table of kernels, of all but products of bfloat16.
+func (i Instructions) level() level { return min(level(i-Portable), levelAVX512) }

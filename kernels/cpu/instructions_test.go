@@ -10,7 +10,7 @@ import (
 )
 
 func TestInstructionsAreNamed(t *testing.T) {
-	for _, want := range []cpu.Instructions{cpu.Best, cpu.Portable, cpu.AVX2, cpu.AVX512} {
+	for _, want := range []cpu.Instructions{cpu.Best, cpu.Portable, cpu.AVX2, cpu.AVX512, cpu.AVX512BF16} {
 		var got cpu.Instructions
 		if err := got.UnmarshalText([]byte(want.String())); err != nil || got != want {
 			t.Errorf("%v: got %v, %v", want, got, err)
@@ -36,7 +36,7 @@ func TestADeviceSaysWhatItsKernelsAreMadeOf(t *testing.T) {
 }
 
 func TestInstructionsThatAreMissingAreRefusedByEveryCall(t *testing.T) {
-	const beyond = cpu.AVX512 + 1 // none has it
+	const beyond = cpu.AVX512BF16 + 1 // none has it
 	d := cpu.OpenWith(cpu.Options{Threads: 1, Instructions: beyond})
 	defer d.Close()
 	_, instructions := d.Instructions()

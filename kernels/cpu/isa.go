@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/arena"
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+)
 
 // An isa is a set of matmul kernels for one element type: one for each instruction set that was generated, and
 // the portable one in Go. The assembly ones give the same bits: tiles sum in the order of k, dots in eight or four lanes.
@@ -23,8 +27,11 @@ type isa struct {
 	prefetch func(src []byte, rows, stride, n int)
 	// line is a tile of one row and so many columns that all exist, several times cols, with B as it lies in memory: it
 	// reads more at a time of rows that are used only once. Nil: none.
-	line     func(t *tile)
-	lineCols int
+	line              func(t *tile)
+	lineCols          int
+	bfloat16, float16 *rounding // of factors that are rounded. Nil: none
+	// plain is the isa of float32 beside one of pairs of bfloat16, which are then its elements of A and B. Nil: elements are single.
+	plain *isa
 	// dots multiplies row a with n <= 8 rows of B, stepB bytes apart, into neighbours in c. It knows flagAdd only. Nil: none.
 	dots func(t *tile)
 }
@@ -57,6 +64,14 @@ const (
 // size is the bytes of an element.
 func (s *isa) size() int { return int(s.typ.Size()) }
 
+// step is the steps of k in an element of A and B.
+func (s *isa) step() int {
+	if s.plain != nil {
+		return 2
+	}
+	return 1
+}
+
 // whole reports whether there is a kernel for just n columns, none included: such a tile needs no edge.
 func (s *isa) whole(n int) bool {
 	return n == 0 || n == s.cols || s.halves != nil && 2*n == s.cols
@@ -79,4 +94,13 @@ func isas() []*isa {
 		list = append(list, isasAt(level(l))...)
 	}
 	return list
+}
+
+// roundingISAs lists the kernels for factors that are rounded.
+func roundingISAs() []*isa {
+	list := isas()
+	if s := pairs(); s != nil {
+		list = append([]*isa{s}, list...)
+	}
+	return slices.DeleteFunc(list, func(s *isa) bool { return s.bfloat16 == nil })
 }

@@ -25,6 +25,7 @@ var avx512x32 = &isa{
 	},
 	packRows: packRows128, packCols: wideCols32, dots: dots32, prefetch: prefetch,
 	line: wideLine1x256x32, lineCols: 256,
+	bfloat16: floats(avx512Bfloat16), float16: floats(avx512Float16),
 }
 
 var avx512x64 = &isa{
@@ -44,6 +45,23 @@ var avx512x64 = &isa{
 	line: wideLine1x128x64, lineCols: 128,
 }
 
+// avx512Pairs multiplies pairs of bfloat16.
+var avx512Pairs = &isa{
+	name: "avx512bf16", typ: arena.Float32, rows: 14, cols: 32, lanes: 16,
+	tiles: []func(*tile){nil,
+		wideTile1x32xPairs, wideTile2x32xPairs, wideTile3x32xPairs, wideTile4x32xPairs, wideTile5x32xPairs,
+		wideTile6x32xPairs, wideTile7x32xPairs, wideTile8x32xPairs, wideTile9x32xPairs, wideTile10x32xPairs,
+		wideTile11x32xPairs, wideTile12x32xPairs, wideTile13x32xPairs, wideTile14x32xPairs,
+	},
+	halves: []func(*tile){nil,
+		wideTile1x16xPairs, wideTile2x16xPairs, wideTile3x16xPairs, wideTile4x16xPairs, wideTile5x16xPairs,
+		wideTile6x16xPairs, wideTile7x16xPairs, wideTile8x16xPairs, wideTile9x16xPairs, wideTile10x16xPairs,
+		wideTile11x16xPairs, wideTile12x16xPairs, wideTile13x16xPairs, wideTile14x16xPairs,
+	},
+	packCols: wideCols32, prefetch: prefetch, plain: avx512x32,
+	bfloat16: &rounding{factor{4, pairsAlong, pairsAcross32}, factor{2, pairsAlong16, pairsAcross16}},
+}
+
 var avx2x32 = &isa{
 	name: "avx2", typ: arena.Float32, rows: 6, cols: 16, lanes: 8,
 	packs: true,
@@ -55,6 +73,7 @@ var avx2x32 = &isa{
 	},
 	packRows: packRows64, packCols: cols32, dots: dots32, prefetch: prefetch,
 	line: line1x64x32, lineCols: 64,
+	bfloat16: floats(avx2Bfloat16), float16: floats(avx2Float16),
 }
 
 var avx2x64 = &isa{
@@ -74,12 +93,20 @@ var avx2x64 = &isa{
 func bestLevel() level {
 	x := &cpu.X86
 	switch {
-	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2:
+	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 || !x.HasF16C:
 		return levelPortable
 	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL:
 		return levelAVX2
 	}
 	return levelAVX512
+}
+
+// pairs returns the kernels for pairs of bfloat16, nil where the processor has none.
+func pairs() *isa {
+	if bestLevel() < levelAVX512 || !cpu.X86.HasAVX512BF16 {
+		return nil
+	}
+	return avx512Pairs
 }
 
 // isasAt returns the kernels of a level, one a type.

@@ -10,7 +10,7 @@ import (
 
 // matmulWorkspace returns the scratch bytes of a product.
 func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
-	s := d.level.isa(out[0].Type)
+	s := d.products(attrs, out[0].Type)
 	t, ok := attrs.(kernels.MatMulAttrs)
 	if s == nil || !ok {
 		return 0
@@ -20,7 +20,7 @@ func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
 
 // bindMatmul prepares a product.
 func bindMatmul(b *binding) (func(), error) {
-	x, err := newMatmul(b.dev.level.isa(b.Out[0].Type), b)
+	x, err := newMatmul(b.dev.products(b.Attrs, b.Out[0].Type), b)
 	if x == nil || err != nil {
 		return nil, err
 	}
@@ -43,6 +43,7 @@ type matmulWorker struct {
 	tile  tile
 	panel []byte // packed panel of B
 	block []byte // packed block of A
+	stage []byte // rounded rows, of which columns or sums are made
 	ahead ahead
 	_     [cacheLine]byte
 }
@@ -63,9 +64,9 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 	switch {
 	case x.k == 0:
 	case t.TransA:
-		x.a = x.a[t.Rows[0]*s.size():]
+		x.a = x.a[t.Rows[0]*int(in[0].Type.Size()):]
 	default:
-		x.a = x.a[t.Rows[0]*x.k*s.size():]
+		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
 	if x.flipped {
 		x.a, x.b = x.b, x.a
@@ -83,6 +84,7 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 		w := &x.workers[i]
 		w.panel, work = work[:x.panel], work[x.panel:]
 		w.block, work = work[:x.block], work[x.block:]
+		w.stage, work = work[:x.stage], work[x.stage:]
 	}
 	return x, nil
 }
@@ -199,9 +201,12 @@ func (x *matmul) do(i, worker int) {
 			w.tile.flags |= x.flags
 		}
 		w.tile.k = min(x.kc, x.k-k)
-		if x.dots {
+		switch {
+		case x.dots && x.rounded:
+			x.roundedDot(w, a[k*x.sizeA:], b[k*x.sizeB:], c, c0, c1)
+		case x.dots:
 			x.dot(w, a[k*size:], b[k*size:], c, c0, c1)
-		} else {
+		default:
 			x.stretch(w, a, b, c, k, r0, r1, c0, c1)
 		}
 	}
@@ -222,16 +227,9 @@ func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
 // stretch adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
 	s, t, size := x.isa, &w.tile, x.isa.size()
-	if x.transA {
-		a = a[k*x.lda+r0*size:]
-		t.rowA, t.stepA = size, x.lda
-	} else {
-		a = a[r0*x.lda+k*size:]
-		t.rowA, t.stepA = x.lda, size
-	}
-	if x.packA {
-		a = x.packRowsOfA(w, a, r1-r0)
-	}
+	steps := t.k
+	a = x.rowsOfA(w, a, k, r0, r1)
+	t.k = x.elems(steps)
 	t.rowC = x.n * size
 	tiles := over(r1-r0, s.rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
@@ -245,7 +243,11 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 		if t.n <= s.cols/2 && s.halves != nil {
 			run = s.halves
 		}
-		x.panelOfB(w, b, k, col)
+		if x.rounded {
+			x.roundB(w, b, k, steps, col)
+		} else {
+			x.panelOfB(w, b, k, col)
+		}
 		if t.flags&flagBias != 0 {
 			t.bias = x.bias[col*size:]
 		}
@@ -288,7 +290,7 @@ func (x *matmul) lookAhead(h *ahead, b []byte, k, col, c0, c1 int) {
 	if !x.far {
 		return
 	}
-	size, steps := x.isa.size(), min(x.kc, x.k-k)
+	size, steps := x.sizeB, min(x.kc, x.k-k)
 	if col += x.isa.cols; col >= c1 {
 		if k += x.kc; k >= x.k {
 			return
@@ -323,6 +325,25 @@ func (x *matmul) line(t *tile, a, b, c []byte, c0, c1 int) int {
 		s.line(t)
 	}
 	return c0
+}
+
+// rowsOfA points the tile at w.tile.k steps from k on of rows r0:r1 of A, packed if need be.
+func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
+	t, size := &w.tile, x.isa.size()
+	if x.transA {
+		a = a[k*x.lda+r0*x.sizeA:]
+		t.rowA, t.stepA = size, x.lda
+	} else {
+		a = a[r0*x.lda+k*x.sizeA:]
+		t.rowA, t.stepA = x.lda, size
+	}
+	switch {
+	case !x.packA:
+		return a
+	case x.rounded:
+		return x.roundA(w, a, r1-r0)
+	}
+	return x.packRowsOfA(w, a, r1-r0)
 }
 
 // packRowsOfA copies rows of a stretch of A to where they lie close together.

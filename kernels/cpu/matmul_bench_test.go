@@ -3,6 +3,7 @@ package cpu_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -45,7 +46,12 @@ func typical(typ arena.DType) []product {
 	var list []product
 	for _, v := range cpu.MatMulVariants(typ) {
 		for _, s := range slices.Concat(mlp, others) {
-			list = append(list, product{v, typ, 0, s.m, s.k, s.n, s.attrs})
+			list = append(list, newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs))
+		}
+	}
+	for _, v := range cpu.RoundingVariants(typ, arena.Bfloat16) {
+		for _, s := range slices.Concat(mlp, others) {
+			list = append(list, newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs).rounded(newRand(), arena.Bfloat16))
 		}
 	}
 	return list
@@ -59,10 +65,43 @@ func BenchmarkMatMul(b *testing.B) {
 					continue
 				}
 				for _, threads := range []int{1, 2} {
-					p := product{v, typ, 0, s.m, s.k, s.n, s.attrs}
+					p := newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs)
 					b.Run(fmt.Sprintf("%v/%s/threads=%d/%s", typ, v, threads, s.name), func(b *testing.B) {
 						benchmarkProduct(b, p, threads)
 					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkRoundedMatMul compares products of float32 with such whose factors are rounded: "float32": read from float32, "half": both stored
+// in 16 bits, "mixed": A is.
+func BenchmarkRoundedMatMul(b *testing.B) {
+	plain := kernels.MatMulAttrs{}
+	for _, s := range slices.Concat([]named{{"128x784x512", 128, 512, 784, plain}, {"512", 512, 512, 512, plain}, {"1024", 1024, 1024, 1024, plain}}, mlp, others) {
+		for _, threads := range []int{1, 2} {
+			run := func(what, v string, to arena.DType, stored [2]arena.DType) {
+				p := newProduct(v, arena.Float32, 0, s.m, s.k, s.n, s.attrs)
+				p.attrs.Operands, p.stored = to, stored
+				b.Run(fmt.Sprintf("%s/threads=%d/%s", s.name, threads, what), func(b *testing.B) { benchmarkProduct(b, p, threads) })
+			}
+			for _, v := range cpu.MatMulVariants(arena.Float32) {
+				if v != "wide" {
+					run(v, v, 0, [2]arena.DType{})
+				}
+			}
+			for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+				for _, v := range cpu.RoundingVariants(arena.Float32, to) {
+					if strings.HasPrefix(v, "wide") {
+						continue
+					}
+					for _, w := range []struct {
+						name   string
+						stored [2]arena.DType
+					}{{"float32", [2]arena.DType{}}, {"mixed", [2]arena.DType{to, arena.Float32}}, {"half", [2]arena.DType{to, to}}} {
+						run(fmt.Sprintf("%s/%v/%s", v, to, w.name), v, to, w.stored)
+					}
 				}
 			}
 		}

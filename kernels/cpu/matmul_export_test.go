@@ -10,9 +10,20 @@ import (
 
 // MatMulVariants lists the kernels for t that this processor can run, fastest first, and "wide" for tests.
 func MatMulVariants(t arena.DType) []string {
+	return named(slices.DeleteFunc(append(isas(), wide...), func(s *isa) bool { return s.plain != nil }), t)
+}
+
+// RoundingVariants lists the same for products with results of type t whose factors are rounded to the type to.
+func RoundingVariants(t, to arena.DType) []string {
+	return named(slices.DeleteFunc(allISAs(), func(s *isa) bool { return s.rounding(to) == nil }), t)
+}
+
+func allISAs() []*isa { return slices.Concat(roundingISAs(), isas(), wide) }
+
+func named(list []*isa, t arena.DType) []string {
 	var names []string
-	for _, s := range append(isas(), wide...) {
-		if s.typ == t {
+	for _, s := range list {
+		if s.typ == t && !slices.Contains(names, s.name) {
 			names = append(names, s.name)
 		}
 	}
@@ -20,7 +31,7 @@ func MatMulVariants(t arena.DType) []string {
 }
 
 func variant(name string, t arena.DType) *isa {
-	all := append(isas(), wide...)
+	all := allISAs()
 	return all[slices.IndexFunc(all, func(s *isa) bool { return s.name == name && s.typ == t })]
 }
 
@@ -41,7 +52,7 @@ func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, ou
 // MatMulNeed is how much of its workspace a product uses.
 func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
 	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
-	return int64(p.workers(threads)) * int64(p.panel+p.block)
+	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage)
 }
 
 // Activate applies an activation in place, as the op alone does.
@@ -64,7 +75,7 @@ func TileOffsets() []uintptr {
 }
 
 // Elements returns data as elements of T.
-func Elements[T float](data []byte) []T { return view[T](data) }
+func Elements[T any](data []byte) []T { return view[T](data) }
 
 // ActivateSums is Activate on numbers in float64.
 func ActivateSums(op *kernels.Op, attrs any, v []float64) {

@@ -24,7 +24,7 @@ func FuzzMatmul(f *testing.F) {
 		a := activations[int(act)%len(activations)]
 		attrs := kernels.MatMulAttrs{TransA: bits&1 != 0, TransB: bits&2 != 0, Bias: bits&4 != 0, Act: a.op, ActAttrs: a.attrs}
 		for _, v := range cpu.MatMulVariants(typ) {
-			p := product{v, typ, int(batch % 4), int(m), int(k % 1024), int(n), attrs}
+			p := newProduct(v, typ, int(batch%4), int(m), int(k%1024), int(n), attrs)
 			threads := 1 + r.IntN(3)
 			o := p.layOut(threads)
 			o.fill(r)

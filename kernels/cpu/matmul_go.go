@@ -16,11 +16,15 @@ const (
 
 func goISA[T float](t arena.DType) *isa {
 	f := goTile[T]
-	return &isa{
+	s := &isa{
 		name: "go", typ: t, rows: goRows, cols: goCols, lanes: goCols,
 		tiles:    []func(*tile){nil, f, f, f},
 		packRows: goPackRows[T], packCols: goPackCols[T],
 	}
+	if t == arena.Float32 {
+		s.bfloat16, s.float16 = floats(goBfloat16), floats(goFloat16)
+	}
+	return s
 }
 
 // goTile computes tiles of up to 3 x 3, one below the other.

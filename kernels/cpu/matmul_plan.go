@@ -62,6 +62,11 @@ type matmulPlan struct {
 	far                  bool // B lies too far away to be packed without bringing it near first
 	packB                bool // else panels are read in place, but for an edge that no tile has the width of
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
+
+	rounded          bool   // factors are rounded, and so all of them are packed that are not stored as tiles read them
+	factorA, factorB factor // how, where they are
+	sizeA, sizeB     int    // bytes of their elements as stored
+	stage            int    // bytes for rounded rows, for each worker
 }
 
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
@@ -72,15 +77,25 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 		p.flipped = true
 		p.m, p.n, p.transA, p.transB = p.n, p.m, false, !p.transA
 		p.rows, cols = cols, p.rows
+		in = []kernels.Spec{in[1], in[0]}
 	}
-	p.lda, p.ldb = p.k*s.size(), cols*s.size()
+	p.dots = p.rows == 1 && p.transB && s.dotting() != nil
+	if p.dots && s.plain != nil {
+		p.isa = s.plain
+	}
+	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
+	if p.rounded {
+		r := p.isa.rounding(t.Operands)
+		p.factorA, p.factorB = r.of(in[0].Type), r.of(in[1].Type)
+	}
+	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
 	if p.transA {
-		p.lda = p.rows * s.size()
+		p.lda = p.rows * p.sizeA
 	}
 	if p.transB {
-		p.ldb = p.k * s.size()
+		p.ldb = p.k * p.sizeB
 	}
-	p.nextA, p.nextB = p.rows*p.k*s.size(), cols*p.k*s.size()
+	p.nextA, p.nextB = p.rows*p.k*p.sizeA, cols*p.k*p.sizeB
 	if p.m > 0 && p.n > 0 && p.k > 0 && p.batch > 0 {
 		p.cut(threads)
 	}
@@ -91,7 +106,7 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{isa: s, rounded: t.Operands.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
 		p.rows, p.k = p.k, p.rows
 	}
@@ -101,29 +116,35 @@ func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.size()
-	p.dots = p.rows == 1 && p.transB && s.dots != nil
 	steps := s.steps()
-	if p.dots {
+	if p.dots && !p.rounded {
 		steps = dotSteps
 	}
-	p.kc = stretch(p.k, steps)
+	p.kc = over(stretch(p.k, steps), s.step()) * s.step() // pairs are not cut
 	panels := over(p.n, s.cols)
-	p.packB = !p.dots && (p.transB || !p.near())
-	p.far = !p.dots && s.prefetch != nil && p.k*p.n*size > farBytes
-	p.packA = panels >= packPanels && p.m > 1 && p.k > 1 &&
+	p.packB = !p.dots && (p.rounded || p.transB || !p.near())
+	p.far = !p.dots && s.prefetch != nil && p.k*p.n*p.sizeB > farBytes
+	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.aliases(p.lda) && p.m > s.rows)
-	rows := min(blockRows, max(s.rows, blockBytes/(p.kc*size)))
+	rows := min(blockRows, max(s.rows, blockBytes/(p.elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.lines = p.m == 1 && !p.transB && s.line != nil && p.n >= s.lineCols
+	p.lines = p.m == 1 && !p.rounded && !p.transB && s.line != nil && p.n >= s.lineCols
 	unit := s.cols
 	if p.lines && p.n >= threads*s.lineCols {
 		unit = s.lineCols
 	}
 	p.split(threads, over(p.m, rows), unit)
 	if p.packB || !s.whole(p.n%s.cols) && !p.dots {
-		p.panel = s.panel(p.kc)
+		p.panel = s.panel(p.elems(p.kc))
+	}
+	switch {
+	case !p.rounded:
+	case p.dots:
+		p.stage = s.dotBytes(p.kc)
+	case p.transB:
+		p.stage = p.turnBytes(p.kc)
 	}
 	if p.packA {
 		p.block = p.blockOf(min(p.rowBlock, p.m), p.kc)
@@ -171,16 +192,20 @@ func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 func (p *matmulPlan) cost(threads, rows, cols int) float64 {
 	m, n, k := float64(p.m), float64(p.n), float64(p.k)
 	tasks := rows * cols * p.batch
+	packing := float64(packCost)
+	if p.rounded {
+		packing *= 2
+	}
 	cost := m * n * k * float64(over(tasks, threads)*threads) / float64(tasks)
 	if p.packB {
-		b := packCost * k * n * float64(rows)
+		b := packing * k * n * float64(rows)
 		if p.transB {
 			b *= 2
 		}
 		cost += b
 	}
 	if p.packA {
-		cost += packCost * m * k * float64(cols)
+		cost += packing * m * k * float64(cols)
 	}
 	return cost
 }

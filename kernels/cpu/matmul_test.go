@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -22,6 +23,20 @@ type product struct {
 	typ            arena.DType
 	batch, m, k, n int // batch 0: rank 2
 	attrs          kernels.MatMulAttrs
+	stored         [2]arena.DType // of the factors, where it is not typ
+}
+
+func newProduct(variant string, typ arena.DType, batch, m, k, n int, attrs kernels.MatMulAttrs) product {
+	return product{variant: variant, typ: typ, batch: batch, m: m, k: k, n: n, attrs: attrs}
+}
+
+// rounded is p with factors that are rounded, and stored in any way.
+func (p product) rounded(r *rand.Rand, to arena.DType) product {
+	p.attrs.Operands = to
+	for i := range p.stored {
+		p.stored[i] = []arena.DType{p.typ, to}[r.IntN(2)]
+	}
+	return p
 }
 
 func (p product) String() string {
@@ -40,6 +55,9 @@ func (p product) String() string {
 	if p.attrs.Act != nil {
 		s += "/" + p.attrs.Act.Name
 	}
+	if p.attrs.Operands != 0 {
+		s += fmt.Sprintf("/%v%v", p.attrs.Operands, p.stored)
+	}
 	return s
 }
 
@@ -55,6 +73,11 @@ func (p product) specs() (in, out []kernels.Spec) {
 		return kernels.Spec{Type: p.typ, Shape: kernels.Shape{r, c}}
 	}
 	in = []kernels.Spec{shape(p.m, p.k, p.attrs.TransA), shape(p.k, p.n, p.attrs.TransB)}
+	for i, t := range p.stored {
+		if t != 0 {
+			in[i].Type = t
+		}
+	}
 	if p.attrs.Bias {
 		in = append(in, kernels.Spec{Type: p.typ, Shape: kernels.Shape{p.n}})
 	}
@@ -107,16 +130,43 @@ func (o *operands) fill(r *rand.Rand) {
 			}
 			continue
 		}
+		if in.Type.Half() {
+			for i := range cpu.Elements[uint16](o.bytes(in)) {
+				cpu.Elements[uint16](o.bytes(in))[i] = toHalf(in.Type, float32(r.NormFloat64()))
+			}
+			continue
+		}
 		for i := range cpu.Elements[float64](o.bytes(in)) {
 			cpu.Elements[float64](o.bytes(in))[i] = r.NormFloat64()
 		}
 	}
 }
 
+func toHalf(t arena.DType, v float32) uint16 {
+	if t == arena.Bfloat16 {
+		return kernels.ToBfloat16(v)
+	}
+	return kernels.ToFloat16(v)
+}
+
+func fromHalf(t arena.DType, h uint16) float32 {
+	if t == arena.Bfloat16 {
+		return kernels.FromBfloat16(h)
+	}
+	return kernels.FromFloat16(h)
+}
+
 // values returns an operand in float64.
 func (o *operands) values(x kernels.Operand) []float64 {
 	if x.Type == arena.Float64 {
 		return cpu.Elements[float64](o.bytes(x))
+	}
+	if x.Type.Half() {
+		var v []float64
+		for _, h := range cpu.Elements[uint16](o.bytes(x)) {
+			v = append(v, float64(fromHalf(x.Type, h)))
+		}
+		return v
 	}
 	var v []float64
 	for _, f := range cpu.Elements[float32](o.bytes(x)) {
@@ -141,6 +191,13 @@ func (p product) run(t testing.TB, o *operands, threads int) []byte {
 // sums returns what p is before its activation, in float64, and for each sum the sum of absolute values.
 func (p product) sums(o *operands) (sums, sizes []float64) {
 	a, b := o.values(o.call.In[0]), o.values(o.call.In[1])
+	if t := p.attrs.Operands; t != 0 {
+		for _, v := range [][]float64{a, b} {
+			for i := range v {
+				v[i] = kernels.Round(t, v[i])
+			}
+		}
+	}
 	var bias []float64
 	if p.attrs.Bias {
 		bias = o.values(o.call.In[2])
@@ -208,11 +265,19 @@ var awkward = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 3
 func products(r *rand.Rand) []product {
 	var list []product
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
-		for _, v := range cpu.MatMulVariants(typ) {
+		for _, v := range allVariants(typ) {
 			add := func(batch, m, k, n int) {
 				bits := r.IntN(8)
 				attrs := kernels.MatMulAttrs{TransA: bits&1 != 0, TransB: bits&2 != 0, Bias: bits&4 != 0}
-				list = append(list, product{v, typ, batch, m, k, n, attrs})
+				p := newProduct(v, typ, batch, m, k, n, attrs)
+				if slices.Contains(cpu.MatMulVariants(typ), v) {
+					list = append(list, p)
+				}
+				for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+					if slices.Contains(cpu.RoundingVariants(typ, to), v) && r.IntN(2) == 0 {
+						list = append(list, p.rounded(r, to))
+					}
+				}
 			}
 			dim := func() int { return awkward[r.IntN(len(awkward))] }
 			for range 40 {
@@ -229,6 +294,13 @@ func products(r *rand.Rand) []product {
 		}
 	}
 	return list
+}
+
+// allVariants lists the kernels for t that compute products of any factors.
+func allVariants(t arena.DType) []string {
+	all := slices.Concat(cpu.MatMulVariants(t), cpu.RoundingVariants(t, arena.Bfloat16))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(*matmulSeed, 7)) }
@@ -276,7 +348,7 @@ func TestAssemblyVariantsOfMatMulHaveTheSameBits(t *testing.T) {
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
 		var asm []string
 		for _, v := range cpu.MatMulVariants(typ) {
-			if v != "go" && v != "wide" {
+			if v == "avx2" || v == "avx512" {
 				asm = append(asm, v)
 			}
 		}
@@ -309,7 +381,7 @@ func TestFusedMatMulHasTheBitsOfItsParts(t *testing.T) {
 		got := p.run(t, fused, 2)
 
 		plain := p
-		plain.attrs = kernels.MatMulAttrs{TransA: p.attrs.TransA, TransB: p.attrs.TransB}
+		plain.attrs = kernels.MatMulAttrs{TransA: p.attrs.TransA, TransB: p.attrs.TransB, Operands: p.attrs.Operands}
 		o := plain.layOut(2)
 		for k := range o.call.In {
 			copy(o.bytes(o.call.In[k]), fused.bytes(fused.call.In[k]))
@@ -334,7 +406,9 @@ func (o *operands) spoil(r *rand.Rand, p product) {
 	}
 	v := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(3)]
 	a := o.bytes(o.call.In[0])
-	if p.typ == arena.Float32 {
+	if t := o.call.In[0].Type; t.Half() {
+		cpu.Elements[uint16](a)[0] = toHalf(t, float32(v))
+	} else if p.typ == arena.Float32 {
 		cpu.Elements[float32](a)[0] = float32(v)
 	} else {
 		cpu.Elements[float64](a)[0] = v
@@ -371,12 +445,15 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 	pool := cpu.NewPool(2)
 	defer pool.Close()
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
-		for _, v := range cpu.MatMulVariants(typ) {
-			if v == "wide" {
+		for _, v := range allVariants(typ) {
+			if strings.HasPrefix(v, "wide") {
 				continue
 			}
 			for _, s := range [][3]int{{5, 7, 9}, {128, 256, 10}, {64, 96, 128}} {
-				p := product{v, typ, 0, s[0], s[1], s[2], kernels.MatMulAttrs{TransA: true, Bias: true, Act: kernels.Tanh}}
+				p := newProduct(v, typ, 0, s[0], s[1], s[2], kernels.MatMulAttrs{TransA: true, TransB: s[0] == 5, Bias: true, Act: kernels.Tanh})
+				if !slices.Contains(cpu.MatMulVariants(typ), v) {
+					p = p.rounded(newRand(), arena.Bfloat16)
+				}
 				o := p.layOut(2)
 				o.fill(newRand())
 				run, err := cpu.BindMatMul(v, pool, o.call, o.mem, o.base)
@@ -394,7 +471,7 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 func TestMatMulWorkspaceIsSmall(t *testing.T) {
 	for _, v := range cpu.MatMulVariants(arena.Float32) {
 		for _, s := range mlp {
-			p := product{v, arena.Float32, 0, s.m, s.k, s.n, s.attrs}
+			p := newProduct(v, arena.Float32, 0, s.m, s.k, s.n, s.attrs)
 			in, out := p.specs()
 			if got := cpu.MatMulWorkspace(p.variant, 2, p.attrs, in, out); got > 320<<10 {
 				t.Errorf("%v: workspace %d bytes on two threads, want at most 320 KiB", p, got)
@@ -417,7 +494,7 @@ func TestMatMulFlushesDenormalNumbersAndRestoresTheirTreatment(t *testing.T) {
 				continue // plain Go computes them
 			}
 			for _, attrs := range []kernels.MatMulAttrs{{}, {TransB: true}} {
-				p := product{v, typ, 0, 1, 20, 20, attrs}
+				p := newProduct(v, typ, 0, 1, 20, 20, attrs)
 				o := p.layOut(1)
 				o.fill(newRand())
 				a := o.bytes(o.call.In[0])

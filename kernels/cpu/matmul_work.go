@@ -9,10 +9,10 @@ package cpu
 // Invariant: it grows or stays with each of m, n, k and batch, and is at least what the plan cut for these sizes uses.
 func (p matmulPlan) workspace(threads int) int64 {
 	s := p.isa
-	if p.n == 1 && !p.transA && s.dots != nil {
+	if p.n == 1 && !p.transA && s.dots != nil && !p.rounded {
 		p.m, p.rows = 1, 1 // with more rows it is flipped, and dots need nothing
 	}
-	if p.m*p.n*p.k*p.batch == 0 || p.rows == 1 && p.transB && s.dots != nil {
+	if p.m*p.n*p.k*p.batch == 0 || p.rows == 1 && p.transB && s.dots != nil && !p.rounded {
 		return 0
 	}
 	workers := 1
@@ -26,8 +26,13 @@ func (p matmulPlan) workspace(threads int) int64 {
 func (p *matmulPlan) workerBytes() int {
 	s, steps := p.isa, p.isa.steps()
 	kc := min(p.k, steps)
-	most := s.panel(kc)
+	most := s.panel(p.elems(kc))
 	switch {
+	case p.rounded:
+		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnBytes(kc)
+		if d := s.dotting(); d != nil { // of one row or column
+			most = max(most, d.dotBytes(min(p.k, d.steps())))
+		}
 	case over(p.n, s.cols) < packPanels:
 	case p.transA && p.rows*s.size() > farApart:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
@@ -52,9 +57,9 @@ func (p *matmulPlan) packedBytes() int {
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
 func (p *matmulPlan) packedRows(kc int) int {
 	s := p.isa
-	rows := p.packedBytes() / s.pitch(kc)
+	rows := p.packedBytes() / s.pitch(p.elems(kc))
 	if p.transA {
-		pitch := p.packedBytes() / kc &^ (cacheLine - 1)
+		pitch := p.packedBytes() / p.elems(kc) &^ (cacheLine - 1)
 		if pitch%(4*packedPitch) == 0 {
 			pitch -= packedPitch
 		}
@@ -66,10 +71,13 @@ func (p *matmulPlan) packedRows(kc int) int {
 // blockOf returns the bytes of a packed block of A.
 func (p *matmulPlan) blockOf(rows, kc int) int {
 	if p.transA {
-		return kc * p.isa.pitch(rows)
+		return p.elems(kc) * p.isa.pitch(rows)
 	}
-	return rows * p.isa.pitch(kc)
+	return rows * p.isa.pitch(p.elems(kc))
 }
+
+// elems returns the elements of A and B that so many steps of k take in tiles.
+func (p *matmulPlan) elems(steps int) int { return over(steps, p.isa.step()) }
 
 // pitch is the bytes of a row of n elements in a packed block of A.
 func (s *isa) pitch(n int) int {
@@ -88,7 +96,7 @@ func (s *isa) steps() int {
 	if s.size() == 8 {
 		return stepsFloat64
 	}
-	return stepsFloat32
+	return stepsFloat32 * s.step()
 }
 
 // stretch cuts k into even stretches of at most so many steps.

@@ -14,7 +14,7 @@ const maxRank = 8
 var table = map[*kernels.Op]kernel{
 	kernels.Chain: {bindChain, chainWork},
 
-	kernels.MatMul: rounds(kernel{bindMatmul, matmulWorkspace}),
+	kernels.MatMul: {bindMatmul, matmulWorkspace},
 
 	kernels.Conv:           rounds(kernel{bindConv, convWork}),
 	kernels.ConvGradInput:  rounds(kernel{bindConvInput, convInputWork}),

@@ -6,11 +6,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Levels returns the sets of instructions that this processor has, from Portable on.
+// Levels returns the sets of instructions that this processor has, from Portable on: the levels of all but products of bfloat16.
 func Levels() []Instructions {
 	var all []Instructions
 	for l := levelPortable; l <= bestLevel(); l++ {
-		all = append(all, l.instructions())
+		all = append(all, Portable+Instructions(l))
 	}
 	return all
 }

@@ -46,6 +46,12 @@ func TestSmallerProductsNeedNoMoreWorkspace(t *testing.T) {
 		big := product{variant: variants[r.IntN(len(variants))], typ: typ, batch: r.IntN(3) * r.IntN(9),
 			m: sizeUpTo(r, 3000), k: sizeUpTo(r, 6000), n: sizeUpTo(r, 3000),
 			attrs: kernels.MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0}}
+		if to := []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)]; to != 0 {
+			if variants = cpu.RoundingVariants(typ, to); len(variants) > 0 {
+				big.variant = variants[r.IntN(len(variants))]
+				big = big.rounded(r, to)
+			}
+		}
 		small := big
 		small.m, small.k, small.n = sizeUpTo(r, big.m), sizeUpTo(r, big.k), sizeUpTo(r, big.n)
 		if big.batch > 0 {

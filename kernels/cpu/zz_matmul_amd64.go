@@ -424,6 +424,161 @@ func wideTile14x8x64(t *tile)
 //go:noescape
 func wideLine1x128x64(t *tile)
 
+// wideTile1x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile1x32xPairs(t *tile)
+
+// wideTile1x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile1x16xPairs(t *tile)
+
+// wideTile2x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile2x32xPairs(t *tile)
+
+// wideTile2x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile2x16xPairs(t *tile)
+
+// wideTile3x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile3x32xPairs(t *tile)
+
+// wideTile3x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile3x16xPairs(t *tile)
+
+// wideTile4x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile4x32xPairs(t *tile)
+
+// wideTile4x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile4x16xPairs(t *tile)
+
+// wideTile5x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile5x32xPairs(t *tile)
+
+// wideTile5x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile5x16xPairs(t *tile)
+
+// wideTile6x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile6x32xPairs(t *tile)
+
+// wideTile6x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile6x16xPairs(t *tile)
+
+// wideTile7x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile7x32xPairs(t *tile)
+
+// wideTile7x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile7x16xPairs(t *tile)
+
+// wideTile8x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile8x32xPairs(t *tile)
+
+// wideTile8x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile8x16xPairs(t *tile)
+
+// wideTile9x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile9x32xPairs(t *tile)
+
+// wideTile9x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile9x16xPairs(t *tile)
+
+// wideTile10x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile10x32xPairs(t *tile)
+
+// wideTile10x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile10x16xPairs(t *tile)
+
+// wideTile11x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile11x32xPairs(t *tile)
+
+// wideTile11x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile11x16xPairs(t *tile)
+
+// wideTile12x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile12x32xPairs(t *tile)
+
+// wideTile12x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile12x16xPairs(t *tile)
+
+// wideTile13x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile13x32xPairs(t *tile)
+
+// wideTile13x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile13x16xPairs(t *tile)
+
+// wideTile14x32xPairs computes a tile of up to 32 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile14x32xPairs(t *tile)
+
+// wideTile14x16xPairs computes a tile of up to 16 columns of Pairs-bit floats.
+//
+//go:noescape
+func wideTile14x16xPairs(t *tile)
+
+// pairsAlong rounds rows of n float32, stride bytes apart, to pairs of bfloat16 in a row, rows pitch bytes apart.
+//
+//go:noescape
+func pairsAlong(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+
+// pairsAcross32 makes pairs of two rows of n float32, stride bytes apart, for rows 0 and 1, 2 and 3, ..., and writes them in rows pitch bytes apart.
+//
+//go:noescape
+func pairsAcross32(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+
+// pairsAcross16 makes pairs of two rows of n bfloat16, stride bytes apart, for rows 0 and 1, 2 and 3, ..., and writes them in rows pitch bytes apart.
+//
+//go:noescape
+func pairsAcross16(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+
 // packRows64 copies k rows of n bytes, stride apart, to rows of 64 bytes, filled up with zeros.
 //
 //go:noescape

@@ -22238,6 +22238,9527 @@ done:
 	VZEROUPPER
 	RET
 
+// func wideTile1x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile1x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile1x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile1x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x01, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x01, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile2x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile2x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile2x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile2x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x02, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x02, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile3x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile3x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile3x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile3x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x03, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x03, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile4x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile4x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile4x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile4x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x04, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x04, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile5x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile5x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile5x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile5x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x05, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x05, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile6x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile6x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile6x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile6x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x06, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x06, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile7x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile7x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile7x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile7x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x07, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x07, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile8x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile8x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile8x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile8x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x08, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x08, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile9x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile9x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile9x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile9x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x09, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x09, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile10x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile10x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 64(BX)(R8*4)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+	VMOVUPS.Z 64(BX)(R8*4), K2, Z29
+	VADDPS    Z29, Z19, Z19
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+	VADDPS    Z29, Z19, Z19
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z18, K1, (BX)(R8*4)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile10x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile10x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (BX)(R8*4)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z9, Z9
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z9, Z9
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	VMOVUPS Z9, K1, (BX)(R8*4)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0a, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0a, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile11x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile11x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 64(BX)(R8*4)
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z20, Z20
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+	VMOVUPS.Z 64(BX)(R8*4), K2, Z29
+	VADDPS    Z29, Z19, Z19
+	VMOVUPS.Z 64(CX), K2, Z29
+	VADDPS    Z29, Z21, Z21
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VADDPS    Z29, Z18, Z18
+	VADDPS    Z29, Z20, Z20
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+	VADDPS    Z29, Z19, Z19
+	VADDPS    Z29, Z21, Z21
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+	VMAXPS Z20, Z29, Z20
+	VMAXPS Z21, Z29, Z21
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z18, K1, (BX)(R8*4)
+	VMOVUPS Z20, K1, (CX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	VMOVUPS Z21, K2, 64(CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile11x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile11x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (BX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 (CX)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z10, Z10
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	VMOVUPS Z9, K1, (BX)(R8*4)
+	VMOVUPS Z10, K1, (CX)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0b, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0b, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile12x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile12x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 64(BX)(R8*4)
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	PREFETCHT0 (CX)(R8*1)
+	PREFETCHT0 64(CX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z20, Z20
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z22, Z22
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+	VMOVUPS.Z 64(BX)(R8*4), K2, Z29
+	VADDPS    Z29, Z19, Z19
+	VMOVUPS.Z 64(CX), K2, Z29
+	VADDPS    Z29, Z21, Z21
+	VMOVUPS.Z 64(CX)(R8*1), K2, Z29
+	VADDPS    Z29, Z23, Z23
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VADDPS    Z29, Z18, Z18
+	VADDPS    Z29, Z20, Z20
+	VADDPS    Z29, Z22, Z22
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+	VADDPS    Z29, Z19, Z19
+	VADDPS    Z29, Z21, Z21
+	VADDPS    Z29, Z23, Z23
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+	VMAXPS Z20, Z29, Z20
+	VMAXPS Z21, Z29, Z21
+	VMAXPS Z22, Z29, Z22
+	VMAXPS Z23, Z29, Z23
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z18, K1, (BX)(R8*4)
+	VMOVUPS Z20, K1, (CX)
+	VMOVUPS Z22, K1, (CX)(R8*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	VMOVUPS Z21, K2, 64(CX)
+	VMOVUPS Z23, K2, 64(CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile12x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile12x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (BX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 (CX)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (CX)(R8*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z11, Z11
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z11, Z11
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	VMOVUPS Z9, K1, (BX)(R8*4)
+	VMOVUPS Z10, K1, (CX)
+	VMOVUPS Z11, K1, (CX)(R8*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0c, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0c, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile13x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile13x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 64(BX)(R8*4)
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	PREFETCHT0 (CX)(R8*1)
+	PREFETCHT0 64(CX)(R8*1)
+	VPXORD     Z24, Z24, Z24
+	VPXORD     Z25, Z25, Z25
+	PREFETCHT0 (CX)(R8*2)
+	PREFETCHT0 64(CX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z20, Z20
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z22, Z22
+	VMOVUPS.Z (CX)(R8*2), K1, Z29
+	VADDPS    Z29, Z24, Z24
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+	VMOVUPS.Z 64(BX)(R8*4), K2, Z29
+	VADDPS    Z29, Z19, Z19
+	VMOVUPS.Z 64(CX), K2, Z29
+	VADDPS    Z29, Z21, Z21
+	VMOVUPS.Z 64(CX)(R8*1), K2, Z29
+	VADDPS    Z29, Z23, Z23
+	VMOVUPS.Z 64(CX)(R8*2), K2, Z29
+	VADDPS    Z29, Z25, Z25
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VADDPS    Z29, Z18, Z18
+	VADDPS    Z29, Z20, Z20
+	VADDPS    Z29, Z22, Z22
+	VADDPS    Z29, Z24, Z24
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+	VADDPS    Z29, Z19, Z19
+	VADDPS    Z29, Z21, Z21
+	VADDPS    Z29, Z23, Z23
+	VADDPS    Z29, Z25, Z25
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+	VMAXPS Z20, Z29, Z20
+	VMAXPS Z21, Z29, Z21
+	VMAXPS Z22, Z29, Z22
+	VMAXPS Z23, Z29, Z23
+	VMAXPS Z24, Z29, Z24
+	VMAXPS Z25, Z29, Z25
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z18, K1, (BX)(R8*4)
+	VMOVUPS Z20, K1, (CX)
+	VMOVUPS Z22, K1, (CX)(R8*1)
+	VMOVUPS Z24, K1, (CX)(R8*2)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	VMOVUPS Z21, K2, 64(CX)
+	VMOVUPS Z23, K2, 64(CX)(R8*1)
+	VMOVUPS Z25, K2, 64(CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile13x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile13x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (BX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 (CX)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (CX)(R8*1)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 (CX)(R8*2)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z (CX)(R8*2), K1, Z29
+	VADDPS    Z29, Z12, Z12
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z12, Z12
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	VMOVUPS Z9, K1, (BX)(R8*4)
+	VMOVUPS Z10, K1, (CX)
+	VMOVUPS Z11, K1, (CX)(R8*1)
+	VMOVUPS Z12, K1, (CX)(R8*2)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0d, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0d, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile14x32xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile14x32xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	SHRQ    $0x10, R10
+	KMOVW   R10, K2
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R8*1)
+	PREFETCHT0 64(AX)(R8*1)
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (AX)(R8*2)
+	PREFETCHT0 64(AX)(R8*2)
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (AX)(R9*1)
+	PREFETCHT0 64(AX)(R9*1)
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (AX)(R8*4)
+	PREFETCHT0 64(AX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 64(BX)(R8*1)
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 64(BX)(R8*2)
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	PREFETCHT0 (BX)(R9*1)
+	PREFETCHT0 64(BX)(R9*1)
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	PREFETCHT0 (BX)(R8*4)
+	PREFETCHT0 64(BX)(R8*4)
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	PREFETCHT0 (CX)(R8*1)
+	PREFETCHT0 64(CX)(R8*1)
+	VPXORD     Z24, Z24, Z24
+	VPXORD     Z25, Z25, Z25
+	PREFETCHT0 (CX)(R8*2)
+	PREFETCHT0 64(CX)(R8*2)
+	VPXORD     Z26, Z26, Z26
+	VPXORD     Z27, Z27, Z27
+	PREFETCHT0 (CX)(R9*1)
+	PREFETCHT0 64(CX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VMOVUPS      64(R11)(R12*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VMOVUPS      64(R11)(R12*2), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VMOVUPS      64(R11)(R13*1), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VMOVUPS      64(R11), Z29
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	LONG         $0x400e9262
+	WORD         $0xcd52
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xd452
+	LONG         $0x40069262
+	WORD         $0xdd52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	LONG         $0x400e9262
+	WORD         $0xed52
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xf452
+	LONG         $0x40069262
+	WORD         $0xfd52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	LONG         $0x400e1262
+	WORD         $0xcd52
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40061262
+	WORD         $0xd452
+	LONG         $0x40061262
+	WORD         $0xdd52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	LONG         $0x400e1262
+	WORD         $0xed52
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40061262
+	WORD         $0xf452
+	LONG         $0x40061262
+	WORD         $0xfd52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e8262
+	WORD         $0xc452
+	LONG         $0x400e8262
+	WORD         $0xcd52
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40068262
+	WORD         $0xd452
+	LONG         $0x40068262
+	WORD         $0xdd52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e8262
+	WORD         $0xe452
+	LONG         $0x400e8262
+	WORD         $0xed52
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40068262
+	WORD         $0xf452
+	LONG         $0x40068262
+	WORD         $0xfd52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e0262
+	WORD         $0xc452
+	LONG         $0x400e0262
+	WORD         $0xcd52
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40060262
+	WORD         $0xd452
+	LONG         $0x40060262
+	WORD         $0xdd52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z14, Z14
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z16, Z16
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z18, Z18
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z20, Z20
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z22, Z22
+	VMOVUPS.Z (CX)(R8*2), K1, Z29
+	VADDPS    Z29, Z24, Z24
+	VMOVUPS.Z (CX)(R9*1), K1, Z29
+	VADDPS    Z29, Z26, Z26
+	VMOVUPS.Z 64(AX), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z 64(AX)(R8*1), K2, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z 64(AX)(R8*2), K2, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z 64(AX)(R9*1), K2, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z 64(AX)(R8*4), K2, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z 64(BX), K2, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z 64(BX)(R8*1), K2, Z29
+	VADDPS    Z29, Z13, Z13
+	VMOVUPS.Z 64(BX)(R8*2), K2, Z29
+	VADDPS    Z29, Z15, Z15
+	VMOVUPS.Z 64(BX)(R9*1), K2, Z29
+	VADDPS    Z29, Z17, Z17
+	VMOVUPS.Z 64(BX)(R8*4), K2, Z29
+	VADDPS    Z29, Z19, Z19
+	VMOVUPS.Z 64(CX), K2, Z29
+	VADDPS    Z29, Z21, Z21
+	VMOVUPS.Z 64(CX)(R8*1), K2, Z29
+	VADDPS    Z29, Z23, Z23
+	VMOVUPS.Z 64(CX)(R8*2), K2, Z29
+	VADDPS    Z29, Z25, Z25
+	VMOVUPS.Z 64(CX)(R9*1), K2, Z29
+	VADDPS    Z29, Z27, Z27
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z14, Z14
+	VADDPS    Z29, Z16, Z16
+	VADDPS    Z29, Z18, Z18
+	VADDPS    Z29, Z20, Z20
+	VADDPS    Z29, Z22, Z22
+	VADDPS    Z29, Z24, Z24
+	VADDPS    Z29, Z26, Z26
+	VMOVUPS.Z 64(R12), K2, Z29
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z13, Z13
+	VADDPS    Z29, Z15, Z15
+	VADDPS    Z29, Z17, Z17
+	VADDPS    Z29, Z19, Z19
+	VADDPS    Z29, Z21, Z21
+	VADDPS    Z29, Z23, Z23
+	VADDPS    Z29, Z25, Z25
+	VADDPS    Z29, Z27, Z27
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+	VMAXPS Z14, Z29, Z14
+	VMAXPS Z15, Z29, Z15
+	VMAXPS Z16, Z29, Z16
+	VMAXPS Z17, Z29, Z17
+	VMAXPS Z18, Z29, Z18
+	VMAXPS Z19, Z29, Z19
+	VMAXPS Z20, Z29, Z20
+	VMAXPS Z21, Z29, Z21
+	VMAXPS Z22, Z29, Z22
+	VMAXPS Z23, Z29, Z23
+	VMAXPS Z24, Z29, Z24
+	VMAXPS Z25, Z29, Z25
+	VMAXPS Z26, Z29, Z26
+	VMAXPS Z27, Z29, Z27
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z2, K1, (AX)(R8*1)
+	VMOVUPS Z4, K1, (AX)(R8*2)
+	VMOVUPS Z6, K1, (AX)(R9*1)
+	VMOVUPS Z8, K1, (AX)(R8*4)
+	VMOVUPS Z10, K1, (BX)
+	VMOVUPS Z12, K1, (BX)(R8*1)
+	VMOVUPS Z14, K1, (BX)(R8*2)
+	VMOVUPS Z16, K1, (BX)(R9*1)
+	VMOVUPS Z18, K1, (BX)(R8*4)
+	VMOVUPS Z20, K1, (CX)
+	VMOVUPS Z22, K1, (CX)(R8*1)
+	VMOVUPS Z24, K1, (CX)(R8*2)
+	VMOVUPS Z26, K1, (CX)(R9*1)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z3, K2, 64(AX)(R8*1)
+	VMOVUPS Z5, K2, 64(AX)(R8*2)
+	VMOVUPS Z7, K2, 64(AX)(R9*1)
+	VMOVUPS Z9, K2, 64(AX)(R8*4)
+	VMOVUPS Z11, K2, 64(BX)
+	VMOVUPS Z13, K2, 64(BX)(R8*1)
+	VMOVUPS Z15, K2, 64(BX)(R8*2)
+	VMOVUPS Z17, K2, 64(BX)(R9*1)
+	VMOVUPS Z19, K2, 64(BX)(R8*4)
+	VMOVUPS Z21, K2, 64(CX)
+	VMOVUPS Z23, K2, 64(CX)(R8*1)
+	VMOVUPS Z25, K2, 64(CX)(R8*2)
+	VMOVUPS Z27, K2, 64(CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func wideTile14x16xPairs(t *uintptr)
+// Requires: AVX, AVX512F, BMI2, MMX+, SSE
+TEXT ·wideTile14x16xPairs(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), DI
+	STMXCSR 168(DI)
+	MOVL    168(DI), DX
+	ORL     $0x00008040, DX
+	MOVL    DX, 172(DI)
+	LDMXCSR 172(DI)
+	MOVQ    136(DI), SI
+	MOVQ    $-1, R10
+	BZHIQ   SI, R10, R10
+	KMOVW   R10, K1
+	MOVQ    (DI), R14
+	MOVQ    48(DI), R15
+
+tile:
+	MOVQ       R15, AX
+	MOVQ       128(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	VPXORD     Z0, Z0, Z0
+	PREFETCHT0 (AX)
+	VPXORD     Z1, Z1, Z1
+	PREFETCHT0 (AX)(R8*1)
+	VPXORD     Z2, Z2, Z2
+	PREFETCHT0 (AX)(R8*2)
+	VPXORD     Z3, Z3, Z3
+	PREFETCHT0 (AX)(R9*1)
+	VPXORD     Z4, Z4, Z4
+	PREFETCHT0 (AX)(R8*4)
+	VPXORD     Z5, Z5, Z5
+	PREFETCHT0 (BX)
+	VPXORD     Z6, Z6, Z6
+	PREFETCHT0 (BX)(R8*1)
+	VPXORD     Z7, Z7, Z7
+	PREFETCHT0 (BX)(R8*2)
+	VPXORD     Z8, Z8, Z8
+	PREFETCHT0 (BX)(R9*1)
+	VPXORD     Z9, Z9, Z9
+	PREFETCHT0 (BX)(R8*4)
+	VPXORD     Z10, Z10, Z10
+	PREFETCHT0 (CX)
+	VPXORD     Z11, Z11, Z11
+	PREFETCHT0 (CX)(R8*1)
+	VPXORD     Z12, Z12, Z12
+	PREFETCHT0 (CX)(R8*2)
+	VPXORD     Z13, Z13, Z13
+	PREFETCHT0 (CX)(R9*1)
+	MOVQ       R14, AX
+	MOVQ       104(DI), R8
+	LEAQ       (R8)(R8*2), R9
+	LEAQ       (AX)(R8*4), BX
+	ADDQ       R8, BX
+	LEAQ       (BX)(R8*4), CX
+	ADDQ       R8, CX
+	MOVQ       112(DI), R10
+	MOVQ       24(DI), R11
+	MOVQ       120(DI), R12
+	LEAQ       (R12)(R12*2), R13
+	MOVQ       96(DI), SI
+	SUBQ       $0x04, SI
+	JL         rest
+
+four:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40061262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40061262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R12*2), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40061262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	VMOVUPS      (R11)(R13*1), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40061262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	LEAQ         (R11)(R12*4), R11
+	SUBQ         $0x04, SI
+	JGE          four
+
+rest:
+	ADDQ $0x04, SI
+	JLE  summed
+
+one:
+	VMOVUPS      (R11), Z28
+	VBROADCASTSS (AX), Z30
+	LONG         $0x400e9262
+	WORD         $0xc452
+	VBROADCASTSS (AX)(R8*1), Z31
+	LONG         $0x40069262
+	WORD         $0xcc52
+	VBROADCASTSS (AX)(R8*2), Z30
+	LONG         $0x400e9262
+	WORD         $0xd452
+	VBROADCASTSS (AX)(R9*1), Z31
+	LONG         $0x40069262
+	WORD         $0xdc52
+	VBROADCASTSS (AX)(R8*4), Z30
+	LONG         $0x400e9262
+	WORD         $0xe452
+	VBROADCASTSS (BX), Z31
+	LONG         $0x40069262
+	WORD         $0xec52
+	VBROADCASTSS (BX)(R8*1), Z30
+	LONG         $0x400e9262
+	WORD         $0xf452
+	VBROADCASTSS (BX)(R8*2), Z31
+	LONG         $0x40069262
+	WORD         $0xfc52
+	VBROADCASTSS (BX)(R9*1), Z30
+	LONG         $0x400e1262
+	WORD         $0xc452
+	VBROADCASTSS (BX)(R8*4), Z31
+	LONG         $0x40061262
+	WORD         $0xcc52
+	VBROADCASTSS (CX), Z30
+	LONG         $0x400e1262
+	WORD         $0xd452
+	VBROADCASTSS (CX)(R8*1), Z31
+	LONG         $0x40061262
+	WORD         $0xdc52
+	VBROADCASTSS (CX)(R8*2), Z30
+	LONG         $0x400e1262
+	WORD         $0xe452
+	VBROADCASTSS (CX)(R9*1), Z31
+	LONG         $0x40061262
+	WORD         $0xec52
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          one
+
+summed:
+	MOVQ      R15, AX
+	MOVQ      128(DI), R8
+	LEAQ      (R8)(R8*2), R9
+	LEAQ      (AX)(R8*4), BX
+	ADDQ      R8, BX
+	LEAQ      (BX)(R8*4), CX
+	ADDQ      R8, CX
+	MOVQ      144(DI), DX
+	TESTQ     $0x00000001, DX
+	JE        fresh
+	VMOVUPS.Z (AX), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VMOVUPS.Z (AX)(R8*1), K1, Z29
+	VADDPS    Z29, Z1, Z1
+	VMOVUPS.Z (AX)(R8*2), K1, Z29
+	VADDPS    Z29, Z2, Z2
+	VMOVUPS.Z (AX)(R9*1), K1, Z29
+	VADDPS    Z29, Z3, Z3
+	VMOVUPS.Z (AX)(R8*4), K1, Z29
+	VADDPS    Z29, Z4, Z4
+	VMOVUPS.Z (BX), K1, Z29
+	VADDPS    Z29, Z5, Z5
+	VMOVUPS.Z (BX)(R8*1), K1, Z29
+	VADDPS    Z29, Z6, Z6
+	VMOVUPS.Z (BX)(R8*2), K1, Z29
+	VADDPS    Z29, Z7, Z7
+	VMOVUPS.Z (BX)(R9*1), K1, Z29
+	VADDPS    Z29, Z8, Z8
+	VMOVUPS.Z (BX)(R8*4), K1, Z29
+	VADDPS    Z29, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z29
+	VADDPS    Z29, Z10, Z10
+	VMOVUPS.Z (CX)(R8*1), K1, Z29
+	VADDPS    Z29, Z11, Z11
+	VMOVUPS.Z (CX)(R8*2), K1, Z29
+	VADDPS    Z29, Z12, Z12
+	VMOVUPS.Z (CX)(R9*1), K1, Z29
+	VADDPS    Z29, Z13, Z13
+
+fresh:
+	TESTQ     $0x00000002, DX
+	JE        unbiased
+	MOVQ      72(DI), R12
+	VMOVUPS.Z (R12), K1, Z29
+	VADDPS    Z29, Z0, Z0
+	VADDPS    Z29, Z1, Z1
+	VADDPS    Z29, Z2, Z2
+	VADDPS    Z29, Z3, Z3
+	VADDPS    Z29, Z4, Z4
+	VADDPS    Z29, Z5, Z5
+	VADDPS    Z29, Z6, Z6
+	VADDPS    Z29, Z7, Z7
+	VADDPS    Z29, Z8, Z8
+	VADDPS    Z29, Z9, Z9
+	VADDPS    Z29, Z10, Z10
+	VADDPS    Z29, Z11, Z11
+	VADDPS    Z29, Z12, Z12
+	VADDPS    Z29, Z13, Z13
+
+unbiased:
+	TESTQ  $0x00000004, DX
+	JE     store
+	VPXORD Z29, Z29, Z29
+	VMAXPS Z0, Z29, Z0
+	VMAXPS Z1, Z29, Z1
+	VMAXPS Z2, Z29, Z2
+	VMAXPS Z3, Z29, Z3
+	VMAXPS Z4, Z29, Z4
+	VMAXPS Z5, Z29, Z5
+	VMAXPS Z6, Z29, Z6
+	VMAXPS Z7, Z29, Z7
+	VMAXPS Z8, Z29, Z8
+	VMAXPS Z9, Z29, Z9
+	VMAXPS Z10, Z29, Z10
+	VMAXPS Z11, Z29, Z11
+	VMAXPS Z12, Z29, Z12
+	VMAXPS Z13, Z29, Z13
+
+store:
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K1, (AX)(R8*1)
+	VMOVUPS Z2, K1, (AX)(R8*2)
+	VMOVUPS Z3, K1, (AX)(R9*1)
+	VMOVUPS Z4, K1, (AX)(R8*4)
+	VMOVUPS Z5, K1, (BX)
+	VMOVUPS Z6, K1, (BX)(R8*1)
+	VMOVUPS Z7, K1, (BX)(R8*2)
+	VMOVUPS Z8, K1, (BX)(R9*1)
+	VMOVUPS Z9, K1, (BX)(R8*4)
+	VMOVUPS Z10, K1, (CX)
+	VMOVUPS Z11, K1, (CX)(R8*1)
+	VMOVUPS Z12, K1, (CX)(R8*2)
+	VMOVUPS Z13, K1, (CX)(R9*1)
+	SUBQ    $0x01, 160(DI)
+	JL      done
+	IMUL3Q  $0x0e, R8, DX
+	ADDQ    DX, R15
+	MOVQ    104(DI), DX
+	IMUL3Q  $0x0e, DX, DX
+	ADDQ    DX, R14
+	JMP     tile
+
+done:
+	LDMXCSR 168(DI)
+	VZEROUPPER
+	RET
+
+// func pairsAlong(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·pairsAlong(SB), NOSPLIT, $0-80
+	MOVQ  dst_base+0(FP), DI
+	MOVQ  src_base+24(FP), SI
+	MOVQ  rows+48(FP), CX
+	MOVQ  stride+56(FP), DX
+	MOVQ  n+64(FP), BX
+	MOVQ  pitch+72(FP), R8
+	MOVQ  BX, R11
+	ANDQ  $0x1f, R11
+	MOVQ  $-1, R12
+	BZHIQ R11, R12, R12
+	KMOVQ R12, K1
+	SHRQ  $0x10, R12
+	KMOVQ R12, K2
+	INCQ  R11
+	ANDQ  $-2, R11
+	MOVQ  $-1, R12
+	BZHIQ R11, R12, R12
+	KMOVQ R12, K3
+	TESTQ CX, CX
+	JLE   done
+
+row:
+	MOVQ DI, R9
+	MOVQ SI, R10
+	MOVQ BX, R11
+	SUBQ $0x20, R11
+	JL   rest
+
+loop:
+	VMOVUPS   (R10), Z0
+	VMOVUPS   64(R10), Z1
+	LONG      $0x4877f262
+	WORD      $0xd072
+	VMOVDQU16 Z2, (R9)
+	ADDQ      $0x80, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x20, R11
+	JGE       loop
+
+rest:
+	ADDQ      $0x20, R11
+	JLE       next
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z 64(R10), K2, Z1
+	LONG      $0x4877f262
+	WORD      $0xd072
+	VMOVDQU16 Z2, K3, (R9)
+
+next:
+	ADDQ DX, SI
+	ADDQ R8, DI
+	DECQ CX
+	JNE  row
+
+done:
+	VZEROUPPER
+	RET
+
+DATA pairsAcross32Order<>+0(SB)/4, $0x00100000
+DATA pairsAcross32Order<>+4(SB)/4, $0x00110001
+DATA pairsAcross32Order<>+8(SB)/4, $0x00120002
+DATA pairsAcross32Order<>+12(SB)/4, $0x00130003
+DATA pairsAcross32Order<>+16(SB)/4, $0x00140004
+DATA pairsAcross32Order<>+20(SB)/4, $0x00150005
+DATA pairsAcross32Order<>+24(SB)/4, $0x00160006
+DATA pairsAcross32Order<>+28(SB)/4, $0x00170007
+DATA pairsAcross32Order<>+32(SB)/4, $0x00180008
+DATA pairsAcross32Order<>+36(SB)/4, $0x00190009
+DATA pairsAcross32Order<>+40(SB)/4, $0x001a000a
+DATA pairsAcross32Order<>+44(SB)/4, $0x001b000b
+DATA pairsAcross32Order<>+48(SB)/4, $0x001c000c
+DATA pairsAcross32Order<>+52(SB)/4, $0x001d000d
+DATA pairsAcross32Order<>+56(SB)/4, $0x001e000e
+DATA pairsAcross32Order<>+60(SB)/4, $0x001f000f
+GLOBL pairsAcross32Order<>(SB), RODATA|NOPTR, $64
+
+// func pairsAcross32(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·pairsAcross32(SB), NOSPLIT, $0-80
+	MOVQ      dst_base+0(FP), DI
+	MOVQ      src_base+24(FP), SI
+	MOVQ      rows+48(FP), CX
+	MOVQ      stride+56(FP), DX
+	MOVQ      n+64(FP), BX
+	MOVQ      pitch+72(FP), R8
+	MOVQ      BX, R11
+	ANDQ      $0x0f, R11
+	MOVQ      $-1, R12
+	BZHIQ     R11, R12, R12
+	KMOVQ     R12, K1
+	KMOVQ     K1, K3
+	MOVQ      $-1, R12
+	KMOVQ     R12, K2
+	VMOVDQU16 pairsAcross32Order<>+0(SB), Z3
+	TESTQ     CX, CX
+	JLE       done
+
+row:
+	CMPQ  CX, $0x01
+	JNE   both
+	KXORQ K3, K3, K3
+	KXORQ K2, K2, K2
+
+both:
+	MOVQ DI, R9
+	MOVQ SI, R10
+	MOVQ BX, R11
+	SUBQ $0x10, R11
+	JL   rest
+
+loop:
+	VMOVUPS   (R10), Z0
+	VMOVUPS.Z (R10)(DX*1), K2, Z1
+	LONG      $0x4877f262
+	WORD      $0xd072
+	VPERMW    Z2, Z3, Z2
+	VMOVUPS   Z2, (R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+rest:
+	ADDQ      $0x10, R11
+	JLE       next
+	VMOVUPS.Z (R10), K1, Z0
+	VMOVUPS.Z (R10)(DX*1), K3, Z1
+	LONG      $0x4877f262
+	WORD      $0xd072
+	VPERMW    Z2, Z3, Z2
+	VMOVUPS   Z2, K1, (R9)
+
+next:
+	LEAQ (SI)(DX*2), SI
+	ADDQ R8, DI
+	SUBQ $0x02, CX
+	JG   row
+
+done:
+	VZEROUPPER
+	RET
+
+DATA pairsAcross16Order<>+0(SB)/4, $0x00100000
+DATA pairsAcross16Order<>+4(SB)/4, $0x00110001
+DATA pairsAcross16Order<>+8(SB)/4, $0x00120002
+DATA pairsAcross16Order<>+12(SB)/4, $0x00130003
+DATA pairsAcross16Order<>+16(SB)/4, $0x00140004
+DATA pairsAcross16Order<>+20(SB)/4, $0x00150005
+DATA pairsAcross16Order<>+24(SB)/4, $0x00160006
+DATA pairsAcross16Order<>+28(SB)/4, $0x00170007
+DATA pairsAcross16Order<>+32(SB)/4, $0x00180008
+DATA pairsAcross16Order<>+36(SB)/4, $0x00190009
+DATA pairsAcross16Order<>+40(SB)/4, $0x001a000a
+DATA pairsAcross16Order<>+44(SB)/4, $0x001b000b
+DATA pairsAcross16Order<>+48(SB)/4, $0x001c000c
+DATA pairsAcross16Order<>+52(SB)/4, $0x001d000d
+DATA pairsAcross16Order<>+56(SB)/4, $0x001e000e
+DATA pairsAcross16Order<>+60(SB)/4, $0x001f000f
+GLOBL pairsAcross16Order<>(SB), RODATA|NOPTR, $64
+
+// func pairsAcross16(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·pairsAcross16(SB), NOSPLIT, $0-80
+	MOVQ  dst_base+0(FP), DI
+	MOVQ  src_base+24(FP), SI
+	MOVQ  rows+48(FP), CX
+	MOVQ  stride+56(FP), DX
+	MOVQ  n+64(FP), BX
+	MOVQ  pitch+72(FP), R8
+	MOVQ  BX, R11
+	ANDQ  $0x0f, R11
+	MOVQ  $-1, R12
+	BZHIQ R11, R12, R12
+	KMOVQ R12, K1
+	KMOVQ K1, K3
+	MOVQ  $-1, R12
+	KMOVQ R12, K2
+	TESTQ CX, CX
+	JLE   done
+
+row:
+	CMPQ  CX, $0x01
+	JNE   both
+	KXORQ K3, K3, K3
+	KXORQ K2, K2, K2
+
+both:
+	MOVQ DI, R9
+	MOVQ SI, R10
+	MOVQ BX, R11
+	SUBQ $0x10, R11
+	JL   rest
+
+loop:
+	VPMOVZXWD   (R10), Z0
+	VPMOVZXWD.Z (R10)(DX*1), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z0, Z1, Z2
+	VMOVUPS     Z2, (R9)
+	ADDQ        $0x20, R10
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R11
+	JGE         loop
+
+rest:
+	ADDQ        $0x10, R11
+	JLE         next
+	VPMOVZXWD.Z (R10), K1, Z0
+	VPMOVZXWD.Z (R10)(DX*1), K3, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPORD       Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (R9)
+
+next:
+	LEAQ (SI)(DX*2), SI
+	ADDQ R8, DI
+	SUBQ $0x02, CX
+	JG   row
+
+done:
+	VZEROUPPER
+	RET
+
 // func packRows64(dst []byte, src []byte, k int, stride int, n int)
 // Requires: AVX, MMX+
 TEXT ·packRows64(SB), NOSPLIT, $0-72

@@ -14,7 +14,7 @@ type elem struct {
 	name      string
 	size      int // bytes
 	fma       func(b, a, sum Op)
-	fmaBcst   func(mem, b, sum Op)
+	fmaBcst   func(mem, b, sum Op) // nil: none
 	broadcast func(src, dst Op)
 	add       func(ops ...Op)
 	max       func(ops ...Op)
@@ -218,8 +218,8 @@ func (k *kernel) loop() {
 	Label("summed")
 }
 
-// packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it.
-func (k *kernel) packs() bool { return k.vectors == 2 && !k.line }
+// packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it. Pairs were packed before.
+func (k *kernel) packs() bool { return k.vectors == 2 && !k.line && k.fmaBcst != nil }
 
 // packing is the loop of a kernel that packs. Rows of B are new and far apart, so it asks for them some steps before.
 func (k *kernel) packing() {
@@ -266,7 +266,7 @@ func (k *kernel) step(u int) {
 		k.load(k.rowOfB(u, v), k.spare(v))
 	}
 	for i := range k.rows {
-		if k.wide() && k.vectors == 1 {
+		if k.wide() && k.vectors == 1 && k.fmaBcst != nil {
 			k.fmaBcst(k.at(i, 0), k.spare(0), k.sum(i, 0))
 			continue
 		}

@@ -86,6 +86,15 @@ func main() {
 			k.emit()
 		}
 	}
+	for rows := 1; rows <= 14; rows++ {
+		for _, vectors := range []int{2, 1} {
+			k := kernel{elem: pairs, vector: 64, rows: rows, vectors: vectors, masks: masks}
+			k.emit()
+		}
+	}
+	pairsAlong()
+	pairsAcross(4)
+	pairsAcross(2)
 	packRows(masks, 64)
 	packRows(masks, 128)
 	packCols(single, turn4)

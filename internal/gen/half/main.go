@@ -1,0 +1,303 @@
+// Command half writes the amd64 assembly of package cpu's conversions between float32 and the types of 16 bits.
+//
+//	go -C kernels/cpu generate
+//
+// A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and decodes. All round to the nearest, of two
+// to the even one, and keep every bit of kernels.ToBfloat16 and its neighbours, NaNs included.
+package main
+
+import (
+	"flag"
+	"log"
+	"path/filepath"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// A conversion is one function: elements of from bytes become elements of to bytes.
+type conversion struct {
+	name     string
+	from, to int
+	float16  bool
+	wide     bool // AVX-512, else AVX2
+	table    Mem  // constants
+}
+
+func main() {
+	dir := flag.String("dir", ".", "folder of package cpu")
+	flag.Parse()
+	for name, value := range map[string]string{
+		"pkg": "cpu", "out": filepath.Join(*dir, "zz_half_amd64.s"), "stubs": filepath.Join(*dir, "zz_half_amd64.go"),
+	} {
+		if err := flag.Set(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ConstraintExpr("!purego")
+	table := GLOBL("halfConstants", RODATA|NOPTR)
+	for i, v := range []uint32{
+		1,          // the last bit that is kept, once it is moved to the end
+		0x7fff,     // just below half of it
+		0x400000,   // makes a NaN quiet
+		0xffff0000, // what is kept
+	} {
+		DATA(4*i, U32(v))
+	}
+	for _, kind := range []conversion{{name: "widen", from: 2, to: 4}, {name: "round", from: 4, to: 4}, {name: "encode", from: 4, to: 2}} {
+		for _, kind.float16 = range []bool{false, true} {
+			for _, kind.wide = range []bool{false, true} {
+				kind.table = table
+				kind.emit()
+			}
+		}
+	}
+	Generate()
+}
+
+// Registers.
+var (
+	dst, src, rows, stride, n, pitch = RDI, RSI, RCX, RDX, RBX, R8
+	to, from, left, temp             = R9, R10, R11, R12
+	tail                             = K1 // of a row
+	nan                              = K2
+)
+
+// A vec is a vector register in its three widths.
+type vec int
+
+func (v vec) x() VecPhysical { return []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7}[v] }
+func (v vec) y() VecPhysical { return []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7}[v] }
+func (v vec) z() VecPhysical { return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7}[v] }
+
+const (
+	value, a, b                     = vec(0), vec(1), vec(2)
+	ones, halves, quiets, upperBits = vec(4), vec(5), vec(6), vec(7)
+)
+
+// of returns v as wide as vectors are.
+func (c *conversion) of(v vec) VecPhysical {
+	if c.wide {
+		return v.z()
+	}
+	return v.y()
+}
+
+func (c *conversion) emit() {
+	lanes, level, typ := 8, "AVX2", "Bfloat16"
+	if c.wide {
+		lanes, level = 16, "AVX512"
+	}
+	if c.float16 {
+		typ = "Float16"
+	}
+	name := c.name + typ + level
+	TEXT(name, NOSPLIT, "func(dst, src []byte, rows, stride, n, pitch int)")
+	Doc(map[string]string{
+		"widen":  name + " makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.",
+		"round":  name + " rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.",
+		"encode": name + " rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.",
+	}[c.name])
+	Pragma("noescape")
+	Load(Param("dst").Base(), dst)
+	Load(Param("src").Base(), src)
+	Load(Param("rows"), rows)
+	Load(Param("stride"), stride)
+	Load(Param("n"), n)
+	Load(Param("pitch"), pitch)
+	if !c.float16 && c.name != "widen" {
+		for i, v := range []vec{ones, halves, quiets, upperBits} {
+			VPBROADCASTD(c.table.Offset(4*i), c.of(v))
+		}
+	}
+	if c.wide {
+		MOVQ(n, temp)
+		ANDQ(Imm(uint64(lanes-1)), temp)
+		MOVQ(I32(-1), left)
+		BZHIQ(temp, left, left)
+		KMOVW(left.As32(), tail)
+	}
+	TESTQ(rows, rows)
+	JLE(LabelRef("done"))
+	Label("row")
+	MOVQ(dst, to)
+	MOVQ(src, from)
+	MOVQ(n, left)
+	SUBQ(Imm(uint64(lanes)), left)
+	JL(LabelRef("rest"))
+	Label("loop")
+	c.load()
+	c.convert(c.of(value), c.of(a), c.of(b))
+	c.store()
+	ADDQ(Imm(uint64(c.from*lanes)), from)
+	ADDQ(Imm(uint64(c.to*lanes)), to)
+	SUBQ(Imm(uint64(lanes)), left)
+	JGE(LabelRef("loop"))
+	Label("rest")
+	ADDQ(Imm(uint64(lanes)), left)
+	JLE(LabelRef("next"))
+	if c.wide {
+		c.loadSome()
+		c.convert(c.of(value), c.of(a), c.of(b))
+		c.storeSome()
+	} else {
+		Label("one")
+		c.loadOne()
+		c.convert(value.x(), a.x(), b.x())
+		c.storeOne()
+		ADDQ(Imm(uint64(c.from)), from)
+		ADDQ(Imm(uint64(c.to)), to)
+		DECQ(left)
+		JNE(LabelRef("one"))
+	}
+	Label("next")
+	ADDQ(stride, src)
+	ADDQ(pitch, dst)
+	DECQ(rows)
+	JNE(LabelRef("row"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// load reads a vector as it is stored, float32 or, of bfloat16, words.
+func (c *conversion) load() {
+	m, v := Mem{Base: from}, c.of(value)
+	switch {
+	case c.from == 4:
+		VMOVUPS(m, v)
+	case c.float16:
+		VCVTPH2PS(m, v)
+	default:
+		VPMOVZXWD(m, v)
+	}
+}
+
+// loadSome is load for the last lanes of a row.
+func (c *conversion) loadSome() {
+	m, v := Mem{Base: from}, c.of(value)
+	switch {
+	case c.from == 4:
+		VMOVUPS_Z(m, tail, v)
+	case c.float16:
+		VCVTPH2PS_Z(m, tail, v)
+	default:
+		VPMOVZXWD_Z(m, tail, v)
+	}
+}
+
+// loadOne is load for one element.
+func (c *conversion) loadOne() {
+	m, v := Mem{Base: from}, value.x()
+	if c.from == 4 {
+		VMOVSS(m, v)
+		return
+	}
+	MOVWLZX(m, temp.As32())
+	VMOVD(temp.As32(), v)
+	if c.float16 {
+		VCVTPH2PS(v, v)
+	}
+}
+
+// convert makes what is stored of what was loaded; an encoded bfloat16 lies in the lower half of each lane.
+func (c *conversion) convert(v, t, u VecPhysical) {
+	switch {
+	case c.name == "widen" && !c.float16:
+		VPSLLD(Imm(16), v, v)
+	case c.name == "round" && c.float16:
+		half := a.y()
+		if !c.wide {
+			half = a.x()
+		}
+		VCVTPS2PH(Imm(0), v, half)
+		VCVTPH2PS(half, v)
+	case c.name != "widen" && !c.float16:
+		c.nearest(v, t, u)
+	}
+}
+
+// as returns vector r as wide as v.
+func as(r vec, v VecPhysical) VecPhysical {
+	switch v.Size() {
+	case 16:
+		return r.x()
+	case 32:
+		return r.y()
+	}
+	return r.z()
+}
+
+// nearest rounds v to bfloat16.
+func (c *conversion) nearest(v, t, u VecPhysical) {
+	VPSRLD(Imm(16), v, t)
+	if c.wide {
+		VPANDD(as(ones, v), t, t)
+	} else {
+		VPAND(as(ones, v), t, t)
+	}
+	VPADDD(v, t, t)
+	VPADDD(as(halves, v), t, t)
+	const unordered = 3
+	if c.wide {
+		VCMPPS(Imm(unordered), v, v, nan)
+		VPORD(as(quiets, v), v, nan, t)
+	} else {
+		VCMPPS(Imm(unordered), v, v, u)
+		VPOR(as(quiets, v), v, v)
+		VBLENDVPS(u, v, t, t)
+	}
+	switch {
+	case c.name == "encode":
+		VPSRLD(Imm(16), t, v)
+	case c.wide:
+		VPANDD(as(upperBits, v), t, v)
+	default:
+		VPAND(as(upperBits, v), t, v)
+	}
+}
+
+// store writes a vector.
+func (c *conversion) store() {
+	m, v := Mem{Base: to}, c.of(value)
+	switch {
+	case c.to == 4:
+		VMOVUPS(v, m)
+	case c.float16:
+		VCVTPS2PH(Imm(0), v, m)
+	case c.wide:
+		VPMOVDW(v, m)
+	default:
+		VEXTRACTI128(Imm(1), v, a.x())
+		VPACKUSDW(a.x(), value.x(), value.x())
+		VMOVDQU(value.x(), m)
+	}
+}
+
+// storeSome is store for the last lanes of a row.
+func (c *conversion) storeSome() {
+	m, v := Mem{Base: to}, c.of(value)
+	switch {
+	case c.to == 4:
+		VMOVUPS(v, tail, m)
+	case c.float16:
+		VCVTPS2PH(Imm(0), v, tail, m)
+	default:
+		VPMOVDW(v, tail, m)
+	}
+}
+
+// storeOne is store for one element.
+func (c *conversion) storeOne() {
+	m, v := Mem{Base: to}, value.x()
+	if c.to == 4 {
+		VMOVSS(v, m)
+		return
+	}
+	if c.float16 {
+		VCVTPS2PH(Imm(0), v, v)
+	}
+	VPEXTRW(Imm(0), v, temp.As32())
+	MOVW(temp.As16(), m)
+}
