@@ -74,16 +74,24 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		return nil, err
 	}
 	// The search knows the most bytes that are live, not yet their places: what those take more is taken off.
+	plain := b
 	for budget, try := limit-b.layout.Total()+b.scratch, 0; b.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
 		if b, err = buildWithin(ctx, model, opt, budget); err != nil {
 			return nil, err
 		}
-		if b.programs[b.order[0]].Plan.Live > budget { // this is as far as it goes
+		if b.programs[b.order[0]].Plan.Live > budget { // no choice that is known is within it
 			break
 		}
 		budget -= b.layout.Total() - limit
 	}
-	return b, nil
+	if b.layout.Total() <= limit {
+		return b, nil
+	}
+	// As far as it goes. An aim that is missed does not end here, but at what is best for it in another order: all limits from here on must fit.
+	if b, err = buildWithin(ctx, model, opt, 1); err != nil || b.layout.Total() < plain.layout.Total() {
+		return b, err
+	}
+	return plain, nil
 }
 
 // budgetTries is how often recomputation is planned anew, where places took more than what lives.

@@ -79,6 +79,31 @@ func TestRecomputationHalvesScratch(t *testing.T) {
 	}
 }
 
+// A limit that cannot be met gives the least that recomputation reaches, however far off it is, and that is a limit that can be met.
+func TestTheLeastThatRecomputationReachesFits(t *testing.T) {
+	for _, n := range nets.All() {
+		if n.Name != "resnet" && (testing.Short() || n.Name != "transformer") {
+			continue
+		}
+		opt := trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach}
+		var least int64
+		for _, part := range []float64{0, 0.15, 0.2} {
+			opt := tight(t, n.Model, opt, part)
+			total, again, _ := recomputed(t, n.Model, opt)
+			if least == 0 {
+				least = total
+			}
+			if total != least || total <= opt.Memory || again == 0 {
+				t.Errorf("%s within %v of its scratch, %d bytes: %d for %d instructions, want %d", n.Name, part, opt.Memory, total, again, least)
+			}
+		}
+		opt.Recompute.Auto, opt.Memory = true, least
+		if total, _, _ := recomputed(t, n.Model, opt); total > least {
+			t.Errorf("%s: the least is %d bytes, and within just these it is %d", n.Name, least, total)
+		}
+	}
+}
+
 // What is recomputed changes no bit, dropout and running statistics included, with ragged tails, at exactly the plan's bytes.
 func TestRecomputationChangesNoBits(t *testing.T) {
 	models := map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped,
