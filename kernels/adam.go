@@ -38,4 +38,12 @@ func adamStep(a AdamAttrs, c []float64, g float64, s []float64) float64 {
 	return s[0] / c[2] / (math.Sqrt(s[1]/c[3]) + a.Epsilon)
 }
 
+// move applies a rule that is AdamW where decoupled, else Adam, to an element: it moves the means s and returns the parameter.
+func (a AdamAttrs) move(decoupled bool, c []float64, p, g float64, s []float64) float64 {
+	if decoupled {
+		return p - c[0]*(adamStep(a, c, g, s)+a.Decay*p)
+	}
+	return p - c[0]*adamStep(a, c, g+a.Decay*p, s)
+}
+
 func randomAdam(_ *rand.Rand, u UpdateAttrs) AdamAttrs { return AdamAttrs{u, 0.9, 0.999, 1e-8} }

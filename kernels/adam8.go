@@ -83,18 +83,7 @@ func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := checkUpdate("adam8", a.Common(), in, 3)
-	if err != nil {
-		return nil, err
-	}
-	out := []Spec{in[0]}
-	for k, s := range Adam8States(in[0]) {
-		if !in[first+k].Equal(s.Spec) {
-			return nil, shapeError("adam8", "state %s of %v must be %v, not %v", s.Name, in[0], s.Spec, in[first+k])
-		}
-		out = append(out, s.Spec)
-	}
-	return out, nil
+	return inferStates("adam8", a.Common(), in, Adam8States)
 }
 
 func refAdam8(attrs any, in, out []Tensor) {
@@ -110,19 +99,12 @@ func refAdam8(attrs any, in, out []Tensor) {
 		var next [2]float64
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			if !a.Decoupled {
-				g += a.Decay * p[i]
-			}
 			s := &states[i]
 			s[0] = most[0] * decodeSigned(m[lo+i])
 			s[1] = most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)
 			s[1] *= s[1]
-			step := adamStep(a.AdamAttrs, in[3].Data, g, s[:])
+			p[i] = a.move(a.Decoupled, in[3].Data, p[i], g, s[:])
 			s[1] = math.Sqrt(s[1])
-			if a.Decoupled {
-				step += a.Decay * p[i]
-			}
-			p[i] -= in[3].Data[0] * step
 			for k, v := range s {
 				if v = math.Abs(v); v > next[k] { // not where v is NaN
 					next[k] = v

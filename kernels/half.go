@@ -15,6 +15,16 @@ func ToBfloat16(v float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
+// DitherBfloat16 returns the bits of one of v's two neighbours in bfloat16. With all values of noise equally likely, each is the likelier the
+// nearer v is, and their mean is v. What is a bfloat16 stays what it is, 0 and ±Inf too; NaNs stay NaNs and become quiet.
+func DitherBfloat16(v float32, noise uint16) uint16 {
+	b := math.Float32bits(v)
+	if v != v {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + uint32(noise)) >> 16)
+}
+
 // FromBfloat16 returns the value of a bfloat16.
 func FromBfloat16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 

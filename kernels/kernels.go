@@ -77,8 +77,8 @@ type Case struct {
 	// Tolerance is the relative error that a float32 device may have against Ref, 0 for 1e-5 (float64: 1e-12).
 	// Where it is set, the op's file says where it comes from.
 	Tolerance float64
-	// Steps is by how many codes an element of an output of type Uint8 may differ from Ref: such as are the nearest codes of numbers that
-	// may differ themselves. Codes are those of an int8, or of a uint8.
+	// Steps is by how many codes an element of an output of type Uint8, or by how many neighbours one of type Bfloat16, may differ from Ref:
+	// such as are roundings of numbers that may differ themselves. Codes are those of an int8, or of a uint8.
 	Steps int8
 }
 

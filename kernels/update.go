@@ -95,6 +95,22 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	return out, nil
 }
 
+// inferStates returns the outputs of a rule whose states are not all of the parameter's type and shape.
+func inferStates(name string, u UpdateAttrs, in []Spec, states func(param Spec) []State) ([]Spec, error) {
+	first, err := checkUpdate(name, u, in, len(states(Spec{})))
+	if err != nil {
+		return nil, err
+	}
+	out := []Spec{in[0]}
+	for k, s := range states(in[0]) {
+		if !in[first+k].Equal(s.Spec) {
+			return nil, shapeError(name, "state %s of %v must be %v, not %v", s.Name, in[0], s.Spec, in[first+k])
+		}
+		out = append(out, s.Spec)
+	}
+	return out, nil
+}
+
 // checkUpdate checks what all rules share, and returns which operand is the first state.
 func checkUpdate(name string, u UpdateAttrs, in []Spec, states int) (first int, err error) {
 	if !(u.ClipValue >= 0) {

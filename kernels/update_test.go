@@ -100,8 +100,8 @@ func TestARaisedGuardStopsEveryRule(t *testing.T) {
 			sameBits(t, op.Name, out[k], in[u])
 		}
 	}
-	if rules != 8 {
-		t.Errorf("%d rules, want 8", rules)
+	if rules != 9 {
+		t.Errorf("%d rules, want 9", rules)
 	}
 }
 

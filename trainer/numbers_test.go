@@ -32,6 +32,8 @@ func TestFirstSteps(t *testing.T) {
 		{"adamw", optim.AdamW{Rate: 0.1, Decay: 0.5}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"adam in bytes", optim.Adam{Rate: 0.1, Storage: optim.Block8}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}}, // one element is the largest
 		{"adamw in bytes", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Block8}, []float64{2 - 0.1*0.5*2 - adam(1)}},
+		{"adam in bfloat16", optim.Adam{Rate: 0.1, Storage: optim.Bfloat16}, []float64{2 - adam(1)}},
+		{"adamw in bfloat16", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Bfloat16}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"lion", optim.Lion{Rate: 0.1}, []float64{1.9, 1.8, 1.7}},
 		{"lion with decay", optim.Lion{Rate: 0.1, Decay: 0.5}, []float64{1.8}},
 		{"adafactor", optim.Adafactor{Rate: 0.1}, []float64{1.8, 1.62, 1.458}}, // a tenth of its size each
@@ -304,9 +306,9 @@ func reference(p map[string][]float64, x [][]float64, y []int) (loss float64, gr
 	return loss, grads
 }
 
-// TestStatesInBytesLearnAsFloatsDo trains beside states of float32, from the same start. Loss differs by what bytes lose of each step, up
+// TestNarrowStatesLearnAsFloatsDo trains beside states of float32, from the same start. Loss differs by what narrow ones lose of each step, up
 // to some percent in either direction.
-func TestStatesInBytesLearnAsFloatsDo(t *testing.T) {
+func TestNarrowStatesLearnAsFloatsDo(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 512, 8, 4)
 		loss := func(storage optim.Storage) (before, after float64) {
@@ -318,9 +320,10 @@ func TestStatesInBytesLearnAsFloatsDo(t *testing.T) {
 			return before, evaluate(t, tr, ds).Loss
 		}
 		before, floats := loss(optim.Full)
-		_, bytes := loss(optim.Block8)
-		if !(floats < before/3) || !(bytes < 1.15*floats) || floats == bytes {
-			t.Errorf("loss %v, after training %v, with states in bytes %v", before, floats, bytes)
+		for _, storage := range []optim.Storage{optim.Block8, optim.Bfloat16} {
+			if _, narrow := loss(storage); !(floats < before/3) || !(narrow < 1.15*floats) || floats == narrow {
+				t.Errorf("loss %v, after training %v, with storage %d %v", before, floats, storage, narrow)
+			}
 		}
 	})
 }

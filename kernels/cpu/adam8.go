@@ -36,30 +36,42 @@ func bindAdam8(b *binding) (func(), error) {
 
 func bindAdam8Of[T float](b *binding) (func(), error) {
 	attrs := b.Attrs.(kernels.Adam8Attrs)
-	u, _ := newUpdater[T](b, attrs.Common())
-	op := kernels.Adam
-	if attrs.Decoupled {
-		op = kernels.AdamW
-	}
-	u.choose(op, attrs.AdamAttrs, rulesAt[T](b.dev.level))
+	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
 	a := &adam8[T]{updater: u, m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
 	a.means.fill(kernels.TopSigned)
 	for i := range 128 { // the bytes of negative codes
 		a.means.values[uint8(-i)] = -a.means.values[i]
 	}
 	a.roots.fill(kernels.TopUnsigned)
-	a.workers = make([]rule[T], b.dev.pool.threads())
-	work := view[T](b.work())
-	for i := range a.workers {
-		w := &a.workers[i]
-		w.s, w.v, work = work[:kernels.Block8], work[kernels.Block8:2*kernels.Block8], work[2*kernels.Block8:]
-	}
+	a.workers = leanWorkers[T](b, kernels.Block8)
 	all := b.over(len(a.largest)/2, updateGrain/kernels.Block8, a.blocks)
 	return func() {
 		if a.begin() {
 			all()
 		}
 	}, nil
+}
+
+// leanAdam binds Adam, or AdamW where decoupled, but for its states.
+func leanAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *updater[T] {
+	u, _ := newUpdater[T](b, attrs.Common())
+	op := kernels.Adam
+	if decoupled {
+		op = kernels.AdamW
+	}
+	u.choose(op, attrs, rulesAt[T](b.dev.level))
+	return u
+}
+
+// leanWorkers gives each worker a rule with room for the states of n elements, in the workspace.
+func leanWorkers[T float](b *binding, n int) []rule[T] {
+	workers := make([]rule[T], b.dev.pool.threads())
+	work := view[T](b.work())
+	for i := range workers {
+		w := &workers[i]
+		w.s, w.v, work = work[:n], work[n:2*n], work[2*n:]
+	}
+	return workers
 }
 
 // blocks updates some blocks.

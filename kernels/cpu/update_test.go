@@ -48,7 +48,8 @@ func TestRuleFieldsLieWhereTheAssemblyLooks(t *testing.T) {
 	}
 }
 
-// Values are of size about 1 and a rule rounds a dozen times, so results differ by some units in the last place.
+// Values are of size about 1 and a rule rounds a dozen times, so results differ by some units in the last place. Where such a difference
+// decides between neighbours in bfloat16, which is once in some ten thousand times, these differ.
 func TestRulesAgreeAtEveryLevel(t *testing.T) {
 	r, _ := random(t)
 	devices := levels(t, 2)
@@ -63,13 +64,17 @@ func TestRulesAgreeAtEveryLevel(t *testing.T) {
 			}
 			float := floats[i%2]
 			c := resized(op.Cases(r, float), n)
+			outs, err := op.Infer(c.Attrs, c.In)
+			if err != nil {
+				t.Fatal(err)
+			}
 			results := everyLevel(t, devices, r.Uint64(), op, c)
 			for k := 1; k < len(results); k++ {
 				for o := range results[k] {
 					if k == 2 && !bytes.Equal(results[1][o], results[2][o]) {
 						t.Fatalf("%s %+v of %d %v: output %d has other bits with AVX-512 than with AVX2", op.Name, c.Attrs, n, float, o)
 					}
-					near(t, op, float, results[0][o], results[k][o])
+					near(t, op, outs[o].Type, results[0][o], results[k][o])
 				}
 			}
 		}
@@ -82,7 +87,13 @@ func near(t *testing.T, op *kernels.Op, float arena.DType, a, b []byte) {
 	kernels.Load(x, float, a)
 	kernels.Load(y, float, b)
 	ulp := map[arena.DType]float64{arena.Float32: 0x1p-23, arena.Float64: 0x1p-52}[float]
+	apart := 0
 	for i := range x {
+		if float == arena.Bfloat16 && x[i] != y[i] && math.Abs(x[i]-y[i]) <= 0x1p-7*math.Abs(x[i]) {
+			if apart++; apart <= 2+len(x)/1000 {
+				continue
+			}
+		}
 		if math.Abs(x[i]-y[i]) > 16*ulp*(1+math.Abs(x[i])) {
 			t.Fatalf("%s of %v: element %d is %v in Go and %v in assembly", op.Name, float, i, x[i], y[i])
 		}

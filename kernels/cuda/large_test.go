@@ -133,19 +133,14 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Sgd:      func(s sizes) measured { return measuredUpdate(s, kernels.SgdAttrs{}, 0) },
 	kernels.Momentum: func(s sizes) measured { return measuredUpdate(s, kernels.MomentumAttrs{Momentum: 0.9}, 1) },
 	kernels.RmsProp:  func(s sizes) measured { return measuredUpdate(s, kernels.RmsPropAttrs{Rho: 0.9, Epsilon: 1e-8}, 1) },
-	kernels.Adam: func(s sizes) measured {
-		return measuredUpdate(s, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 2)
-	},
-	kernels.AdamW: func(s sizes) measured {
-		return measuredUpdate(s, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 2)
-	},
-	kernels.Lion: func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
+	kernels.Adam:     func(s sizes) measured { return measuredUpdate(s, adam, 2) },
+	kernels.AdamW:    func(s sizes) measured { return measuredUpdate(s, adam, 2) },
+	kernels.Lion:     func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
 	kernels.Adam8: func(s sizes) measured {
-		m := measuredUpdate(s, adam8, 0)
-		for _, state := range kernels.Adam8States(m.in[0]) {
-			m.in = append(m.in, state.Spec)
-		}
-		return m
+		return measuredLean(s, kernels.Adam8Attrs{AdamAttrs: adam}, kernels.Adam8States)
+	},
+	kernels.Adam16: func(s sizes) measured {
+		return measuredLean(s, kernels.Adam16Attrs{AdamAttrs: adam}, kernels.Adam16States)
 	},
 	kernels.Adafactor: func(s sizes) measured {
 		p := float(s.rows...)
@@ -163,7 +158,7 @@ var (
 	batchNorm = kernels.BatchNormAttrs{Eps: 1e-5}
 	layerNorm = kernels.LayerNormAttrs{Eps: 1e-5}
 	groupNorm = kernels.GroupNormAttrs{Eps: 1e-5, Groups: 8}
-	adam8     = kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}
+	adam      = kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	adafactor = kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}
 )
 
@@ -215,6 +210,15 @@ func measuredUpdate(s sizes, attrs any, states int) measured {
 		in = append(in, float(s.vector...))
 	}
 	return measured{attrs: attrs, in: in}
+}
+
+// measuredLean is an update whose states are not all of the parameter's type and shape.
+func measuredLean(s sizes, attrs any, states func(kernels.Spec) []kernels.State) measured {
+	m := measuredUpdate(s, attrs, 0)
+	for _, state := range states(m.in[0]) {
+		m.in = append(m.in, state.Spec)
+	}
+	return m
 }
 
 // elementwise is the use of an elementwise operation: on vectors, of bytes where it decodes.

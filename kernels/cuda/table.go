@@ -73,6 +73,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
 	kernels.Adam8:    {bindAdam8, nil},
+	kernels.Adam16:   {bindUpdate, nil},
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 

@@ -24,6 +24,12 @@ func ruleNumbers(b *binding) (name string, n [3]float64, err error) {
 			name = "adamw"
 		}
 		return name, [3]float64{a.Beta1, a.Beta2, a.Epsilon}, nil
+	case kernels.Adam16Attrs:
+		name = "adam16"
+		if a.Decoupled {
+			name = "adamw16"
+		}
+		return name, [3]float64{a.Beta1, a.Beta2, a.Epsilon}, nil
 	case kernels.LionAttrs:
 		return "lion", [3]float64{a.Beta1, a.Beta2}, nil
 	}

@@ -109,8 +109,8 @@ func tolerance(c kernels.Case, float arena.DType) float64 {
 }
 
 // compare returns an error for the first element that is not as wanted: exactly for integers and where asked, else with
-// an error of at most tol times the wanted value, or times 1 where that is larger. Codes of a byte may differ by so many steps, where a
-// rounding decides: two of them, or one in 50.
+// an error of at most tol times the wanted value, or times 1 where that is larger. Elements of narrow types may differ by so many steps,
+// where a rounding decides: two of them, or one in 50.
 func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int8) error {
 	x := make([]float64, len(want.Data))
 	kernels.Load(x, want.Type, got)
@@ -124,15 +124,38 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int
 			continue
 		case !exact && want.Type.Float() && math.Abs(g-v) <= tol*max(1, math.Abs(v)) && !math.IsInf(v, 0):
 			continue
-		case want.Type == arena.Uint8 && steps > 0 && math.Abs(float64(int8(int(g)-int(v)))) <= float64(steps):
+		case apartBy(want.Type, g, v) <= int(steps):
 			if apart++; apart > max(2, len(x)/50) {
-				return fmt.Errorf("%d of %d codes of %v are not those wanted: roundings do not explain so many", apart, i+1, want.Spec)
+				return fmt.Errorf("%d of %d elements of %v are not those wanted: roundings do not explain so many", apart, i+1, want.Spec)
 			}
 			continue
 		}
 		return fmt.Errorf("element %d of %v: got %v, want %v (error %.3g, allowed %.3g relative)", i, want.Spec, g, v, math.Abs(g-v), tol)
 	}
 	return nil
+}
+
+// apartBy returns how many steps lie between two numbers of a narrow type, and very many for any other type.
+func apartBy(t arena.DType, a, b float64) int {
+	var steps int
+	switch t {
+	case arena.Uint8: // codes of an int8, or of a uint8
+		steps = int(int8(int(a) - int(b)))
+	case arena.Bfloat16:
+		steps = ordinal(a) - ordinal(b)
+	default:
+		return math.MaxInt
+	}
+	return max(steps, -steps)
+}
+
+// ordinal returns where a bfloat16 stands among all, counted from 0.
+func ordinal(x float64) int {
+	b := int(kernels.ToBfloat16(float32(math.Abs(x))))
+	if x < 0 {
+		return -b
+	}
+	return b
 }
 
 // attrString shows attributes, with the operations in them by name.

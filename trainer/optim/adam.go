@@ -27,26 +27,16 @@ type Storage uint8
 
 // The ways to keep a state. Only Adam and AdamW have more than the first.
 const (
-	Full   Storage = iota // in the type of the parameter: 8 bytes an element for m and v of float32
-	Block8                // a byte an element, and a scale for each 256: 2 + 8/256 bytes; see kernels.Adam8
+	Full     Storage = iota // in the type of the parameter: 8 bytes an element for m and v of float32
+	Block8                  // a byte an element, and a scale for each 256: 2 + 8/256 bytes; see kernels.Adam8
+	Bfloat16                // 4 bytes an element; see kernels.Adam16
 )
 
 // Op implements Optimizer.
-func (o Adam) Op() *kernels.Op {
-	if o.Storage == Block8 {
-		return kernels.Adam8
-	}
-	return kernels.Adam
-}
+func (o Adam) Op() *kernels.Op { return o.Storage.op(kernels.Adam) }
 
 // Attrs implements Optimizer.
-func (o Adam) Attrs(clip Clip, scaled bool) any {
-	a := o.attrs(clip, scaled)
-	if o.Storage == Block8 {
-		return kernels.Adam8Attrs{AdamAttrs: a}
-	}
-	return a
-}
+func (o Adam) Attrs(clip Clip, scaled bool) any { return o.Storage.attrs(o.attrs(clip, scaled), false) }
 
 func (o Adam) attrs(clip Clip, scaled bool) kernels.AdamAttrs {
 	return kernels.AdamAttrs{
@@ -57,8 +47,11 @@ func (o Adam) attrs(clip Clip, scaled bool) kernels.AdamAttrs {
 
 // States implements Optimizer.
 func (o Adam) States(param kernels.Spec) []kernels.State {
-	if o.Storage == Block8 {
+	switch o.Storage {
+	case Block8:
 		return kernels.Adam8States(param)
+	case Bfloat16:
+		return kernels.Adam16States(param)
 	}
 	return like(param, "m", "v")
 }
@@ -77,11 +70,33 @@ func (o Adam) check(what string) error {
 		o.Storage.check())
 }
 
+// op returns the rule of Adam that keeps states so: full where as they are.
+func (s Storage) op(full *kernels.Op) *kernels.Op {
+	switch s {
+	case Block8:
+		return kernels.Adam8
+	case Bfloat16:
+		return kernels.Adam16
+	}
+	return full
+}
+
+// attrs returns the attributes of op's rule.
+func (s Storage) attrs(a kernels.AdamAttrs, decoupled bool) any {
+	switch s {
+	case Block8:
+		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: decoupled}
+	case Bfloat16:
+		return kernels.Adam16Attrs{AdamAttrs: a, Decoupled: decoupled}
+	}
+	return a
+}
+
 func (s Storage) check() error {
-	if s <= Block8 {
+	if s <= Bfloat16 {
 		return nil
 	}
-	return fmt.Errorf("Storage is %d, must be Full or Block8", s)
+	return fmt.Errorf("Storage is %d, must be Full, Block8 or Bfloat16", s)
 }
 
 // correction is 1 - βᵗ, without the cancellation that the difference has while βᵗ is near 1.
@@ -99,21 +114,12 @@ type AdamW struct {
 }
 
 // Op implements Optimizer.
-func (o AdamW) Op() *kernels.Op {
-	if o.Storage == Block8 {
-		return kernels.Adam8
-	}
-	return kernels.AdamW
-}
+func (o AdamW) Op() *kernels.Op { return o.Storage.op(kernels.AdamW) }
 
 // Attrs implements Optimizer.
 func (o AdamW) Attrs(clip Clip, scaled bool) any {
 	o.Decay = or(o.Decay, 0.01)
-	a := Adam(o).attrs(clip, scaled)
-	if o.Storage == Block8 {
-		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: true}
-	}
-	return a
+	return o.Storage.attrs(Adam(o).attrs(clip, scaled), true)
 }
 
 // States implements Optimizer.

@@ -60,8 +60,10 @@ func All() []Named {
 	return []Named{
 		{"adafactor", Adafactor{}},
 		{"adam", Adam{}},
+		{"adam16", Adam{Storage: Bfloat16}},
 		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
+		{"adamw16", AdamW{Storage: Bfloat16}},
 		{"adamw8", AdamW{Storage: Block8}},
 		{"lion", Lion{}},
 		{"momentum", SGD{Momentum: 0.9}},

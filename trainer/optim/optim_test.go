@@ -114,14 +114,16 @@ var references = map[string]func() reference{
 	},
 }
 
-// The rules that keep bytes are those that keep floats but for what loose allows.
+// The rules with narrow states are those with wide ones but for what loose allows.
 func init() {
 	references["adam8"], references["adamw8"] = references["adam"], references["adamw"]
+	references["adam16"], references["adamw16"] = references["adam"], references["adamw"]
 }
 
 // loose is the error allowed where it is not that of two orders of the same sums. 20 updates of Adam at 0.001 move a parameter by up to
-// 0.02; a mean or root in a byte errs by at most 1/14 of itself down to 1/64 of the largest, which leaves half of that of the step.
-var loose = map[string]float64{"adam8": 1e-3, "adamw8": 1e-3}
+// 0.02; a mean or root in a byte errs by at most 1/14 of itself down to 1/64 of the largest, which leaves half of that of the step. A mean in
+// bfloat16 errs by less than 1/128 of itself each time, up or down.
+var loose = map[string]float64{"adam8": 1e-3, "adamw8": 1e-3, "adam16": 1e-3, "adamw16": 1e-3}
 
 func adam() func(g float64) float64 {
 	m, v, t := 0.0, 0.0, 0.0
@@ -133,7 +135,7 @@ func adam() func(g float64) float64 {
 	}
 }
 
-var rates = map[string]float64{"adafactor": 0.01, "sgd": 0.01, "momentum": 0.01, "nesterov": 0.01, "rmsprop": 0.001, "adam": 0.001, "adamw": 0.001, "adam8": 0.001, "adamw8": 0.001, "lion": 0.0001}
+var rates = map[string]float64{"adafactor": 0.01, "sgd": 0.01, "momentum": 0.01, "nesterov": 0.01, "rmsprop": 0.001, "adam": 0.001, "adamw": 0.001, "adam8": 0.001, "adamw8": 0.001, "adam16": 0.001, "adamw16": 0.001, "lion": 0.0001}
 
 // withDecay returns o with a decay.
 func withDecay(o optim.Optimizer, decay float64) optim.Optimizer {

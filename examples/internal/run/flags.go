@@ -72,7 +72,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.IntVar(&f.Windows, "accumulate", f.Windows, "`steps` whose gradients are added up before an update; 0 or 1: each has its own")
 	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set")
 	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
-	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adafactor, adam, adam8, adamw, adamw8, lion, momentum, nesterov, rmsprop or sgd; an 8: states in bytes")
+	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adafactor, adam, adam16, adam8, adamw, adamw16, adamw8, lion, momentum, nesterov, rmsprop or sgd; 16: states in bfloat16, 8: in bytes")
 	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
 	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
 	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
