@@ -117,6 +117,34 @@ func TestUploadsRunBesideComputeAndTwoStepsAhead(t *testing.T) {
 	}
 }
 
+// With a scaled loss a step waits for the outcome of the one before, and its batch is uploaded meanwhile.
+func TestWithAScaledLossUploadsRunBesideCompute(t *testing.T) {
+	emulated(t)
+	ds := samples(t, 8*20, 4, 3)
+	opt := trainer.Options{Device: openCUDA(t, cuda.Options{}), Batch: 8, Fields: ds.Fields()}
+	opt.LossScale.Mode = optim.ScaleAlways
+	tr := made(t, small, opt)
+	fit(t, tr, ds)
+	launched, copied := fakecuda.Calls("cuGraphLaunch"), fakecuda.Calls("cuMemcpyHtoDAsync")
+	gpu(t, "hold", 2, 0)
+	done := make(chan error, 1)
+	go func() {
+		_, err := tr.Fit(context.Background(), ds)
+		done <- err
+	}()
+	becomes(t, "copies while nothing is computed", func() int { return int(fakecuda.Calls("cuMemcpyHtoDAsync") - copied) }, 3) // batch, controls, batch
+	time.Sleep(20 * time.Millisecond)                                                                                          // more would show, if there were any
+	if n, c := fakecuda.Calls("cuGraphLaunch")-launched, fakecuda.Calls("cuMemcpyHtoDAsync")-copied; n != 1 || c != 3 {
+		t.Errorf("%d steps are in flight and %d copies were made, want 1 and 3", n, c)
+	}
+	if err := fakecuda.Set("hold", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // Pinned memory is a block with two slots and one of the arena's, the same after 2,000 steps as after one, whatever reads ahead.
 func TestPinnedMemoryOfAGPUIsTwoBlocks(t *testing.T) {
 	emulated(t)

@@ -168,8 +168,9 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 		graphs   cuda.Graphs
 		resident bool
 		indices  bool // the model reads rows of a table
+		scaled   bool // the loss is: what a step is told comes in a copy of its own
 	}{
-		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true}, "indices": {indices: true},
+		"graphs": {}, "launches": {graphs: cuda.Never}, "resident": {resident: true}, "indices": {indices: true}, "scaled": {scaled: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev, err := cuda.Open(cuda.Options{Graphs: c.graphs}) // which is not told of the host's accesses: that allocates
@@ -184,6 +185,9 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: short.Fields(), Optimizer: optim.Adam{}}
 			if c.resident {
 				opt.Fields, opt.Resident = nil, []dataloader.Dataset{short, long}
+			}
+			if c.scaled {
+				opt.LossScale.Mode = optim.ScaleAlways
 			}
 			var first, last runtime.MemStats
 			opt.Progress = func(p trainer.Progress) {
@@ -213,6 +217,9 @@ func TestAStepOnAGPUIsOneCopyAndOneGraph(t *testing.T) {
 				}
 				const steps = 20
 				want := map[string]int{"cuMemcpyHtoDAsync": 1, "cuEventRecord": 2, "cuStreamWaitEvent": 1, "cuEventQuery": 1, "cuEventSynchronize": 2, "": 0}
+				if c.scaled && what == "train" {
+					want["cuMemcpyHtoDAsync"] = 2
+				}
 				if c.graphs == cuda.Never {
 					want["cuMemcpyAsync"] = 2 // results and status word, which a graph holds
 					if calls["cuLaunchKernel"] < steps || calls["cuLaunchKernel"]%steps != 0 {

@@ -2,6 +2,7 @@ package trainer_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -15,10 +16,15 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// passes trains, evaluates and predicts, streaming and resident, on data with a ragged tail.
+// passes trains, evaluates and predicts, streaming and resident, on data with a ragged tail; with a scaled loss, whose steps wait for each other's
+// outcome, too.
 func passes(dev kernels.Device, ds, resident dataloader.Dataset) error {
+	return errors.Join(passesOf(dev, ds, resident, optim.Scaling{}), passesOf(dev, ds, resident, optim.Scaling{Mode: optim.ScaleAlways}))
+}
+
+func passesOf(dev kernels.Device, ds, resident dataloader.Dataset, scaling optim.Scaling) error {
 	tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(),
-		Resident: []dataloader.Dataset{resident}, Optimizer: optim.Adam{}, Workers: 2})
+		Resident: []dataloader.Dataset{resident}, Optimizer: optim.Adam{}, Workers: 2, LossScale: scaling})
 	if err != nil {
 		return err
 	}

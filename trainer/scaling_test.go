@@ -299,3 +299,32 @@ func TestScalingSavesGradientsThatVanishInFloat16(t *testing.T) {
 		}
 	})
 }
+
+// A skipped update leaves running statistics as they were before its step.
+func TestASkippedUpdateMovesNoStatistics(t *testing.T) {
+	// The mean over a batch of normalized x, times w, times c: a huge c overflows the gradient of w alone.
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x, c := net.Input("x", batch, 1), net.Input("c", batch, 1)
+		y := net.Dense(net.BatchNorm(x, "norm", nil), "layer", 1, nil)
+		if err := net.Err(); err != nil {
+			return trainer.Model{}, err
+		}
+		loss, err := gorgonia.Mean(gorgonia.Must(gorgonia.HadamardProd(y, c)))
+		return trainer.Model{Inputs: net.Inputs(), Output: y, Loss: loss, Params: net.Params(), Statistics: net.Statistics()}, err
+	}
+	each(t, func(t *testing.T, dev kernels.Device) {
+		data := func(x, c []float32) *dataloader.Slices {
+			return columns(t, len(x), dataloader.Column("x", x, 1), dataloader.Column("c", c, 1))
+		}
+		without, with := data([]float32{1, 2}, []float32{1, 1}), data([]float32{1, 2, 5, 9}, []float32{1, 1, beyond, beyond})
+		opt := trainer.Options{Device: dev, Batch: 2, Fields: with.Fields(), Sequential: true}
+		want := learnedOf(t, model, opt, without)
+		opt.LossScale.Mode = optim.ScaleAlways
+		tr := made(t, model, opt)
+		fit(t, tr, with)
+		if d := differing(want, learned(t, tr)); d != nil || tr.LossScale().Skipped != 1 {
+			t.Errorf("%d updates skipped, and %q differ from training without the step, want 1 and none", tr.LossScale().Skipped, d)
+		}
+	})
+}
