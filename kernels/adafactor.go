@@ -19,6 +19,14 @@ type AdafactorAttrs struct {
 // LeastEpsilon is the least Epsilon of Adafactor, a normal number of float32: the mean of squares of gradients that are 0 must not be 0.
 const LeastEpsilon = 0x1p-126
 
+// MostSquare is the most that Adafactor's means of squares become: what their type can hold, or in float64 less, so that means can be added up.
+func MostSquare(t arena.DType) float64 {
+	if t == arena.Float32 {
+		return math.MaxFloat32
+	}
+	return 0x1p960
+}
+
 // Adafactor keeps of the mean of squared gradients only its means over the rows and over the columns of each matrix: see FactorOf. Where
 // rows and columns are independent, their product is that mean. controls[2] is the weight of the new in the running means, 1 - β₂.
 //
@@ -26,7 +34,7 @@ const LeastEpsilon = 0x1p-126
 //	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit)
 //	param -= rate·(rms(param) or Least if Relative)·u + rate·Decay·param
 //
-// rms is over the whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, decay as in PyTorch's
+// R and C are at most MostSquare, so that a step is finite wherever the gradient is. rms is over the whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, decay as in PyTorch's
 // torch.optim.Adafactor. Operands: see update.go; the states are FactorSpecs of the parameter.
 var Adafactor = Register(&Op{
 	Name: "adafactor", Updates: []int8{0, 4, 5},
@@ -93,7 +101,7 @@ func refAdafactor(attrs any, in, out []Tensor) {
 	}
 	for m := range matrices {
 		at := rows * columns
-		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh)
+		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, MostSquare(out[1].Type))
 	}
 	by := rate * size / max(1, math.Sqrt(squareSum(step)/n)/a.Limit)
 	for i, u := range step {
@@ -102,7 +110,7 @@ func refAdafactor(attrs any, in, out []Tensor) {
 }
 
 // factorStep moves the means of a matrix's squares and divides g by the root of what they stand for.
-func factorStep(g, rows, columns []float64, epsilon, fresh float64) {
+func factorStep(g, rows, columns []float64, epsilon, fresh, most float64) {
 	byRow, byColumn := make([]float64, len(rows)), make([]float64, len(columns))
 	for i, v := range g {
 		square := v*v + epsilon
@@ -111,11 +119,11 @@ func factorStep(g, rows, columns []float64, epsilon, fresh float64) {
 	}
 	mean := 0.0
 	for i, v := range byRow {
-		rows[i] = (1-fresh)*rows[i] + fresh*v/float64(len(columns))
+		rows[i] = min((1-fresh)*rows[i]+fresh*v/float64(len(columns)), most)
 		mean += rows[i] / float64(len(rows))
 	}
 	for j, v := range byColumn {
-		columns[j] = (1-fresh)*columns[j] + fresh*v/float64(len(rows))
+		columns[j] = min((1-fresh)*columns[j]+fresh*v/float64(len(rows)), most)
 	}
 	for i := range g {
 		g[i] /= math.Sqrt(rows[i/len(columns)]/mean) * math.Sqrt(columns[i%len(columns)])
@@ -130,13 +138,14 @@ func squareSum(x []float64) float64 {
 	return sum
 }
 
-// adafactorCase has means of 0.5 and more, so that no step is a quotient of small numbers.
+// adafactorCase has means of 0.5 and more, so that no step is a quotient of small numbers. Some gradients have squares that their type cannot
+// hold.
 func adafactorCase(r *rand.Rand, float arena.DType) Case {
 	relative := r.IntN(2) == 0
 	c := updateCase(r, float, 2, func(r *rand.Rand, u UpdateAttrs) AdafactorAttrs {
 		return AdafactorAttrs{u, 1e-30, 0.25 + r.Float64(), relative, 1e-3}
 	})
-	first, fill := len(c.In)-2, c.Fill
+	first, fill, huge := len(c.In)-2, c.Fill, r.IntN(4) == 0
 	if r.IntN(4) == 0 { // of rows for several blocks of a device
 		c.In[0].Shape = Shape{1 + r.IntN(300), 1 + r.IntN(80)}
 		c.In[1] = c.In[0]
@@ -145,6 +154,11 @@ func adafactorCase(r *rand.Rand, float arena.DType) Case {
 	c.Fill = func(r *rand.Rand, k int, data []float64) {
 		fill(r, k, data)
 		switch {
+		case k == 1 && huge:
+			most := math.Sqrt(MostSquare(float))
+			for i := range data {
+				data[i] *= math.Pow(most, 1.25*r.Float64())
+			}
 		case k == 3:
 			data[2] = math.Pow(3, -0.8) // update 3
 		case k >= first:

@@ -85,3 +85,27 @@ func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, para
 	}
 	return out
 }
+
+// The square of each gradient is more than the type of its mean can hold. The step is as large as Limit allows.
+func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
+	for _, c := range []struct {
+		float arena.DType
+		grad  float64
+	}{{arena.Float32, 1e20}, {arena.Float32, math.MaxFloat32}, {arena.Float64, 1e155}, {arena.Float64, 1e290}} {
+		for _, shape := range []kernels.Shape{{2, 2}, {4}} {
+			p := kernels.Spec{Type: c.float, Shape: shape}
+			rows, columns := kernels.FactorSpecs(p)
+			in := []kernels.Tensor{{Spec: p, Data: make([]float64, 4)}, {Spec: p, Data: []float64{c.grad, -c.grad, c.grad, c.grad}}, vector(arena.Int32, 0, 0, 0, 0),
+				vector(arena.Float64, 0.1, 1, 1, 0, 0, 0, 0, 0), {Spec: rows, Data: make([]float64, rows.Shape.Elems())}, {Spec: columns, Data: make([]float64, columns.Shape.Elems())}}
+			out, err := kernels.Eval(kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1}, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []float64{-0.1, 0.1, -0.1, -0.1} {
+				if got := out[0].Data[i]; !near(got, want, 1e-12) {
+					t.Errorf("%v with gradients of %v: parameter %d is %v, want %v", p, c.grad, i, got, want)
+				}
+			}
+		}
+	}
+}

@@ -27,6 +27,7 @@ type factoring[T float] struct {
 	squares            []float64
 
 	scale, most float64 // a gradient is scaled, then clipped to ±most
+	mostSquare  float64
 	size, step  float64 // what the rate is a share of; what an element of the step is multiplied with
 }
 
@@ -57,6 +58,7 @@ func bindAdafactorOf[T float](b *binding) func() {
 	if f.ClipValue > 0 {
 		f.most = f.ClipValue
 	}
+	f.mostSquare = kernels.MostSquare(b.In[0].Type)
 	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
 	f.per = over(f.n, blocksOf(f.n))
 	f.blocks = over(f.n, f.per)
@@ -129,7 +131,7 @@ func (f *factoring[T]) moments(lo, hi, _ int) {
 				total += v
 				sums[j] += v
 			}
-			f.rows[i] = T((1-fresh)*float64(f.rows[i]) + fresh*total/float64(w))
+			f.rows[i] = T(min((1-fresh)*float64(f.rows[i])+fresh*total/float64(w), f.mostSquare))
 		}
 		if f.Relative {
 			total := 0.0
@@ -153,7 +155,7 @@ func (f *factoring[T]) fold(lo, hi, _ int) {
 			}
 		}
 		for j, v := range first {
-			columns[j] = T((1-fresh)*float64(columns[j]) + fresh*v/float64(f.n))
+			columns[j] = T(min((1-fresh)*float64(columns[j])+fresh*v/float64(f.n), f.mostSquare))
 			first[j] = 1 / math.Sqrt(float64(columns[j]))
 		}
 		total := 0.0

@@ -19,6 +19,16 @@ struct Gradient {
   }
 };
 
+// most returns the most that a mean of squares becomes, see MostSquare.
+DEVICE double most(float) { return 0x1.fffffep127; }
+DEVICE double most(double) { return 0x1p960; }
+
+// mean returns a running mean of squares, moved by one of weight fresh.
+template <class T> DEVICE T mean(T was, double fresh, double square) {
+  double x = (1 - fresh) * was + fresh * square;
+  return (T)(x > most(was) ? most(was) : x);
+}
+
 // rows moves the means of rows, and adds up the squares of the parameter's where it is asked for.
 template <class Team, class T>
 DEVICE void rows(const T *param, const T *grad, T *means, double *squares, int64 count, int64 width, const int32 *guard, const double *controls,
@@ -36,7 +46,7 @@ DEVICE void rows(const T *param, const T *grad, T *means, double *squares, int64
     sum = Team::sum(sum);
     own = Team::sum(own);
     if (Team::rank() > 0) continue;
-    means[i] = (T)((1 - fresh) * means[i] + fresh * sum / width);
+    means[i] = mean(means[i], fresh, sum / width);
     squares[i] = own;
   }
 }
@@ -74,17 +84,17 @@ DEVICE void fold(const T *rows, T *columns, double *sums, double *means, int64 m
   if (guard[0] != 0) return;
   double fresh = controls[2];
   for (int64 m = blockIdx.x; m < matrices; m += gridDim.x) {
-    double *first = sums + m * cuts * width, mean = 0;
+    double *first = sums + m * cuts * width, total = 0;
     for (int64 j = threadIdx.x; j < width; j += blockDim.x) {
       double sum = first[j];
       for (int64 k = 1; k < cuts; k++) sum += first[k * width + j];
-      T c = (T)((1 - fresh) * columns[m * width + j] + fresh * sum / n);
+      T c = mean(columns[m * width + j], fresh, sum / n);
       columns[m * width + j] = c;
       first[j] = 1 / num::sqrt((double)c);
     }
-    for (int64 i = threadIdx.x; i < n; i += blockDim.x) mean += rows[m * n + i];
-    mean = Block::sum(mean);
-    if (threadIdx.x == 0) means[m] = mean / n;
+    for (int64 i = threadIdx.x; i < n; i += blockDim.x) total += rows[m * n + i];
+    total = Block::sum(total);
+    if (threadIdx.x == 0) means[m] = total / n;
   }
 }
 
