@@ -119,9 +119,11 @@ func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
 		return nil, err
 	}
 	guards := []setting{{"kept", true, func(*Options) {}}}
-	if o.Guard == GuardEach {
+	switch {
+	case o.scaled() || o.Clip.Norm > 0: // which keep them under any guard
+	case o.Guard == GuardEach:
 		guards[0].name = "freed"
-	} else {
+	default:
 		guards = append(guards, setting{"freed", true, func(o *Options) { o.Guard = GuardEach }})
 	}
 	window := max(1, o.Accumulate)
