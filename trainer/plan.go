@@ -132,7 +132,7 @@ func staged(dev kernels.Device, p *ir.Program) (bytes int64) {
 }
 
 func (b *build) program(p *ir.Program) report.Program {
-	r := report.Program{Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Scratch: p.Plan.Bytes, Live: p.Plan.Live,
+	r := report.Program{Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Time: p.Work().Time, Scratch: p.Plan.Bytes, Live: p.Plan.Live,
 		Buffers: p.Problem.Buffers, Offsets: p.Plan.Offsets, Notes: []string{"placed by " + p.Plan.Method}}
 	r.Recomputed, r.Extra = again(p)
 	if r.Recomputed > 0 {

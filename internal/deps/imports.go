@@ -31,7 +31,7 @@ var rules = map[string]rule{
 	"internal/fakecuda":      {cgo: true},
 	"internal/fakecuda/main": {ours: "internal/fakecuda"},
 	"internal/nets":          {ours: "dataloader trainer/layers", other: gorgonia},
-	"internal/nets/main":     {ours: "arena internal/nets trainer trainer/report"},
+	"internal/nets/main":     {ours: "arena dataloader internal/nets kernels/cpu trainer trainer/optim trainer/report"},
 	"internal/gpucheck":      {},
 	"internal/peer":          examples,
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",

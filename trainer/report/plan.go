@@ -30,6 +30,7 @@ type Program struct {
 	Name         string  // "train 128", "evaluate 128"
 	Batch        int     // samples
 	Instructions int
+	Time         int64          // of a run by the cost model, in bytes that could cross memory meanwhile: good for ratios
 	Scratch      int64          // bytes that its buffers need, placed
 	Live         int64          // most bytes that live at once: no placement needs fewer
 	LiveAt       string         // label of the instruction at which they do

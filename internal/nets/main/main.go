@@ -1,46 +1,99 @@
-// Command main prints what a training step of each net of package nets needs: `go run ./internal/nets/main`.
+// Command main prints what a training step of each net of package nets needs:
+//
+//	go run ./internal/nets/main                          bytes of scratch: without reuse, planned, most live; with recomputation
+//	go run ./internal/nets/main -peer python3            beside what JAX's compiler reserves; for that Python to have JAX
+//	go run ./internal/nets/main -rounds 9 -only resnet   how long steps take on the host with recomputation
 package main
 
 import (
+	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/nets"
-	"github.com/evenkeel/evenkeel/trainer"
-	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
+// flags are what the command line says.
+type flags struct {
+	peer    string // a Python that has JAX; "": leave it out
+	rounds  int    // in which steps are timed; 0: not at all
+	steps   int    // of a round
+	batch   int    // of steps that are timed; 0: the net's
+	threads int    // that compute
+	only    string // name of a net; "": all
+}
+
 func main() {
-	if err := run(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, err)
+		stop()
 		os.Exit(1)
 	}
 }
 
-// run prints a row a net: bytes of scratch of its training step where every buffer has a place of its own, as planned, and the most that live
-// at once, which no plan can be below.
-func run() error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tplanned / bound\tby")
-	for _, n := range nets.All() {
-		plan, err := trainer.Plan(n.Model, trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach})
-		if err != nil {
-			return fmt.Errorf("%s: %w", n.Name, err)
-		}
-		p := plan.Programs[0]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f\t%s\n", n.Name, n.Batch, p.Instructions, len(p.Buffers), apart(p), p.Scratch, p.Live,
-			float64(p.Scratch)/float64(p.Live), strings.TrimPrefix(strings.Join(p.Notes, ", "), "placed by "))
+// parse reads the command line, and returns the nets that it asks for.
+func parse(args []string, messages io.Writer) (f flags, some []nets.Net, err error) {
+	s := flag.NewFlagSet("nets", flag.ContinueOnError)
+	s.SetOutput(messages)
+	s.StringVar(&f.peer, "peer", "", "a Python that has JAX, to show beside what its compiler reserves")
+	s.IntVar(&f.rounds, "rounds", 0, "time steps on the host in so many rounds, in place of planning for any device")
+	s.IntVar(&f.steps, "steps", 2, "steps of a round")
+	s.IntVar(&f.batch, "batch", 0, "rows of steps that are timed; 0: the net's")
+	s.IntVar(&f.threads, "threads", 2, "threads that compute, where steps are timed")
+	s.StringVar(&f.only, "only", "", "the net; all where empty")
+	if err := s.Parse(args); err != nil {
+		return f, nil, err
 	}
-	return w.Flush()
+	var errs []error
+	if s.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", s.Arg(0)))
+	}
+	if f.rounds < 0 || f.steps < 1 || f.batch < 0 || f.threads < 1 {
+		errs = append(errs, fmt.Errorf("rounds %d and batch %d must not be negative, steps %d and threads %d must be above 0", f.rounds, f.batch, f.steps, f.threads))
+	}
+	var names []string
+	for _, n := range nets.All() {
+		if names = append(names, n.Name); f.only == "" || f.only == n.Name {
+			some = append(some, n)
+		}
+	}
+	if len(some) == 0 {
+		errs = append(errs, fmt.Errorf("net %q: must be one of %s", f.only, strings.Join(names, ", ")))
+	}
+	return f, some, errors.Join(errs...)
 }
 
-// apart returns the bytes of a program's buffers in places of their own.
-func apart(p report.Program) (bytes int64) {
-	for _, b := range p.Buffers {
-		bytes += arena.Round(b.Size)
+// run is main without the process around it.
+func run(ctx context.Context, args []string, out, messages io.Writer) error {
+	f, some, err := parse(args, messages)
+	if err != nil {
+		return err
 	}
-	return bytes
+	if f.rounds > 0 {
+		return timed(ctx, f, some, out)
+	}
+	all, err := plans(some)
+	if err != nil {
+		return err
+	}
+	if err := placed(all, out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	if err := recomputed(all, out); err != nil || f.peer == "" {
+		return err
+	}
+	fmt.Fprintln(out)
+	return peers(ctx, f.peer, all, out)
 }
+
+// columns returns a writer that lines columns up.
+func columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
