@@ -7,18 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An adam16 is Adam16 bound to memory: Adam or AdamW on some elements at a time, whose states lie in the workspace of a worker meanwhile.
-type adam16[T float] struct {
-	*updater[T]
+// A rule16 is a rule whose states are bfloat16, in place of s and v. The assembly knows the fields' offsets.
+type rule16[T float] struct {
+	rule[T]
 	m, squares []uint16
-	t          uint32    // the number of the update
-	workers    []rule[T] // s and v have room for tile16 elements
-}
-
-const tile16 = 256 // elements
-
-func adam16Work(d *Device, _ any, in, _ []kernels.Spec) int64 {
-	return int64(d.pool.threads()) * 2 * tile16 * in[0].Type.Size()
+	key        uint32 // what the number of the update adds to noise
 }
 
 func bindAdam16(b *binding) (func(), error) {
@@ -32,39 +25,43 @@ func bindAdam16(b *binding) (func(), error) {
 }
 
 func bindAdam16Of[T float](b *binding) (func(), error) {
-	attrs := b.Attrs.(kernels.Adam16Attrs)
+	attrs, all := b.Attrs.(kernels.Adam16Attrs), rulesAt[T](b.dev.level)
+	run := all.adam16
+	if attrs.Decoupled {
+		run = all.adamW16
+	}
 	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
-	a := &adam16[T]{updater: u, m: out[uint16](b, 1), squares: out[uint16](b, 2), workers: leanWorkers[T](b, tile16)}
-	all := b.over(len(a.p), updateGrain, a.elements)
+	r := &rule16[T]{m: out[uint16](b, 1), squares: out[uint16](b, 2)}
+	pieces := b.over(len(u.p), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
-		if a.begin() {
-			a.t = uint32(int64(a.controls[1]))
-			all()
+		if u.begin() {
+			r.rule, r.key = u.rule, uint32(int64(u.controls[1]))*kernels.NoiseUpdate
+			pieces()
 		}
 	}, nil
 }
 
-// elements updates elements lo to hi-1.
-func (a *adam16[T]) elements(lo, hi, worker int) {
-	r := &a.workers[worker]
-	s, v := r.s, r.v
-	*r = a.rule
-	var noise [tile16]uint32
-	for from := lo; from < hi; from += tile16 {
-		to := min(from+tile16, hi)
-		n := to - from
-		r.p, r.g, r.s, r.v = a.p[from:to], a.g[from:to], s[:n], v[:n]
-		m, squares := a.m[from:to], a.squares[from:to]
-		for i, p := range r.p {
-			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(r.g[i]), a.t)
-			r.s[i] = T(kernels.FromBfloat16(m[i]))
-			r.v[i] = T(kernels.FromBfloat16(squares[i]))
+func goAdam16[T float](r *rule16[T], lo, hi int) { r.adam16(0, lo, hi) }
+
+func goAdamW16[T float](r *rule16[T], lo, hi int) { r.adam16(r.own[7], lo, hi) }
+
+// adam16 updates some elements at a time, whose states are on the stack meanwhile.
+func (r *rule16[T]) adam16(shrink T, lo, hi int) {
+	var noise [updateRun]uint32
+	var s, v [updateRun]T
+	for ; lo < hi; lo += updateRun {
+		n := min(hi-lo, updateRun)
+		some := r.rule
+		some.p, some.g, some.s, some.v = r.p[lo:lo+n], r.g[lo:lo+n], s[:n], v[:n]
+		m, squares := r.m[lo:lo+n], r.squares[lo:lo+n]
+		for i, p := range some.p {
+			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(some.g[i])+r.key, 0) // the update is in the key
+			s[i], v[i] = T(kernels.FromBfloat16(m[i])), T(kernels.FromBfloat16(squares[i]))
 		}
-		a.run(r, 0, n)
+		some.adam(shrink, 0, n)
 		for i, bits := range noise[:n] {
-			m[i] = kernels.DitherBfloat16(float32(r.s[i]), uint16(bits))
-			squares[i] = kernels.DitherBfloat16(float32(r.v[i]), uint16(bits>>16))
+			m[i] = kernels.DitherBfloat16(float32(s[i]), uint16(bits))
+			squares[i] = kernels.DitherBfloat16(float32(v[i]), uint16(bits>>16))
 		}
 	}
-	r.s, r.v = s, v
 }

@@ -74,7 +74,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
 	kernels.Adam8:    {bindAdam8, adam8Work},
-	kernels.Adam16:   {bindAdam16, adam16Work},
+	kernels.Adam16:   {bindAdam16, nil},
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},
 

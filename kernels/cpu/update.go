@@ -33,6 +33,8 @@ type rules[T float] struct {
 	adam     func(r *rule[T], lo, hi int) // s = own[1]·s + own[2]·g; v = own[3]·v + own[4]·g²; p -= own[0]·s / (√(own[5]·v) + own[6])
 	adamW    func(r *rule[T], lo, hi int) // as adam, and p -= own[7]·p
 	lion     func(r *rule[T], lo, hi int) // t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p)
+
+	adam16, adamW16 func(r *rule16[T], lo, hi int) // as adam and adamW
 }
 
 // rulesAt returns the functions of a level.

@@ -16,6 +16,8 @@ func rules32(l level) *rules[float32] {
 			adam:     wideAdam32,
 			adamW:    wideAdamW32,
 			lion:     wideLion32,
+			adam16:   wideAdamNarrow32,
+			adamW16:  wideAdamWNarrow32,
 		}
 	case levelAVX2:
 		return &rules[float32]{
@@ -26,6 +28,8 @@ func rules32(l level) *rules[float32] {
 			adam:     adam32,
 			adamW:    adamW32,
 			lion:     lion32,
+			adam16:   adamNarrow32,
+			adamW16:  adamWNarrow32,
 		}
 	}
 	return goRules[float32]()
@@ -43,6 +47,8 @@ func rules64(l level) *rules[float64] {
 			adam:     wideAdam64,
 			adamW:    wideAdamW64,
 			lion:     wideLion64,
+			adam16:   goAdam16[float64],
+			adamW16:  goAdamW16[float64],
 		}
 	case levelAVX2:
 		return &rules[float64]{
@@ -53,6 +59,8 @@ func rules64(l level) *rules[float64] {
 			adam:     adam64,
 			adamW:    adamW64,
 			lion:     lion64,
+			adam16:   goAdam16[float64],
+			adamW16:  goAdamW16[float64],
 		}
 	}
 	return goRules[float64]()

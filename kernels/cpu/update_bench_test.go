@@ -30,6 +30,15 @@ func streamedOps() []streamed {
 			return in
 		}
 	}
+	lean := func(of func(kernels.Spec) []kernels.State) func(n int) []kernels.Spec {
+		return func(n int) []kernels.Spec {
+			in := states(0)(n)
+			for _, s := range of(in[0]) {
+				in = append(in, s.Spec)
+			}
+			return in
+		}
+	}
 	one := func(n int) []kernels.Spec { return []kernels.Spec{f(n)} }
 	adam := kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	clipped := adam
@@ -44,13 +53,13 @@ func streamedOps() []streamed {
 		{"adam", kernels.Adam, adam, states(2), 7},
 		{"adam_clipped_decayed", kernels.Adam, clipped, states(2), 7},
 		{"adamw", kernels.AdamW, adam, states(2), 7},
-		{"adam8", kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: adam}, func(n int) []kernels.Spec {
-			in := states(0)(n)
-			for _, s := range kernels.Adam8States(in[0]) {
-				in = append(in, s.Spec)
-			}
-			return in
-		}, 4}, // a byte is a quarter
+		{"adam8", kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: adam}, lean(kernels.Adam8States), 4}, // a byte is a quarter
+		{"adam16", kernels.Adam16, kernels.Adam16Attrs{AdamAttrs: adam}, lean(kernels.Adam16States), 5},
+		{"adafactor", kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}, func(n int) []kernels.Spec {
+			p := f(over(n, 512), 512)
+			rows, columns := kernels.FactorSpecs(p)
+			return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
+		}, 6},
 		{"lion", kernels.Lion, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, states(1), 5},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1},
 			func(n int) []kernels.Spec { return []kernels.Spec{f(n), kernels.GuardSpec} }, 1},

@@ -3,9 +3,14 @@ package cpu
 import "reflect"
 
 // RuleFields returns the offsets of a rule's fields by name.
-func RuleFields[T float]() map[string]uintptr {
+func RuleFields[T float]() map[string]uintptr { return fields[rule[T]]() }
+
+// Rule16Fields returns those of a rule whose states are bfloat16.
+func Rule16Fields() map[string]uintptr { return fields[rule16[float32]]() }
+
+func fields[T any]() map[string]uintptr {
 	fields := map[string]uintptr{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[rule[T]]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		fields[f.Name] = f.Offset
 	}
 	return fields

@@ -46,6 +46,11 @@ func TestRuleFieldsLieWhereTheAssemblyLooks(t *testing.T) {
 			t.Errorf("%s lies at %v, want %v", name, got, want)
 		}
 	}
+	for name, want := range map[string]uintptr{"m": 152, "squares": 176, "key": 200} {
+		if got := cpu.Rule16Fields()[name]; got != want {
+			t.Errorf("%s of bfloat16 lies at %v, want %v", name, got, want)
+		}
+	}
 }
 
 // Values are of size about 1 and a rule rounds a dozen times, so results differ by some units in the last place. Where such a difference
@@ -116,6 +121,10 @@ func TestRulesPassNaNOnAndClipInfinities(t *testing.T) {
 						clear(v)
 					}
 				}
+				outs, err := op.Infer(c.Attrs, c.In)
+				if err != nil {
+					t.Fatal(err)
+				}
 				u := newUse(t, r, d, op, c)
 				u.launch(t)
 				p := make([]float64, 21)
@@ -124,6 +133,13 @@ func TestRulesPassNaNOnAndClipInfinities(t *testing.T) {
 					finite := !math.IsNaN(v) && !math.IsInf(v, 0)
 					if j == 3 && !math.IsNaN(v) || j != 3 && j != 18 && !finite || j == 18 && clips && !finite {
 						t.Fatalf("%s %+v: parameter %d is %v where the gradient is NaN at 3 and -Inf at 18", op.Name, c.Attrs, j, v)
+					}
+				}
+				for k, u := range u.results()[1:] {
+					states := make([]float64, 21)
+					kernels.Load(states, outs[1+k].Type, u)
+					if v := states[3]; !math.IsNaN(v) {
+						t.Fatalf("%s %+v: state %d is %v where the gradient is NaN", op.Name, c.Attrs, k, v)
 					}
 				}
 				u.close(t)

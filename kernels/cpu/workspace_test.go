@@ -212,7 +212,7 @@ func scaledUpdate(attrs any, states func(kernels.Spec) []kernels.State) func(r *
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.Conv: scaledConv(kernels.Conv), kernels.ConvGradInput: scaledConv(kernels.ConvGradInput), kernels.ConvGradWeight: scaledConv(kernels.ConvGradWeight),
-	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors, kernels.Adam8: scaledUpdate(kernels.Adam8Attrs{}, kernels.Adam8States), kernels.Adam16: scaledUpdate(kernels.Adam16Attrs{}, kernels.Adam16States),
+	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors, kernels.Adam8: scaledUpdate(kernels.Adam8Attrs{}, kernels.Adam8States),
 	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
 	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
 	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),

@@ -34,6 +34,16 @@ func wideAdam32(r *rule[float32], lo int, hi int)
 //go:noescape
 func wideAdamW32(r *rule[float32], lo int, hi int)
 
+// wideAdamNarrow32 updates elements lo to hi-1: as adam, with states of bfloat16.
+//
+//go:noescape
+func wideAdamNarrow32(r *rule16[float32], lo int, hi int)
+
+// wideAdamWNarrow32 updates elements lo to hi-1: as adamW, with states of bfloat16.
+//
+//go:noescape
+func wideAdamWNarrow32(r *rule16[float32], lo int, hi int)
+
 // wideLion32 updates elements lo to hi-1: t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).
 //
 //go:noescape
@@ -68,6 +78,16 @@ func adam32(r *rule[float32], lo int, hi int)
 //
 //go:noescape
 func adamW32(r *rule[float32], lo int, hi int)
+
+// adamNarrow32 updates elements lo to hi-1: as adam, with states of bfloat16.
+//
+//go:noescape
+func adamNarrow32(r *rule16[float32], lo int, hi int)
+
+// adamWNarrow32 updates elements lo to hi-1: as adamW, with states of bfloat16.
+//
+//go:noescape
+func adamWNarrow32(r *rule16[float32], lo int, hi int)
 
 // lion32 updates elements lo to hi-1: t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).
 //

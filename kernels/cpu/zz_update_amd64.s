@@ -22,6 +22,12 @@ DATA updateMasks<>+112(SB)/8, $0x0000000000000000
 DATA updateMasks<>+120(SB)/8, $0x0000000000000000
 GLOBL updateMasks<>(SB), RODATA|NOPTR, $128
 
+DATA updateMixers<>+0(SB)/4, $0x9e3779b1
+DATA updateMixers<>+4(SB)/4, $0x7feb352d
+DATA updateMixers<>+8(SB)/4, $0x846ca68b
+DATA updateMixers<>+12(SB)/4, $0x00400000
+GLOBL updateMixers<>(SB), RODATA|NOPTR, $16
+
 // func wideSgd32(r *uint32, lo int, hi int)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·wideSgd32(SB), NOSPLIT, $8-24
@@ -750,6 +756,641 @@ preparedEdge:
 	VMULPS       Z12, Z1, Z4
 	VFMADD231PS  Z4, Z1, Z3
 	VMOVUPS      Z3, K1, (R9)(DX*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VMULPS       Z15, Z0, Z5
+	VSUBPS       Z5, Z0, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)(DX*1)
+
+done:
+	LDMXCSR 4(SP)
+	VZEROUPPER
+	RET
+
+// func wideAdamNarrow32(r *int16, lo int, hi int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·wideAdamNarrow32(SB), NOSPLIT, $8-24
+	MOVQ         r+0(FP), AX
+	MOVQ         lo+8(FP), DX
+	MOVQ         hi+16(FP), CX
+	SUBQ         DX, CX
+	ADDQ         DX, DX
+	ADDQ         DX, DX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         152(AX), R8
+	MOVQ         176(AX), R9
+	VBROADCASTSS 120(AX), Z8
+	VBROADCASTSS 124(AX), Z9
+	VBROADCASTSS 128(AX), Z10
+	VBROADCASTSS 132(AX), Z11
+	VBROADCASTSS 136(AX), Z12
+	VBROADCASTSS 140(AX), Z13
+	VBROADCASTSS 144(AX), Z14
+	STMXCSR      (SP)
+	MOVL         (SP), BX
+	MOVL         BX, 4(SP)
+	ORL          $0x00008040, BX
+	MOVL         BX, (SP)
+	LDMXCSR      (SP)
+	CMPQ         96(AX), $0x00
+	JNE          prepared
+	SUBQ         $0x10, CX
+	JL           plainEdge
+
+plainLoop:
+	VMOVUPS      (DI)(DX*1), Z0
+	VMOVUPS      (SI)(DX*1), Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, (DI)(DX*1)
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          plainLoop
+
+plainEdge:
+	ADDQ         $0x10, CX
+	JE           done
+	MOVQ         $-1, BX
+	BZHIQ        CX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (DI)(DX*1), K1, Z0
+	VMOVUPS.Z    (SI)(DX*1), K1, Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R8)(R10*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R9)(R10*1), K1, Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)(DX*1)
+	JMP          done
+
+prepared:
+	SUBQ $0x10, CX
+	JL   preparedEdge
+
+preparedLoop:
+	VMOVUPS      (DI)(DX*1), Z0
+	VMOVUPS      (SI)(DX*1), Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, (DI)(DX*1)
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          preparedLoop
+
+preparedEdge:
+	ADDQ         $0x10, CX
+	JE           done
+	MOVQ         $-1, BX
+	BZHIQ        CX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (DI)(DX*1), K1, Z0
+	VMOVUPS.Z    (SI)(DX*1), K1, Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R8)(R10*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R9)(R10*1), K1, Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)(DX*1)
+
+done:
+	LDMXCSR 4(SP)
+	VZEROUPPER
+	RET
+
+// func wideAdamWNarrow32(r *int16, lo int, hi int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·wideAdamWNarrow32(SB), NOSPLIT, $8-24
+	MOVQ         r+0(FP), AX
+	MOVQ         lo+8(FP), DX
+	MOVQ         hi+16(FP), CX
+	SUBQ         DX, CX
+	ADDQ         DX, DX
+	ADDQ         DX, DX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         152(AX), R8
+	MOVQ         176(AX), R9
+	VBROADCASTSS 120(AX), Z8
+	VBROADCASTSS 124(AX), Z9
+	VBROADCASTSS 128(AX), Z10
+	VBROADCASTSS 132(AX), Z11
+	VBROADCASTSS 136(AX), Z12
+	VBROADCASTSS 140(AX), Z13
+	VBROADCASTSS 144(AX), Z14
+	VBROADCASTSS 148(AX), Z15
+	STMXCSR      (SP)
+	MOVL         (SP), BX
+	MOVL         BX, 4(SP)
+	ORL          $0x00008040, BX
+	MOVL         BX, (SP)
+	LDMXCSR      (SP)
+	CMPQ         96(AX), $0x00
+	JNE          prepared
+	SUBQ         $0x10, CX
+	JL           plainEdge
+
+plainLoop:
+	VMOVUPS      (DI)(DX*1), Z0
+	VMOVUPS      (SI)(DX*1), Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VMULPS       Z15, Z0, Z5
+	VSUBPS       Z5, Z0, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, (DI)(DX*1)
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          plainLoop
+
+plainEdge:
+	ADDQ         $0x10, CX
+	JE           done
+	MOVQ         $-1, BX
+	BZHIQ        CX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (DI)(DX*1), K1, Z0
+	VMOVUPS.Z    (SI)(DX*1), K1, Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R8)(R10*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R9)(R10*1), K1, Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VMULPS       Z15, Z0, Z5
+	VSUBPS       Z5, Z0, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, K1, (DI)(DX*1)
+	JMP          done
+
+prepared:
+	SUBQ $0x10, CX
+	JL   preparedEdge
+
+preparedLoop:
+	VMOVUPS      (DI)(DX*1), Z0
+	VMOVUPS      (SI)(DX*1), Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, (R9)(R10*1)
+	VMULPS       Z13, Z3, Z3
+	VSQRTPS      Z3, Z3
+	VADDPS       Z14, Z3, Z3
+	VMULPS       Z8, Z2, Z4
+	VDIVPS       Z3, Z4, Z4
+	VMULPS       Z15, Z0, Z5
+	VSUBPS       Z5, Z0, Z0
+	VSUBPS       Z4, Z0, Z0
+	VMOVUPS      Z0, (DI)(DX*1)
+	ADDQ         $0x40, DX
+	SUBQ         $0x10, CX
+	JGE          preparedLoop
+
+preparedEdge:
+	ADDQ         $0x10, CX
+	JE           done
+	MOVQ         $-1, BX
+	BZHIQ        CX, BX, BX
+	KMOVW        BX, K1
+	VMOVUPS.Z    (DI)(DX*1), K1, Z0
+	VMOVUPS.Z    (SI)(DX*1), K1, Z1
+	VPBROADCASTD updateMixers<>+0(SB), Z7
+	VPMULLD      Z0, Z7, Z6
+	VPADDD       Z1, Z6, Z6
+	VPBROADCASTD 200(AX), Z7
+	VPADDD       Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+4(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x0f, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VPBROADCASTD updateMixers<>+8(SB), Z7
+	VPMULLD      Z7, Z6, Z6
+	VPSRLD       $0x10, Z6, Z4
+	VPXORD       Z6, Z4, Z6
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R8)(R10*1), K1, Z2
+	VPSLLD       $0x10, Z2, Z2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD.Z  (R9)(R10*1), K1, Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMULPS       Z9, Z2, Z2
+	VFMADD231PS  Z10, Z1, Z2
+	VPSLLD       $0x10, Z6, Z5
+	VPSRLD       $0x10, Z5, Z5
+	VPADDD       Z2, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z2, Z7, Z4
+	VCMPPS       $0x03, Z2, Z2, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R8)(R10*1)
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z12, Z1, Z4
+	VFMADD231PS  Z4, Z1, Z3
+	VPSRLD       $0x10, Z6, Z5
+	VPADDD       Z3, Z5, Z5
+	VBROADCASTSS updateMixers<>+12(SB), Z7
+	VORPS        Z3, Z7, Z4
+	VCMPPS       $0x03, Z3, Z3, K2
+	VMOVUPS      Z4, K2, Z5
+	VPSRLD       $0x10, Z5, Z5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVDW      Z5, K1, (R9)(R10*1)
 	VMULPS       Z13, Z3, Z3
 	VSQRTPS      Z3, Z3
 	VADDPS       Z14, Z3, Z3
@@ -1664,6 +2305,844 @@ preparedEdge:
 	VMULPS       Y12, Y1, Y4
 	VFMADD231PS  Y4, Y1, Y3
 	VMASKMOVPS   Y3, Y15, (R9)(DX*1)
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VBROADCASTSS 148(AX), Y7
+	VMULPS       Y7, Y0, Y5
+	VSUBPS       Y5, Y0, Y0
+	VSUBPS       Y4, Y0, Y0
+	VMASKMOVPS   Y0, Y15, (DI)(DX*1)
+
+done:
+	LDMXCSR 4(SP)
+	VZEROUPPER
+	RET
+
+// func adamNarrow32(r *int16, lo int, hi int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·adamNarrow32(SB), NOSPLIT, $24-24
+	MOVQ         r+0(FP), AX
+	MOVQ         lo+8(FP), DX
+	MOVQ         hi+16(FP), CX
+	SUBQ         DX, CX
+	ADDQ         DX, DX
+	ADDQ         DX, DX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         152(AX), R8
+	MOVQ         176(AX), R9
+	VBROADCASTSS 120(AX), Y8
+	VBROADCASTSS 124(AX), Y9
+	VBROADCASTSS 128(AX), Y10
+	VBROADCASTSS 132(AX), Y11
+	VBROADCASTSS 136(AX), Y12
+	VBROADCASTSS 140(AX), Y13
+	VBROADCASTSS 144(AX), Y14
+	STMXCSR      (SP)
+	MOVL         (SP), BX
+	MOVL         BX, 4(SP)
+	ORL          $0x00008040, BX
+	MOVL         BX, (SP)
+	LDMXCSR      (SP)
+	CMPQ         96(AX), $0x00
+	JNE          prepared
+	SUBQ         $0x08, CX
+	JL           plainEdge
+
+plainLoop:
+	VMOVUPS      (DI)(DX*1), Y0
+	VMOVUPS      (SI)(DX*1), Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R8)(R10*1)
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R9)(R10*1)
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*1)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          plainLoop
+
+plainEdge:
+	ADDQ         $0x08, CX
+	JE           done
+	LEAQ         updateMasks<>+64(SB), BX
+	ADDQ         CX, CX
+	ADDQ         CX, CX
+	SUBQ         CX, BX
+	VMOVUPS      (BX), Y15
+	VMASKMOVPS   (DI)(DX*1), Y15, Y0
+	VMASKMOVPS   (SI)(DX*1), Y15, Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         (R8)(R10*1), R12
+	LEAQ         8(SP), R13
+
+load1:
+	SUBQ      $0x02, R11
+	MOVW      (R12)(R11*1), BX
+	MOVW      BX, (R13)(R11*1)
+	JNE       load1
+	VPMOVZXWD 8(SP), Y2
+	VPSLLD    $0x10, Y2, Y2
+	MOVQ      DX, R10
+	SHRQ      $0x01, R10
+	MOVQ      CX, R11
+	SHRQ      $0x01, R11
+	LEAQ      (R9)(R10*1), R12
+	LEAQ      8(SP), R13
+
+load2:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          load2
+	VPMOVZXWD    8(SP), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R8)(R10*1), R13
+
+store3:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store3
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R9)(R10*1), R13
+
+store4:
+	SUBQ       $0x02, R11
+	MOVW       (R12)(R11*1), BX
+	MOVW       BX, (R13)(R11*1)
+	JNE        store4
+	VMULPS     Y13, Y3, Y3
+	VSQRTPS    Y3, Y3
+	VADDPS     Y14, Y3, Y3
+	VMULPS     Y8, Y2, Y4
+	VDIVPS     Y3, Y4, Y4
+	VSUBPS     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y15, (DI)(DX*1)
+	JMP        done
+
+prepared:
+	SUBQ $0x08, CX
+	JL   preparedEdge
+
+preparedLoop:
+	VMOVUPS      (DI)(DX*1), Y0
+	VMOVUPS      (SI)(DX*1), Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R8)(R10*1)
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R9)(R10*1)
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*1)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          preparedLoop
+
+preparedEdge:
+	ADDQ         $0x08, CX
+	JE           done
+	LEAQ         updateMasks<>+64(SB), BX
+	ADDQ         CX, CX
+	ADDQ         CX, CX
+	SUBQ         CX, BX
+	VMOVUPS      (BX), Y15
+	VMASKMOVPS   (DI)(DX*1), Y15, Y0
+	VMASKMOVPS   (SI)(DX*1), Y15, Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         (R8)(R10*1), R12
+	LEAQ         8(SP), R13
+
+load5:
+	SUBQ      $0x02, R11
+	MOVW      (R12)(R11*1), BX
+	MOVW      BX, (R13)(R11*1)
+	JNE       load5
+	VPMOVZXWD 8(SP), Y2
+	VPSLLD    $0x10, Y2, Y2
+	MOVQ      DX, R10
+	SHRQ      $0x01, R10
+	MOVQ      CX, R11
+	SHRQ      $0x01, R11
+	LEAQ      (R9)(R10*1), R12
+	LEAQ      8(SP), R13
+
+load6:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          load6
+	VPMOVZXWD    8(SP), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R8)(R10*1), R13
+
+store7:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store7
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R9)(R10*1), R13
+
+store8:
+	SUBQ       $0x02, R11
+	MOVW       (R12)(R11*1), BX
+	MOVW       BX, (R13)(R11*1)
+	JNE        store8
+	VMULPS     Y13, Y3, Y3
+	VSQRTPS    Y3, Y3
+	VADDPS     Y14, Y3, Y3
+	VMULPS     Y8, Y2, Y4
+	VDIVPS     Y3, Y4, Y4
+	VSUBPS     Y4, Y0, Y0
+	VMASKMOVPS Y0, Y15, (DI)(DX*1)
+
+done:
+	LDMXCSR 4(SP)
+	VZEROUPPER
+	RET
+
+// func adamWNarrow32(r *int16, lo int, hi int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·adamWNarrow32(SB), NOSPLIT, $24-24
+	MOVQ         r+0(FP), AX
+	MOVQ         lo+8(FP), DX
+	MOVQ         hi+16(FP), CX
+	SUBQ         DX, CX
+	ADDQ         DX, DX
+	ADDQ         DX, DX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         152(AX), R8
+	MOVQ         176(AX), R9
+	VBROADCASTSS 120(AX), Y8
+	VBROADCASTSS 124(AX), Y9
+	VBROADCASTSS 128(AX), Y10
+	VBROADCASTSS 132(AX), Y11
+	VBROADCASTSS 136(AX), Y12
+	VBROADCASTSS 140(AX), Y13
+	VBROADCASTSS 144(AX), Y14
+	STMXCSR      (SP)
+	MOVL         (SP), BX
+	MOVL         BX, 4(SP)
+	ORL          $0x00008040, BX
+	MOVL         BX, (SP)
+	LDMXCSR      (SP)
+	CMPQ         96(AX), $0x00
+	JNE          prepared
+	SUBQ         $0x08, CX
+	JL           plainEdge
+
+plainLoop:
+	VMOVUPS      (DI)(DX*1), Y0
+	VMOVUPS      (SI)(DX*1), Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R8)(R10*1)
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R9)(R10*1)
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VBROADCASTSS 148(AX), Y7
+	VMULPS       Y7, Y0, Y5
+	VSUBPS       Y5, Y0, Y0
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*1)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          plainLoop
+
+plainEdge:
+	ADDQ         $0x08, CX
+	JE           done
+	LEAQ         updateMasks<>+64(SB), BX
+	ADDQ         CX, CX
+	ADDQ         CX, CX
+	SUBQ         CX, BX
+	VMOVUPS      (BX), Y15
+	VMASKMOVPS   (DI)(DX*1), Y15, Y0
+	VMASKMOVPS   (SI)(DX*1), Y15, Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         (R8)(R10*1), R12
+	LEAQ         8(SP), R13
+
+load1:
+	SUBQ      $0x02, R11
+	MOVW      (R12)(R11*1), BX
+	MOVW      BX, (R13)(R11*1)
+	JNE       load1
+	VPMOVZXWD 8(SP), Y2
+	VPSLLD    $0x10, Y2, Y2
+	MOVQ      DX, R10
+	SHRQ      $0x01, R10
+	MOVQ      CX, R11
+	SHRQ      $0x01, R11
+	LEAQ      (R9)(R10*1), R12
+	LEAQ      8(SP), R13
+
+load2:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          load2
+	VPMOVZXWD    8(SP), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R8)(R10*1), R13
+
+store3:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store3
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R9)(R10*1), R13
+
+store4:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store4
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VBROADCASTSS 148(AX), Y7
+	VMULPS       Y7, Y0, Y5
+	VSUBPS       Y5, Y0, Y0
+	VSUBPS       Y4, Y0, Y0
+	VMASKMOVPS   Y0, Y15, (DI)(DX*1)
+	JMP          done
+
+prepared:
+	SUBQ $0x08, CX
+	JL   preparedEdge
+
+preparedLoop:
+	VMOVUPS      (DI)(DX*1), Y0
+	VMOVUPS      (SI)(DX*1), Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R8)(R10*1), Y2
+	VPSLLD       $0x10, Y2, Y2
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VPMOVZXWD    (R9)(R10*1), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R8)(R10*1)
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, (R9)(R10*1)
+	VMULPS       Y13, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VADDPS       Y14, Y3, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VBROADCASTSS 148(AX), Y7
+	VMULPS       Y7, Y0, Y5
+	VSUBPS       Y5, Y0, Y0
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*1)
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, CX
+	JGE          preparedLoop
+
+preparedEdge:
+	ADDQ         $0x08, CX
+	JE           done
+	LEAQ         updateMasks<>+64(SB), BX
+	ADDQ         CX, CX
+	ADDQ         CX, CX
+	SUBQ         CX, BX
+	VMOVUPS      (BX), Y15
+	VMASKMOVPS   (DI)(DX*1), Y15, Y0
+	VMASKMOVPS   (SI)(DX*1), Y15, Y1
+	VPBROADCASTD updateMixers<>+0(SB), Y7
+	VPMULLD      Y0, Y7, Y6
+	VPADDD       Y1, Y6, Y6
+	VPBROADCASTD 200(AX), Y7
+	VPADDD       Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+4(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x0f, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VPBROADCASTD updateMixers<>+8(SB), Y7
+	VPMULLD      Y7, Y6, Y6
+	VPSRLD       $0x10, Y6, Y4
+	VPXOR        Y6, Y4, Y6
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         (R8)(R10*1), R12
+	LEAQ         8(SP), R13
+
+load5:
+	SUBQ      $0x02, R11
+	MOVW      (R12)(R11*1), BX
+	MOVW      BX, (R13)(R11*1)
+	JNE       load5
+	VPMOVZXWD 8(SP), Y2
+	VPSLLD    $0x10, Y2, Y2
+	MOVQ      DX, R10
+	SHRQ      $0x01, R10
+	MOVQ      CX, R11
+	SHRQ      $0x01, R11
+	LEAQ      (R9)(R10*1), R12
+	LEAQ      8(SP), R13
+
+load6:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          load6
+	VPMOVZXWD    8(SP), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VMULPS       Y9, Y2, Y2
+	VFMADD231PS  Y10, Y1, Y2
+	VPSLLD       $0x10, Y6, Y5
+	VPSRLD       $0x10, Y5, Y5
+	VPADDD       Y2, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y2, Y7, Y4
+	VCMPPS       $0x03, Y2, Y2, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R8)(R10*1), R13
+
+store7:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store7
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VFMADD231PS  Y4, Y1, Y3
+	VPSRLD       $0x10, Y6, Y5
+	VPADDD       Y3, Y5, Y5
+	VBROADCASTSS updateMixers<>+12(SB), Y7
+	VORPS        Y3, Y7, Y4
+	VCMPPS       $0x03, Y3, Y3, Y7
+	VBLENDVPS    Y7, Y4, Y5, Y5
+	VPSRLD       $0x10, Y5, Y5
+	MOVQ         DX, R10
+	SHRQ         $0x01, R10
+	VEXTRACTI128 $0x01, Y5, X4
+	VPACKUSDW    X4, X5, X5
+	VMOVDQU      X5, 8(SP)
+	MOVQ         CX, R11
+	SHRQ         $0x01, R11
+	LEAQ         8(SP), R12
+	LEAQ         (R9)(R10*1), R13
+
+store8:
+	SUBQ         $0x02, R11
+	MOVW         (R12)(R11*1), BX
+	MOVW         BX, (R13)(R11*1)
+	JNE          store8
 	VMULPS       Y13, Y3, Y3
 	VSQRTPS      Y3, Y3
 	VADDPS       Y14, Y3, Y3

@@ -69,7 +69,8 @@ type rule struct {
 	name    string
 	doc     string
 	states  int
-	numbers int // of its own
+	numbers int  // of its own
+	narrow  bool // states are bfloat16: see bfloat16.go
 	body    func(k *kernel)
 }
 
@@ -80,6 +81,8 @@ type kernel struct {
 	rule   rule
 	masks  Mem
 	masked bool // at the edge
+	local  Mem  // on the stack: MXCSR as it was and as it is, and what a rule needs
+	edges  int  // labels of loops at edges
 }
 
 var (
@@ -141,6 +144,10 @@ func (k *kernel) own(i int) VecPhysical {
 
 // get loads tensor t of ptrs.
 func (k *kernel) get(t int, dst VecPhysical) {
+	if k.rule.narrow && t >= 2 {
+		k.widen(t, dst)
+		return
+	}
 	m := Mem{Base: ptrs[t], Index: at, Scale: 1}
 	switch {
 	case !k.masked:
@@ -154,6 +161,10 @@ func (k *kernel) get(t int, dst VecPhysical) {
 
 // put stores tensor t of ptrs.
 func (k *kernel) put(t int, src VecPhysical) {
+	if k.rule.narrow && t >= 2 {
+		k.dither(t, src)
+		return
+	}
 	m := Mem{Base: ptrs[t], Index: at, Scale: 1}
 	switch {
 	case !k.masked:
@@ -171,7 +182,11 @@ func (k *kernel) emit() {
 		name = "wide" + strings.ToUpper(name[:1]) + name[1:]
 	}
 	name = fmt.Sprintf("%s%d", name, k.bits)
-	TEXT(name, NOSPLIT, "func(r "+untyped[k.bits]+", lo, hi int)")
+	places, typ := []int{offParam, offGrad, offState, offSquare}, untyped[k.bits]
+	if k.rule.narrow {
+		places, typ = []int{offParam, offGrad, offNarrow, offNarrowSquare}, narrowType
+	}
+	TEXT(name, NOSPLIT, "func(r "+typ+", lo, hi int)")
 	Doc(name + " updates elements lo to hi-1: " + k.rule.doc)
 	Pragma("noescape")
 	Load(Param("r"), args)
@@ -181,7 +196,7 @@ func (k *kernel) emit() {
 	for s := 1; s < k.size(); s *= 2 {
 		ADDQ(at, at)
 	}
-	for i, off := range []int{offParam, offGrad, offState, offSquare}[:2+k.rule.states] {
+	for i, off := range places[:2+k.rule.states] {
 		MOVQ(Mem{Base: args, Disp: off}, ptrs[i])
 	}
 	for i := range k.rule.numbers {
@@ -189,7 +204,8 @@ func (k *kernel) emit() {
 			k.broadcast(k.mem(own+i), k.reg(held+i))
 		}
 	}
-	local := AllocLocal(8)
+	local := AllocLocal(k.locals())
+	k.local = local
 	STMXCSR(local)
 	MOVL(local, EBX)
 	MOVL(EBX, local.Offset(4))
@@ -245,6 +261,9 @@ func (k *kernel) vector(prepare bool) {
 	p, g := k.param(), k.grad()
 	k.get(0, p)
 	k.get(1, g)
+	if k.rule.narrow {
+		k.noise()
+	}
 	if prepare {
 		k.mul(k.load(scale), g, g)
 		k.min(g, k.load(most), g) // g where it is not a number

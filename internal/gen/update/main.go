@@ -29,9 +29,13 @@ func main() {
 	}
 	ConstraintExpr("!purego")
 	masks := maskTable()
+	mixers = mixerTable()
 	for _, e := range []elem{single, double} {
 		for _, wide := range []bool{true, false} {
 			for _, r := range rules {
+				if r.narrow && e.bits != 32 {
+					continue // in Go
+				}
 				k := &kernel{elem: e, wide: wide, rule: r, masks: masks}
 				k.emit()
 			}
@@ -53,6 +57,7 @@ func typed(stubs string) error {
 	for bits, stand := range untyped {
 		s = strings.ReplaceAll(s, stand, fmt.Sprintf("*rule[float%d]", bits))
 	}
+	s = strings.ReplaceAll(s, narrowType, "*rule16[float32]")
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

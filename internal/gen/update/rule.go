@@ -6,21 +6,21 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rules are the rules of cpu.rules. Each names its own numbers in the order of cpu.rule.own.
+// rules are the rules of cpu.rules but for those of bytes. Each names its own numbers in the order of cpu.rule.own.
 var rules = []rule{
-	{"sgd", "p -= own[0]·g.", 0, 1, func(k *kernel) {
+	{name: "sgd", doc: "p -= own[0]·g.", states: 0, numbers: 1, body: func(k *kernel) {
 		k.fnma(k.own(0), k.grad(), k.param())
 	}},
-	{"momentum", "s = own[1]·s + g; p -= own[0]·s.", 1, 2, func(k *kernel) {
+	{name: "momentum", doc: "s = own[1]·s + g; p -= own[0]·s.", states: 1, numbers: 2, body: func(k *kernel) {
 		k.velocity()
 		k.fnma(k.own(0), k.state(), k.param())
 	}},
-	{"nesterov", "s = own[1]·s + g; p -= own[0]·(own[1]·s + g).", 1, 2, func(k *kernel) {
+	{name: "nesterov", doc: "s = own[1]·s + g; p -= own[0]·(own[1]·s + g).", states: 1, numbers: 2, body: func(k *kernel) {
 		k.velocity()
 		k.fma(k.own(1), k.state(), k.grad())
 		k.fnma(k.own(0), k.grad(), k.param())
 	}},
-	{"rmsProp", "s = own[1]·s + own[2]·g²; p -= own[0]·g / (√s + own[3]).", 1, 4, func(k *kernel) {
+	{name: "rmsProp", doc: "s = own[1]·s + own[2]·g²; p -= own[0]·g / (√s + own[3]).", states: 1, numbers: 4, body: func(k *kernel) {
 		s, t := k.state(), k.temp(0)
 		k.get(2, s)
 		k.mul(k.own(1), s, s)
@@ -33,18 +33,11 @@ var rules = []rule{
 		k.div(s, t, t)
 		k.sub(t, k.param(), k.param())
 	}},
-	{"adam", "s = own[1]·s + own[2]·g; v = own[3]·v + own[4]·g²; p -= own[0]·s / (√(own[5]·v) + own[6]).", 2, 7, func(k *kernel) {
-		k.moments()
-		k.sub(k.temp(0), k.param(), k.param())
-	}},
-	{"adamW", "as adam, and p -= own[7]·p.", 2, 8, func(k *kernel) {
-		k.moments()
-		p, t := k.param(), k.temp(1)
-		k.mul(k.own(7), p, t)
-		k.sub(t, p, p)
-		k.sub(k.temp(0), p, p)
-	}},
-	{"lion", "t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).", 1, 8, func(k *kernel) {
+	{name: "adam", doc: "s = own[1]·s + own[2]·g; v = own[3]·v + own[4]·g²; p -= own[0]·s / (√(own[5]·v) + own[6]).", states: 2, numbers: 7, body: (*kernel).adam},
+	{name: "adamW", doc: "as adam, and p -= own[7]·p.", states: 2, numbers: 8, body: (*kernel).adamW},
+	{name: "adamNarrow", doc: "as adam, with states of bfloat16.", states: 2, numbers: 7, narrow: true, body: (*kernel).adam},
+	{name: "adamWNarrow", doc: "as adamW, with states of bfloat16.", states: 2, numbers: 8, narrow: true, body: (*kernel).adamW},
+	{name: "lion", doc: "t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p).", states: 1, numbers: 8, body: func(k *kernel) {
 		s, t := k.state(), k.temp(0)
 		k.get(2, s)
 		k.mul(k.own(1), s, t)
@@ -56,6 +49,21 @@ var rules = []rule{
 		k.fma(k.own(5), k.param(), t)
 		k.fnma(k.own(0), t, k.param())
 	}},
+}
+
+// adam applies Adam.
+func (k *kernel) adam() {
+	k.moments()
+	k.sub(k.temp(0), k.param(), k.param())
+}
+
+// adamW applies AdamW.
+func (k *kernel) adamW() {
+	k.moments()
+	p, t := k.param(), k.temp(1)
+	k.mul(k.own(7), p, t)
+	k.sub(t, p, p)
+	k.sub(k.temp(0), p, p)
 }
 
 // velocity moves momentum's state.
