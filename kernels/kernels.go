@@ -162,6 +162,9 @@ type Device interface {
 type Binding struct {
 	Memory arena.Memory
 	Base   []int64 // by region: bytes from the start of Memory
+	// Pinned are regions that lie in pinned host memory instead, all in one block of it: only transfers refer to them. A device whose memory is the
+	// host's takes none.
+	Pinned map[arena.Region]arena.Span
 	// After are copies that end each launch, such as those of results to pinned memory.
 	After []Copy
 }

@@ -79,6 +79,7 @@ var underived = map[string]string{
 	"encode":      "is put in after gradients are made",
 	"sum_squares": "serves clipping, after gradients",
 	"clip_norm":   "serves clipping, after gradients",
+	"fetch":       "is put in after gradients are made",
 }
 
 // isGradient reports whether op is called a gradient: softmax_grad, maxPoolGrad.

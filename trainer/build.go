@@ -180,7 +180,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	cfg := compile.Config{
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
-		Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
+		Offload: compile.Offload{State: b.opt.Offload.State}, Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
 		Precision: compile.Precision{Type: b.opt.Precision, Float32: b.opt.KeepFloat32},
 	}
 	if k.mode == compile.Train {
@@ -429,6 +429,7 @@ func (b *build) bases(i int) []int64 {
 	for r := range base {
 		base[r] = b.layout.Base(b.region[r])
 	}
+	base[ir.Host] = -1 // it is in pinned memory
 	base[ir.Slot] = b.layout.Base(b.slots[i])
 	base[ir.Results] += b.results[i]
 	return base

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -139,7 +140,7 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 			return e
 		}
 	}
-	calls, err := t.single(p, kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(s.index)})
+	calls, err := t.single(p, t.binding(s.index))
 	defer closeAll(calls)
 	if err != nil {
 		return err
@@ -275,6 +276,10 @@ func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
 
 // read copies a program's value to the host.
 func (t *Trainer) read(s *slot, v ir.Value) ([]byte, error) {
+	if v.Ref.Region == ir.Host {
+		t.announce(t.hostSpan(v.Ref, s.index), false)
+		return bytes.Clone(t.host(v.Ref, s.index)), nil
+	}
 	h, err := t.arena.Handle(t.at(v.Ref, s.index), v.Name)
 	if err != nil {
 		return nil, err

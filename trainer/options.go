@@ -42,6 +42,12 @@ type Recompute struct {
 	Layers []string // all that are counted under these names in the plan
 }
 
+// Offload says what is kept in pinned host memory, outside of the arena, on a device with memory of its own. It is fetched right before a step needs it, and stowed
+// again behind, by double buffers beside the computation. It changes no bit of a result.
+type Offload struct {
+	State bool // of the optimizer
+}
+
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
 	Device    kernels.Device // where to train; the trainer does not close it, and Plan allocates nothing on it
@@ -58,6 +64,7 @@ type Options struct {
 	Memory     int64           // bytes of device memory that may be used; 0: what the plan needs
 	Guard      Guard           // what is checked before parameters change
 	Recompute  Recompute       // which activations are computed again for the backward pass, in place of being kept; zero: none
+	Offload    Offload         // what is kept in pinned host memory; zero: nothing
 
 	// Precision is the type to which the factors of products, that is of dense layers, convolutions and their gradients, are rounded, to the nearest:
 	// arena.Bfloat16 or arena.Float16; 0 or arena.Float32: not at all. Sums, all other operations, parameters, gradients and states stay float32.
@@ -145,6 +152,9 @@ func (o *Options) check(needDevice bool) error {
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
+	if o.Offload.State && o.Device != nil && o.Device.Unified() {
+		bad("offload of the optimizer's state: %s has no memory but the host's, so that nothing would be saved: leave it out", o.Device.Name())
+	}
 	if o.Workers < 0 {
 		bad("workers %d: must not be negative", o.Workers)
 	}
@@ -156,6 +166,16 @@ func (o *Options) check(needDevice bool) error {
 	}
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
 		bad("debug needs a device whose memory is the host's: %s has its own", o.Device.Name())
+	}
+	errs = append(errs, o.checkData())
+	return errors.Join(append(errs, optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate())...)
+}
+
+// checkData returns every mistake in Fields and Resident.
+func (o *Options) checkData() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrOption)...))
 	}
 	for i, f := range o.Fields {
 		if slices.ContainsFunc(o.Fields[:i], func(g dataloader.Field) bool { return g.Name == f.Name }) {
@@ -172,7 +192,7 @@ func (o *Options) check(needDevice bool) error {
 			bad("resident dataset %d: a %T cannot be compared, pass a pointer", i, ds)
 		}
 	}
-	return errors.Join(append(errs, optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate())...)
+	return errors.Join(errs...)
 }
 
 // scaled reports whether the loss is scaled.

@@ -92,7 +92,7 @@ func largest(least, most int, fits func(int) (bool, error)) (int, error) {
 func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
-		outside(p, b.opt.Device, 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard))+b.staged)
+		outside(p, b.opt.Device, b.beside()+b.staged)
 	}
 	if len(b.opt.Resident) > 0 {
 		p.Mode = "resident"

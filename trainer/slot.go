@@ -56,9 +56,8 @@ func (p *pair) updates() bool {
 
 // openSlots makes the pinned memory, where there is such, the events, and the host's views.
 func (t *Trainer) openSlots() (err error) {
-	slotBytes, resultBytes, guardBytes := t.homes.Bytes(ir.Slot), t.homes.Bytes(ir.Results), t.homes.Bytes(ir.Guard)
 	if !t.unified {
-		if t.pinned, err = t.device.Pin(2 * (slotBytes + resultBytes + guardBytes)); err != nil {
+		if t.pinned, err = t.device.Pin(t.beside()); err != nil {
 			return fmt.Errorf("pinned memory: %w", err)
 		}
 	}
@@ -86,7 +85,7 @@ func (t *Trainer) openSlots() (err error) {
 		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
 			s.guard, s.guardSpan = dataloader.View[int32](t.host(p.Ref, i)), t.hostSpan(p.Ref, i)
 		}
-		results := arena.Ref{Region: ir.Results, Size: resultBytes}
+		results := arena.Ref{Region: ir.Results, Size: t.homes.Bytes(ir.Results)}
 		s.results, s.resultsSpan = t.host(results, i), t.hostSpan(results, i)
 	}
 	return nil
@@ -119,10 +118,15 @@ func (t *Trainer) announce(s arena.Span, write bool) {
 	}
 }
 
+// beside returns what is pinned beside the arena, in bytes: twins of what the host writes and reads, and what is offloaded.
+func (b *build) beside() int64 {
+	return 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + b.homes.Bytes(ir.Host)
+}
+
 // host returns the host's view of a program's value on slot i: the value itself on unified devices, else its pinned twin, which
-// only what lies in Slot, Results and Guard has.
+// only what lies in Slot, Results and Guard has, or what lies in Host.
 //
-//	pinned: | slot 0 | slot 1 | results 0 | results 1 | guard 0 | guard 1 |
+//	pinned: | slot 0 | slot 1 | results 0 | results 1 | guard 0 | guard 1 | offloaded |
 func (t *Trainer) host(ref arena.Ref, i int) []byte {
 	s := t.hostSpan(ref, i)
 	return s.Memory.Bytes()[s.Offset : s.Offset+s.Size]
@@ -133,7 +137,7 @@ func (t *Trainer) hostSpan(ref arena.Ref, i int) arena.Span {
 		return t.span(t.at(ref, i))
 	}
 	off := ref.Offset
-	for _, r := range [...]arena.Region{ir.Slot, ir.Results, ir.Guard} {
+	for _, r := range [...]arena.Region{ir.Slot, ir.Results, ir.Guard} { // then Host
 		n := t.homes.Bytes(r)
 		if r == ref.Region {
 			off += int64(i) * n
@@ -177,7 +181,7 @@ func (t *Trainer) bind(k key) error {
 // bindSlots binds p for each slot.
 func (t *Trainer) bindSlots(p *pair) (err error) {
 	for i := range p.exec {
-		at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
+		at := t.binding(i)
 		if t.opt.Debug {
 			p.debug[i], err = t.newDebugger(p.ir, at)
 		} else {
@@ -205,8 +209,27 @@ func (t *Trainer) transfers(p *pair, i int) (early, late []kernels.Copy) {
 	return t.copiesOf(slices.Concat(vs[:told], vs[told+1:]), i), t.copiesOf(vs[told:told+1], i)
 }
 
-// copiesOf returns the uploads of values of slot i. Those with nothing but padding between them, as of full batches, go in one copy.
+// binding returns where the regions of programs lie on slot i.
+func (t *Trainer) binding(i int) kernels.Binding {
+	at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
+	if n := t.homes.Bytes(ir.Host); n > 0 {
+		at.Pinned = map[arena.Region]arena.Span{ir.Host: t.hostSpan(arena.Ref{Region: ir.Host, Size: n}, i)}
+	}
+	return at
+}
+
+// copiesOf returns the uploads of values of slot i.
 func (t *Trainer) copiesOf(vs []ir.Value, i int) []kernels.Copy {
+	refs := together(vs)
+	ts := make([]kernels.Copy, len(refs))
+	for k, r := range refs {
+		ts[k] = kernels.Copy{Dst: t.span(t.at(r, i)), Src: t.hostSpan(r, i)}
+	}
+	return ts
+}
+
+// together returns the places of values of a slot. Those with nothing but padding between them, as of full batches, are one.
+func together(vs []ir.Value) []arena.Ref {
 	slices.SortFunc(vs, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
 	var refs []arena.Ref
 	for _, v := range vs {
@@ -216,11 +239,7 @@ func (t *Trainer) copiesOf(vs []ir.Value, i int) []kernels.Copy {
 			refs = append(refs, v.Ref)
 		}
 	}
-	ts := make([]kernels.Copy, len(refs))
-	for k, r := range refs {
-		ts[k] = kernels.Copy{Dst: t.span(t.at(r, i)), Src: t.hostSpan(r, i)}
-	}
-	return ts
+	return refs
 }
 
 // downloads prepares the copies that end a step on slot i: of its results, and of the status word.

@@ -161,6 +161,11 @@ func (t *Trainer) initialise() error {
 			return err
 		}
 	}
+	if n := t.homes.Bytes(ir.Host); n > 0 {
+		away := arena.Ref{Region: ir.Host, Size: n}
+		t.announce(t.hostSpan(away, 0), true)
+		clear(t.host(away, 0))
+	}
 	for _, r := range starting {
 		for i, p := range t.homes.Parts(r) {
 			err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.starts[r][i].write(dst, p.Spec) })

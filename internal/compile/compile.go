@@ -2,7 +2,7 @@
 //
 // [Compile] runs the passes, one a file, in this order:
 //
-//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → narrow → slices → recompute → alias → order → in place → place
+//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → narrow → slices → offload → recompute → alias → order → in place → place
 //
 // Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits, but for Sums.
 package compile
@@ -134,6 +134,7 @@ type Config struct {
 	Update    Update
 	Recompute Recompute
 	Precision Precision
+	Offload   Offload
 	Homes     *ir.Homes
 	Device    kernels.Device // nil: planned for a device without workspaces
 	Like      *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
@@ -225,6 +226,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	}
 	c.narrow()
 	c.slices()
+	c.offload()
 	c.recompute()
 	c.alias()
 	return c.finish(ctx)

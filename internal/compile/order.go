@@ -66,12 +66,13 @@ func (c *compiler) candidates() []candidate {
 	case c.alike:
 		return []candidate{{order: slices.Clone(c.Like.Order)}}
 	case c.Off&Order != 0:
-		return []candidate{{order: made}}
+		return []candidate{{order: c.streamed(made)}}
 	}
 	s := c.schedule()
 	if c.scheduler != nil {
-		return []candidate{{order: c.scheduler.order(s, made)}}
+		return []candidate{{order: c.streamed(c.scheduler.order(s, made))}}
 	}
+	made = c.streamed(made)
 	found := []candidate{{order: made, peak: c.in(made).most()}}
 	for range expansions {
 		from := -1
@@ -85,7 +86,7 @@ func (c *compiler) candidates() []candidate {
 		}
 		found[from].expanded = true
 		for _, sch := range schedulers {
-			order := sch.order(s, found[from].order)
+			order := c.streamed(sch.order(s, found[from].order))
 			if !slices.ContainsFunc(found, func(f candidate) bool { return slices.Equal(f.order, order) }) {
 				found = append(found, candidate{order: order, peak: c.in(order).most()})
 			}

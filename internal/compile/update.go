@@ -91,8 +91,12 @@ func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) 
 	if c.Update.States == nil {
 		return in, nil
 	}
+	region := ir.State
+	if c.Offload.State {
+		region = ir.Host
+	}
 	for _, s := range c.Update.States(c.Spec(p.value)) {
-		v, err := c.home(ir.State, Owner(p.name), p.name+"/"+s.Name, s.Spec)
+		v, err := c.home(region, Owner(p.name), p.name+"/"+s.Name, s.Spec)
 		if err != nil {
 			return nil, err
 		}

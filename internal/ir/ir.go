@@ -16,6 +16,7 @@ const (
 	Parameters arena.Region = iota // weights and constants
 	Gradients                      // gradients that outlive their instruction
 	State                          // optimizer state
+	Host                           // optimizer state that is kept in pinned host memory: no region of the arena
 	Statistics                     // running statistics
 	Slot                           // one batch in storage types, and the controls of its step
 	Guard                          // the sticky status word

@@ -96,6 +96,9 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if at.Memory == nil {
 		return nil, fmt.Errorf("cpu: bind: no memory")
 	}
+	if len(at.Pinned) > 0 {
+		return nil, fmt.Errorf("cpu: bind: regions in pinned memory, which is no other than the device's: %w", arena.ErrInvalid)
+	}
 	mem := at.Memory.Bytes()
 	if mem == nil && at.Memory.Size() > 0 {
 		return nil, fmt.Errorf("cpu: bind: memory of %d bytes: %w", at.Memory.Size(), arena.ErrFreed)

@@ -61,6 +61,8 @@ var table = map[*kernels.Op]kernel{
 	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
+	kernels.Fetch:     {bindReshape, nil},
+	kernels.Stow:      {bindReshape, nil},
 
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},

@@ -93,6 +93,8 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Reshape: func(s sizes) measured {
 		return measured{attrs: kernels.ReshapeAttrs{Shape: kernels.Shape{s.rows.Elems()}}, in: []kernels.Spec{float(s.rows...)}}
 	},
+	kernels.Fetch: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
+	kernels.Stow:  func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...), float(s.vector...)}} },
 	kernels.Broadcast: func(s sizes) measured {
 		return measured{attrs: kernels.BroadcastAttrs{Shape: s.rows}, in: []kernels.Spec{float(s.rows[1])}}
 	},

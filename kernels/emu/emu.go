@@ -119,6 +119,11 @@ func (d *Device) NewStream(name string) (arena.Stream, error) {
 		return nil, err
 	}
 	defer d.mu.Unlock()
+	return d.newStream(name), nil
+}
+
+// newStream is NewStream with the lock held.
+func (d *Device) newStream(name string) *stream {
 	d.streams++
 	s := &stream{d: d, name: name, clock: make(clock, d.streams+1),
 		rand: rand.New(rand.NewPCG(d.opts.Seed, uint64(d.streams)))}
@@ -126,7 +131,7 @@ func (d *Device) NewStream(name string) (arena.Stream, error) {
 	d.live.streams[s] = true
 	d.ledger.Streams.open()
 	go s.run()
-	return s, nil
+	return s
 }
 
 // NewEvent makes an event that was never recorded.

@@ -14,10 +14,23 @@ import (
 type program struct {
 	d      *Device
 	memory *memory
+	pinned *memory // where Pinned regions lie; nil: there are none
 	calls  []bound
-	after  []work // copies
-	queued int    // launches that are not done
+	pieces []piece
+	marks  int     // of pieces
+	beside *stream // for transfers; nil: there are none
+	after  []work  // copies
+	queued int     // launches that are not done
 	closed bool
+}
+
+// piece is some calls that follow each other on a stream, or a mark or a wait between such.
+type piece struct {
+	do       kernels.Doing
+	beside   bool
+	from, to int // Enqueue: calls
+	mark     int
+	last     bool // a mark behind the last transfer
 }
 
 // bound is a call whose operands were found.
@@ -97,6 +110,17 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			errs = append(errs, fmt.Errorf("emu: bind: %s: %w", b.name, err))
 		}
 	}
+	for _, s := range at.Pinned {
+		in, err := d.span(s)
+		if err == nil && (!in.m.pinned || p.pinned != nil && p.pinned != in.m) {
+			err = fmt.Errorf("%v: %w: regions in pinned memory lie in one block of it", in, arena.ErrInvalid)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("emu: bind: %w", err))
+		}
+		p.pinned = in.m
+	}
+	p.cut(at.Moves(calls))
 	for _, c := range at.After {
 		w, err := d.copying(c.Dst, c.Src)
 		if err != nil {
@@ -107,15 +131,41 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
+	if p.marks > 0 {
+		p.beside = d.newStream("transfers")
+	}
 	d.live.programs[p] = true
 	d.ledger.Programs.open()
 	return p, nil
+}
+
+// cut makes pieces of moves: one of each run of calls on one stream.
+func (p *program) cut(moves []kernels.Move, marks int) {
+	p.marks = marks
+	end := 0 // behind the last transfer
+	for _, m := range moves {
+		if n := len(p.pieces) - 1; n >= 0 && m.Do == kernels.Enqueue && p.pieces[n].do == m.Do && p.pieces[n].beside == m.Beside && p.pieces[n].to == m.Call {
+			p.pieces[n].to++
+			continue
+		}
+		p.pieces = append(p.pieces, piece{do: m.Do, beside: m.Beside, from: m.Call, to: m.Call + 1, mark: m.Mark})
+		if m.Beside && m.Do == kernels.Mark {
+			end = len(p.pieces) - 1
+		}
+	}
+	if p.pieces == nil {
+		p.pieces = []piece{{do: kernels.Enqueue}}
+	}
+	p.pieces[end].last = p.pieces[end].do == kernels.Mark
 }
 
 // bind finds the operands of b.
 func (b *bound) bind(d *Device, at kernels.Binding) error {
 	if err := d.Supports(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out)); err != nil {
 		return err
+	}
+	if !kernels.Transfers(b.Op) && at.Beside(&b.Call) {
+		return fmt.Errorf("an operand in pinned memory, which only transfers work on: %w", arena.ErrInvalid)
 	}
 	var err error
 	find := func(what string, i int, o kernels.Operand) span {
@@ -146,7 +196,12 @@ func (b *bound) bind(d *Device, at kernels.Binding) error {
 
 // locate turns a reference into a part of the bound memory of the given length.
 func locate(d *Device, at kernels.Binding, r arena.Ref, bytes int64) (span, error) {
+	pinned, away := at.Pinned[r.Region]
 	switch {
+	case away && (r.Offset < 0 || bytes > r.Size || r.Size > pinned.Size || r.Offset > pinned.Size-r.Size):
+		return span{}, fmt.Errorf("%d bytes at offset %d of %d in pinned memory for an operand of %d bytes: %w", r.Size, r.Offset, pinned.Size, bytes, arena.ErrInvalid)
+	case away:
+		return d.span(arena.Span{Memory: pinned.Memory, Offset: pinned.Offset + r.Offset, Size: bytes})
 	case r.Region < 0 || int(r.Region) >= len(at.Base):
 		return span{}, fmt.Errorf("region %d of %d: %w", r.Region, len(at.Base), arena.ErrInvalid)
 	case r.Offset < 0 || r.Size < bytes:
@@ -252,19 +307,7 @@ func (p *program) Launch(to arena.Stream) error {
 		p.d.mu.Unlock()
 		return err
 	}
-	a := s.push(work{kind: doLaunch, program: p})
-	for i := range p.calls {
-		b := &p.calls[i]
-		for _, in := range b.in {
-			a.read(in, b.name)
-		}
-		for _, out := range b.out {
-			a.write(out, b.name)
-		}
-		if b.work.m != nil {
-			a.write(b.work, b.name)
-		}
-	}
+	a := p.push(s)
 	for _, w := range p.after {
 		c := s.pushCopy(w)
 		a.found = append(a.found, c.found...)
@@ -272,10 +315,51 @@ func (p *program) Launch(to arena.Stream) error {
 	return s.leave(a)
 }
 
+// push enqueues all pieces, and returns what notes their accesses.
+func (p *program) push(s *stream) (all access) {
+	all.d = p.d
+	tokens := make([]*token, p.marks)
+	for _, c := range p.pieces {
+		on := s
+		if c.beside {
+			on = p.beside
+		}
+		switch c.do {
+		case kernels.Mark:
+			tokens[c.mark] = on.mark(c.last)
+		case kernels.Await:
+			on.await(tokens[c.mark])
+		default:
+			a := on.push(work{kind: doLaunch, program: p, from: c.from, to: c.to})
+			for i := range p.calls[c.from:c.to] {
+				p.calls[c.from+i].note(&a)
+			}
+			all.found = append(all.found, a.found...)
+		}
+	}
+	return all
+}
+
+// note notes what the call touches.
+func (b *bound) note(a *access) {
+	for _, in := range b.in {
+		a.read(in, b.name)
+	}
+	for _, out := range b.out {
+		a.write(out, b.name)
+	}
+	if b.work.m != nil {
+		a.write(b.work, b.name)
+	}
+}
+
 // freed returns memory that the program uses and that is no more.
 func (p *program) freed() *memory {
 	if p.memory.freed {
 		return p.memory
+	}
+	if p.pinned != nil && p.pinned.freed {
+		return p.pinned
 	}
 	for _, w := range p.after {
 		for _, m := range []*memory{w.dst.m, w.src.m} {
@@ -303,12 +387,15 @@ func (p *program) release() {
 		p.closed = true
 		delete(p.d.live.programs, p)
 		p.d.ledger.Programs.Live--
+		if p.beside != nil {
+			_ = p.beside.close() // the streams that it was launched on have its errors
+		}
 	}
 }
 
-// execute runs the calls. No lock is held.
-func (p *program) execute(s *stream, index int64) error {
-	for i := range p.calls {
+// execute runs some of the calls. No lock is held.
+func (p *program) execute(s *stream, w *work) error {
+	for i := w.from; i < w.to; i++ {
 		b := &p.calls[i]
 		s.pause()
 		err := p.d.fault("run call")
@@ -316,12 +403,14 @@ func (p *program) execute(s *stream, index int64) error {
 			err = b.run(s)
 		}
 		if err != nil {
-			return &CallError{Stream: s.name, Index: index, Call: b.name, Err: err}
+			return &CallError{Stream: s.name, Index: w.index, Call: b.name, Err: err}
 		}
 	}
 	p.d.mu.Lock()
-	p.d.traffic.Launches++
-	p.d.traffic.Calls += int64(len(p.calls))
+	if w.to == len(p.calls) {
+		p.d.traffic.Launches++
+	}
+	p.d.traffic.Calls += int64(w.to - w.from)
 	p.d.mu.Unlock()
 	return nil
 }

@@ -41,7 +41,9 @@ type work struct {
 	value    byte  // doFill
 	dst, src span  // doCopy, doFill
 	token    *token
+	last     bool // doRecord: what the launch has enqueued on a program's own stream ends here
 	program  *program
+	from, to int // doLaunch: the calls
 }
 
 // stream runs its queue in a goroutine. After an error it drops its work until Sync has returned that error.
@@ -125,11 +127,22 @@ func (s *stream) Record(e arena.Event) error {
 	if err != nil {
 		return fmt.Errorf("emu: stream %q: record: %w", s.name, err)
 	}
-	t := &token{s: s}
-	s.push(work{kind: doRecord, token: t})
-	t.upto, t.clock = s.pushed, s.clock.copy()
-	v.last = t
+	v.last = s.mark(false)
 	return nil
+}
+
+// mark enqueues a token.
+func (s *stream) mark(last bool) *token {
+	t := &token{s: s}
+	s.push(work{kind: doRecord, token: t, last: last})
+	t.upto, t.clock = s.pushed, s.clock.copy()
+	return t
+}
+
+// await enqueues a wait for a token.
+func (s *stream) await(t *token) {
+	s.push(work{kind: doWait, token: t})
+	s.clock.join(t.clock)
 }
 
 // Wait holds back later work until what is now the last record of e is done.
@@ -143,8 +156,7 @@ func (s *stream) Wait(e arena.Event) error {
 		return fmt.Errorf("emu: stream %q: wait: %w", s.name, err)
 	}
 	if v.last != nil {
-		s.push(work{kind: doWait, token: v.last})
-		s.clock.join(v.last.clock)
+		s.await(v.last)
 	}
 	return nil
 }
@@ -172,9 +184,14 @@ func (s *stream) drain() error {
 
 // Close runs the work to its end and stops the goroutine. It returns an error that no Sync has returned.
 func (s *stream) Close() error {
+	s.d.mu.Lock()
+	defer s.d.mu.Unlock()
+	return s.close()
+}
+
+// close is Close with the lock held.
+func (s *stream) close() error {
 	d := s.d
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if s.closed {
 		return nil
 	}
@@ -232,6 +249,9 @@ func (w *work) hold(n int) {
 	if w.program != nil {
 		w.program.queued += n
 		w.program.memory.queued += n
+		if w.program.pinned != nil {
+			w.program.pinned.queued += n
+		}
 	}
 }
 
@@ -299,6 +319,9 @@ func (s *stream) step(w *work) {
 			s.unlocked(s.pause)
 		}
 		w.token.err, w.token.done = s.err, true
+		if w.last { // who waits for it tells
+			s.err = nil
+		}
 		return
 	}
 	if s.err != nil {
@@ -335,7 +358,7 @@ func (s *stream) pause() {
 // perform does the work of a copy, fill or launch. No lock is held.
 func (s *stream) perform(w *work) error {
 	if w.kind == doLaunch {
-		return w.program.execute(s, w.index)
+		return w.program.execute(s, w)
 	}
 	s.pause()
 	name := "copy"
