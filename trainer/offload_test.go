@@ -10,6 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
+// offloaded is all that can be kept in host memory.
+var offloaded = trainer.Offload{State: true}
+
 // State that is kept in host memory leaves the bits of what is learned as they are, with every optimizer, guard, window, and ragged tail: it trains in exactly its plan, which has no state in the arena, and is refused a byte below.
 func TestOffloadedStateChangesNoBit(t *testing.T) {
 	r := random(t)
@@ -23,7 +26,7 @@ func TestOffloadedStateChangesNoBit(t *testing.T) {
 				m.opt.Fields = data.(interface{ Fields() []dataloader.Field }).Fields()
 				m.opt.Device = openEmu(t, emu.Options{Seed: r.Uint64(), Lazy: r.IntN(2) == 0})
 				plain, other := m, m
-				other.opt.Offload.State = true
+				other.opt.Offload = offloaded
 				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, other.opt)
 				if other.opt.Memory > plain.opt.Memory {
 					t.Errorf("%v: %d bytes with state in host memory, %d without", other, other.opt.Memory, plain.opt.Memory)
@@ -39,7 +42,7 @@ func TestOffloadedStateChangesNoBit(t *testing.T) {
 
 func TestOffloadIsRefusedWhereThereIsNoOtherMemory(t *testing.T) {
 	dev := openCPU(t)
-	_, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: trainer.Offload{State: true}})
+	_, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("got %v, want an error that wraps ErrOption", err)
 	}

@@ -34,6 +34,8 @@ const (
 	stepCopy            // bytes from src to dst, either of which may be pinned
 	stepFill            // bytes of value at dst
 	stepGemm            // a product by cuBLAS
+	stepMark            // the place that its stream has come to
+	stepAwait           // a mark of the other stream
 	stepHost            // a function of the host
 )
 
@@ -41,6 +43,9 @@ const (
 type step struct {
 	kind stepKind
 	call int // index of its call in the list given to Bind
+
+	beside bool // on the stream for transfers
+	mark   int  // of stepMark and stepAwait
 
 	// a kernel
 	module      module
@@ -79,9 +84,18 @@ type binding struct {
 	kernels.Call
 	props *properties
 	index int
-	mem   address
-	base  []int64
+
+	beside bool // it is enqueued on the stream for transfers
+	places
 	steps []step
+}
+
+// places are where the regions that calls refer to lie.
+type places struct {
+	mem    address
+	size   int64                   // bytes at mem
+	base   []int64                 // by region
+	pinned map[arena.Region]extent // those that lie in pinned memory
 }
 
 // in returns the address of input k.
@@ -96,6 +110,9 @@ func (b *binding) work() address { return b.at(b.Work, b.Work.Size) }
 func (b *binding) at(r arena.Ref, bytes int64) address {
 	if bytes == 0 {
 		return 0
+	}
+	if x, ok := b.pinned[r.Region]; ok {
+		return x.at + address(r.Offset)
 	}
 	return b.mem + address(b.base[r.Region]+r.Offset)
 }
@@ -137,7 +154,7 @@ func (b *binding) fill(dst address, value byte, bytes int64) {
 }
 
 func (b *binding) append(s step) {
-	s.call = b.index
+	s.call, s.beside = b.index, b.beside
 	b.steps = append(b.steps, s)
 }
 
@@ -164,14 +181,23 @@ func slot(a any) uint64 {
 	panic(fmt.Sprintf("cuda: a kernel has no parameter of type %T", a))
 }
 
-// bindAll returns the steps of calls on size bytes at mem. It reports everything that is wrong with them at once.
-func bindAll(p *properties, calls []kernels.Call, mem address, size int64, base []int64) ([]step, error) {
+// bindAll returns the steps of calls, in the order in which moves enqueue them. It reports everything that is wrong with them at once.
+func bindAll(p *properties, calls []kernels.Call, at places, moves []kernels.Move) ([]step, error) {
 	var steps []step
 	var errs []error
-	for i, c := range calls {
-		b := &binding{Call: c, props: p, index: i, mem: mem, base: base}
-		if err := b.bind(size); err != nil {
-			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", i, c.Label, err))
+	for _, m := range moves {
+		if m.Do != kernels.Enqueue {
+			kind := stepMark
+			if m.Do == kernels.Await {
+				kind = stepAwait
+			}
+			steps = append(steps, step{kind: kind, call: m.Call, beside: m.Beside, mark: m.Mark})
+			continue
+		}
+		c := calls[m.Call]
+		b := &binding{Call: c, props: p, index: m.Call, beside: m.Beside, places: at}
+		if err := b.bind(); err != nil {
+			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", m.Call, c.Label, err))
 			continue
 		}
 		steps = append(steps, b.steps...)
@@ -182,7 +208,7 @@ func bindAll(p *properties, calls []kernels.Call, mem address, size int64, base 
 	return steps, nil
 }
 
-func (b *binding) bind(size int64) error {
+func (b *binding) bind() error {
 	c := b.Call
 	if c.Op == nil {
 		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
@@ -192,12 +218,12 @@ func (b *binding) bind(size int64) error {
 		return err
 	}
 	for k, o := range c.In {
-		if err := checkRef(o.Ref, o.Bytes(), o.Type.Size(), size, b.base); err != nil {
+		if err := b.checkRef(o.Ref, o.Bytes(), o.Type.Size()); err != nil {
 			return fmt.Errorf("%s input %d: %v: %w", c.Op.Name, k, o.Spec, err)
 		}
 	}
 	for k, o := range c.Out {
-		if err := checkRef(o.Ref, o.Bytes(), o.Type.Size(), size, b.base); err != nil {
+		if err := b.checkRef(o.Ref, o.Bytes(), o.Type.Size()); err != nil {
 			return fmt.Errorf("%s output %d: %v: %w", c.Op.Name, k, o.Spec, err)
 		}
 	}
@@ -206,7 +232,7 @@ func (b *binding) bind(size int64) error {
 			return fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
 		}
 	}
-	if err := checkRef(c.Work, workspace(b.props, c.Op, c.Attrs, in, out), 8, size, b.base); err != nil {
+	if err := b.checkRef(c.Work, workspace(b.props, c.Op, c.Attrs, in, out), 8); err != nil {
 		return fmt.Errorf("%s workspace: %w", c.Op.Name, err)
 	}
 	k, _ := lookup(c.Op)
@@ -216,19 +242,27 @@ func (b *binding) bind(size int64) error {
 	return nil
 }
 
-// checkRef returns an error unless a value of so many bytes lies at ref, inside ref and a memory of size bytes, and aligned.
-func checkRef(ref arena.Ref, bytes, align, size int64, base []int64) error {
+// checkRef returns an error unless a value of so many bytes lies at ref, inside ref and its memory, and aligned. Only transfers work on pinned memory.
+func (b *binding) checkRef(ref arena.Ref, bytes, align int64) error {
 	if bytes == 0 && ref.Size == 0 {
 		return nil
 	}
-	if ref.Region < 0 || int(ref.Region) >= len(base) {
-		return fmt.Errorf("region %d of %d", ref.Region, len(base))
+	size, at := b.size, ref.Offset
+	x, away := b.pinned[ref.Region]
+	switch {
+	case away && !kernels.Transfers(b.Op):
+		return fmt.Errorf("region %d is in pinned memory, which only transfers work on", ref.Region)
+	case away:
+		size = x.bytes
+	case ref.Region < 0 || int(ref.Region) >= len(b.base):
+		return fmt.Errorf("region %d of %d", ref.Region, len(b.base))
+	default:
+		at += b.base[ref.Region]
 	}
-	at := base[ref.Region] + ref.Offset
 	if bytes > ref.Size || ref.Size < 0 || ref.Offset < 0 || at < 0 || at > size || ref.Size > size-at {
 		return fmt.Errorf("needs %d bytes, has %d at %d in a memory of %d", bytes, ref.Size, at, size)
 	}
-	if at%align != 0 { // blocks of device memory are aligned to 256
+	if at%align != 0 { // blocks of device memory are aligned to 256, and so are regions in pinned memory
 		return fmt.Errorf("address not a multiple of %d", align)
 	}
 	return nil

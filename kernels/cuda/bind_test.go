@@ -41,11 +41,11 @@ func TestBindNamesEveryCallThatIsWrong(t *testing.T) {
 		{Op: kernels.Reshape, Attrs: kernels.ReshapeAttrs{Shape: x.Shape}, In: at(2), Out: at(32), Label: "between elements"},
 		{Op: &unknown, Attrs: kernels.ReshapeAttrs{Shape: x.Shape}, In: at(0), Out: at(16), Label: "no kernel"},
 	}
-	steps, err := bindAll(&properties{}, calls[:1], 4096, 256, []int64{64})
+	steps, err := bindAt(&properties{}, calls[:1], 4096, 256, []int64{64})
 	if err != nil || len(steps) != 1 || steps[0].src != 4096+64 || steps[0].dst != 4096+64+16 || steps[0].bytes != 16 {
 		t.Errorf("got %+v, %v: want a copy", steps, err)
 	}
-	_, err = bindAll(&properties{}, calls, 4096, 256, []int64{0})
+	_, err = bindAt(&properties{}, calls, 4096, 256, []int64{0})
 	if !errors.Is(err, kernels.ErrUnsupported) {
 		t.Errorf("got %v, want one that wraps ErrUnsupported", err)
 	}
@@ -55,4 +55,10 @@ func TestBindNamesEveryCallThatIsWrong(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+}
+
+// bindAt binds calls one after the other.
+func bindAt(p *properties, calls []kernels.Call, mem address, size int64, base []int64) ([]step, error) {
+	moves, _ := kernels.Binding{Base: base}.Moves(calls)
+	return bindAll(p, calls, places{mem: mem, size: size, base: base}, moves)
 }

@@ -110,7 +110,7 @@ func (d *Device) tryGraph() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b := newBatch([]step{s}, []cu.Function{f}, nil)
+	b := newBatch([]step{s}, []cu.Function{f}, nil, &beside{})
 	_, err = d.captured(b)
 	err = errors.Join(err, b.release(), d.unload(m))
 	var e *DriverError

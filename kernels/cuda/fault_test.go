@@ -147,7 +147,7 @@ func steps(d *Device) (err error) {
 	if err := d.enter("bind"); err != nil {
 		return err
 	}
-	p, err := d.bind(b.steps, []string{"steps"})
+	p, err := d.bind(b.steps, []string{"steps"}, 0)
 	d.leave()
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestEveryLaunchFitsAKernelOfItsModule(t *testing.T) {
 				p.precision, p.cublas = Precision(r.IntN(4)), r.IntN(3) == 0
 				k := op.Cases(r, typ)
 				call, size := callOf(t, p, op, k.Attrs, k.In)
-				steps, err := bindAll(p, []kernels.Call{call}, 1<<20, size, []int64{0})
+				steps, err := bindAt(p, []kernels.Call{call}, 1<<20, size, []int64{0})
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

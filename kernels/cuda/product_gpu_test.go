@@ -46,7 +46,7 @@ func ran(t *testing.T, d *Device, op *kernels.Op, attrs any, in []kernels.Tensor
 	if err := errors.Join(s.Copy(inside, outside), p.Launch(s), s.Copy(outside, inside), s.Sync(), p.Close()); err != nil {
 		t.Fatal(err)
 	}
-	steps, err := bindAll(&d.props, []kernels.Call{call}, 1<<20, size, []int64{0})
+	steps, err := bindAt(&d.props, []kernels.Call{call}, 1<<20, size, []int64{0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ type program struct {
 	parts  []part
 	names  []string // by call: what errors call it
 	used   []*loaded
+	side   beside
 	closed atomic.Bool
 }
 
@@ -52,7 +53,22 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if m.gone() {
 		return nil, fmt.Errorf("cuda: bind: memory of %d bytes: %w", m.size, arena.ErrFreed)
 	}
-	steps, err := bindAll(&d.props, calls, m.at, m.size, at.Base)
+	where := places{mem: m.at, size: m.size, base: at.Base}
+	for r, s := range at.Pinned {
+		in, err := d.span(s)
+		if err == nil && in.host == nil {
+			err = fmt.Errorf("memory of the device: %w", arena.ErrInvalid)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cuda: bind: pinned region %d: %w", r, err)
+		}
+		if where.pinned == nil {
+			where.pinned = make(map[arena.Region]extent)
+		}
+		where.pinned[r] = extent{in.at + address(s.Offset), s.Size}
+	}
+	moves, marks := at.Moves(calls)
+	steps, err := bindAll(&d.props, calls, where, moves)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +80,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if err != nil {
 		return nil, fmt.Errorf("cuda: bind: %w", err)
 	}
-	p, err := d.bind(append(steps, after...), append(names, "the copies that end it"))
+	p, err := d.bind(append(steps, after...), append(names, "the copies that end it"), marks)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +104,12 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of the steps of calls that are called so. The context is set.
-func (d *Device) bind(steps []step, names []string) (*program, error) {
+// bind makes a program of the steps of calls that are called so, with so many marks. The context is set.
+func (d *Device) bind(steps []step, names []string, marks int) (*program, error) {
 	p := &program{dev: d, names: names}
 	d.loads.Lock()
 	defer d.loads.Unlock()
-	if err := p.build(steps); err != nil {
+	if err := p.build(steps, marks); err != nil {
 		err, freed := d.note(fmt.Errorf("cuda: bind: %w", err)), p.free()
 		if d.first.Load() != nil {
 			return nil, err // what was made goes with the context
@@ -105,7 +121,10 @@ func (d *Device) bind(steps []step, names []string) (*program, error) {
 }
 
 // build cuts steps into parts.
-func (p *program) build(steps []step) error {
+func (p *program) build(steps []step, marks int) error {
+	if err := p.side.open(marks); err != nil {
+		return err
+	}
 	for len(steps) > 0 {
 		n := 0
 		for n < len(steps) && steps[n].kind != stepHost {
@@ -124,6 +143,9 @@ func (p *program) build(steps []step) error {
 			n++
 		}
 		steps = steps[n:]
+	}
+	if p.dev.graphs { // they hold all that is needed
+		return p.side.close()
 	}
 	return nil
 }
@@ -147,7 +169,7 @@ func (p *program) prepare(made *part) error {
 		}
 		functions[i] = f
 	}
-	made.batch = newBatch(made.steps, functions, p.dev.blas)
+	made.batch = newBatch(made.steps, functions, p.dev.blas, &p.side)
 	if !p.dev.graphs {
 		return nil
 	}
@@ -247,5 +269,5 @@ func (p *program) free() error {
 		errs = append(errs, p.dev.unload(m))
 	}
 	p.parts, p.used = nil, nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, p.side.close())...)
 }

@@ -34,7 +34,7 @@ func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
 		for i := range 20 {
 			c := op.Cases(r, []arena.DType{arena.Float32, arena.Float64}[i%2])
 			call, size := callOf(t, gpu(4), op, c.Attrs, c.In)
-			steps, err := bindAll(gpu(4), []kernels.Call{call}, 1<<20, size, []int64{0})
+			steps, err := bindAt(gpu(4), []kernels.Call{call}, 1<<20, size, []int64{0})
 			if err != nil {
 				t.Fatalf("%s on %v: %v", op.Name, c.In, err)
 			}
