@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/trainer"
 )
 
 // The page of memory has the tables as they are printed, and the bytes that are planned beside those of JAX.
@@ -52,11 +53,11 @@ func TestThePageHasTheTables(t *testing.T) {
 // Steps are timed in trainers of just the bytes that are planned.
 func TestStepsAreTimed(t *testing.T) {
 	var out strings.Builder
-	args := []string{"-rounds", "2", "-steps", "1", "-batch", "2", "-threads", "1", "-only", "rnn"}
+	args := []string{"-rounds", "2", "-steps", "1", "-batch", "2", "-threads", "1", "-only", "unet"}
 	if err := run(context.Background(), args, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	row := `(?m)^rnn +2 +\d+ +\d+\.\d( +\d+ +\d+\.\d % +\+\d+\.\d % +[+-]\d+\.\d %){2}$`
+	row := `(?m)^unet +2 +\d+ +\d+\.\d( +\d+ +\d+\.\d % +\+\d+\.\d % +[+-]\d+\.\d %){2}$`
 	if !regexp.MustCompile(row).MatchString(out.String()) {
 		t.Errorf("no row that matches %s in\n%s", row, &out)
 	}
@@ -109,15 +110,16 @@ func python(t *testing.T, first, ordered reserved) string {
 // Temporaries stand beside scratch only where the other step is of the same rows, parameters and statistics.
 func TestPeersAreOfTheSameStep(t *testing.T) {
 	t.Setenv("XLA_FLAGS", "")
-	var some []nets.Net
+	var all []planned
 	for _, n := range nets.All() {
-		if n.Name == "rnn" {
-			some = append(some, n)
+		if n.Name != "rnn" {
+			continue
 		}
-	}
-	all, err := plans(some)
-	if err != nil {
-		t.Fatal(err)
+		plan, err := trainer.Plan(n.Model, trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, planned{net: n, whole: cut{plan: plan}})
 	}
 	scratch := all[0].whole.step().Scratch
 	same := reserved{Net: "rnn", Version: "1.2.3", Platform: "cpu", Batch: 64, Temp: 4 * scratch, Arguments: 7, Outputs: 6, Alias: 5,
