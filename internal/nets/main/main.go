@@ -1,8 +1,8 @@
 // Command main prints what a training step of each net of package nets needs:
 //
-//	go run ./internal/nets/main                          bytes of scratch: without reuse, planned, most live; with recomputation
-//	go run ./internal/nets/main -peer python3            beside what JAX's compiler reserves; for that Python to have JAX
-//	go run ./internal/nets/main -rounds 9 -only resnet   how long steps take on the host with recomputation
+//	go run ./internal/nets/main                  bytes of scratch: without reuse, planned, most live; with recomputation
+//	go run ./internal/nets/main -peer python3    also what JAX's compiler reserves, where that Python has JAX
+//	go run ./internal/nets/main -rounds 15       also how long steps take on the host with recomputation
 package main
 
 import (
@@ -43,8 +43,8 @@ func main() {
 func parse(args []string, messages io.Writer) (f flags, some []nets.Net, err error) {
 	s := flag.NewFlagSet("nets", flag.ContinueOnError)
 	s.SetOutput(messages)
-	s.StringVar(&f.peer, "peer", "", "a Python that has JAX, to show beside what its compiler reserves")
-	s.IntVar(&f.rounds, "rounds", 0, "time steps on the host in so many rounds, in place of planning for any device")
+	s.StringVar(&f.peer, "peer", "", "a Python that has JAX: also show what its compiler reserves")
+	s.IntVar(&f.rounds, "rounds", 0, "also time steps on the host, in so many rounds")
 	s.IntVar(&f.steps, "steps", 2, "steps of a round")
 	s.IntVar(&f.batch, "batch", 0, "rows of steps that are timed; 0: the net's")
 	s.IntVar(&f.threads, "threads", 2, "threads that compute, where steps are timed")
@@ -77,22 +77,29 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.rounds > 0 {
-		return timed(ctx, f, some, out)
-	}
 	all, err := plans(some)
 	if err != nil {
 		return err
 	}
-	if err := placed(all, out); err != nil {
-		return err
+	tables := []func() error{
+		func() error { return placed(all, out) },
+		func() error { return recomputed(all, out) },
 	}
-	fmt.Fprintln(out)
-	if err := recomputed(all, out); err != nil || f.peer == "" {
-		return err
+	if f.peer != "" {
+		tables = append(tables, func() error { return peers(ctx, f.peer, all, out) })
 	}
-	fmt.Fprintln(out)
-	return peers(ctx, f.peer, all, out)
+	if f.rounds > 0 {
+		tables = append(tables, func() error { return timed(ctx, f, some, out) })
+	}
+	for i, print := range tables {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := print(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // columns returns a writer that lines columns up.
