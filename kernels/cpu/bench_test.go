@@ -25,6 +25,7 @@ var (
 // timedOps are the ops of a training step of a 784-512-256-10 network at batch 128, and some beside.
 func timedOps() []timed {
 	f := func(shape ...int) kernels.Spec { return kernels.Spec{Type: arena.Float32, Shape: shape} }
+	half := func(t arena.DType) kernels.Spec { return kernels.Spec{Type: t, Shape: kernels.Shape{128, 512}} }
 	pixels := kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{128, 784}}
 	guard := kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{4}}
 	w := f(784, 512)
@@ -35,6 +36,10 @@ func timedOps() []timed {
 	}}
 	return []timed{
 		{"decode", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1. / 255}, []kernels.Spec{pixels}},
+		{"encode_bfloat16", kernels.Encode, kernels.EncodeAttrs{To: arena.Bfloat16}, []kernels.Spec{f(128, 512)}},
+		{"encode_float16", kernels.Encode, kernels.EncodeAttrs{To: arena.Float16}, []kernels.Spec{f(128, 512)}},
+		{"decode_bfloat16", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, []kernels.Spec{half(arena.Bfloat16)}},
+		{"decode_float16", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, []kernels.Spec{half(arena.Float16)}},
 		{"add", kernels.Add, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
 		{"add_row", kernels.Add, nil, []kernels.Spec{f(128, 512), f(512)}},
 		{"add_large", kernels.Add, nil, []kernels.Spec{w, w}},

@@ -1,20 +1,6 @@
 package cpu
 
-import (
-	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
-)
-
 func bindEncode(b *binding) (func(), error) {
-	x, y := in[float32](b, 0), view[uint16](b.bytes(b.Out[0]))
-	to := kernels.ToFloat16
-	if b.Out[0].Type == arena.Bfloat16 {
-		to = kernels.ToBfloat16
-	}
-	return b.over(len(x), cheapGrain/4, func(lo, hi, _ int) {
-		dst := y[lo:hi]
-		for i, v := range x[lo:hi] {
-			dst[i] = to(v)
-		}
-	}), nil
+	encode := halfAt(b.dev.level, b.Out[0].Type).encode
+	return b.converted(encode, b.bytes(b.Out[0]), b.bytes(b.In[0]), b.In[0].Shape.Elems(), 2, 4), nil
 }

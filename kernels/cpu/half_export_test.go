@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/evenkeel/evenkeel/arena"
-)
+import "github.com/evenkeel/evenkeel/arena"
 
 // A Conversion is one of a level's, of rows that lie strides apart. From and To are bytes of an element.
 type Conversion struct {
@@ -20,6 +16,4 @@ func Conversions(i Instructions, t arena.DType) []Conversion {
 }
 
 // AsBytes is the memory of x.
-func AsBytes[T uint16 | float32](x []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(x[0])))
-}
+func AsBytes[T uint16 | float32](x []T) []byte { return bytesOf(x) }

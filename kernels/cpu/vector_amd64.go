@@ -141,6 +141,8 @@ func decodeAVX2(t arena.DType, scale, shift float64) decodeFunc[float32] {
 		return decodeBy(decodeFloat32To32AVX2, scale, shift)
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX2, scale, shift)
+	case arena.Bfloat16, arena.Float16:
+		return decodeWidened(halfAt(levelAVX2, t).widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -156,6 +158,8 @@ func decodeAVX512(t arena.DType, scale, shift float64) decodeFunc[float32] {
 		return decodeBy(decodeFloat32To32AVX512, scale, shift)
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX512, scale, shift)
+	case arena.Bfloat16, arena.Float16:
+		return decodeWidened(halfAt(levelAVX512, t).widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -167,6 +171,17 @@ func decodeBy[S uint8 | int32 | float32 | float64](f func(dst []float32, src []S
 		f(dst[:n], s[:n], scale, shift)
 		for i, v := range s[n:] {
 			dst[n+i] = float32(float64(scale*float64(v)) + shift)
+		}
+	}
+}
+
+// decodeWidened widens 16 bits, and decodes the float32s in place unless they are what is wanted.
+func decodeWidened(widen convertFunc, decode decodeFunc[float32], plain bool) decodeFunc[float32] {
+	return func(dst []float32, src []byte) {
+		to := bytesOf(dst)
+		widen(to, src, 1, 0, len(dst), 0)
+		if !plain {
+			decode(dst, to)
 		}
 	}
 }
