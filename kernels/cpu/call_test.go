@@ -98,7 +98,7 @@ func newUse(t testing.TB, r *rand.Rand, d *cpu.Device, op *kernels.Op, c kernels
 		switch {
 		case c.Fill != nil:
 			c.Fill(r, k, v)
-		case o.Type.Float():
+		case o.Type.Float() || o.Type.Half():
 			for i := range v {
 				v[i] = r.NormFloat64()
 			}

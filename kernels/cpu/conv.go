@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -13,9 +14,14 @@ type convolution struct {
 	stride, pad, dilation [2]int
 	groups                int
 	cg, og                int // channels and outputs of a group
+
+	rounded bool      // the two factors, as follows:
+	factors [2]factor // how isa packs them
+	floats  [2]factor // the same in float32
+	sizes   [2]int    // bytes of their elements as stored
 }
 
-func newConvolution(s *isa, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
+func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
 	var v convolution
 	var x, w, y kernels.Shape
 	switch a := attrs.(type) {
@@ -29,10 +35,46 @@ func newConvolution(s *isa, op *kernels.Op, attrs any, in, out []kernels.Spec) c
 			x, w = w, x
 		}
 	}
-	v.isa, v.b, v.c, v.o = s, x[0], x[1], w[0]
+	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
+	v.round(kernels.OperandsOf(attrs), in)
 	return v
+}
+
+// round says how the factors are rounded to a type, 0: not at all.
+func (v *convolution) round(to arena.DType, in []kernels.Spec) {
+	v.rounded = to != 0
+	for i := range v.sizes {
+		v.sizes[i] = int(in[i].Type.Size())
+		if v.rounded {
+			v.factors[i], v.floats[i] = v.isa.rounding(to).of(in[i].Type), v.isa.single().rounding(to).of(in[i].Type)
+		}
+	}
+}
+
+// single makes the convolution one that multiplies float32 where it would multiply pairs.
+func (v *convolution) single() {
+	v.isa, v.factors = v.isa.single(), v.floats
+}
+
+// staged makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
+// convolution packs nothing that could be rounded after.
+func (v *convolution) staged(q *patches, i int) {
+	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
+		q.stage(v.floats[i].across)
+	}
+}
+
+// after returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
+func (v *convolution) after(i int) factor {
+	switch {
+	case v.isa.step() == 2 && v.rounded:
+		return v.isa.bfloat16.single
+	case v.sizes[i] == packedSize:
+		return v.floats[i]
+	}
+	return factor{}
 }
 
 // taps returns the number of the kernel's elements.
@@ -51,7 +93,7 @@ func (v *convolution) workers(threads int) int {
 	return threads
 }
 
-// patches returns the windows of y over x.
+// patches returns the windows of y over x, which is factor 0.
 func (v *convolution) patches() patches {
 	var a [2]axis
 	for i := range a {
@@ -61,7 +103,9 @@ func (v *convolution) patches() patches {
 		}
 		a[i] = newAxis(v.in[i], v.out[i], v.stride[i], at)
 	}
-	return newPatches(a[0], a[1], v.isa.size(), v.in[1], v.in[0], v.c)
+	q := newPatches(a[0], a[1], v.sizes[0], v.in[1], v.in[0], v.c)
+	v.staged(&q, 0)
+	return q
 }
 
 // A residue is the pixels of x, along one axis, whose distance from a multiple of the stride is one number: the same taps

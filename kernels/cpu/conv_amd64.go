@@ -34,6 +34,7 @@ var packers = map[*isa]*packer{
 
 // packerFor returns the functions beside the tiles of s.
 func packerFor(s *isa) *packer {
+	s = s.single()
 	if k := packers[s]; k != nil {
 		return k
 	}

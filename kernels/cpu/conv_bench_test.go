@@ -31,22 +31,55 @@ func (g geometry) String() string {
 
 func BenchmarkConv(b *testing.B) {
 	for _, g := range convShapes {
-		for _, op := range []*kernels.Op{kernels.Conv, kernels.ConvGradInput, kernels.ConvGradWeight} {
+		for _, op := range convOps {
 			for _, threads := range []int{1, 2} {
 				b.Run(fmt.Sprintf("%v/%s/threads=%d", g, op.Name, threads), func(b *testing.B) {
-					d := cputest.Open(b, cpu.Options{Threads: threads})
-					defer d.Close()
 					attrs, in := g.call(op, arena.Float32)
-					r, _ := random(b)
-					u := newUse(b, r, d, op, kernels.Case{Attrs: attrs, In: in})
-					defer u.close(b)
-					for b.Loop() {
-						u.launch(b)
-					}
-					out := kernels.Specs(u.call.Out)
-					b.ReportMetric(float64(op.Cost(attrs, in, out))*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+					benchmarkConv(b, op, attrs, in, cpu.Options{Threads: threads})
 				})
 			}
 		}
 	}
+}
+
+// BenchmarkRoundedConv compares float32 with factors that are rounded: "float32": read from float32, "half": both stored in 16 bits.
+func BenchmarkRoundedConv(b *testing.B) {
+	for _, g := range convShapes {
+		for _, op := range convOps {
+			for _, level := range []cpu.Instructions{cpu.AVX512BF16, cpu.AVX512, cpu.AVX2} {
+				run := func(what string, to, stored arena.DType) {
+					b.Run(fmt.Sprintf("%v/%s/%v/%s", g, op.Name, level, what), func(b *testing.B) {
+						attrs, in := g.call(op, arena.Float32)
+						attrs, in = roundedConv(attrs, in, to, stored, stored)
+						benchmarkConv(b, op, attrs, in, cpu.Options{Threads: 1, Instructions: level})
+					})
+				}
+				run("float32", 0, arena.Float32)
+				for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+					run(to.String()+"/float32", to, arena.Float32)
+					run(to.String()+"/half", to, to)
+				}
+			}
+		}
+	}
+}
+
+// benchmarkConv times a call, without what brings its operands back.
+func benchmarkConv(b *testing.B, op *kernels.Op, attrs any, in []kernels.Spec, o cpu.Options) {
+	d := cputest.Open(b, o)
+	defer d.Close()
+	if _, err := d.Instructions(); err != nil {
+		b.Skip(err)
+	}
+	r, _ := random(b)
+	u := newUse(b, r, d, op, kernels.Case{Attrs: attrs, In: in})
+	defer u.close(b)
+	for b.Loop() {
+		if err := u.prog.Launch(u.stream); err != nil {
+			b.Fatal(err)
+		}
+	}
+	out := kernels.Specs(u.call.Out)
+	b.ReportMetric(float64(op.Cost(attrs, in, out))*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(u.call.Work.Size)/1024, "KiB")
 }

@@ -5,18 +5,23 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// convWork returns the scratch bytes of a convolution.
+// convWork returns the scratch bytes of a convolution: rounded weights, and what workers pack.
 func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
-	v := newConvolution(d.level.isa(out[0].Type), kernels.Conv, attrs, in, out)
+	v := newConvolution(d, kernels.Conv, attrs, in, out)
 	workers := int64(v.workers(d.pool.threads()))
-	panel, results := convWorkerBytes(v.isa, v.og, v.cg*v.taps())
-	depth, _ := depthBytes(0)
-	return max(workers*int64(max(panel+results, depth)), v.winoWork(workers, v.og, v.cg))
+	return max(int64(v.roundedBytes())+workers*int64(v.workerBytes(v.og, v.cg)), v.winoWork(workers, v.og, v.cg))
 }
 
-// bindConv prepares a convolution: the weights as they lie times patches of the input.
+// workerBytes returns what a worker packs at most of products of so many rows and channels.
+func (v *convolution) workerBytes(rows, channels int) int {
+	panel, results := convWorkerBytes(v.isa, rows, channels*v.taps())
+	depth, _ := depthBytes(0)
+	return max(panel+results+partBytes(v.isa, v.taps()), depth) + v.stageBytes(channels)
+}
+
+// bindConv prepares a convolution: the weights as they lie, or rounded, times patches of the input.
 func bindConv(b *binding) (func(), error) {
-	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.Conv, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	v := newConvolution(b.dev, kernels.Conv, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	if v.b == 0 {
 		return nil, nil
 	}
@@ -28,28 +33,68 @@ func bindConv(b *binding) (func(), error) {
 	}
 	flags, act := convEnd(b.dev.level, b.Out[0].Type, a)
 	if v.winograd() {
+		v.single()
 		x := v.winoForward(b)
 		x.bias, x.flags, x.act = bias, flags, act
-		x.bind(workers, b.work())
+		x.bind(workers, b.work(), v.winoStage())
 		return func() { x.run(pool) }, nil
 	}
+	work := b.work()
+	w, work := work[:v.roundedBytes()], work[v.roundedBytes():]
 	plane := v.out[0] * v.out[1] * size
 	place := convPlace{plane: plane, image: v.o * plane, whole: true}
 	if v.depthwise() {
+		v.single()
 		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, place: place, bias: bias, flags: flags, act: act,
 			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
-		x.bind(workers, b.work())
-		return func() { x.run(pool) }, nil
+		x.bind(workers, work, v.stageBytes(1))
+		if !v.rounded {
+			return func() { x.run(pool) }, nil
+		}
+		round := b.converted(v.floats[1].across, w, x.w, v.c*v.taps(), size, v.sizes[1])
+		x.w = w
+		return func() { round(); x.run(pool) }, nil
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
-		place: place,
+		place: place, after: v.after(0).across,
 	}
 	x.end(bias, flags, act)
 	x.cut(workers)
-	x.bind(workers, b.work())
-	return func() { x.run(pool) }, nil
+	x.bind(workers, work, v.stageBytes(v.cg))
+	if !v.rounded {
+		return func() { x.run(pool) }, nil
+	}
+	from := x.a
+	x.a, x.rowA = w, v.isa.pitch(v.packedElems())
+	row := v.cg * v.taps() * v.sizes[1]
+	round := b.over(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
+		packStretches(x.stretches, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
+	})
+	return func() { round(); x.run(pool) }, nil
+}
+
+// packStretches packs rows of weights that lie row bytes apart to rows pitch bytes apart.
+func packStretches(all []convStretch, f *factor, dst, w []byte, rows, row, pitch int) {
+	for i := range all {
+		s := &all[i]
+		f.along(dst[s.at*packedSize:], w[s.k*f.size:], rows, row, s.n, pitch)
+	}
+}
+
+// packedElems bounds the elements of a packed row of weights: a stretch of many has at least a quarter of the most steps.
+func (v *convolution) packedElems() int {
+	k := v.cg * v.taps()
+	return v.isa.elems(k) + (v.isa.step()-1)*over(k, convStretches*stepsFloat32/2)
+}
+
+// roundedBytes returns what rounded weights take. It grows or stays with each size.
+func (v *convolution) roundedBytes() int {
+	if !v.rounded {
+		return 0
+	}
+	return max(v.o*v.isa.pitch(v.packedElems()), line(v.groups*v.taps()*packedSize))
 }
 
 // convEnd returns what is done at the end with bias and activation: flags, and what they cannot say.
@@ -71,11 +116,19 @@ func convEnd(l level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func
 
 // convInputWork returns the scratch bytes of a gradient by the input: all weights, transposed, and what workers pack.
 func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
-	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradInput, attrs, in, out)
-	panel, results := convWorkerBytes(v.isa, v.cg, v.og*v.taps())
-	workers := int64(v.workers(d.pool.threads()))
-	depth, _ := depthBytes(0)
-	return max(int64(v.transposedBytes())+workers*int64(max(panel+results, depth)), v.winoWork(workers, v.cg, v.og))
+	v := newConvolution(d, kernels.ConvGradInput, attrs, in, out)
+	threads := d.pool.threads()
+	workers := int64(v.workers(threads))
+	products := int64(v.transposedBytes()) + int64(threads)*int64(v.turnedBytes()) + workers*int64(v.workerBytes(v.cg, v.og))
+	return max(products, v.winoWork(workers, v.cg, v.og))
+}
+
+// turnedBytes returns the bytes of a transposed row before it is rounded. It grows or stays with each size.
+func (v *convolution) turnedBytes() int {
+	if !v.rounded {
+		return 0
+	}
+	return line(v.og * v.taps() * v.sizes[0])
 }
 
 // transposedBytes returns what the transposed weights take. It grows or stays with each size.
@@ -87,28 +140,34 @@ func (v *convolution) transposedBytes() int {
 // A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
 // the taps of output after output.
 type transposition struct {
-	taps  []int // of the kernel
-	dst   []byte
-	pitch int // bytes from row to row
+	taps      []int // of the kernel
+	stretches []convStretch
+	dst       []byte
+	pitch     int // bytes from row to row
 }
 
 // bindConvInput prepares a gradient by the input: for each residue of the stride, its weights times patches of dy.
 func bindConvInput(b *binding) (func(), error) {
-	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	v := newConvolution(b.dev, kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	dx, pool := b.bytes(b.Out[0]), b.dev.pool
 	if len(dx) == 0 {
 		return nil, nil
 	}
 	workers := v.workers(pool.threads())
 	if v.b > 0 && v.winograd() {
+		v.single()
 		x := v.winoInput(b)
-		x.bind(workers, b.work())
+		x.bind(workers, b.work(), v.winoStage())
 		return func() { x.run(pool) }, nil
 	}
+	if v.depthwise() {
+		v.single()
+	}
 	transposed := b.work()
-	var work []byte
+	var rows, work []byte
 	if v.b > 0 {
-		transposed, work = transposed[:v.transposedBytes()], transposed[v.transposedBytes():]
+		n, turned := v.transposedBytes(), pool.threads()*v.turnedBytes()
+		transposed, rows, work = transposed[:n], transposed[n:n+turned], transposed[n+turned:]
 	}
 	var products []product
 	var moves []transposition
@@ -120,13 +179,15 @@ func bindConvInput(b *binding) (func(), error) {
 				idle = true
 				continue
 			}
-			t.pitch = v.isa.pitch(v.og * len(t.taps))
+			t.stretches = packedStretches(v.isa, v.og, len(t.taps), v.rounded)
+			last := &t.stretches[len(t.stretches)-1]
+			t.pitch = v.isa.pitch(last.at + v.isa.elems(last.n))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
 			products = append(products, v.residueProduct(b, row, col, t, workers, work))
 		}
 	}
-	move := b.over(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves))
+	move := b.over(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves, rows))
 	clean := b.over(len(dx), 256<<10, func(lo, hi, _ int) { clear(dx[lo:hi]) })
 	return func() {
 		if idle {
@@ -146,21 +207,22 @@ type product interface{ run(p *pool) }
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
 	size := v.isa.size()
 	plane := v.in[0] * v.in[1] * size
-	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), size, v.out[1], v.out[0], v.o)
+	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), v.sizes[1], v.out[1], v.out[0], v.o)
+	v.staged(&q, 1)
 	place := convPlace{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
 		width: v.in[1], whole: v.stride == [2]int{1, 1}}
 	if v.depthwise() {
 		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, place: place,
 			src: b.bytes(b.In[1]), w: t.dst, stepW: t.pitch, dst: b.bytes(b.Out[0])}
-		x.bind(workers, work)
+		x.bind(workers, work, v.stageBytes(1))
 		return x
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place,
+		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
+		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place, after: v.after(1).across,
 	}
 	x.cut(workers)
-	x.bind(workers, work)
+	x.bind(workers, work, v.stageBytes(v.og))
 	return x
 }
 
@@ -175,28 +237,42 @@ func (v *convolution) tapsOf(row, col residue) []int {
 	return taps
 }
 
-// transposer returns what moves the weights of channels lo:hi.
-func (v *convolution) transposer(w []byte, moves []transposition) func(lo, hi, _ int) {
-	if v.isa.size() == 4 {
-		return func(lo, hi, _ int) { transposeWeights(v, view[uint32](w), moves, lo, hi) }
+// transposer returns what moves the weights of channels lo:hi, rounded by way of a row of each worker.
+func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) func(lo, hi, worker int) {
+	turn := transposeWeights[uint64]
+	switch v.sizes[0] {
+	case 2:
+		turn = transposeWeights[uint16]
+	case 4:
+		turn = transposeWeights[uint32]
 	}
-	return func(lo, hi, _ int) { transposeWeights(v, view[uint64](w), moves, lo, hi) }
+	row := v.turnedBytes()
+	return func(lo, hi, worker int) {
+		for i := range moves {
+			m := &moves[i]
+			for c := lo; c < hi; c++ {
+				dst := m.dst[c*m.pitch : (c+1)*m.pitch]
+				if !v.rounded {
+					turn(v, dst, w, m.taps, c)
+					continue
+				}
+				whole := rows[worker*row:][:row]
+				turn(v, whole, w, m.taps, c)
+				packStretches(m.stretches, &v.factors[0], dst, whole, 1, 0, 0)
+			}
+		}
+	}
 }
 
-func transposeWeights[T word](v *convolution, w []T, moves []transposition, lo, hi int) {
-	taps := v.taps()
-	for i := range moves {
-		m := &moves[i]
-		for c := lo; c < hi; c++ {
-			dst := view[T](m.dst[c*m.pitch : (c+1)*m.pitch])
-			group, channel := c/v.cg, c%v.cg
-			for o := range v.og {
-				src := w[((group*v.og+o)*v.cg+channel)*taps:][:taps]
-				to := dst[o*len(m.taps):][:len(m.taps)]
-				for j, tap := range m.taps {
-					to[j] = src[tap]
-				}
-			}
+// transposeWeights writes the row of channel c: of each output these taps.
+func transposeWeights[T uint16 | uint32 | uint64](v *convolution, row, w []byte, taps []int, c int) {
+	dst, from, all := view[T](row), view[T](w), v.taps()
+	group, channel := c/v.cg, c%v.cg
+	for o := range v.og {
+		src := from[((group*v.og+o)*v.cg+channel)*all:][:all]
+		to := dst[o*len(taps):][:len(taps)]
+		for j, tap := range taps {
+			to[j] = src[tap]
 		}
 	}
 }

@@ -37,7 +37,7 @@ type convDepth struct {
 	bias             []byte
 	flags            int
 	act              func(data []byte)
-	blocks           int // of channels
+	most, blocks     int // channels of a task, tasks of an image
 	workers          []depthWorker
 }
 
@@ -46,6 +46,7 @@ type depthWorker struct {
 	depth   depth
 	end     ending
 	results []byte // of pixels that do not lie together
+	dy      []byte // converted, for a gradient by the weights
 	_       [cacheLine]byte
 }
 
@@ -54,16 +55,21 @@ func depthBytes(taps int) (results, sums int) {
 	return depthChannels * sumBytes, depthSums * taps * sumBytes
 }
 
-// bind gives workers their parts of the workspace.
-func (x *convDepth) bind(workers int, work []byte) {
+// bind gives workers their parts of the workspace, of which so many bytes are a stage.
+func (x *convDepth) bind(workers int, work []byte, stage int) {
 	x.packer = packerFor(x.isa)
 	x.run1, x.lanes = x.packer.depth(&x.patches, false)
-	x.blocks = over(x.channels, depthChannels)
+	x.most = depthChannels
+	if x.patches.convert != nil {
+		x.most = stageChannels
+	}
+	x.blocks = over(x.channels, x.most)
 	x.workers = make([]depthWorker, workers)
 	results, _ := depthBytes(0)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.depth.patch = newPatch(&x.patches, x.lanes)
+		w.depth.patch = newPatch(&x.patches, x.lanes, work[:stage:stage])
+		work = work[stage:]
 		w.results, work = work[:results:results], work[results:]
 	}
 }
@@ -71,7 +77,7 @@ func (x *convDepth) bind(workers int, work []byte) {
 // depth returns the function that convolves, or the one that sums gradients, and the pixels that it takes at once: a
 // divisor of a sum's lanes.
 func (k *packer) depth(p *patches, weights bool) (f func(t *depth), lanes int) {
-	kind, size, step := k.kind(p), p.size, p.cols.step
+	kind, size, step := k.kind(p), p.packed, p.cols.step
 	switch {
 	case kind >= 0 && weights:
 		return k.depthWeights[kind], k.lanes
@@ -90,15 +96,16 @@ func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks
 func (x *convDepth) do(i, worker int) {
 	w, size := &x.workers[worker], x.isa.size()
 	t, q := &w.depth, &x.patches
-	image, c := i/x.blocks, i%x.blocks*depthChannels
-	channels := min(depthChannels, x.channels-c)
+	image, c := i/x.blocks, i%x.blocks*x.most
+	channels := min(x.most, x.channels-c)
 	pixels := q.pixels()
 	first := x.dst[image*x.place.image+c*x.place.plane:]
-	t.src, t.channels, t.taps, t.tapCount = x.src[c*q.plane:], channels, q.taps, len(q.taps)
+	t.channels, t.taps, t.tapCount = channels, q.taps, len(q.taps)
 	t.w, t.stepW = x.w[c*x.stepW:], x.stepW
 	for at := 0; at < pixels; at += x.lanes {
-		t.n = min(x.lanes, pixels-at)
+		t.n, t.src = min(x.lanes, pixels-at), x.src[c*q.plane:]
 		t.see(q, image*pixels+at, t.n)
+		t.bring(q)
 		x.lookAhead(c, image*pixels+at+x.lanes, channels)
 		if t.dst, t.pitch = w.results, sumBytes; x.place.whole {
 			t.dst, t.pitch = first[at*size:], x.place.plane
@@ -142,6 +149,7 @@ type depthWeights struct {
 	packer    *packer
 	run1      func(t *depth)
 	lanes     int
+	most      int // channels of a task
 	windows   patches
 	x, dy, dw []byte
 	workers   []depthWorker
@@ -155,38 +163,57 @@ func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
 	x.workers = make([]depthWorker, workers)
 	work := b.work()
 	_, sums := depthBytes(v.taps())
+	x.most = depthSums
+	if v.rounded {
+		x.most = stageChannels
+	}
+	stage, dy := v.stageBytes(1), v.depthDy()
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.depth.patch = newPatch(&x.windows, x.lanes)
+		w.depth.patch = newPatch(&x.windows, x.lanes, work[:stage:stage])
+		work = work[stage:]
+		w.dy, work = work[:dy:dy], work[dy:]
 		w.results, work = work[:sums:sums], work[sums:]
 	}
 	return x
 }
 
+// depthDy returns the bytes of dy that are converted at once.
+func (v *convolution) depthDy() int {
+	if !v.rounded {
+		return 0
+	}
+	return stageChannels * sumBytes
+}
+
 // run computes the gradient.
-func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, depthSums)) }
+func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, x.most)) }
 
 // do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
 // vectors' width; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
 	w, size, q := &x.workers[worker], x.isa.size(), &x.windows
-	t, c, pixels := &w.depth, i*depthSums, q.pixels()
-	t.channels, t.taps, t.tapCount = min(depthSums, x.c-c), q.taps, len(q.taps)
-	t.src, t.stepW = x.x[c*q.plane:], pixels*size
+	t, c, pixels, sizeY := &w.depth, i*x.most, q.pixels(), x.sizes[1]
+	t.channels, t.taps, t.tapCount = min(x.most, x.c-c), q.taps, len(q.taps)
 	sums := w.results[:t.channels*t.tapCount*sumBytes]
 	clear(sums)
 	for image := range x.b {
-		dy := x.dy[(image*x.c+c)*pixels*size:]
+		dy := x.dy[(image*x.c+c)*pixels*sizeY:]
 		for at := 0; at < pixels; at += x.lanes {
-			t.n = min(x.lanes, pixels-at)
+			t.n, t.src = min(x.lanes, pixels-at), x.x[c*q.plane:]
 			t.see(q, image*pixels+at, t.n)
+			t.bring(q)
 			if next := image*pixels + at + x.lanes; x.isa.prefetch != nil && next < x.b*pixels {
 				h := q.below(x.x, c, t.channels, next, x.lanes)
 				h.bring(x.isa, 1, 1)
-				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*size:], rows: t.channels, stride: t.stepW, n: cacheLine}
+				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: cacheLine}
 				h.bring(x.isa, 1, 1)
 			}
-			t.dst, t.w = sums[at*size%sumBytes:], dy[at*size:]
+			t.dst, t.w, t.stepW = sums[at*size%sumBytes:], dy[at*sizeY:], pixels*sizeY
+			if x.rounded {
+				x.floats[1].across(w.dy, t.w, t.channels, t.stepW, t.n, sumBytes)
+				t.w, t.stepW = w.dy, sumBytes
+			}
 			x.run1(t)
 		}
 	}

@@ -31,8 +31,10 @@ type convMatmul struct {
 
 	groups, rows, channels int // rows and channels are of a group
 	stretches              []convStretch
-	a                      []byte // rows of all groups
-	rowA                   int    // bytes from row to row
+	a                      []byte      // rows of all groups
+	rowA                   int         // bytes from row to row
+	rounded                bool        // packed in parts
+	after                  convertFunc // makes elements of tiles of packed float32. Nil: they are
 	src, dst               []byte
 	place                  convPlace
 	bias                   []byte
@@ -49,7 +51,9 @@ type convMatmul struct {
 
 // A convStretch is some steps of k: all taps of some channels, or some taps of one.
 type convStretch struct {
-	k, n          int // steps before it, steps
+	k, n          int           // steps before it, steps
+	at            int           // elements of packed rows of A before it
+	parts         []convStretch // that are packed at once
 	channel       int
 	channels      int
 	tap, tapCount int
@@ -70,6 +74,7 @@ type convWorker struct {
 	ahead   ahead
 	end     ending
 	panel   []byte // packed patches
+	part    []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
 	results []byte // of panels whose pixels do not lie together
 	_       [cacheLine]byte
 }
@@ -99,7 +104,7 @@ func stretchesOf(channels, taps, steps int) []convStretch {
 func (x *convMatmul) cut(workers int) {
 	s, pixels := x.isa, x.patches.pixels()
 	taps := len(x.patches.taps)
-	x.stretches = stretchesOf(x.channels, taps, convStretches*s.steps())
+	x.stretches = packedStretches(s, x.channels, taps, x.rounded)
 	x.perImage = over(pixels, s.cols)
 	whole := pixels / s.cols * s.cols
 	if rest := pixels - whole; rest > 0 {
@@ -112,7 +117,7 @@ func (x *convMatmul) cut(workers int) {
 	if x.perImage < convCrossing && 10*pixels < 9*whole {
 		x.perImage, x.panels = 0, over(x.images*pixels, s.cols)
 	}
-	x.together = convTogetherOf(x.rows, x.channels*taps, s.size())
+	x.together = convTogetherOf(s, x.rows, x.channels*taps)
 	want := 1
 	if workers > 1 {
 		want = tasksThread * workers
@@ -132,8 +137,8 @@ func (x *convMatmul) cut(workers int) {
 }
 
 // convTogetherOf returns how many panels share a stretch of A.
-func convTogetherOf(rows, k, size int) int {
-	if rows*k*size > convNear {
+func convTogetherOf(s *isa, rows, k int) int {
+	if rows*s.elems(k)*s.size() > convNear {
 		return convTogether
 	}
 	return 1
@@ -141,18 +146,21 @@ func convTogetherOf(rows, k, size int) int {
 
 // convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
 func convWorkerBytes(s *isa, rows, k int) (panel, results int) {
-	return s.panel(min(k, convStretches*s.steps())), line(convTogetherOf(rows, k, s.size()) * min(rows, convRows+s.rows) * s.cols * s.size())
+	return s.panel(s.elems(min(k, convStretches*s.steps()))), line(convTogetherOf(s, rows, k) * min(rows, convRows+s.rows) * s.cols * s.size())
 }
 
-// bind gives workers their parts of the workspace.
-func (x *convMatmul) bind(workers int, work []byte) {
+// bind gives workers their parts of the workspace, of which so many bytes are a stage.
+func (x *convMatmul) bind(workers int, work []byte, stage int) {
 	x.packer = packerFor(x.isa)
 	x.pack = x.packer.pack(&x.patches)
 	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
+	part := partBytes(x.isa, len(x.patches.taps))
 	x.workers = make([]convWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.patches, x.packer.lanes)
+		w.patch = newPatch(&x.patches, x.packer.lanes, work[:stage:stage])
+		work = work[stage:]
+		w.part, work = work[:part:part], work[part:]
 		w.panel, work = work[:panel:panel], work[panel:]
 		w.results, work = work[:results:results], work[results:]
 	}
@@ -253,10 +261,7 @@ func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 // panel packs a stretch of what n pixels see.
 func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.isa.size()
-	lanes := x.packer.lanes
-	t.src = x.src[(group*x.channels+s.channel)*q.plane:]
-	t.channels, t.tapCount, t.taps = s.channels, s.tapCount, q.taps[s.tap:]
-	t.pitch = x.isa.cols * size
+	lanes, pitch := x.packer.lanes, x.isa.cols*size
 	masks := t.masks
 	width := x.isa.cols
 	if n <= width/2 && x.isa.halves != nil {
@@ -264,12 +269,23 @@ func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 	}
 	for v := 0; v < width; v += lanes {
 		t.see(q, px+v, max(0, min(lanes, n-v)))
-		t.dst = w.panel[v*size:]
-		t.masks = masks[s.tap*patchLanes:]
-		x.pack(t)
+		for i := range s.parts {
+			p := &s.parts[i]
+			t.src = x.src[(group*x.channels+p.channel)*q.plane:]
+			t.channels, t.tapCount, t.taps, t.masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*patchLanes:]
+			t.bring(q)
+			dst := w.panel[x.isa.elems(p.k-s.k)*pitch+v*size:]
+			if t.dst, t.pitch = dst, pitch; x.isa.step() == 2 {
+				t.dst, t.pitch = w.part, lanes*size
+			}
+			x.pack(t)
+			if x.after != nil {
+				x.after(dst, t.dst, p.n, t.pitch, lanes, pitch)
+			}
+		}
 		t.masks = masks
 	}
-	w.tile.b, w.tile.stepB, w.tile.k = w.panel, t.pitch, s.n
+	w.tile.b, w.tile.stepB, w.tile.k = w.panel, pitch, x.isa.elems(s.n)
 }
 
 // lookAhead finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
@@ -298,7 +314,7 @@ func (x *convMatmul) tiles(w *convWorker, s *convStretch, c []byte, r0, rows, n 
 		run = x.isa.halves
 	}
 	t.n, t.rowA, t.stepA = n, x.rowA, x.isa.size()
-	a := x.a[r0*x.rowA+s.k*t.stepA:]
+	a := x.a[r0*x.rowA+s.at*t.stepA:]
 	count := over(rows, x.isa.rows)
 	least, more := rows/count, rows%count
 	row := 0

@@ -42,15 +42,20 @@ func newAxis(size, n, step int, at []int) axis {
 type patches struct {
 	rows, cols axis
 	size       int     // of an element
+	packed     int     // the same of where it is packed from: the source, or a stage
 	width      int     // of a row of the source
 	plane      int     // of a channel
 	image      int     // from image to image
 	taps       []int64 // from the pixel to each tap, row-major
 	scattered  bool    // packed by one segment, with a place for each lane
+
+	convert              convertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
+	left, span           int         // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
+	stageRow, stagePlane int         // from tap row to tap row, and from channel to channel
 }
 
 func newPatches(rows, cols axis, size, width, height, channels int) patches {
-	p := patches{rows: rows, cols: cols, size: size, width: width * size, plane: width * height * size}
+	p := patches{rows: rows, cols: cols, size: size, packed: size, width: width * size, plane: width * height * size}
 	p.image = channels * p.plane
 	for _, r := range rows.taps {
 		for _, c := range cols.taps {
@@ -103,14 +108,19 @@ type patch struct {
 	plane    int // bytes from channel to channel
 	pitch    int // bytes from row to row of dst
 	vector   int // lanes of a row, for the portable functions
+	stage    *imageStage
 }
 
-// newPatch returns the arguments for windows p, with tables of their own.
-func newPatch(p *patches, lanes int) patch {
-	return patch{
+// newPatch returns the arguments for windows p, with tables of their own and, where one is needed, a stage in buf.
+func newPatch(p *patches, lanes int, buf []byte) patch {
+	t := patch{
 		masks: make([]uint16, len(p.taps)*patchLanes), segments: make([]int64, patchLanes), lanes: make([]int32, patchLanes),
 		plane: p.plane, vector: lanes,
 	}
+	if p.convert != nil {
+		t.plane, t.stage = p.stagePlane, &imageStage{buf: buf}
+	}
+	return t
 }
 
 // see fills the tables for the n pixels from px on, counted through all images.
@@ -119,6 +129,9 @@ func (t *patch) see(p *patches, px, n int) {
 	image, at := px/pixels, px%pixels
 	row, col := at/p.cols.n, at%p.cols.n
 	t.segCount = 0
+	if t.stage != nil {
+		t.stage.begin()
+	}
 	if n == 0 {
 		t.segments[0] = 0
 		t.clear(0)
@@ -126,6 +139,9 @@ func (t *patch) see(p *patches, px, n int) {
 	for lane := 0; lane < n; {
 		run := min(n-lane, p.cols.n-col)
 		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
+		if t.stage != nil {
+			start = t.stage.add(p, image, row, col, run)
+		}
 		t.segment(p, start, lane, run)
 		t.mark(p, row, col, lane, run)
 		lane += run
@@ -146,13 +162,13 @@ func (t *patch) segment(p *patches, start int64, lane, run int) {
 			t.segments[0] = start
 			t.clear(0)
 		}
-		at := int32((start - t.segments[0]) / int64(p.size))
+		at := int32((start - t.segments[0]) / int64(p.packed))
 		for i := range run {
 			t.lanes[lane+i] = at + int32(i*p.cols.step)
 		}
 		return
 	}
-	start -= int64(lane * p.cols.step * p.size)
+	start -= int64(lane * p.cols.step * p.packed)
 	if t.segCount == 0 || t.segments[t.segCount-1] != start {
 		t.segments[t.segCount] = start
 		t.clear(t.segCount)
@@ -226,7 +242,7 @@ func (k *packer) pack(p *patches) func(t *patch) {
 	if kind := k.kind(p); kind >= 0 {
 		return k.patches[kind]
 	}
-	return goPatch(p.size, p.cols.step)
+	return goPatch(p.packed, p.cols.step)
 }
 
 // goPatch returns the portable packing function for elements of size bytes that lie step apart. It packs segments.

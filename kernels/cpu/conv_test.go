@@ -68,6 +68,13 @@ func scaledConv(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 			var c scaled
 			c.attrs, c.big = g.call(op, typ)
 			_, c.small = small.call(op, typ)
+			if typ == arena.Float32 && r.IntN(2) == 0 {
+				to := []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+				c.attrs, c.big = anyRoundedConv(r, c.attrs, c.big, to)
+				for i := range 2 {
+					c.small[i].Type = c.big[i].Type
+				}
+			}
 			return c
 		}
 	}
@@ -76,20 +83,20 @@ func scaledConv(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 func over(a, b int) int { return (a + b - 1) / b }
 
 // agree runs a case at every level and on several numbers of threads: AVX2 and AVX-512 give the same bits on all of them,
-// portable code its own, and both are what the reference says.
+// portable code and products of pairs of bfloat16 their own, and all are what the reference says.
 func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
 	t.Helper()
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Fatalf("%s %+v of %v, seed %d: %s", op.Name, c.Attrs, c.In, seed, fmt.Sprintf(format, args...))
 	}
-	typ := c.In[0].Type
+	typ := mustInfer(t, op, c.Attrs, c.In)[0].Type
 	var in []kernels.Tensor
 	r := rand.New(rand.NewPCG(seed, 1))
 	for _, s := range c.In {
 		x := kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
 		for i := range x.Data {
-			x.Data[i] = kernels.Round(typ, r.NormFloat64())
+			x.Data[i] = kernels.Round(s.Type, r.NormFloat64())
 		}
 		in = append(in, x)
 	}
@@ -102,7 +109,10 @@ func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
 		tolerance = 1e-12 + tolerance*0x1p-29
 	}
 	var assembly []byte
-	for _, level := range []cpu.Instructions{cpu.AVX512, cpu.AVX2, cpu.Portable} {
+	for _, level := range []cpu.Instructions{cpu.AVX512BF16, cpu.AVX512, cpu.AVX2, cpu.Portable} {
+		if level == cpu.AVX512BF16 && kernels.OperandsOf(c.Attrs) != arena.Bfloat16 {
+			continue // the same kernels as AVX-512
+		}
 		var one []byte
 		for _, threads := range []int{1, 3, 8} {
 			d := cpu.OpenWith(cpu.Options{Threads: threads, Instructions: level})
@@ -131,7 +141,7 @@ func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
 				fail("%v: element %d is %v, want %v", level, i, got[i], w)
 			}
 		}
-		if level == cpu.Portable {
+		if level == cpu.Portable || level == cpu.AVX512BF16 {
 			continue
 		}
 		if assembly != nil && !bytes.Equal(one, assembly) {
@@ -189,6 +199,11 @@ func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
 					continue
 				}
 				agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: g.tolerance(op)}, r.Uint64())
+				if typ == arena.Float32 {
+					to := []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+					attrs, in = anyRoundedConv(r, attrs, in, to)
+					agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: g.tolerance(op)}, r.Uint64())
+				}
 			}
 		}
 	}
@@ -206,6 +221,27 @@ func (g geometry) tolerance(op *kernels.Op) float64 {
 	return 1e-5 + 3e-7*float64(terms)
 }
 
+// anyRoundedConv is a call with factors that are rounded, and stored in any way.
+func anyRoundedConv(r *rand.Rand, attrs any, in []kernels.Spec, to arena.DType) (any, []kernels.Spec) {
+	stored := []arena.DType{arena.Float32, to}
+	return roundedConv(attrs, in, to, stored[r.IntN(2)], stored[r.IntN(2)])
+}
+
+// roundedConv is a call with factors that are rounded, and stored so.
+func roundedConv(attrs any, in []kernels.Spec, to, first, second arena.DType) (any, []kernels.Spec) {
+	in = slices.Clone(in)
+	in[0].Type, in[1].Type = first, second
+	switch a := attrs.(type) {
+	case kernels.ConvAttrs:
+		a.Operands = to
+		attrs = a
+	case kernels.ConvGradAttrs:
+		a.Operands = to
+		attrs = a
+	}
+	return attrs, in
+}
+
 func mustInfer(t testing.TB, op *kernels.Op, attrs any, in []kernels.Spec) []kernels.Spec {
 	t.Helper()
 	out, err := op.Infer(attrs, in)
@@ -219,6 +255,8 @@ func FuzzConv(f *testing.F) {
 	f.Add(uint64(1), byte(2), byte(3), byte(5), byte(9), byte(8), byte(3), byte(3), byte(1), byte(1), byte(1), byte(1), byte(0))
 	f.Add(uint64(2), byte(1), byte(2), byte(2), byte(17), byte(33), byte(1), byte(4), byte(2), byte(0), byte(2), byte(2), byte(1))
 	f.Add(uint64(3), byte(1), byte(2), byte(3), byte(4), byte(5), byte(3), byte(3), byte(0), byte(1), byte(0), byte(0), byte(0x13))
+	f.Add(uint64(4), byte(1), byte(2), byte(2), byte(17), byte(33), byte(1), byte(4), byte(2), byte(0), byte(2), byte(2), byte(0x20))
+	f.Add(uint64(5), byte(1), byte(2), byte(3), byte(4), byte(5), byte(3), byte(3), byte(0), byte(1), byte(0), byte(0), byte(0x53))
 	f.Fuzz(func(t *testing.T, seed uint64, batch, in, out, h, w, kh, kw, stride, pad, dilation, groups, kind byte) {
 		pick := func(b byte, n int) int { return 1 + int(b)%n }
 		g := pick(groups, 4)
@@ -228,6 +266,13 @@ func FuzzConv(f *testing.F) {
 			Act: []*kernels.Op{nil, kernels.Relu, kernels.Tanh, kernels.Sigmoid}[kind>>1&3],
 		}
 		typ := floats[kind>>3&1]
+		r := rand.New(rand.NewPCG(seed, 2))
+		run := func(op *kernels.Op, attrs any, in []kernels.Spec, tolerance float64) {
+			if to := []arena.DType{0, arena.Bfloat16, arena.Float16}[kind>>5%3]; to != 0 && typ == arena.Float32 {
+				attrs, in = anyRoundedConv(r, attrs, in, to)
+			}
+			agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: tolerance}, seed)
+		}
 		x := kernels.Spec{Type: typ, Shape: kernels.Shape{pick(batch, 9), g * pick(in, 20), pick(h, 40), pick(w, 40)}}
 		k := kernels.Spec{Type: typ, Shape: kernels.Shape{g * pick(out, 20), x.Shape[1] / g, pick(kh, 6), pick(kw, 6)}}
 		if kind>>4&1 != 0 { // by tiles of 2x2 pixels
@@ -245,11 +290,11 @@ func FuzzConv(f *testing.F) {
 		}
 		grad := kernels.ConvGradAttrs{Stride: a.Stride, Pad: a.Pad, Dilation: a.Dilation, Groups: a.Groups}
 		sum := func(n int) float64 { return 1e-5 + 3e-7*float64(n) } // as in the operations' own cases
-		agree(t, kernels.Conv, kernels.Case{Attrs: a, In: operands, Tolerance: sum(k.Shape[1:].Elems())}, seed)
+		run(kernels.Conv, a, operands, sum(k.Shape[1:].Elems()))
 		grad.Size = [2]int(x.Shape[2:])
-		agree(t, kernels.ConvGradInput, kernels.Case{Attrs: grad, In: []kernels.Spec{k, y[0]}, Tolerance: sum(k.Shape.Elems() / k.Shape[1])}, seed)
+		run(kernels.ConvGradInput, grad, []kernels.Spec{k, y[0]}, sum(k.Shape.Elems()/k.Shape[1]))
 		grad.Size = [2]int(k.Shape[2:])
-		agree(t, kernels.ConvGradWeight, kernels.Case{Attrs: grad, In: []kernels.Spec{x, y[0]}, Tolerance: sum(y[0].Shape.Elems() / y[0].Shape[1])}, seed)
+		run(kernels.ConvGradWeight, grad, []kernels.Spec{x, y[0]}, sum(y[0].Shape.Elems()/y[0].Shape[1]))
 	})
 }
 
@@ -257,7 +302,7 @@ func TestConvolutionsKnowWhatTheirAssemblyReads(t *testing.T) {
 	for name, want := range map[string][]uintptr{ // internal/gen/conv
 		"patch":      {0, 24, 48, 72, 96, 120, 144, 152, 160, 168, 176},
 		"ending":     {0, 24, 48, 56, 64, 72},
-		"depth":      {0, 192, 216, 224},
+		"depth":      {0, 200, 224, 232},
 		"winoInput":  {0, 24, 48, 56},
 		"winoWeight": {0, 24, 48, 72, 96, 104},
 		"winoOutput": {0, 24, 48, 72, 96, 120, 128, 136, 144, 152, 160, 168},

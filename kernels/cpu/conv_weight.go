@@ -28,6 +28,7 @@ type convWeights struct {
 	convolution
 	packer    *packer
 	pack      func(t *patch)
+	after     convertFunc // makes elements of tiles of packed float32. Nil: they are
 	windows   patches
 	x, dy, dw []byte
 
@@ -45,6 +46,7 @@ type weightWorker struct {
 	patch  patch
 	ahead  [2]ahead // of x and of dy
 	rows   []byte   // patches
+	turn   []byte   // rounded rows of dy, of which columns are made
 	panels []byte   // of dyᵀ
 	sums   []byte   // of a task
 	_      [cacheLine]byte
@@ -61,7 +63,7 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	rows := v.cg * v.taps()
 	apart := over(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
 	blocks := over(over(rows, weightRows), apart) * apart
-	x.rowBlocks = stretchesOf(v.cg, v.taps(), max(v.isa.rows, over(rows, blocks)))
+	x.rowBlocks = inParts(stretchesOf(v.cg, v.taps(), max(v.isa.rows, over(rows, blocks))), v.taps(), 1, v.rounded)
 	return x
 }
 
@@ -80,7 +82,7 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	all := v.cg * v.taps()
 	outs := min(v.og, weightOuts)
 	rows = min(all, max(weightRows, s.rows)) * s.pitch(stretch)
-	panels = over(outs, s.cols) * s.panel(stretch)
+	panels = over(outs, s.cols) * s.panel(s.elems(stretch))
 	sums = line(min(all, max(weightRows, s.rows)) * outs * size)
 	small := *v
 	if all*v.groups >= weightApart {
@@ -94,35 +96,47 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 
 // convWeightWork returns the scratch bytes of a gradient by the weights.
 func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
-	v := newConvolution(d.level.isa(out[0].Type), kernels.ConvGradWeight, attrs, in, out)
+	v := newConvolution(d, kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
 	_, depth := depthBytes(v.taps())
-	return int64(v.workers(d.pool.threads()))*int64(max(rows+panels+sums, depth)) + int64(parts)
+	worker := max(rows+v.turnBytes()+panels+sums, depth+v.depthDy()) + v.stageBytes(v.cg)
+	return int64(v.workers(d.pool.threads()))*int64(worker) + int64(parts)
+}
+
+// turnBytes returns the bytes of the rounded rows of dy that are turned at once.
+func (v *convolution) turnBytes() int {
+	if !v.rounded {
+		return 0
+	}
+	return v.isa.lanes * v.isa.pitch(stageElems)
 }
 
 // bindConvWeight prepares a gradient by the weights.
 func bindConvWeight(b *binding) (func(), error) {
-	v := newConvolution(b.dev.level.isa(b.Out[0].Type), kernels.ConvGradWeight, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
+	v := newConvolution(b.dev, kernels.ConvGradWeight, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	dw, pool := b.bytes(b.Out[0]), b.dev.pool
 	if v.b == 0 {
 		return func() { clear(dw) }, nil
 	}
 	workers := v.workers(pool.threads())
 	if v.depthwise() {
+		v.single()
 		x := v.bindDepthWeight(b, workers)
 		return func() { x.run(pool) }, nil
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
 	x.packer = packerFor(v.isa)
-	x.pack = x.packer.pack(&x.windows)
+	x.pack, x.after = x.packer.pack(&x.windows), v.after(0).along
 	rows, panels, sums, parts := v.weightBytes()
-	work := b.work()
+	work, stage, turn := b.work(), v.stageBytes(v.cg), v.turnBytes()
 	x.sums, work = work[:parts:parts], work[parts:]
 	x.workers = make([]weightWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.windows, x.packer.lanes)
+		w.patch = newPatch(&x.windows, x.packer.lanes, work[:stage:stage])
+		work = work[stage:]
+		w.turn, work = work[:turn:turn], work[turn:]
 		w.rows, work = work[:rows:rows], work[rows:]
 		w.panels, work = work[:panels:panels], work[panels:]
 		w.sums, work = work[:sums:sums], work[sums:]
@@ -157,7 +171,11 @@ func (x *convWeights) do(i, worker int) {
 	t.flags = 0
 	for px := first; px < last; px += x.stretch {
 		n := min(x.stretch, last-px)
-		x.packOuts(w, group*x.og+out, outs, px, n)
+		if x.rounded {
+			x.roundOuts(w, group*x.og+out, outs, px, n)
+		} else {
+			x.packOuts(w, group*x.og+out, outs, px, n)
+		}
 		x.packRows(w, group, block, px, n)
 		x.lookAhead(w, group, out, outs, block, px+n, last)
 		x.tiles(w, c, block.n, outs, n)
@@ -174,10 +192,11 @@ func (x *convWeights) lookAhead(w *weightWorker, group, out, outs int, block *co
 	if x.isa.prefetch == nil || px >= last {
 		return
 	}
-	pixels, size := x.windows.pixels(), x.isa.size()
+	pixels := x.windows.pixels()
 	n := min(x.stretch, pixels-px%pixels)
 	w.ahead[0] = x.windows.below(x.x, group*x.cg+block.channel, block.channels, px, n)
 	row := (px/pixels*x.o+group*x.og+out)*pixels + px%pixels
+	size := x.sizes[1]
 	w.ahead[1] = ahead{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
 }
 
@@ -206,30 +225,63 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
+// roundOuts is packOuts for a dy that is rounded.
+func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
+	s, f, size := x.isa, &x.factors[1], x.isa.size()
+	pixels, most, step := x.windows.pixels(), stageElems*s.step(), packedSize/s.step()
+	pitch, turned := s.cols*size, s.pitch(stageElems)
+	for o := 0; o < outs; o += s.lanes {
+		rows := min(s.lanes, outs-o)
+		panel := w.panels[o/s.cols*s.panel(s.elems(x.stretch))+o%s.cols*size:]
+		for at := 0; at < n; at += most {
+			steps := min(most, n-at)
+			for done := 0; done < steps; {
+				image, first := (px+at+done)/pixels, (px+at+done)%pixels
+				run := min(steps-done, pixels-first)
+				f.along(w.turn[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.size:], rows, pixels*f.size, run, turned)
+				done += run
+			}
+			if steps%s.step() != 0 {
+				for r := range rows { // the last has nothing beside it
+					clear(w.turn[r*turned+steps*step:][:step])
+				}
+			}
+			s.packCols(panel[s.elems(at)*pitch:], w.turn, s.elems(steps), turned, rows, pitch)
+		}
+	}
+}
+
 // packRows packs what n pixels from px on see from a block of rows.
 func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, px, n int) {
 	t, size := &w.patch, x.isa.size()
-	t.src = x.x[(group*x.cg+block.channel)*x.windows.plane:]
-	t.channels, t.tapCount, t.taps = block.channels, block.tapCount, x.windows.taps[block.tap:]
 	t.pitch = x.isa.pitch(x.stretch)
 	masks := t.masks
 	for v := 0; v < n; v += x.packer.lanes {
 		t.see(&x.windows, px+v, min(x.packer.lanes, n-v))
-		t.dst, t.masks = w.rows[v*size:], masks[block.tap*patchLanes:]
-		x.pack(t)
+		for i := range block.parts {
+			p := &block.parts[i]
+			t.src = x.x[(group*x.cg+p.channel)*x.windows.plane:]
+			t.channels, t.tapCount, t.taps, t.masks = p.channels, p.tapCount, x.windows.taps[p.tap:], masks[p.tap*patchLanes:]
+			t.dst = w.rows[(p.k-block.k)*t.pitch+v*size:]
+			t.bring(&x.windows)
+			x.pack(t)
+		}
 		t.masks = masks
+	}
+	if x.after != nil { // in place: where pairs are made, each row becomes one of half its length
+		x.after(w.rows, w.rows, block.n, t.pitch, n, t.pitch)
 	}
 }
 
 // tiles adds n pixels to rows x outs sums.
 func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 	s, t, size := x.isa, &w.tile, x.isa.size()
-	t.k, t.rowA, t.stepA, t.stepB = n, s.pitch(x.stretch), size, s.cols*size
+	t.k, t.rowA, t.stepA, t.stepB = s.elems(n), s.pitch(x.stretch), size, s.cols*size
 	count := over(rows, s.rows)
 	least, more := rows/count, rows%count
 	part, parts := 0, over(outs, s.cols)*count
 	for o := 0; o < outs; o += s.cols {
-		t.n, t.b = min(s.cols, outs-o), w.panels[o/s.cols*s.panel(x.stretch):]
+		t.n, t.b = min(s.cols, outs-o), w.panels[o/s.cols*s.panel(s.elems(x.stretch)):]
 		run := s.tiles
 		if t.n <= s.cols/2 && s.halves != nil {
 			run = s.halves

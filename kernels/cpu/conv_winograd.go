@@ -71,10 +71,12 @@ type winograd struct {
 	src, dst                 []byte
 	out                      [2]int // pixels of the result
 	w                        []byte
-	taps                     []int64 // bytes from a kernel to each of its taps
-	rowW, channelW, groupW   int     // bytes between kernels
-	u                        []byte  // transformed weights: [groups, places, rows, channels]
-	rowU, planeU             int     // bytes
+	taps                     []int64     // bytes from a kernel to each of its taps
+	rowW, channelW, groupW   int         // bytes between kernels
+	after                    convertFunc // rounds packed pixels. Nil: they are
+	convertW                 convertFunc // to float32, rounded. Nil: they are taken as they are
+	u                        []byte      // transformed weights: [groups, places, rows, channels]
+	rowU, planeU             int         // bytes
 	bias                     []byte
 	flags                    int
 	act                      func(data []byte)
@@ -90,6 +92,7 @@ type winoWorker struct {
 	input  winoInput
 	weight winoWeight
 	output winoOutput
+	w      []byte // converted weights of a row
 	pixels []byte // packed, of some channels
 	v      []byte // transformed: [panels, places, channels]
 	m      []byte // products: [panels, places, rows]
@@ -119,43 +122,60 @@ func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 		return 0
 	}
 	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
-	return int64(weights) + workers*int64(pixels+panels+m)
+	extra := 0
+	if v.rounded {
+		extra = v.winoStage() + winoRow(channels)
+	}
+	return int64(weights) + workers*int64(pixels+panels+m+extra)
 }
 
-// winoTiles returns the tiles of an image of size for an image of out pixels.
-func (v *convolution) winoTiles(size, out, pad [2]int, channels int) patches {
-	var a [2]axis
-	for i := range a {
-		a[i] = newAxis(size[i], over(out[i], 2), 2, []int{-pad[i], 1 - pad[i], 2 - pad[i], 3 - pad[i]})
+// winoStage returns the bytes of a stage for tiles of the channels that are packed at once.
+func (v *convolution) winoStage() int {
+	if !v.rounded {
+		return 0
 	}
-	return newPatches(a[0], a[1], v.isa.size(), size[1], size[0], channels)
+	return winoChannels * 4 * stageRowBytes(2, 4)
+}
+
+// winoRow returns the bytes of the converted weights of a row.
+func winoRow(channels int) int { return line(channels * winoTaps * packedSize) }
+
+// winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
+func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
+	var a [2]axis
+	for k := range a {
+		a[k] = newAxis(size[k], over(out[k], 2), 2, []int{-pad[k], 1 - pad[k], 2 - pad[k], 3 - pad[k]})
+	}
+	q := newPatches(a[0], a[1], v.sizes[i], size[1], size[0], channels)
+	v.staged(&q, i)
+	return q
 }
 
 // winoForward returns the convolution.
 func (v *convolution) winoForward(b *binding) *winograd {
-	size := v.isa.size()
+	size := v.sizes[1]
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
-		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out,
-		channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, after: v.after(0).across,
+		convertW: v.floats[1].across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*size))
+		x.taps = append(x.taps, int64(i*v.isa.size()))
 	}
 	return x
 }
 
 // winoInput returns the gradient by the input.
 func (v *convolution) winoInput(b *binding) *winograd {
-	size := v.isa.size()
+	size := v.sizes[0]
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in,
-		rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, after: v.after(1).across,
+		convertW: v.floats[0].across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*size))
+		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.size()))
 	}
 	return x
 }
@@ -167,8 +187,8 @@ func winoTogetherOf(s *isa, rows, channels int) int {
 	return 1
 }
 
-// bind cuts the product and gives workers their parts of the workspace.
-func (x *winograd) bind(workers int, work []byte) {
+// bind cuts the product and gives workers their parts of the workspace, of which so many bytes are a stage.
+func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.packer = packerFor(x.isa)
 	x.pack = x.packer.pack(&x.tiles)
 	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
@@ -181,7 +201,12 @@ func (x *winograd) bind(workers int, work []byte) {
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.tiles, x.packer.lanes)
+		w.patch = newPatch(&x.tiles, x.packer.lanes, work[:stage:stage])
+		work = work[stage:]
+		if x.convertW != nil {
+			row := winoRow(x.channels)
+			w.w, work = work[:row:row], work[row:]
+		}
 		w.output.segments, w.output.masks = make([]int64, patchLanes), make([]uint32, 2*patchLanes)
 		w.weight.lanes = make([]int32, patchLanes)
 		w.pixels, work = work[:pixels:pixels], work[pixels:]
@@ -203,12 +228,17 @@ func (x winoWeights) do(i, worker int) {
 	w, size := &x.workers[worker].weight, x.isa.size()
 	group, row := i/x.rows, i%x.rows
 	w.taps, w.plane = x.taps, x.planeU
+	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
+	if x.convertW != nil {
+		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*packedSize)
+		src, next = x.workers[worker].w, winoTaps*packedSize
+	}
 	for c := 0; c < x.channels; c += x.packer.lanes {
 		w.n = min(x.packer.lanes, x.channels-c)
 		for l := range w.n {
-			w.lanes[l] = int32(l * x.channelW / size)
+			w.lanes[l] = int32(l * next / size)
 		}
-		w.src = x.w[group*x.groupW+row*x.rowW+c*x.channelW:]
+		w.src = src[c*next:]
 		w.dst = x.u[group*winoPlaces*x.planeU+row*x.rowU+c*size:]
 		x.packer.weight(w)
 	}
@@ -254,11 +284,15 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
 	t.tapCount, t.taps, t.pitch = winoPlaces, x.tiles.taps, cols*size
 	for c := 0; c < x.channels; c += winoChannels {
 		t.channels = min(winoChannels, x.channels-c)
-		t.src = x.src[(group*x.channels+c)*x.tiles.plane:]
 		for lane := 0; lane < cols; lane += x.packer.lanes {
+			t.src = x.src[(group*x.channels+c)*x.tiles.plane:]
 			t.see(&x.tiles, px+lane, max(0, min(x.packer.lanes, n-lane)))
+			t.bring(&x.tiles)
 			t.dst = w.pixels[lane*size:]
 			x.pack(t)
+			if x.after != nil {
+				x.after(t.dst, t.dst, t.channels*winoPlaces, t.pitch, x.packer.lanes, t.pitch)
+			}
 		}
 		*in = winoInput{w.pixels, v[c*cols*size:], x.channels * cols * size, t.channels, t.pitch}
 		x.packer.input(in)

@@ -8,6 +8,8 @@ import (
 // Products round their factors to 16 bits, where that is asked for, as they pack them: to float32 that 16 bits hold, or to pairs of bfloat16 where
 // the processor multiplies those. Packed elements have 4 bytes either way, and the same tiles walk over both.
 
+const packedSize = 4 // bytes of a packed element of rounded factors
+
 // A rounding is how factors are packed that are rounded to one type.
 type rounding struct {
 	single, half factor // by how they are stored: in float32, or in the type itself
@@ -59,37 +61,4 @@ func pairsAlong16(dst, src []byte, rows, stride, n, pitch int) {
 		copy(d, view[uint16](src[r*stride:])[:n])
 		clear(d[n:])
 	}
-}
-
-// rounds returns k, the kernel of a product, also for factors that are rounded to 16 bits.
-func rounds(k kernel) kernel {
-	return kernel{
-		bind: func(b *binding) (func(), error) {
-			to := kernels.OperandsOf(b.Attrs)
-			if to == 0 {
-				return k.bind(b)
-			}
-			w, inner := kernels.Widen(b.Attrs, b.In, b.Work), *b
-			inner.Attrs, inner.In, inner.Work = w.Attrs, w.In, w.Work
-			run, err := k.bind(&inner)
-			if err != nil || run == nil {
-				return nil, err
-			}
-			left, right := b.rounded(to, b.In[0], w.In[0]), b.rounded(to, b.In[1], w.In[1])
-			return func() { left(); right(); run() }, nil
-		},
-		work: func(d *Device, attrs any, in, out []kernels.Spec) int64 {
-			var copies int64
-			if kernels.OperandsOf(attrs) != 0 {
-				attrs, in, copies = kernels.WidenedSpecs(attrs, in)
-			}
-			return copies + k.work(d, attrs, in, out)
-		},
-	}
-}
-
-// rounded returns a launch that writes from, a float32 or of type to, in float32, rounded to what to can hold.
-func (b *binding) rounded(to arena.DType, from, dst kernels.Operand) func() {
-	f := floats(halfAt(b.dev.level, to)).of(from.Type)
-	return b.converted(f.across, b.bytes(dst), b.bytes(from), dst.Shape.Elems(), 4, f.size)
 }

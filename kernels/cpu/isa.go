@@ -64,6 +64,14 @@ const (
 // size is the bytes of an element.
 func (s *isa) size() int { return int(s.typ.Size()) }
 
+// single is s, or the isa of float32 beside one of pairs.
+func (s *isa) single() *isa {
+	if s.plain != nil {
+		return s.plain
+	}
+	return s
+}
+
 // step is the steps of k in an element of A and B.
 func (s *isa) step() int {
 	if s.plain != nil {
@@ -71,6 +79,9 @@ func (s *isa) step() int {
 	}
 	return 1
 }
+
+// elems returns the elements of A and B that so many steps of k take.
+func (s *isa) elems(steps int) int { return over(steps, s.step()) }
 
 // whole reports whether there is a kernel for just n columns, none included: such a tile needs no edge.
 func (s *isa) whole(n int) bool {

@@ -229,7 +229,7 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 	s, t, size := x.isa, &w.tile, x.isa.size()
 	steps := t.k
 	a = x.rowsOfA(w, a, k, r0, r1)
-	t.k = x.elems(steps)
+	t.k = x.isa.elems(steps)
 	t.rowC = x.n * size
 	tiles := over(r1-r0, s.rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles

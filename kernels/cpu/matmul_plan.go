@@ -80,8 +80,8 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 		in = []kernels.Spec{in[1], in[0]}
 	}
 	p.dots = p.rows == 1 && p.transB && s.dotting() != nil
-	if p.dots && s.plain != nil {
-		p.isa = s.plain
+	if p.dots {
+		p.isa = s.single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
@@ -126,7 +126,7 @@ func (p *matmulPlan) cut(threads int) {
 	p.far = !p.dots && s.prefetch != nil && p.k*p.n*p.sizeB > farBytes
 	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.aliases(p.lda) && p.m > s.rows)
-	rows := min(blockRows, max(s.rows, blockBytes/(p.elems(p.kc)*size)))
+	rows := min(blockRows, max(s.rows, blockBytes/(p.isa.elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
@@ -137,7 +137,7 @@ func (p *matmulPlan) cut(threads int) {
 	}
 	p.split(threads, over(p.m, rows), unit)
 	if p.packB || !s.whole(p.n%s.cols) && !p.dots {
-		p.panel = s.panel(p.elems(p.kc))
+		p.panel = s.panel(p.isa.elems(p.kc))
 	}
 	switch {
 	case !p.rounded:

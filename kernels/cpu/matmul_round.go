@@ -4,12 +4,9 @@ package cpu
 
 const stageElems = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
 
-// dotting returns the isa that computes dots, nil where none does: those of pairs are of float32.
+// dotting returns the isa that computes dots, nil where none does.
 func (s *isa) dotting() *isa {
-	if s.plain != nil {
-		s = s.plain
-	}
-	if s.dots == nil {
+	if s = s.single(); s.dots == nil {
 		return nil
 	}
 	return s
@@ -25,7 +22,7 @@ func (s *isa) dotBytes(kc int) int { return (dotRows + 1) * s.pitch(kc) }
 
 // turnBytes returns the bytes of the rows of a transposed B that are turned at once. It grows or stays with kc.
 func (p *matmulPlan) turnBytes(kc int) int {
-	return p.isa.lanes * p.isa.pitch(min(p.elems(kc), stageElems))
+	return p.isa.lanes * p.isa.pitch(min(p.isa.elems(kc), stageElems))
 }
 
 // roundA packs w.tile.k steps of rows of A.
@@ -36,7 +33,7 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 		t.rowA, t.stepA = size, x.isa.pitch(rows)
 		f.across(w.block, a, steps, x.lda, rows, t.stepA)
 	} else {
-		t.rowA, t.stepA = x.isa.pitch(x.elems(steps)), size
+		t.rowA, t.stepA = x.isa.pitch(x.isa.elems(steps)), size
 		f.along(w.block, a, rows, x.lda, steps, t.rowA)
 	}
 	return w.block
@@ -57,7 +54,7 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 		for at := 0; at < steps; at += stageElems * s.step() {
 			n := min(stageElems*s.step(), steps-at)
 			f.along(w.stage, b[(col+j)*x.ldb+(k+at)*x.sizeB:], rows, x.ldb, n, pitch)
-			s.packCols(w.panel[x.elems(at)*t.stepB+j*size:], w.stage, x.elems(n), pitch, rows, t.stepB)
+			s.packCols(w.panel[x.isa.elems(at)*t.stepB+j*size:], w.stage, x.isa.elems(n), pitch, rows, t.stepB)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (p matmulPlan) workspace(threads int) int64 {
 func (p *matmulPlan) workerBytes() int {
 	s, steps := p.isa, p.isa.steps()
 	kc := min(p.k, steps)
-	most := s.panel(p.elems(kc))
+	most := s.panel(p.isa.elems(kc))
 	switch {
 	case p.rounded:
 		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnBytes(kc)
@@ -57,9 +57,9 @@ func (p *matmulPlan) packedBytes() int {
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
 func (p *matmulPlan) packedRows(kc int) int {
 	s := p.isa
-	rows := p.packedBytes() / s.pitch(p.elems(kc))
+	rows := p.packedBytes() / s.pitch(p.isa.elems(kc))
 	if p.transA {
-		pitch := p.packedBytes() / p.elems(kc) &^ (cacheLine - 1)
+		pitch := p.packedBytes() / p.isa.elems(kc) &^ (cacheLine - 1)
 		if pitch%(4*packedPitch) == 0 {
 			pitch -= packedPitch
 		}
@@ -71,13 +71,10 @@ func (p *matmulPlan) packedRows(kc int) int {
 // blockOf returns the bytes of a packed block of A.
 func (p *matmulPlan) blockOf(rows, kc int) int {
 	if p.transA {
-		return p.elems(kc) * p.isa.pitch(rows)
+		return p.isa.elems(kc) * p.isa.pitch(rows)
 	}
-	return rows * p.isa.pitch(p.elems(kc))
+	return rows * p.isa.pitch(p.isa.elems(kc))
 }
-
-// elems returns the elements of A and B that so many steps of k take in tiles.
-func (p *matmulPlan) elems(steps int) int { return over(steps, p.isa.step()) }
 
 // pitch is the bytes of a row of n elements in a packed block of A.
 func (s *isa) pitch(n int) int {

@@ -16,9 +16,9 @@ var table = map[*kernels.Op]kernel{
 
 	kernels.MatMul: {bindMatmul, matmulWorkspace},
 
-	kernels.Conv:           rounds(kernel{bindConv, convWork}),
-	kernels.ConvGradInput:  rounds(kernel{bindConvInput, convInputWork}),
-	kernels.ConvGradWeight: rounds(kernel{bindConvWeight, convWeightWork}),
+	kernels.Conv:           {bindConv, convWork},
+	kernels.ConvGradInput:  {bindConvInput, convInputWork},
+	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
 	kernels.MaxPool:     {bindMaxPool, nil},
 	kernels.MaxPoolGrad: {bindMaxPool, nil},

@@ -182,12 +182,12 @@ TEXT ·wideDepthRuns32(SB), NOSPLIT, $8-8
 	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    192(DI), R10
-	MOVQ    216(DI), R11
+	MOVQ    200(DI), R10
+	MOVQ    224(DI), R11
 	MOVQ    (DI), AX
 	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
@@ -304,12 +304,12 @@ TEXT ·wideDepthWeightRuns32(SB), NOSPLIT, $8-8
 	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    216(DI), R11
-	MOVQ    192(DI), CX
+	MOVQ    224(DI), R11
+	MOVQ    200(DI), CX
 	MOVQ    144(DI), R8
 	SHLQ    $0x06, R8
 	LEAQ    (R8)(R8*2), R10
@@ -587,12 +587,12 @@ TEXT ·wideDepthPairs32(SB), NOSPLIT, $8-8
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      192(DI), R10
-	MOVQ      216(DI), R11
+	MOVQ      200(DI), R10
+	MOVQ      224(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
@@ -730,12 +730,12 @@ TEXT ·wideDepthWeightPairs32(SB), NOSPLIT, $8-8
 	VMOVDQU32 every2nd32<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      216(DI), R11
-	MOVQ      192(DI), CX
+	MOVQ      224(DI), R11
+	MOVQ      200(DI), CX
 	MOVQ      144(DI), R8
 	SHLQ      $0x06, R8
 	LEAQ      (R8)(R8*2), R10
@@ -968,12 +968,12 @@ TEXT ·wideDepthGathers32(SB), NOSPLIT, $8-8
 	VMOVDQU32 (R14), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      192(DI), R10
-	MOVQ      216(DI), R11
+	MOVQ      200(DI), R10
+	MOVQ      224(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
@@ -1106,12 +1106,12 @@ TEXT ·wideDepthWeightGathers32(SB), NOSPLIT, $8-8
 	VMOVDQU32 (R14), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      216(DI), R11
-	MOVQ      192(DI), CX
+	MOVQ      224(DI), R11
+	MOVQ      200(DI), CX
 	MOVQ      144(DI), R8
 	SHLQ      $0x06, R8
 	LEAQ      (R8)(R8*2), R10
@@ -1377,10 +1377,10 @@ TEXT ·depthRuns32(SB), NOSPLIT, $8-8
 	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTD 224(DI), Y7
+	VPBROADCASTD 232(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
-	MOVQ         192(DI), R10
-	MOVQ         216(DI), R11
+	MOVQ         200(DI), R10
+	MOVQ         224(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
@@ -1503,10 +1503,10 @@ TEXT ·depthWeightRuns32(SB), NOSPLIT, $8-8
 	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTD 224(DI), Y7
+	VPBROADCASTD 232(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
-	MOVQ         216(DI), R11
-	MOVQ         192(DI), CX
+	MOVQ         224(DI), R11
+	MOVQ         200(DI), CX
 	MOVQ         144(DI), R8
 	SHLQ         $0x06, R8
 	LEAQ         (R8)(R8*2), R10
@@ -1731,10 +1731,10 @@ TEXT ·depthGathers32(SB), NOSPLIT, $8-8
 	VMOVDQU      (R14), Y3
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTD 224(DI), Y7
+	VPBROADCASTD 232(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
-	MOVQ         192(DI), R10
-	MOVQ         216(DI), R11
+	MOVQ         200(DI), R10
+	MOVQ         224(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
@@ -1873,10 +1873,10 @@ TEXT ·depthWeightGathers32(SB), NOSPLIT, $8-8
 	VMOVDQU      (R14), Y3
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTD 224(DI), Y7
+	VPBROADCASTD 232(DI), Y7
 	VPCMPGTD     lanes32<>+0(SB), Y7, Y7
-	MOVQ         216(DI), R11
-	MOVQ         192(DI), CX
+	MOVQ         224(DI), R11
+	MOVQ         200(DI), CX
 	MOVQ         144(DI), R8
 	SHLQ         $0x06, R8
 	LEAQ         (R8)(R8*2), R10
@@ -3327,12 +3327,12 @@ TEXT ·wideDepthRuns64(SB), NOSPLIT, $8-8
 	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    192(DI), R10
-	MOVQ    216(DI), R11
+	MOVQ    200(DI), R10
+	MOVQ    224(DI), R11
 	MOVQ    (DI), AX
 	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
@@ -3449,12 +3449,12 @@ TEXT ·wideDepthWeightRuns64(SB), NOSPLIT, $8-8
 	LDMXCSR 4(SP)
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    216(DI), R11
-	MOVQ    192(DI), CX
+	MOVQ    224(DI), R11
+	MOVQ    200(DI), CX
 	MOVQ    144(DI), R8
 	SHLQ    $0x06, R8
 	LEAQ    (R8)(R8*2), R10
@@ -3732,12 +3732,12 @@ TEXT ·wideDepthPairs64(SB), NOSPLIT, $8-8
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      192(DI), R10
-	MOVQ      216(DI), R11
+	MOVQ      200(DI), R10
+	MOVQ      224(DI), R11
 	MOVQ      (DI), AX
 	MOVQ      24(DI), BX
 	MOVQ      168(DI), R9
@@ -3875,12 +3875,12 @@ TEXT ·wideDepthWeightPairs64(SB), NOSPLIT, $8-8
 	VMOVDQU32 every2nd64<>+0(SB), Z3
 	MOVQ      p+0(FP), DI
 	MOVQ      176(DI), R8
-	MOVQ      224(DI), R14
+	MOVQ      232(DI), R14
 	MOVQ      $-1, DX
 	BZHIQ     R14, DX, DX
 	KMOVW     DX, K4
-	MOVQ      216(DI), R11
-	MOVQ      192(DI), CX
+	MOVQ      224(DI), R11
+	MOVQ      200(DI), CX
 	MOVQ      144(DI), R8
 	SHLQ      $0x06, R8
 	LEAQ      (R8)(R8*2), R10
@@ -4113,12 +4113,12 @@ TEXT ·wideDepthGathers64(SB), NOSPLIT, $8-8
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    192(DI), R10
-	MOVQ    216(DI), R11
+	MOVQ    200(DI), R10
+	MOVQ    224(DI), R11
 	MOVQ    (DI), AX
 	MOVQ    24(DI), BX
 	MOVQ    168(DI), R9
@@ -4251,12 +4251,12 @@ TEXT ·wideDepthWeightGathers64(SB), NOSPLIT, $8-8
 	VMOVDQU (R14), Y3
 	MOVQ    p+0(FP), DI
 	MOVQ    176(DI), R8
-	MOVQ    224(DI), R14
+	MOVQ    232(DI), R14
 	MOVQ    $-1, DX
 	BZHIQ   R14, DX, DX
 	KMOVW   DX, K4
-	MOVQ    216(DI), R11
-	MOVQ    192(DI), CX
+	MOVQ    224(DI), R11
+	MOVQ    200(DI), CX
 	MOVQ    144(DI), R8
 	SHLQ    $0x06, R8
 	LEAQ    (R8)(R8*2), R10
@@ -4522,10 +4522,10 @@ TEXT ·depthRuns64(SB), NOSPLIT, $8-8
 	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTQ 224(DI), Y7
+	VPBROADCASTQ 232(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
-	MOVQ         192(DI), R10
-	MOVQ         216(DI), R11
+	MOVQ         200(DI), R10
+	MOVQ         224(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
@@ -4648,10 +4648,10 @@ TEXT ·depthWeightRuns64(SB), NOSPLIT, $8-8
 	LDMXCSR      4(SP)
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTQ 224(DI), Y7
+	VPBROADCASTQ 232(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
-	MOVQ         216(DI), R11
-	MOVQ         192(DI), CX
+	MOVQ         224(DI), R11
+	MOVQ         200(DI), CX
 	MOVQ         144(DI), R8
 	SHLQ         $0x06, R8
 	LEAQ         (R8)(R8*2), R10
@@ -4876,10 +4876,10 @@ TEXT ·depthGathers64(SB), NOSPLIT, $8-8
 	VMOVDQU      (R14), X3
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTQ 224(DI), Y7
+	VPBROADCASTQ 232(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
-	MOVQ         192(DI), R10
-	MOVQ         216(DI), R11
+	MOVQ         200(DI), R10
+	MOVQ         224(DI), R11
 	MOVQ         (DI), AX
 	MOVQ         24(DI), BX
 	MOVQ         168(DI), R9
@@ -5018,10 +5018,10 @@ TEXT ·depthWeightGathers64(SB), NOSPLIT, $8-8
 	VMOVDQU      (R14), X3
 	MOVQ         p+0(FP), DI
 	MOVQ         176(DI), R8
-	VPBROADCASTQ 224(DI), Y7
+	VPBROADCASTQ 232(DI), Y7
 	VPCMPGTQ     lanes64<>+0(SB), Y7, Y7
-	MOVQ         216(DI), R11
-	MOVQ         192(DI), CX
+	MOVQ         224(DI), R11
+	MOVQ         200(DI), CX
 	MOVQ         144(DI), R8
 	SHLQ         $0x06, R8
 	LEAQ         (R8)(R8*2), R10

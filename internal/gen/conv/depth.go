@@ -8,9 +8,9 @@ import (
 
 // Offsets in cpu.depth, which starts with a patch.
 const (
-	offWeights = 192
-	offStepW   = 216
-	offN       = 224
+	offWeights = 200
+	offStepW   = 224
+	offN       = 232
 )
 
 // Registers of the depthwise functions, besides those of the packing ones.

@@ -1,0 +1,150 @@
+package cpu
+
+// Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
+// converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
+//
+//	        run 0        run 1
+//	tap 0  ┌───────────┬─────────┐   a run of n pixels that move by step sees (n-1)·step + span elements;
+//	row 1  ├───────────┼─────────┤   what lies outside of the image is left as it is: masks keep it from being read
+//	    2  └───────────┴─────────┘
+
+const (
+	partSteps     = 128 // steps of k that are packed at once from a stage
+	stageChannels = 16  // channels of a depthwise convolution that are
+)
+
+// An imageStage holds converted elements of one vector of pixels.
+type imageStage struct {
+	buf  []byte
+	runs [patchLanes]stageRun
+	n    int // runs
+	end  int // elements of their rows
+}
+
+// A stageRun is a run of pixels.
+type stageRun struct {
+	image, row, col, n int
+	at                 int // element of a stage's row that the leftmost tap of the first pixel sees
+}
+
+// stage makes patches be packed from a stage that convert fills.
+func (p *patches) stage(convert convertFunc) {
+	p.convert, p.packed = convert, 4
+	p.left = p.cols.taps[0].at
+	right := p.left
+	for _, t := range p.cols.taps {
+		p.left, right = min(p.left, t.at), max(right, t.at)
+	}
+	p.span = right - p.left + 1
+	p.stageRow = stageRowBytes(p.cols.step, p.span)
+	p.stagePlane = len(p.rows.taps) * p.stageRow
+	p.taps = nil
+	for r := range p.rows.taps {
+		for _, c := range p.cols.taps {
+			p.taps = append(p.taps, int64(r*p.stageRow+(c.at-p.left)*p.packed))
+		}
+	}
+}
+
+// stageRowBytes bounds the bytes of what a tap row of all lanes sees.
+func stageRowBytes(step, span int) int { return patchLanes * (step + span) * 4 }
+
+// stageBytes returns the bytes of a stage for the parts of products of so many channels, and for depthwise convolutions. It grows or stays with
+// each size.
+func (v *convolution) stageBytes(channels int) int {
+	if !v.rounded {
+		return 0
+	}
+	step, dilation := v.stride[1], v.dilation[1]
+	one := v.kernel[0] * stageRowBytes(step, (v.kernel[1]-1)*dilation+1) // most of a channel
+	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))  // of a part: two channels, or few taps each of more
+	return max(min(channels*one, most), min(v.groups, stageChannels)*one)
+}
+
+// begin starts a vector of pixels.
+func (s *imageStage) begin() { s.n, s.end = 0, 0 }
+
+// add adds a run of pixels and returns where the first of them is, in bytes.
+func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
+	s.runs[s.n] = stageRun{image, row, col, n, s.end}
+	s.n++
+	at := s.end
+	s.end += (n-1)*p.cols.step + p.span
+	return int64(at * p.packed)
+}
+
+// bring converts what the pixels seen last see of t.channels from t.src on, and points t.src at it. It does nothing where patches are
+// packed from where they lie.
+func (t *patch) bring(p *patches) {
+	s := t.stage
+	if s == nil {
+		return
+	}
+	for i := range s.runs[:s.n] {
+		run := &s.runs[i]
+		first := run.col*p.cols.step + p.left
+		lo, hi := max(0, first), min(p.width/p.size, first+(run.n-1)*p.cols.step+p.span)
+		if lo >= hi {
+			continue
+		}
+		at := (run.at + lo - first) * p.packed
+		for r := range p.rows.taps {
+			y := run.row*p.rows.step + p.rows.taps[r].at
+			if y < 0 || y*p.width >= p.plane {
+				continue
+			}
+			src := t.src[run.image*p.image+y*p.width+lo*p.size:]
+			p.convert(s.buf[r*p.stageRow+at:], src, t.channels, p.plane, hi-lo, p.stagePlane)
+		}
+	}
+	t.src = s.buf
+}
+
+// packedStretches cuts k into stretches, and these into parts.
+func packedStretches(s *isa, channels, taps int, rounded bool) []convStretch {
+	all := stretchesOf(channels, taps, convStretches*s.steps())
+	at := 0
+	for i := range all {
+		all[i].at = at
+		at += s.elems(all[i].n)
+	}
+	return inParts(all, taps, s.step(), rounded)
+}
+
+// inParts cuts stretches into parts for a stage, or leaves them whole.
+func inParts(all []convStretch, taps, step int, rounded bool) []convStretch {
+	for i := range all {
+		s := &all[i]
+		s.parts = []convStretch{*s}
+		if rounded {
+			s.parts = s.cut(taps, step)
+		}
+	}
+	return all
+}
+
+// cut cuts a stretch into parts, each but the last of a multiple of step steps.
+func (s *convStretch) cut(taps, step int) []convStretch {
+	var parts []convStretch
+	n := max(1, partSteps/taps)
+	if n*taps%step != 0 {
+		n = max(2, n-1)
+	}
+	for c := 0; c < s.channels && s.tapCount == taps; c += n {
+		m := min(n, s.channels-c)
+		parts = append(parts, convStretch{k: s.k + c*taps, n: m * taps, channel: s.channel + c, channels: m, tapCount: taps})
+	}
+	for t := 0; t < s.tapCount && s.tapCount < taps; t += partSteps {
+		m := min(partSteps, s.tapCount-t)
+		parts = append(parts, convStretch{k: s.k + t, n: m, channel: s.channel, channels: 1, tap: s.tap + t, tapCount: m})
+	}
+	return parts
+}
+
+// partBytes returns the bytes of a vector of pixels and a part of a stretch, of which pairs are made. It grows or stays with taps.
+func partBytes(s *isa, taps int) int {
+	if s.step() == 1 {
+		return 0
+	}
+	return patchLanes * s.size() * max(partSteps, 2*taps)
+}
