@@ -136,7 +136,23 @@ func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
 			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
 		}
 	}
-	return []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}, nil
+	levers := []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}
+	if where := o.states(); where != nil {
+		levers = append(levers, lever{"state", where})
+	}
+	return levers, nil
+}
+
+// states returns where the optimizer's state can be; nil where the device has no memory but the host's, or is not known.
+func (o *Options) states() []setting {
+	host := setting{"host", true, func(o *Options) { o.Offload.State = true }}
+	switch {
+	case o.Device == nil || o.Device.Unified():
+		return nil
+	case o.Offload.State:
+		return []setting{host}
+	}
+	return []setting{{"device", true, func(*Options) {}}, host}
 }
 
 // precisions returns the given one, and bfloat16 in place of float32.
@@ -200,6 +216,18 @@ func (c combination) with(l lever, i int) combination {
 	}
 	c.choice.Same = c.unlike == 0
 	return c
+}
+
+// each returns c with every setting of the levers that are left, none of them or one; what was asked for comes first.
+func (c combination) each(left []lever) []combination {
+	if len(left) == 0 {
+		return []combination{c}
+	}
+	var all []combination
+	for i := range left[0].settings {
+		all = append(all, c.with(left[0], i))
+	}
+	return all
 }
 
 // better reports whether c is to be recommended before d: fewer settings that change the results, an optimizer with more state, less time, to a
@@ -384,13 +412,13 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 		for g := range levers[1].settings {
 			for r := range levers[3].settings {
 				for p := range levers[4].settings {
-					tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r).with(levers[4], p))
+					tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r).with(levers[4], p).each(levers[5:])...)
 				}
 			}
 		}
 		best := e.best(ctx, tried)
 		for k := 1; k < len(levers[2].settings); k++ {
-			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0).with(levers[4], 0)}); fewer != nil {
+			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0).with(levers[4], 0).each(levers[5:])[0]}); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	humanize "github.com/dustin/go-humanize"
@@ -93,7 +94,10 @@ func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
 		outside(p, b.opt.Device, b.beside()+b.staged)
+	} else if b.opt.Offload.State { // then the device has memory of its own
+		p.Pinned = b.beside() + arena.StageBytes(p.Total)
 	}
+	p.Offloaded = b.homes.Bytes(ir.Host)
 	if len(b.opt.Resident) > 0 {
 		p.Mode = "resident"
 		if b.opt.Fields != nil {
@@ -101,9 +105,32 @@ func (b *build) report() *report.Plan {
 		}
 	}
 	for _, k := range b.order {
-		p.Programs = append(p.Programs, b.program(b.programs[k]))
+		q := b.program(b.programs[k])
+		if p.Pinned > 0 {
+			q.Bus = b.bus(k)
+		}
+		p.Programs = append(p.Programs, q)
 	}
 	return p
+}
+
+// bus returns what crosses the bus in a step of program k.
+func (b *build) bus(k key) (s report.Bus) {
+	p := b.programs[k]
+	early, late := b.places(k, p)
+	for _, r := range slices.Concat(early, late) {
+		s.Uploads += r.Size
+	}
+	s.Downloads = b.homes.Bytes(ir.Results) + b.homes.Bytes(ir.Guard)
+	for _, in := range p.Instrs {
+		switch in.Op {
+		case kernels.Fetch:
+			s.Fetches += p.Values[in.Out[0]].Spec.Bytes()
+		case kernels.Stow:
+			s.Stows += p.Values[in.Out[0]].Spec.Bytes()
+		}
+	}
+	return s
 }
 
 // outside completes a plan for a device by what is taken there outside of the arena: pinned are bytes beside those that the arena pins.

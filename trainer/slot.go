@@ -201,12 +201,18 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 // transfers prepares the upload of what a program reads of slot i: all of it late, but for training with a scaled loss, where only the controls
 // are.
 func (t *Trainer) transfers(p *pair, i int) (early, late []kernels.Copy) {
-	vs := slotValues(p.ir)
-	if p.mode != compile.Train || !t.opt.scaled() {
-		return nil, t.copiesOf(vs, i)
+	before, after := t.places(p.key, p.ir)
+	return t.copiesOf(before, i), t.copiesOf(after, i)
+}
+
+// places returns the places that transfers are of.
+func (b *build) places(k key, p *ir.Program) (early, late []arena.Ref) {
+	vs := slotValues(p)
+	if k.mode != compile.Train || !b.opt.scaled() {
+		return nil, together(vs)
 	}
 	told := slices.IndexFunc(vs, func(v ir.Value) bool { return v.Name == compile.ControlsName })
-	return t.copiesOf(slices.Concat(vs[:told], vs[told+1:]), i), t.copiesOf(vs[told:told+1], i)
+	return together(slices.Concat(vs[:told], vs[told+1:])), together(vs[told : told+1])
 }
 
 // binding returns where the regions of programs lie on slot i.
@@ -218,9 +224,8 @@ func (t *Trainer) binding(i int) kernels.Binding {
 	return at
 }
 
-// copiesOf returns the uploads of values of slot i.
-func (t *Trainer) copiesOf(vs []ir.Value, i int) []kernels.Copy {
-	refs := together(vs)
+// copiesOf returns the uploads to places of slot i.
+func (t *Trainer) copiesOf(refs []arena.Ref, i int) []kernels.Copy {
 	ts := make([]kernels.Copy, len(refs))
 	for k, r := range refs {
 		ts[k] = kernels.Copy{Dst: t.span(t.at(r, i)), Src: t.hostSpan(r, i)}

@@ -1,8 +1,14 @@
 package ir
 
+import "github.com/evenkeel/evenkeel/kernels"
+
 // Balance is how many floating-point operations a device does in the time that a byte takes to or from memory. CPUs and GPUs have 5 to 20 in
 // float32; it decides only which instructions count as bound by memory.
 const Balance = 10
+
+// BusBalance is how many bytes a device with memory of its own reads or writes there in the time that one takes to or from the host: 20 to 60 on a
+// GPU behind PCI Express.
+const BusBalance = 32
 
 // Work is what a part of a program does.
 type Work struct {
@@ -14,12 +20,27 @@ type Work struct {
 // Add adds w's parts.
 func (w Work) Add(v Work) Work { return Work{w.Flops + v.Flops, w.Bytes + v.Bytes, w.Time + v.Time} }
 
-// Work returns what the program does in a step.
+// Work returns what the program does in a step. Transfers run beside the rest, one after the other, from where they stand in the program on; who reads what one
+// fetches waits for it, and so does the end of the step for all.
 func (p *Program) Work() Work {
 	var w Work
+	var bus int64 // the time at which the last transfer is done
+	done := make(map[kernels.Value]int64)
 	for i := range p.Instrs {
-		w = w.Add(p.WorkOf(&p.Instrs[i]))
+		in := &p.Instrs[i]
+		x := p.WorkOf(in)
+		if kernels.Transfers(in.Op) {
+			bus = max(bus, w.Time) + x.Time
+			done[in.Out[0]] = bus
+			x.Time = 0
+		} else if len(done) > 0 {
+			for _, v := range in.In {
+				w.Time = max(w.Time, done[v])
+			}
+		}
+		w = w.Add(x)
 	}
+	w.Time = max(w.Time, bus)
 	return w
 }
 
@@ -43,5 +64,8 @@ func (p *Program) WorkOf(in *Instr) Work {
 		w.Flops = int64(outs[0].Shape.Elems())
 	}
 	w.Time = max(w.Bytes, w.Flops/Balance)
+	if kernels.Transfers(in.Op) {
+		w.Time = BusBalance * outs[0].Bytes()
+	}
 	return w
 }

@@ -6,13 +6,14 @@ import (
 )
 
 type jsonPlan struct {
-	Device   string        `json:"device"`
-	Mode     string        `json:"mode"`
-	Total    int64         `json:"total_bytes"`
-	Pinned   int64         `json:"pinned_bytes"`
-	Context  int64         `json:"context_bytes"`
-	Regions  []jsonRegion  `json:"regions"`
-	Programs []jsonProgram `json:"programs"`
+	Device    string        `json:"device"`
+	Mode      string        `json:"mode"`
+	Total     int64         `json:"total_bytes"`
+	Pinned    int64         `json:"pinned_bytes"`
+	Offloaded int64         `json:"offloaded_bytes"`
+	Context   int64         `json:"context_bytes"`
+	Regions   []jsonRegion  `json:"regions"`
+	Programs  []jsonProgram `json:"programs"`
 }
 
 type jsonRegion struct {
@@ -34,6 +35,7 @@ type jsonProgram struct {
 	Name         string       `json:"name"`
 	Batch        int          `json:"batch"`
 	Instructions int          `json:"instructions"`
+	Bus          jsonBus      `json:"bus"`
 	Scratch      int64        `json:"scratch_bytes"`
 	Live         int64        `json:"live_bytes"`
 	LiveAt       string       `json:"live_at"`
@@ -41,6 +43,13 @@ type jsonProgram struct {
 	Labels       []string     `json:"labels"`
 	Fallbacks    []string     `json:"fallbacks"`
 	Notes        []string     `json:"notes"`
+}
+
+type jsonBus struct {
+	Uploads   int64 `json:"upload_bytes"`
+	Downloads int64 `json:"download_bytes"`
+	Fetches   int64 `json:"fetch_bytes"`
+	Stows     int64 `json:"stow_bytes"`
 }
 
 type jsonBuffer struct {
@@ -54,7 +63,7 @@ type jsonBuffer struct {
 
 // JSON writes the whole plan. Sizes and offsets are bytes; a buffer lives in instructions start to end-1.
 func (p Plan) JSON(w io.Writer) error {
-	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Context: p.Context}
+	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Offloaded: p.Offloaded, Context: p.Context}
 	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
 	for _, r := range p.Regions {
 		j := jsonRegion{Name: r.Name, Offset: r.Offset, Size: r.Size, Payload: r.Bytes, Parts: []jsonPart{}}
@@ -65,7 +74,7 @@ func (p Plan) JSON(w io.Writer) error {
 	}
 	for _, q := range p.Programs {
 		j := jsonProgram{
-			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
+			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Bus: jsonBus(q.Bus), Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
 			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Notes: list(q.Notes),
 		}
 		for i, b := range q.Buffers {

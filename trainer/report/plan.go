@@ -14,13 +14,14 @@ import (
 
 // Plan says what every byte of an arena is for.
 type Plan struct {
-	Device   string // "cpu"
-	Mode     string // how data reach the device: "streaming" or "resident"
-	Regions  []arena.RegionInfo
-	Programs []Program // training first; they share the region "scratch"
-	Pinned   int64     // bytes of pinned host memory, outside the arena
-	Context  int64     // bytes of device memory outside the arena: the device's own context, and other programs
-	Total    int64     // bytes of the arena: the sizes of all regions
+	Device    string // "cpu"
+	Mode      string // how data reach the device: "streaming" or "resident"
+	Regions   []arena.RegionInfo
+	Programs  []Program // training first; they share the region "scratch"
+	Pinned    int64     // bytes of pinned host memory, outside the arena
+	Offloaded int64     // of Pinned: what lies there in place of the arena
+	Context   int64     // bytes of device memory outside the arena: the device's own context, and other programs
+	Total     int64     // bytes of the arena: the sizes of all regions
 }
 
 // Program is one compiled graph: what it does to scratch, instruction by instruction.
@@ -30,6 +31,7 @@ type Program struct {
 	Name         string  // "train 128", "evaluate 128"
 	Batch        int     // samples
 	Instructions int
+	Bus          Bus            // zero where the device's memory is the host's, or the device is not known and nothing offloaded
 	Time         int64          // of a run by the cost model, in bytes that could cross memory meanwhile: good for ratios
 	Scratch      int64          // bytes that its buffers need, placed
 	Live         int64          // most bytes that live at once: no placement needs fewer
@@ -40,6 +42,17 @@ type Program struct {
 	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
 	Notes        []string       // anything else worth saying
 }
+
+// Bus is what crosses between the host's memory and the device's in a step, in bytes.
+type Bus struct {
+	Uploads   int64 // of a batch
+	Downloads int64 // of results
+	Fetches   int64 // of what is offloaded
+	Stows     int64 // of it, changed
+}
+
+// Total is all of it.
+func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Fetches + b.Stows }
 
 // Share is a tensor and what it takes.
 type Share struct {

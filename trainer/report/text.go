@@ -28,6 +28,9 @@ func (p Plan) regions(b *strings.Builder) {
 	if p.Pinned > 0 {
 		t.add("pinned host memory", comma(p.Pinned), human(p.Pinned), "")
 	}
+	if p.Offloaded > 0 {
+		t.add("  of it offloaded", comma(p.Offloaded), human(p.Offloaded), "")
+	}
 	if p.Context > 0 {
 		t.add("device context", comma(p.Context), human(p.Context), "")
 	}
@@ -92,6 +95,7 @@ func (p Plan) programs(b *strings.Builder) {
 	}
 	b.WriteByte('\n')
 	t.write(b)
+	p.bus(b)
 	var lines []string
 	for _, q := range p.Programs {
 		for _, f := range q.Fallbacks {
@@ -103,6 +107,20 @@ func (p Plan) programs(b *strings.Builder) {
 	}
 	if len(lines) > 0 {
 		fmt.Fprintf(b, "\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// bus writes what crosses the bus in a step of each program, where anything is said about it.
+func (p Plan) bus(b *strings.Builder) {
+	t := table{align: "lrrrrr", rows: [][]string{{"bytes over the bus", "uploads", "fetches", "stows", "downloads", "a step"}}}
+	for _, q := range p.Programs {
+		if n := q.Bus.Total(); n > 0 {
+			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Fetches), comma(q.Bus.Stows), comma(q.Bus.Downloads), comma(n))
+		}
+	}
+	if len(t.rows) > 1 {
+		b.WriteByte('\n')
+		t.write(b)
 	}
 }
 
