@@ -57,16 +57,17 @@ func bindConv(b *binding) error {
 	if t.Bias {
 		bias = b.in(2)
 	}
-	typ, rows := b.Out[0].Type, s.o/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(t), s.o/s.groups
+	args := b.factors(b.in(0), to != 0)
 	if typ.Size() == 8 || rows < fewChannels {
-		b.launch("conv", "conv_forward_direct_"+suffix(typ), strided(b.props, results, productThreads), line(productThreads), 0,
-			s.with(b.in(0), b.in(1), bias, b.out(0), act, slope)...)
+		b.launch(half("conv", to), "conv_forward_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0,
+			s.with(append(args, bias, b.out(0), act, slope)...)...)
 		return nil
 	}
 	k := s.c / s.groups * s.kh * s.kw
-	along := wide(b.in(1), 4, k, k*rows, k)
-	b.launch("conv", "conv_forward_f32", s.grid(b.props, rows, s.batch*s.oh*s.ow, 1), line(productThreads), 0,
-		s.with(b.in(0), b.in(1), bias, b.out(0), truth(along), act, slope)...)
+	along := wide(b.in(1), b.In[1].Type, 4, k, k*rows, k)
+	b.launch(half("conv", to), "conv_forward_"+number(typ, to), s.grid(b.props, rows, s.batch*s.oh*s.ow, 1), line(productThreads), 0,
+		s.with(append(args, bias, b.out(0), truth(along), act, slope)...)...)
 	return nil
 }
 
@@ -85,13 +86,13 @@ func bindConvInput(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	args := s.with(b.in(0), b.in(1), b.out(0))
-	typ, rows := b.Out[0].Type, s.c/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(b.Attrs), s.c/s.groups
+	args := s.with(append(b.factors(b.in(0), to != 0), b.out(0))...)
 	if typ.Size() == 8 || rows < fewChannels {
-		b.launch("conv", "conv_input_direct_"+suffix(typ), strided(b.props, results, productThreads), line(productThreads), 0, args...)
+		b.launch(half("conv", to), "conv_input_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0, args...)
 		return nil
 	}
-	b.launch("conv", "conv_input_f32", s.grid(b.props, rows, s.batch*s.h*s.w, 1), line(productThreads), 0, args...)
+	b.launch(half("conv", to), "conv_input_"+number(typ, to), s.grid(b.props, rows, s.batch*s.h*s.w, 1), line(productThreads), 0, args...)
 	return nil
 }
 
@@ -120,15 +121,16 @@ func bindConvWeight(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	typ := b.Out[0].Type
+	typ, to := b.Out[0].Type, kernels.OperandsOf(b.Attrs)
+	args := append(b.factors(b.in(0), to != 0), b.out(0))
 	if typ.Size() == 8 || m < fewChannels {
-		b.launch("conv", "conv_weight_direct_"+suffix(typ), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(32*min(productThreads/32, max(1, tilesOf(k, 32)))), 0,
-			s.with(b.in(0), b.in(1), b.out(0))...)
+		b.launch(half("conv", to), "conv_weight_direct_"+number(typ, to), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(32*min(productThreads/32, max(1, tilesOf(k, 32)))), 0,
+			s.with(args...)...)
 		return nil
 	}
 	plan := planProduct(b.props, m, n, k, s.groups)
-	b.launch("conv", "conv_weight_f32", s.grid(b.props, m, n, plan.splits), line(productThreads), 0,
-		s.with(b.in(0), b.in(1), b.out(0), b.work(), int32(plan.splits), int32(plan.perSplit))...)
+	b.launch(half("conv", to), "conv_weight_"+number(typ, to), s.grid(b.props, m, n, plan.splits), line(productThreads), 0,
+		s.with(append(args, b.work(), int32(plan.splits), int32(plan.perSplit))...)...)
 	if plan.splits > 1 {
 		b.launch("matmul", "matmul_end_f32", strided(b.props, results, productThreads), line(productThreads), 0,
 			b.work(), address(0), int64(0), b.out(0), int64(s.o), int64(n), int32(plan.splits), actNone, 0.0)

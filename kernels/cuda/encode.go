@@ -18,20 +18,15 @@ func encodeText(to arena.DType) string {
 	i, all := w.thread()
 	w.loop(i, end, all, func() {
 		v := w.load(single, arena.Float32, x, i)
-		w.line("st.global.b16 [%s], %s;", w.element(y, i, 2), w.half(to, v))
+		h := w.register("h")
+		if to == arena.Float16 {
+			w.line("cvt.rn.f16.f32 %s, %s;", h, v)
+		} else {
+			w.bfloat(h, v)
+		}
+		w.line("st.global.b16 [%s], %s;", w.element(y, i, 2), h)
 	})
 	return w.module("encode")
-}
-
-// half returns v in 16 bits.
-func (w *writer) half(to arena.DType, v string) string {
-	h := w.register("h")
-	if to == arena.Float16 {
-		w.line("cvt.rn.f16.f32 %s, %s;", h, v)
-	} else {
-		w.bfloat(h, v)
-	}
-	return h
 }
 
 // bfloat writes the bfloat16 nearest to v into h, in integers: GPUs before sm_80 have no instruction for it. As kernels.ToBfloat16.

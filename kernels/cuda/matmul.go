@@ -1,6 +1,11 @@
 package cuda
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
 
 // matmulSize is a product in numbers.
 type matmulSize struct {
@@ -21,13 +26,13 @@ func matmulSizeOf(t kernels.MatMulAttrs, in, out []kernels.Spec) matmulSize {
 // matmulWork is cuBLAS's, or the partial sums where k is split. Rows of a product have the splits of the whole.
 func matmulWork(p *properties, attrs any, in, out []kernels.Spec) int64 {
 	s := matmulSizeOf(attrs.(kernels.MatMulAttrs), in, out)
-	if p.cublas {
+	if p.cublas && kernels.OperandsOf(attrs) == 0 {
 		return gemmBytes(p)
 	}
 	return partialBytes(p, out[0].Type, s.m, s.n, s.k, s.batch)
 }
 
-// bindMatmul launches matmul.cu, one kernel, and another where k is split; or cuBLAS.
+// bindMatmul launches matmul.cu, one kernel, and another where k is split; or cuBLAS, where factors are not to be rounded.
 func bindMatmul(b *binding) error {
 	t := b.Attrs.(kernels.MatMulAttrs)
 	s := matmulSizeOf(t, kernels.Specs(b.In), kernels.Specs(b.Out))
@@ -37,11 +42,11 @@ func bindMatmul(b *binding) error {
 	if err := fits(s.m, s.n, s.k, s.batch); err != nil {
 		return err
 	}
-	if b.props.cublas && s.k > 0 {
+	to := kernels.OperandsOf(t)
+	if b.props.cublas && s.k > 0 && to == 0 {
 		return b.bindGemm(s, t)
 	}
 	typ := b.Out[0].Type
-	size := int(typ.Size())
 	plan := planProduct(b.props, s.m, s.n, s.k, s.batch)
 	act, slope := activation(t.Act, t.ActAttrs)
 	var bias addend
@@ -63,24 +68,27 @@ func bindMatmul(b *binding) error {
 		leadB, names[1] = s.k, "t"
 	}
 	if s.k > 0 {
-		a += address(start * size)
+		a += address(int64(start) * b.In[0].Type.Size())
 	}
-	wideA := wide(a, size, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
-	wideB := wide(b.in(1), size, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
+	lanes := 16 / int(typ.Size())
+	wideA := wide(a, b.In[0].Type, lanes, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
+	wideB := wide(b.in(1), b.In[1].Type, lanes, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
 
-	if plan.splits == 1 && b.props.precision == Full && int64(s.batch)*int64(s.rows)*int64(s.n)*int64(max(s.k, 1)) <= smallProduct {
+	all := wideA && wideB
+	tensor := Full
+	if all {
+		tensor = tensorCores(b.props, typ, to)
+	}
+	if plan.splits == 1 && tensor == Full && int64(s.batch)*int64(s.rows)*int64(s.n)*int64(max(s.k, 1)) <= smallProduct {
 		b.directMatmul(s, t, a, bias, act, slope)
 		return nil
 	}
-	x := chooseMatmul(b.props, s, plan, size, wideA && wideB)
+	x := chooseMatmul(b.props, s, plan, typ, to, tensor, all)
 	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
-	args := []any{a, b.in(1), bias.at, bias.lead, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
-		int64(s.m * s.k), int64(s.n * s.k), int32(s.batch)}
-	if x.asks {
-		args = append(args, truth(wideA), truth(wideB))
-	}
-	args = append(args, int32(plan.splits), int32(plan.perSplit), act, slope)
-	b.launch(x.family, "matmul_"+x.number+"_"+names[0]+names[1]+x.ending, grid, line(productThreads), 0, args...)
+	args := append(b.factors(a, x.halves), bias.at, bias.lead, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
+		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch))
+	args = append(args, truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
+	b.launch(x.family, fmt.Sprintf("matmul_%s_%s%s_%d", x.number, names[0], names[1], x.tile), grid, line(productThreads), 0, args...)
 	if plan.splits > 1 {
 		rows := int64(s.batch) * int64(s.rows)
 		b.launch("matmul", "matmul_end_"+suffix(typ), strided(b.props, rows*int64(s.n), productThreads), line(productThreads), 0,
@@ -108,29 +116,72 @@ func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a address, b
 		stepB, colB = 1, s.k
 	}
 	results := int64(s.batch) * int64(s.rows) * int64(s.n)
-	b.launch("matmul", "matmul_direct_"+suffix(b.Out[0].Type), strided(b.props, results, productThreads), line(productThreads), 0,
-		a, b.in(1), bias.at, bias.lead, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
-		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)
+	to := kernels.OperandsOf(t)
+	b.launch(half("matmul", to), "matmul_direct_"+number(b.Out[0].Type, to), strided(b.props, results, productThreads), line(productThreads), 0,
+		append(b.factors(a, to != 0), bias.at, bias.lead, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
+			int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)...)
 }
 
-// A matmulKernel is one of those of matmul.cu and matmul_sm80.cu, but for the transposes.
-type matmulKernel struct {
-	family, number, ending string
-	tile                   int
-	asks                   bool // whether operands are wide
-}
-
-// chooseMatmul picks the kernel of a product; wide says that of both operands 16 bytes can be loaded at once.
-func chooseMatmul(p *properties, s matmulSize, plan productPlan, size int, wide bool) matmulKernel {
-	switch large := tilesOf(s.rows, largeTile) * tilesOf(s.n, largeTile) * s.batch * plan.splits; {
-	case size == 8:
-		return matmulKernel{"matmul", "f64", "_64", smallTile, true}
-	case p.precision != Full && wide:
-		return matmulKernel{"matmul_sm80", p.precision.String(), "", largeTile, false}
-	case wide && large >= p.processors:
-		return matmulKernel{"matmul", "f32", "_128", largeTile, true}
+// factors are the first arguments of a product: its factors, of which the first begins at a, and, for kernels that round them, which of them
+// are stored in 16 bits.
+func (b *binding) factors(a address, halves bool) []any {
+	args := []any{a, b.in(1)}
+	if halves {
+		args = append(args, truth(b.In[0].Type.Half())|truth(b.In[1].Type.Half())<<1)
 	}
-	return matmulKernel{"matmul", "f32", "_64", smallTile, true}
+	return args
+}
+
+// number is the part of a kernel's name that tells what its factors are, of a result of type typ: numbers of that type, or rounded to another.
+func number(typ, to arena.DType) string {
+	switch to {
+	case arena.Bfloat16:
+		return BFloat16.String()
+	case arena.Float16:
+		return Float16.String()
+	}
+	return suffix(typ)
+}
+
+// tensorCores returns what factors, of which four elements can be loaded at once, are rounded to on tensor cores: what the call, or else the device's
+// options say; Full where they are not used.
+func tensorCores(p *properties, typ, to arena.DType) Precision {
+	switch {
+	case typ != arena.Float32 || p.capability < 80:
+		return Full
+	case to == arena.Bfloat16:
+		return BFloat16
+	case to == arena.Float16:
+		return Float16
+	}
+	return p.precision
+}
+
+// half returns the family of kernels of factors that are rounded to to, 0 for not at all.
+func half(family string, to arena.DType) string {
+	if to != 0 {
+		return family + "_half"
+	}
+	return family
+}
+
+// A matmulKernel is one of those of matmul.cu, matmul_half.cu and matmul_sm80.cu, but for the transposes.
+type matmulKernel struct {
+	family, number string
+	tile           int
+	halves         bool // it asks which factors are stored in 16 bits
+}
+
+// chooseMatmul picks the kernel of a product of type typ, of factors that are rounded to to, on tensor cores as tensor says; wide says that of both
+// operands 16 bytes, or four elements in 16 bits, can be loaded at once.
+func chooseMatmul(p *properties, s matmulSize, plan productPlan, typ, to arena.DType, tensor Precision, wide bool) matmulKernel {
+	switch large := tilesOf(s.rows, largeTile) * tilesOf(s.n, largeTile) * s.batch * plan.splits; {
+	case tensor != Full:
+		return matmulKernel{"matmul_sm80", tensor.String(), largeTile, tensor != TF32}
+	case typ == arena.Float32 && to == 0 && wide && large >= p.processors:
+		return matmulKernel{"matmul", number(typ, to), largeTile, false}
+	}
+	return matmulKernel{half("matmul", to), number(typ, to), smallTile, to != 0}
 }
 
 // alongOf returns the length of an operand's rows in memory: of k where that is contiguous, else of its other dimension.
@@ -141,11 +192,10 @@ func alongOf(alongK bool, k, rows int) int {
 	return rows
 }
 
-// wide says whether every 16 bytes of a matrix that begin at a multiple of them in its rows can be loaded at once: its rows, of lead
-// elements each, and its matrices, of step elements each, begin at such addresses, and the part of a row that is read is whole.
-func wide(at address, size, lead, step, along int) bool {
-	lanes := 16 / size
-	return at%16 == 0 && lead%lanes == 0 && step%lanes == 0 && along%lanes == 0
+// wide says whether so many elements, of every such run of a matrix that begins at a multiple of them in its rows, can be loaded at once: its rows,
+// of lead elements each, and its matrices, of step elements each, begin at such addresses, and the part of a row that is read is whole.
+func wide(at address, typ arena.DType, lanes, lead, step, along int) bool {
+	return int64(at)%(int64(lanes)*typ.Size()) == 0 && lead%lanes == 0 && step%lanes == 0 && along%lanes == 0
 }
 
 func truth(b bool) int32 {

@@ -3,6 +3,7 @@
 // Which thread holds which element: PTX ISA 7.0, 9.7.13.4, "Matrix fragments for mma.m16n8k8" and "mma.m16n8k16".
 #pragma once
 
+#include "number.cuh"
 #include "product.cuh"
 
 // A Number says how operands are rounded: mma takes steps of k at once, and a and b as registers of one (tf32) or two (bf16, f16) elements.
@@ -22,9 +23,12 @@ struct tf32 {
   }
 };
 
-#define PAIRED(name)                                                                                                                          \
+// Loaders leave the rounding of floats to pack.
+#define PAIRED(name, Format)                                                                                                                  \
   struct name {                                                                                                                               \
     static constexpr int steps = 16, pad = 4;                                                                                                 \
+    static METHOD float widen(uint16 h) { return Format::widen(h); }                                                                          \
+    static METHOD float round(float v) { return v; }                                                                                          \
     static METHOD uint32 pack(const float *from, int width, int lane, int half) {                                                            \
       const float *p = from + (2 * lane + 8 * half) * width;                                                                                  \
       uint32 r;                                                                                                                               \
@@ -38,8 +42,8 @@ struct tf32 {
     }                                                                                                                                         \
   };
 
-PAIRED(bf16)
-PAIRED(f16)
+PAIRED(bf16, bfloat16)
+PAIRED(f16, float16)
 
 template <class Number, class A, class B, class Target>
 DEVICE void productMma(const A &a, const B &b, const Target &y, int M, int N, int row0, int col0, int k0, int k1) {

@@ -11,8 +11,9 @@ type Options struct {
 	// Sync waits for the device after each step of a program, so that what goes wrong on it is blamed on the call that did it. It is
 	// slow, and programs are no graphs then.
 	Sync bool
-	// Products is the precision of MatMul on float32, Full unless asked otherwise. Others use the tensor cores of GPUs since compute capability
-	// 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all else does.
+	// Products is the precision of MatMul on float32 whose attributes do not say what factors are rounded to, Full unless asked otherwise. Others
+	// use the tensor cores of GPUs since compute capability 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all
+	// else does. A model that asks for 16 bits itself (trainer.Options.Precision) has them whatever this says, on tensor cores where there are any.
 	Products Precision
 	// CuBLAS computes MatMul by NVIDIA's cuBLAS, which is loaded when the device is opened: libcublas.so.13, .12 or .11. Where none is found, Open
 	// answers a *NoLibraryError. Results repeat bit for bit, but rows of a product computed alone (trainer.GuardEach does that to large gradients)

@@ -12,10 +12,10 @@ const maxRank = 8
 
 // table holds the kernels by operation. Elementwise ones are not in it: they are passes of one kind.
 var table = map[*kernels.Op]kernel{
-	kernels.MatMul:         rounds(kernel{bindMatmul, matmulWork}),
-	kernels.Conv:           rounds(kernel{bindConv, nil}),
-	kernels.ConvGradInput:  rounds(kernel{bindConvInput, nil}),
-	kernels.ConvGradWeight: rounds(kernel{bindConvWeight, convWeightWork}),
+	kernels.MatMul:         {bindMatmul, matmulWork},
+	kernels.Conv:           {bindConv, nil},
+	kernels.ConvGradInput:  {bindConvInput, nil},
+	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
 	kernels.Chain: {bindChain, chainWork},
 
