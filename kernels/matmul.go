@@ -8,8 +8,9 @@ import (
 )
 
 // MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
-// Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to before the second are computed, with the bits that
-// they have in the whole product; zero: all. Operands: the type that a and b are rounded to, see Factors.
+// Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to
+// before the second are computed, with the bits that they have in the whole product where they begin at a multiple of 16, and end at one or with it; zero: all.
+// Operands: the type that a and b are rounded to, see Factors.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool

@@ -15,9 +15,10 @@ type Options struct {
 	// use the tensor cores of GPUs since compute capability 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all
 	// else does. A model that asks for 16 bits itself (trainer.Options.Precision) has them whatever this says, on tensor cores where there are any.
 	Products Precision
-	// CuBLAS computes MatMul by NVIDIA's cuBLAS, which is loaded when the device is opened: libcublas.so.13, .12 or .11. Where none is found, Open
-	// answers a *NoLibraryError. Results repeat bit for bit, but rows of a product computed alone (trainer.GuardEach does that to large gradients)
-	// may differ from those of the whole in the last bits. Every product has a workspace of 32 MiB in the plan (4 MiB before Hopper), shared in turn.
+	// CuBLAS computes MatMul, but where a call has its factors rounded to 16 bits, by NVIDIA's cuBLAS, which is loaded when the device is opened:
+	// libcublas.so.13, .12 or .11. Where none is found, Open answers a *NoLibraryError. Results repeat bit for bit, but rows of a product computed alone
+	// (trainer.GuardEach does that to large gradients) may differ from those of the whole in the last bits. Every such product has a workspace of 32 MiB
+	// in the plan (4 MiB before Hopper), shared in turn.
 	CuBLAS bool
 }
 

@@ -231,8 +231,17 @@ func BenchmarkKernel(b *testing.B) {
 	}
 }
 
-// BenchmarkProduct measures products of square matrices of float32 by precision.
-func BenchmarkProduct(b *testing.B) { products(b, false) }
+// BenchmarkProduct measures products of square matrices of float32 by precision, and of such that are stored in 16 bits.
+func BenchmarkProduct(b *testing.B) {
+	products(b, false)
+	l := newLab(b, Options{})
+	for x, t := range map[Precision]arena.DType{BFloat16: arena.Bfloat16, Float16: arena.Float16} {
+		n := sizesOf().product
+		half := kernels.Spec{Type: t, Shape: kernels.Shape{n, n}}
+		m := measured{attrs: kernels.MatMulAttrs{Operands: t}, in: []kernels.Spec{half, half}}
+		b.Run(fmt.Sprintf("%v-stored/%d", x, n), func(b *testing.B) { l.measure(b, kernels.MatMul, m, l.limits.rates[x]) })
+	}
+}
 
 // BenchmarkCuBLAS measures the same by cuBLAS.
 func BenchmarkCuBLAS(b *testing.B) { products(b, true) }
