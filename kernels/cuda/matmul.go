@@ -74,20 +74,15 @@ func bindMatmul(b *binding) error {
 	wideA := wide(a, b.In[0].Type, lanes, leadA, s.m*s.k, alongOf(!t.TransA, s.k, s.rows))
 	wideB := wide(b.in(1), b.In[1].Type, lanes, leadB, s.n*s.k, alongOf(t.TransB, s.k, s.n))
 
-	all := wideA && wideB
-	tensor := Full
-	if all {
-		tensor = tensorCores(b.props, typ, to)
-	}
+	tensor := tensorCores(b.props, typ, to, wideA && wideB)
 	if plan.splits == 1 && tensor == Full && int64(s.batch)*int64(s.rows)*int64(s.n)*int64(max(s.k, 1)) <= smallProduct {
 		b.directMatmul(s, t, a, bias, act, slope)
 		return nil
 	}
-	x := chooseMatmul(b.props, s, plan, typ, to, tensor, all)
+	x := chooseMatmul(b.props, s, plan, typ, to, tensor, wideA && wideB)
 	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
 	args := append(b.factors(a, x.halves), bias.at, bias.lead, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
-		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch))
-	args = append(args, truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
+		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
 	b.launch(x.family, fmt.Sprintf("matmul_%s_%s%s_%d", x.number, names[0], names[1], x.tile), grid, line(productThreads), 0, args...)
 	if plan.splits > 1 {
 		rows := int64(s.batch) * int64(s.rows)
@@ -143,11 +138,11 @@ func number(typ, to arena.DType) string {
 	return suffix(typ)
 }
 
-// tensorCores returns what factors, of which four elements can be loaded at once, are rounded to on tensor cores: what the call, or else the device's
-// options say; Full where they are not used.
-func tensorCores(p *properties, typ, to arena.DType) Precision {
+// tensorCores returns what factors are rounded to on tensor cores: what the call, or else the device's options say; Full where they are not used, as
+// where not all factors are wide.
+func tensorCores(p *properties, typ, to arena.DType, wide bool) Precision {
 	switch {
-	case typ != arena.Float32 || p.capability < 80:
+	case typ != arena.Float32 || p.capability < 80 || !wide:
 		return Full
 	case to == arena.Bfloat16:
 		return BFloat16
