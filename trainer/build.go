@@ -44,8 +44,6 @@ type build struct {
 	layout arena.Layout
 	region [ir.Regions]arena.Region // of the layout
 	slots  [2]arena.Region
-	// results and guard lie in one region: [guard | results of slot 0 | results of slot 1].
-	results [2]int64 // offset in their region
 }
 
 // source is what a parameter, or a running statistic, starts with.
@@ -389,15 +387,10 @@ func (b *build) kept(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 // lay lays the arena out. See the design of the arena in docs/memory.md.
 func (b *build) lay() error {
 	l := &b.layout
-	part := func(r arena.Region, from arena.Region, suffix string) int64 {
-		first := int64(-1)
+	part := func(r arena.Region, from arena.Region, suffix string) {
 		for _, p := range b.homes.Parts(from) {
-			ref := l.Place(r, p.Owner, p.Name+suffix, p.Spec.Bytes())
-			if first < 0 {
-				first = ref.Offset
-			}
+			l.Place(r, p.Owner, p.Name+suffix, p.Spec.Bytes())
 		}
-		return max(first, 0)
 	}
 	for _, r := range []struct {
 		id   arena.Region
@@ -412,10 +405,9 @@ func (b *build) lay() error {
 	}
 	r := l.Region("results")
 	b.region[ir.Guard], b.region[ir.Results] = r, r
+	part(r, ir.Results, ", slot 0") // as in outcome
 	part(r, ir.Guard, "")
-	for i := range b.results {
-		b.results[i] = part(r, ir.Results, fmt.Sprintf(", slot %d", i))
-	}
+	part(r, ir.Results, ", slot 1")
 	b.region[ir.Resident] = l.Region("resident data")
 	part(b.region[ir.Resident], ir.Resident, "")
 	b.region[ir.Scratch] = l.Region("scratch")
@@ -427,11 +419,10 @@ func (b *build) lay() error {
 func (b *build) bases(i int) []int64 {
 	base := make([]int64, ir.Regions)
 	for r := range base {
-		base[r] = b.layout.Base(b.region[r])
+		at := b.at(arena.Ref{Region: arena.Region(r)}, i)
+		base[r] = b.layout.Base(at.Region) + at.Offset
 	}
 	base[ir.Host] = -1 // it is in pinned memory
-	base[ir.Slot] = b.layout.Base(b.slots[i])
-	base[ir.Results] += b.results[i]
 	return base
 }
 
@@ -442,9 +433,21 @@ func (b *build) at(ref arena.Ref, i int) arena.Ref {
 	case ir.Slot:
 		out.Region = b.slots[i]
 	case ir.Results:
-		out.Offset += b.results[i]
+		out.Offset += int64(i) * b.outcome(i).Size
+	case ir.Guard:
+		out.Offset += b.homes.Bytes(ir.Results)
 	}
 	return out
+}
+
+// outcome returns what the host reads after a step on slot i, one run of bytes: the results of that slot and the status word.
+//
+//	          | results, slot 0 | guard | results, slot 1 |
+//	outcome 0 ├─────────────────────────┤
+//	outcome 1                   ├─────────────────────────┤
+func (b *build) outcome(i int) arena.Ref {
+	n := b.homes.Bytes(ir.Results)
+	return arena.Ref{Region: b.region[ir.Results], Offset: int64(i) * n, Size: n + b.homes.Bytes(ir.Guard)}
 }
 
 func owner(name string) string { return compile.Owner(name) }

@@ -277,8 +277,9 @@ func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
 // read copies a program's value to the host.
 func (t *Trainer) read(s *slot, v ir.Value) ([]byte, error) {
 	if v.Ref.Region == ir.Host {
-		t.announce(t.hostSpan(v.Ref, s.index), false)
-		return bytes.Clone(t.host(v.Ref, s.index)), nil
+		away := t.offloaded(v.Ref)
+		t.announce(away, false)
+		return bytes.Clone(view(away)), nil
 	}
 	h, err := t.arena.Handle(t.at(v.Ref, s.index), v.Name)
 	if err != nil {

@@ -129,8 +129,7 @@ func (t *Trainer) predictBatch(w *walk, st *stage, b dataloader.Batch) (kernels.
 	if err != nil {
 		return kernels.Spec{}, err
 	}
-	t.announce(s.resultsSpan, false)
-	t.announce(s.guardSpan, false)
+	t.announce(s.outcome, false)
 	if err := badIndex(p.ir.Indices, s.guard, b.Indices); err != nil {
 		return kernels.Spec{}, errors.Join(err, t.clear(ir.Guard))
 	}

@@ -21,8 +21,9 @@ type slot struct {
 	guard    []int32           // host view of the status word, as it was when the step ended
 	results  []byte            // host view of region Results
 
-	fields                               []arena.Span // of host, where it is pinned
-	controlsSpan, guardSpan, resultsSpan arena.Span
+	fields       []arena.Span // of host, where it is pinned
+	controlsSpan arena.Span
+	outcome      arena.Span // of guard and results
 
 	copied arena.Event       // the upload is done: the host may write again
 	free   dataloader.Waiter // copied, and a note of what is written then
@@ -70,12 +71,12 @@ func (t *Trainer) openSlots() (err error) {
 			}
 		}
 		for _, p := range t.homes.Parts(ir.Slot) {
-			b := t.host(p.Ref, i)
+			h := t.host(t.at(p.Ref, i), i)
 			if p.Name == compile.ControlsName {
-				s.controls, s.controlsSpan = dataloader.View[float64](b), t.hostSpan(p.Ref, i)
+				s.controls, s.controlsSpan = dataloader.View[float64](view(h)), h
 			} else {
-				s.host[p.Name] = b
-				s.fields = append(s.fields, t.hostSpan(p.Ref, i))
+				s.host[p.Name] = view(h)
+				s.fields = append(s.fields, h)
 			}
 		}
 		s.free = s.copied
@@ -83,10 +84,10 @@ func (t *Trainer) openSlots() (err error) {
 			s.free, s.first = &turn{t, s, s.copied}, &turn{t, s, nil}
 		}
 		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
-			s.guard, s.guardSpan = dataloader.View[int32](t.host(p.Ref, i)), t.hostSpan(p.Ref, i)
+			s.guard = dataloader.View[int32](view(t.host(t.at(p.Ref, i), i)))
 		}
-		results := arena.Ref{Region: ir.Results, Size: t.homes.Bytes(ir.Results)}
-		s.results, s.resultsSpan = t.host(results, i), t.hostSpan(results, i)
+		s.results = view(t.host(t.at(arena.Ref{Region: ir.Results, Size: t.homes.Bytes(ir.Results)}, i), i))
+		s.outcome = t.host(t.outcome(i), i)
 	}
 	return nil
 }
@@ -120,33 +121,31 @@ func (t *Trainer) announce(s arena.Span, write bool) {
 
 // beside returns what is pinned beside the arena, in bytes: twins of what the host writes and reads, and what is offloaded.
 func (b *build) beside() int64 {
-	return 2*(b.homes.Bytes(ir.Slot)+b.homes.Bytes(ir.Results)+b.homes.Bytes(ir.Guard)) + b.homes.Bytes(ir.Host)
+	return 2*(b.homes.Bytes(ir.Slot)+b.outcome(0).Size) + b.homes.Bytes(ir.Host)
 }
 
-// host returns the host's view of a program's value on slot i: the value itself on unified devices, else its pinned twin, which
-// only what lies in Slot, Results and Guard has, or what lies in Host.
+// host returns the host's place of a part of slot i, or of its outcome: that itself on unified devices, else its pinned twin.
 //
-//	pinned: | slot 0 | slot 1 | results 0 | results 1 | guard 0 | guard 1 | offloaded |
-func (t *Trainer) host(ref arena.Ref, i int) []byte {
-	s := t.hostSpan(ref, i)
-	return s.Memory.Bytes()[s.Offset : s.Offset+s.Size]
-}
-
-func (t *Trainer) hostSpan(ref arena.Ref, i int) arena.Span {
+//	pinned: | slot 0 | slot 1 | outcome 0 | outcome 1 | offloaded |
+func (t *Trainer) host(ref arena.Ref, i int) arena.Span {
 	if t.unified {
-		return t.span(t.at(ref, i))
+		return t.span(ref)
 	}
-	off := ref.Offset
-	for _, r := range [...]arena.Region{ir.Slot, ir.Results, ir.Guard} { // then Host
-		n := t.homes.Bytes(r)
-		if r == ref.Region {
-			off += int64(i) * n
-			break
-		}
-		off += 2 * n
+	slotBytes, outcome := t.homes.Bytes(ir.Slot), t.outcome(i)
+	off := int64(i)*slotBytes + ref.Offset
+	if ref.Region == outcome.Region {
+		off = 2*slotBytes + int64(i)*outcome.Size + ref.Offset - outcome.Offset
 	}
 	return arena.Span{Memory: t.pinned, Offset: off, Size: ref.Size}
 }
+
+// offloaded returns the place of a part of what programs keep in region Host.
+func (t *Trainer) offloaded(ref arena.Ref) arena.Span {
+	return arena.Span{Memory: t.pinned, Offset: 2*(t.homes.Bytes(ir.Slot)+t.outcome(0).Size) + ref.Offset, Size: ref.Size}
+}
+
+// view returns the bytes of a place of the host.
+func view(s arena.Span) []byte { return s.Memory.Bytes()[s.Offset : s.Offset+s.Size] }
 
 // span returns the place of a reference of the layout in the arena.
 func (t *Trainer) span(ref arena.Ref) arena.Span {
@@ -185,7 +184,9 @@ func (t *Trainer) bindSlots(p *pair) (err error) {
 		if t.opt.Debug {
 			p.debug[i], err = t.newDebugger(p.ir, at)
 		} else {
-			at.After = t.downloads(i)
+			if !t.unified {
+				at.After = []kernels.Copy{{Dst: t.slot[i].outcome, Src: t.span(t.outcome(i))}}
+			}
 			p.exec[i], err = t.device.Bind(p.ir.Calls(), at)
 		}
 		if err != nil {
@@ -219,7 +220,7 @@ func (b *build) places(k key, p *ir.Program) (early, late []arena.Ref) {
 func (t *Trainer) binding(i int) kernels.Binding {
 	at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
 	if n := t.homes.Bytes(ir.Host); n > 0 {
-		at.Pinned = map[arena.Region]arena.Span{ir.Host: t.hostSpan(arena.Ref{Region: ir.Host, Size: n}, i)}
+		at.Pinned = map[arena.Region]arena.Span{ir.Host: t.offloaded(arena.Ref{Size: n})}
 	}
 	return at
 }
@@ -228,7 +229,8 @@ func (t *Trainer) binding(i int) kernels.Binding {
 func (t *Trainer) copiesOf(refs []arena.Ref, i int) []kernels.Copy {
 	ts := make([]kernels.Copy, len(refs))
 	for k, r := range refs {
-		ts[k] = kernels.Copy{Dst: t.span(t.at(r, i)), Src: t.hostSpan(r, i)}
+		at := t.at(r, i)
+		ts[k] = kernels.Copy{Dst: t.span(at), Src: t.host(at, i)}
 	}
 	return ts
 }
@@ -245,17 +247,6 @@ func together(vs []ir.Value) []arena.Ref {
 		}
 	}
 	return refs
-}
-
-// downloads prepares the copies that end a step on slot i: of its results, and of the status word.
-func (t *Trainer) downloads(i int) (ts []kernels.Copy) {
-	for _, r := range [...]arena.Region{ir.Results, ir.Guard} {
-		if n := t.homes.Bytes(r); n > 0 && !t.unified {
-			ref := arena.Ref{Region: r, Size: n}
-			ts = append(ts, kernels.Copy{Dst: t.hostSpan(ref, i), Src: t.span(t.at(ref, i))})
-		}
-	}
-	return ts
 }
 
 // slotValues returns what a program reads of the slot, each place once: several of its values may name the same one.

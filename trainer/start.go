@@ -162,9 +162,9 @@ func (t *Trainer) initialise() error {
 		}
 	}
 	if n := t.homes.Bytes(ir.Host); n > 0 {
-		away := arena.Ref{Region: ir.Host, Size: n}
-		t.announce(t.hostSpan(away, 0), true)
-		clear(t.host(away, 0))
+		away := t.offloaded(arena.Ref{Size: n})
+		t.announce(away, true)
+		clear(view(away))
 	}
 	for _, r := range starting {
 		for i, p := range t.homes.Parts(r) {

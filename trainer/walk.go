@@ -185,8 +185,7 @@ func (w *walk) collect(run *dataloader.Run, s *slot) error {
 	if err := s.ready.Sync(); err != nil {
 		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
-	t.announce(s.resultsSpan, false)
-	t.announce(s.guardSpan, false)
+	t.announce(s.outcome, false)
 	loss := s.number(p.loss)
 	skipped := t.overflowed(s, loss)
 	switch {
