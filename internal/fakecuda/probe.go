@@ -29,18 +29,23 @@ import (
 	"unsafe"
 )
 
-var symbols sync.Map // of string to unsafe.Pointer
+var symbols = struct {
+	sync.Mutex
+	found map[string]unsafe.Pointer
+}{found: make(map[string]unsafe.Pointer)}
 
-// symbol returns a function of the loaded driver, or nil.
+// symbol returns a function of the loaded driver, or nil. It makes no heap object, but for the first time.
 func symbol(name string) unsafe.Pointer {
-	if p, ok := symbols.Load(name); ok {
-		return p.(unsafe.Pointer)
+	symbols.Lock()
+	defer symbols.Unlock()
+	if p := symbols.found[name]; p != nil {
+		return p
 	}
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	p := C.lookup(s)
 	if p != nil {
-		symbols.Store(name, p)
+		symbols.found[name] = p
 	}
 	return p
 }
