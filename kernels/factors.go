@@ -61,39 +61,6 @@ func OperandsOf(attrs any) arena.DType {
 	return t
 }
 
-// A Widened product is one of float32 in place of one whose factors are rounded to 16 bits: it reads rounded copies, which lie at the start of the
-// workspace. It is how a device multiplies that has no kernel for such factors.
-type Widened struct {
-	Attrs any
-	In    []Operand // the first two are the copies
-	Work  arena.Ref // what is left of the workspace
-}
-
-// Widen returns the product of float32 on copies.
-func Widen(attrs any, in []Operand, work arena.Ref) Widened {
-	w := Widened{WithOperands(attrs, 0), slices.Clone(in), work}
-	for k := range 2 {
-		o := &w.In[k]
-		o.Type = arena.Float32
-		o.Ref = arena.Ref{Region: work.Region, Offset: w.Work.Offset, Size: o.Bytes()}
-		n := arena.Round(o.Bytes())
-		w.Work.Offset += n
-		w.Work.Size -= n
-	}
-	return w
-}
-
-// WidenedSpecs returns the product of float32 by attributes and operands, and the bytes that the copies take.
-func WidenedSpecs(attrs any, in []Spec) (any, []Spec, int64) {
-	in = slices.Clone(in)
-	var n int64
-	for k := range 2 {
-		in[k].Type = arena.Float32
-		n += arena.Round(in[k].Bytes())
-	}
-	return WithOperands(attrs, 0), in, n
-}
-
 // WithOperands returns the attributes of a product whose factors are rounded to t, 0 for not at all. Attributes of other operations stay as they are.
 func WithOperands(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
