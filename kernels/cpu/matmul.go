@@ -235,7 +235,7 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
 	col := c0
 	if x.lines {
-		col = x.line(t, a, b[k*x.ldb:], c, c0, c1)
+		col = x.line(w, a, b[k*x.ldb:], c, c0, c1)
 	}
 	for ; col < c1; col += s.cols {
 		t.n = min(s.cols, c1-col)
@@ -314,14 +314,16 @@ func (h *ahead) bring(s *isa, part, parts int) {
 }
 
 // line adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
-func (x *matmul) line(t *tile, a, b, c []byte, c0, c1 int) int {
-	s, size := x.isa, x.isa.size()
-	t.a, t.stepB, t.more = a, x.ldb, 0
+func (x *matmul) line(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
+	s, t, size := x.isa, &w.tile, x.isa.size()
+	t.a, t.more = a, 0
 	for ; c1-c0 >= s.lineCols; c0 += s.lineCols {
 		if t.flags&flagBias != 0 {
 			t.bias = x.bias[c0*size:]
 		}
-		t.b, t.c = b[c0*size:], c[c0*size:]
+		if t.b, t.stepB, t.c = b[c0*x.sizeB:], x.ldb, c[c0*size:]; x.rounded {
+			x.roundLine(w, t.b)
+		}
 		s.line(t)
 	}
 	return c0

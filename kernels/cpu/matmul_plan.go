@@ -63,6 +63,7 @@ type matmulPlan struct {
 	packB                bool // else panels are read in place, but for an edge that no tile has the width of
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 
+	lone             bool   // of one row, whose factors are rounded: to float32
 	rounded          bool   // factors are rounded, and so all of them are packed that are not stored as tiles read them
 	factorA, factorB factor // how, where they are
 	sizeA, sizeB     int    // bytes of their elements as stored
@@ -80,7 +81,8 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 		in = []kernels.Spec{in[1], in[0]}
 	}
 	p.dots = p.rows == 1 && p.transB && s.dotting() != nil
-	if p.dots {
+	p.lone = p.rounded && p.rows == 1
+	if p.lone {
 		p.isa = s.single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
@@ -117,8 +119,11 @@ func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan
 func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.size()
 	steps := s.steps()
-	if p.dots && !p.rounded {
+	switch {
+	case p.dots && !p.rounded:
 		steps = dotSteps
+	case p.lone && !p.dots:
+		steps = lineSteps
 	}
 	p.kc = over(stretch(p.k, steps), s.step()) * s.step() // pairs are not cut
 	panels := over(p.n, s.cols)
@@ -130,7 +135,7 @@ func (p *matmulPlan) cut(threads int) {
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.lines = p.m == 1 && !p.rounded && !p.transB && s.line != nil && p.n >= s.lineCols
+	p.lines = p.m == 1 && p.rounded == p.lone && !p.transB && s.line != nil && p.n >= s.lineCols
 	unit := s.cols
 	if p.lines && p.n >= threads*s.lineCols {
 		unit = s.lineCols
@@ -143,6 +148,8 @@ func (p *matmulPlan) cut(threads int) {
 	case !p.rounded:
 	case p.dots:
 		p.stage = s.dotBytes(p.kc)
+	case p.lines:
+		p.stage = s.lineBytes()
 	case p.transB:
 		p.stage = p.turnBytes(p.kc)
 	}

@@ -2,7 +2,10 @@ package cpu
 
 // Products whose factors are rounded. Rounding is part of packing, so all of B is packed, and A unless it lies as tiles read it.
 
-const stageElems = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
+const (
+	stageElems = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
+	lineSteps  = 16 // steps of a line, whose rows of B are rounded before: they stay there too
+)
 
 // dotting returns the isa that computes dots, nil where none does.
 func (s *isa) dotting() *isa {
@@ -19,6 +22,9 @@ func (p *matmulPlan) readable() bool {
 
 // dotBytes returns the bytes of the rows that dots read in a stretch of kc steps.
 func (s *isa) dotBytes(kc int) int { return (dotRows + 1) * s.pitch(kc) }
+
+// lineBytes returns the bytes of the rows of B that a line reads.
+func (s *isa) lineBytes() int { return lineSteps * s.lineCols * s.size() }
 
 // turnBytes returns the bytes of the rows of a transposed B that are turned at once. It grows or stays with kc.
 func (p *matmulPlan) turnBytes(kc int) int {
@@ -57,6 +63,13 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 			s.packCols(w.panel[x.isa.elems(at)*t.stepB+j*size:], w.stage, x.isa.elems(n), pitch, rows, t.stepB)
 		}
 	}
+}
+
+// roundLine rounds w.tile.k steps of the columns of B of a line, and points the tile at them.
+func (x *matmul) roundLine(w *matmulWorker, b []byte) {
+	t := &w.tile
+	t.b, t.stepB = w.stage, x.isa.lineCols*x.isa.size()
+	x.factorB.across(w.stage, b, t.k, x.ldb, x.isa.lineCols, t.stepB)
 }
 
 // roundedDot adds w.tile.k steps to columns c0:c1 of the only row.

@@ -30,9 +30,7 @@ func (p *matmulPlan) workerBytes() int {
 	switch {
 	case p.rounded:
 		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnBytes(kc)
-		if d := s.dotting(); d != nil { // of one row or column
-			most = max(most, d.dotBytes(min(p.k, d.steps())))
-		}
+		return max(most, p.loneBytes())
 	case over(p.n, s.cols) < packPanels:
 	case p.transA && p.rows*s.size() > farApart:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
@@ -45,6 +43,19 @@ func (p *matmulPlan) workerBytes() int {
 			}
 			most = max(most, s.panel(kc)+p.blockOf(min(p.m, p.packedRows(kc)), kc))
 		}
+	}
+	return most
+}
+
+// loneBytes returns the most that a worker rounds at once of a product of one row or column, of any up to this size.
+func (p *matmulPlan) loneBytes() int {
+	s, steps := p.isa.single(), min(p.k, lineSteps)
+	most := s.panel(steps) + steps*s.pitch(1)
+	if s.line != nil && max(p.m, p.n) >= s.lineCols {
+		most += s.lineBytes()
+	}
+	if s.dots != nil {
+		most = max(most, s.dotBytes(min(p.k, s.steps())))
 	}
 	return most
 }
