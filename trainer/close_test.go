@@ -120,7 +120,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 				}
 				return nil
 			}})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}})
+			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
 			if err == nil {
 				if cerr := tr.Close(); cerr != nil && !errors.Is(cerr, injected) {
 					t.Errorf("%s %d: close: %v", call, n, cerr)
@@ -159,7 +159,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 				}
 				return nil
 			})})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 			}
 			return nil
 		})})
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,8 +37,8 @@ type mix struct {
 // String says what the mix is, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
-	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
-		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
+	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
+		m.net, m.data.Len(), m.resident, o.Batch, o.EvalBatch, o.Accumulate, o.Optimizer, o.Clip, o.LossScale.Mode, o.Guard, o.Recompute, o.Offload, o.Precision, o.KeepFloat32, o.Frozen, o.Keep, o.Tail, o.Memory)
 }
 
 // mixNets are what mixes are made of, and which of them have batch normalization: a step of one sample is refused there.
@@ -196,7 +196,7 @@ func (m mix) refused(t *testing.T) {
 }
 
 // Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
-// and whatever is recomputed changes no bit of what is learned.
+// and whatever is recomputed or offloaded changes no bit of what is learned.
 func TestRandomMixesTrainInTheirPlans(t *testing.T) {
 	n := *mixes
 	if testing.Short() {
@@ -205,15 +205,18 @@ func TestRandomMixesTrainInTheirPlans(t *testing.T) {
 	r := random(t)
 	for i := range n {
 		m := randomMix(t, r)
-		a := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}
+		a, offload := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}, trainer.Offload{State: r.IntN(2) == 0}
 		t.Run(fmt.Sprint(i, " ", m.net), func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				plain, other := m, m
-				plain.opt.Device = dev
-				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, plain.opt))
+				plain.opt.Device, other.opt.Device = dev, dev
+				if !dev.Unified() {
+					other.opt.Offload = offload
+				}
+				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, other.opt))
 				want, got := plain.train(t), other.train(t)
 				if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
-					t.Errorf("%v: %q differ from those without recomputation", other, d)
+					t.Errorf("%v: %q differ from those without recomputation and offload", other, d)
 				}
 				switch { // a refusal is an exploration
 				case dev.Unified() && i%6 == 0:

@@ -30,6 +30,13 @@ func TestOffloadedStateChangesNoBitOnAGPU(t *testing.T) {
 				if d := differing(want, learnedOf(t, everyLayer, opt, data)); len(d) > 0 {
 					t.Errorf("%T: %q differ", o, d)
 				}
+				wide, rows := classifier(300, 256, 3), samples(t, 11, 300, 3) // whose state goes in parts
+				opt.Offload, opt.Fields = trainer.Offload{}, rows.Fields()
+				want = learnedOf(t, wide, opt, rows)
+				opt.Offload = offloaded
+				if d := differing(want, learnedOf(t, wide, opt, rows)); len(d) > 0 {
+					t.Errorf("wide, %T: %q differ", o, d)
+				}
 			}
 		})
 	}

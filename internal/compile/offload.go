@@ -2,6 +2,7 @@ package compile
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -12,9 +13,16 @@ type Offload struct {
 	State bool // of the optimizer
 }
 
-// offload lets updates work on copies of the states that are kept in host memory, or of the rows of them that an update is about.
+// A part of an update is what is fetched, changed and stowed at once: of a rule that treats every element by itself, some of the elements.
+const (
+	leastPart = 256 << 10 // bytes of states: shorter transfers take longer to begin than to be done
+	mostParts = 16        // of an update, so that scratch has at most an eighth of its states
+	partStep  = 64        // elements of which a part has a multiple, but for the last one, so that parts start at cache lines
+)
+
+// offload lets updates work on copies of the states that are kept in host memory, part by part.
 //
-//	update w, m        becomes        m' = fetch m │ update w, m' │ stow m' → m
+//	update w, m        becomes, for each part,        m' = fetch m │ update w, m' │ stow m' → m
 //
 // Where these instructions stand is decided by streamed.
 func (c *compiler) offload() {
@@ -24,48 +32,61 @@ func (c *compiler) offload() {
 	instrs := c.Instrs
 	c.Instrs = make([]ir.Instr, 0, len(instrs))
 	for _, in := range instrs {
-		if in.Op != c.Update.Op {
+		if in.Op != c.Update.Op || len(in.Out) < 2 { // or without states
 			c.Instrs = append(c.Instrs, in)
 			continue
 		}
 		c.owner, c.mark, c.back = in.Owner, "", true
-		in.In = slices.Clone(in.In)
-		homes := make(map[kernels.Value]kernels.Value) // by output of the update
-		for k, at := range kernels.UpdatesOf(in.Op, in.Attrs) {
-			home := in.In[at]
-			if !c.away(home) {
-				continue
-			}
-			c.label = "fetch " + c.Values[home].Name
-			in.In[at] = c.Apply(kernels.Fetch, nil, home)
-			homes[in.Out[k]] = home
-		}
-		c.Instrs = append(c.Instrs, in)
-		for _, made := range in.Out {
-			home, ok := homes[made]
-			if !ok {
-				continue
-			}
-			c.label = "stow " + c.Values[home].Name
-			stowed := c.Apply(kernels.Stow, nil, made, home)
-			if i := slices.Index(c.Roots, made); i >= 0 {
-				c.Roots[i] = stowed
-			}
+		c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
+		for _, operands := range c.parts(&in) {
+			c.transfer(&in, operands)
 		}
 	}
 }
 
-// away reports whether v, or what it is some rows of, is kept in host memory.
-func (c *compiler) away(v kernels.Value) bool {
-	for {
-		if c.Values[v].Home {
-			return c.Values[v].Ref.Region == ir.Host
+// parts returns the operands of the parts of an update.
+func (c *compiler) parts(in *ir.Instr) [][]kernels.Value {
+	var bytes int64
+	updates := kernels.UpdatesOf(in.Op, in.Attrs)
+	for _, k := range updates[1:] {
+		bytes += c.Spec(in.In[k]).Bytes()
+	}
+	elems := c.Spec(in.In[0]).Shape.Elems()
+	n := int(min(bytes/leastPart, mostParts, int64(elems/partStep)))
+	if n < 2 || c.Off&Views != 0 || !c.byRows(in) {
+		return [][]kernels.Value{in.In}
+	}
+	c.label = in.Label
+	flat := slices.Clone(in.In)
+	cut := append(slices.Clone(updates), 1) // and the gradient
+	for _, k := range cut {
+		flat[k] = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
+	}
+	parts := make([][]kernels.Value, n)
+	for i := range parts {
+		parts[i] = slices.Clone(flat)
+		for _, k := range cut {
+			parts[i][k] = c.rowsOf(flat[k], partStart(elems, partStep, n, i), partStart(elems, partStep, n, i+1))
 		}
-		i := slices.IndexFunc(c.Instrs, func(in ir.Instr) bool { return in.Op.View != nil && in.Out[0] == v })
-		if i < 0 {
-			return false
-		}
-		v = c.Instrs[i].In[0]
+	}
+	return parts
+}
+
+// transfer appends an update of such operands, with the transfers of its states.
+func (c *compiler) transfer(in *ir.Instr, operands []kernels.Value) {
+	updates := kernels.UpdatesOf(in.Op, in.Attrs)
+	homes, operands := operands, slices.Clone(operands)
+	name := strings.TrimPrefix(in.Label, "update ")
+	for _, k := range updates[1:] {
+		c.label = "fetch " + name
+		operands[k] = c.Apply(kernels.Fetch, nil, homes[k])
+	}
+	c.label = in.Label
+	out := c.apply(in.Op, in.Attrs, operands...)
+	c.Roots = append(c.Roots, out[0])
+	for i, k := range updates[1:] {
+		c.label = "stow " + name
+		c.Roots = append(c.Roots, c.Apply(kernels.Stow, nil, out[1+i], homes[k]))
 	}
 }
 

@@ -136,14 +136,17 @@ func (c *compiler) counts(found []sliceable, whole *compiler) []int {
 	return counts
 }
 
-// sliceStart returns where slice k of n begins, for k = n where the last one ends. Whole steps of rows are spread evenly, the larger
-// slices first; the last slice has what is left of a step too.
-func sliceStart(rows, n, k int) int {
+// sliceStart returns where slice k of n begins, for k = n where the last one ends.
+func sliceStart(rows, n, k int) int { return partStart(rows, sliceStep, n, k) }
+
+// partStart returns where part k of n parts of so many begins, for k = n where the last one ends. Whole steps are spread evenly, the larger parts first;
+// the last part has what is left of a step too.
+func partStart(many, step, n, k int) int {
 	if k == n {
-		return rows
+		return many
 	}
-	steps := rows / sliceStep
-	return (k*(steps/n) + min(k, steps%n)) * sliceStep
+	steps := many / step
+	return (k*(steps/n) + min(k, steps%n)) * step
 }
 
 // mostRows returns the rows of the largest of n slices.

@@ -40,6 +40,8 @@ func (l Ledger) String() string {
 type Traffic struct {
 	Uploaded   int64 // bytes copied from pinned to device memory
 	Downloaded int64 // bytes copied from device to pinned memory
+	Fetched    int64 // bytes that programs have fetched from pinned memory
+	Stowed     int64 // bytes that programs have stowed there
 	Moved      int64 // bytes copied within device memory, or within pinned memory
 	Filled     int64 // bytes set by Fill
 	Copies     int64

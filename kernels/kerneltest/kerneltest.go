@@ -27,6 +27,7 @@ func Test(t *testing.T, open func() kernels.Device) {
 	t.Run("not opened", func(t *testing.T) { testNotOpened(t, open) })
 	t.Run("supports", func(t *testing.T) { testSupports(t, open) })
 	t.Run("programs", func(t *testing.T) { testPrograms(t, open) })
+	t.Run("transfers", func(t *testing.T) { testTransfers(t, open) })
 	t.Run("operations", func(t *testing.T) { Operations(t, open, kernels.All()...) })
 	t.Run("specials", func(t *testing.T) { testSpecials(t, open) })
 }
