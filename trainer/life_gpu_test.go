@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -84,8 +85,8 @@ func (m moment) String() string {
 	return fmt.Sprintf("%s/%s/%d", strings.ReplaceAll(phases[m.phase].name, " ", "_"), m.call, m.n)
 }
 
-// moments lives a whole life and returns calls that it makes: of each function in each phase up to so many, which the generator draws; of more
-// than one the first and the last as well.
+// moments lives a whole life and returns calls that it makes: of each function in each phase up to so many; where there are more, those that the
+// generator draws, and, of more than one, the first and the last.
 func moments(t *testing.T, o cuda.Options, most int, r *rand.Rand) (all []moment) {
 	l := newLife(t, o)
 	for i, p := range phases {
@@ -102,8 +103,12 @@ func moments(t *testing.T, o cuda.Options, most int, r *rand.Rand) (all []moment
 			if most > 1 {
 				chosen = append(chosen, 1, calls[name])
 			}
-			for len(chosen) < most {
-				chosen = append(chosen, 1+r.Uint64N(calls[name]))
+			for n := uint64(1); len(chosen) < most && n <= calls[name]; n++ {
+				pick := n
+				if calls[name] > uint64(most) {
+					pick = 1 + r.Uint64N(calls[name])
+				}
+				chosen = append(chosen, pick)
 			}
 			slices.Sort(chosen)
 			for _, n := range slices.Compact(chosen) {
@@ -144,6 +149,28 @@ func TestEveryCallOfALifeThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEveryCallOfAPassThatFails does the same with each call that a pass of training makes, every one of them.
+func TestEveryCallOfAPassThatFails(t *testing.T) {
+	emulated(t)
+	pass := slices.IndexFunc(phases, func(p phase) bool { return p.name == "fit" })
+	tried := 0
+	for _, m := range moments(t, cuda.Options{}, math.MaxInt, nil) {
+		if m.phase != pass {
+			continue
+		}
+		for i, code := range []int{passing, fatal} {
+			if testing.Short() && (int(m.n)%2 != i || m.call == "cuCtxSetCurrent") { // which comes before each of the others
+				continue
+			}
+			tried++
+			t.Run(fmt.Sprintf("%v/%d", m, code), func(t *testing.T) {
+				within(t, 30*time.Second, "a life with a fault", func() { endure(t, newLife(t, cuda.Options{}), m, code) })
+			})
+		}
+	}
+	t.Logf("%d faults", tried)
 }
 
 // endure lives with a fault.
@@ -196,7 +223,7 @@ func checkBlame(t *testing.T, m moment, code int, err error) {
 	switch {
 	case code == passing && m.call == "cuMemGetInfo" && phases[m.phase].name == "new" && err == nil:
 		return // it would have said how much is free, had another call failed
-	case code == fatal && m.call == "cuEventSynchronize" && errors.As(err, &e) && e.Code == fatal:
+	case code == fatal && (m.call == "cuEventSynchronize" || m.call == "cuCtxSetCurrent") && errors.As(err, &e) && e.Code == fatal:
 		return // a loader waits for an event too: the call that another goroutine makes meanwhile may be the first to hear
 	}
 	if !blames(err, m.call, code) || !strings.Contains(err.Error(), m.call) {

@@ -5,8 +5,11 @@ package cuda
 import (
 	"bytes"
 	"errors"
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
@@ -97,5 +100,26 @@ func TestPinnedMemoryIsAsLargeAsAsked(t *testing.T) {
 		if got := pinned(); got != before {
 			t.Errorf("%d bytes are left of %d", got-before, size)
 		}
+	}
+}
+
+// A host that follows an address of device memory gets a fault, as it does with a GPU: nothing can work on the emulated driver by that.
+func TestTheHostCannotTouchDeviceMemory(t *testing.T) {
+	emulated(t)
+	b := newBed(t, opened(t, Options{}))
+	if b.mem.Bytes() != nil {
+		t.Error("device memory has bytes for the host")
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	p := *(**byte)(unsafe.Pointer(&b.mem.at))
+	for name, touch := range map[string]func(){"read": func() { runtime.KeepAlive(*p) }, "write": func() { *p = 1 }} {
+		func() {
+			defer func() {
+				if e, ok := recover().(interface{ Addr() uintptr }); !ok || e.Addr() != uintptr(b.mem.at) {
+					t.Errorf("%s: got %v, want a fault at %#x", name, e, b.mem.at)
+				}
+			}()
+			touch()
+		}()
 	}
 }

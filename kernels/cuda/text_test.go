@@ -47,6 +47,9 @@ func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
 				if n := entries(text)[s.function]; n != len(s.args) {
 					t.Errorf("%s on %v: %d arguments for %d parameters of %s", op.Name, c.In, len(s.args), n, s.function)
 				}
+				if a := anyOrder.FindString(text); a != "" {
+					t.Errorf("%s on %v: %q in\n%s", op.Name, c.In, a, text)
+				}
 				if err := declared(text); err != nil {
 					t.Errorf("%s on %v: %v in\n%s", op.Name, c.In, err, text)
 				}
@@ -58,7 +61,25 @@ func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
 	}
 }
 
+// No kernel works on memory that others change at the same time: results would depend on who came first.
+func TestShippedKernelsHaveNoAtomics(t *testing.T) {
+	files, err := filepath.Glob("zz_*.ptx")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no modules", err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := anyOrder.Find(text); a != nil {
+			t.Errorf("%s: %q", f, a)
+		}
+	}
+}
+
 var (
+	anyOrder    = regexp.MustCompile(`(?m)^.*\s(atom|red)\..*$`)
 	declaration = regexp.MustCompile(`\.reg \.\w+\s+%(\w+)<(\d+)>`)
 	use         = regexp.MustCompile(`%((?:c\d+_)?[a-z]+)(\d+)\b`)
 )
