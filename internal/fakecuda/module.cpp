@@ -9,10 +9,12 @@
 
 namespace fake {
 
-static int load(Call &call, Module **out, const char *text) {
+// load makes a module of a text. said is what is wrong with it, as a compiler would say.
+static int load(Call &call, Module **out, const char *text, std::string &said) {
   if (!out || !text) return kInvalidValue;
+  auto say = [&](const std::string &what) { report("module: " + (said = what)); };
   if (!memcmp(text, "\177ELF", 4) || !memcmp(text, "\x50\xed\x55\xba", 4)) {
-    report("module: a cubin or fat binary: only PTX text is emulated");
+    say("a cubin or fat binary: only PTX text is emulated");
     return kInvalidImage;
   }
   auto m = std::make_unique<Module>();
@@ -27,11 +29,11 @@ static int load(Call &call, Module **out, const char *text) {
     m->code = ptx::parse(text, allocate);
   } catch (const ptx::Fault &f) {
     code = f.code;
-    report("module: " + f.msg);
+    say(f.msg);
   }
   const Config &c = state().config;
   if (!code && m->code->target > c.capability) {
-    report("module: it is for sm_" + std::to_string(m->code->target) + ", the device is sm_" + std::to_string(c.capability));
+    say("it is for sm_" + std::to_string(m->code->target) + ", the device is sm_" + std::to_string(c.capability));
     code = kNoBinary;
   }
   if (code) {
@@ -145,12 +147,22 @@ using namespace fake;
 
 API cuModuleLoadData(Module **out, const void *image) {
   ENTER();
-  return load(call, out, (const char *)image);
+  std::string said;
+  return load(call, out, (const char *)image, said);
 }
 API cuModuleLoadDataEx(Module **out, const void *image, unsigned n, int *options, void **values) {
   ENTER();
   if (n && (!options || !values)) return kInvalidValue;
-  return load(call, out, (const char *)image);  // options are about the compiler, which there is none of
+  std::string said;
+  int code = load(call, out, (const char *)image, said);
+  char *log = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < n; i++) {  // other options are about the compiler, which there is none of
+    if (options[i] == 5) log = (char *)values[i];   // CU_JIT_ERROR_LOG_BUFFER
+    if (options[i] == 6) size = (size_t)values[i];  // CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+  }
+  if (log && size) log[said.copy(log, size - 1)] = 0;
+  return code;
 }
 
 API cuModuleLoad(Module **out, const char *path) {
@@ -159,7 +171,8 @@ API cuModuleLoad(Module **out, const char *path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return kFileNotFound;
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  return load(call, out, text.c_str());
+  std::string said;
+  return load(call, out, text.c_str(), said);
 }
 
 API cuModuleUnload(Module *m) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -121,5 +122,22 @@ func TestTheHostCannotTouchDeviceMemory(t *testing.T) {
 			}()
 			touch()
 		}()
+	}
+}
+
+// Where the driver's compiler refuses a text, the error says what it had to say.
+func TestAnErrorOfACompilationQuotesTheCompiler(t *testing.T) {
+	emulated(t)
+	d := opened(t, Options{})
+	for text, want := range map[string]string{
+		"nonsense": "nonsense",
+		strings.Replace(addPTX, "sm_70", "sm_999", 1):    "sm_999",
+		strings.Replace(addPTX, "st.global", "st.at", 1): "st.at",
+	} {
+		_, err := bound(t, d, func(c *binding) { c.launchText(text, "add", line(1), line(1), 0) })
+		var e *DriverError
+		if !errors.As(err, &e) || e.Call != "cuModuleLoadDataEx" || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error of cuModuleLoadDataEx that says %q", err, want)
+		}
 	}
 }
