@@ -8,20 +8,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An adam8 is Adam8 bound to memory: Adam or AdamW on one block at a time, whose states lie in the workspace of a worker meanwhile.
-type adam8[T float] struct {
-	*updater[T]
+// A rule8 is a rule whose states are codes of a byte, in place of s and v. The assembly knows the fields' offsets.
+type rule8[T float] struct {
+	rule[T]
 	m       []int8  // [elements] codes of means
 	root    []uint8 // [elements] codes of roots
 	largest []T     // [blocks, 2]
+	unbias  T       // √own[5]
 
 	means, roots coder[T]
-
-	workers []rule[T] // s and v are a block's
-}
-
-func adam8Work(d *Device, _ any, in, _ []kernels.Spec) int64 {
-	return int64(d.pool.threads()) * 2 * kernels.Block8 * in[0].Type.Size()
 }
 
 func bindAdam8(b *binding) (func(), error) {
@@ -34,65 +29,66 @@ func bindAdam8(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindAdam8Of takes whole blocks by the device's level, and the last one, if it is shorter, in Go.
 func bindAdam8Of[T float](b *binding) (func(), error) {
-	attrs := b.Attrs.(kernels.Adam8Attrs)
-	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
-	a := &adam8[T]{updater: u, m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
-	a.means.fill(kernels.TopSigned)
-	for i := range 128 { // the bytes of negative codes
-		a.means.values[uint8(-i)] = -a.means.values[i]
+	attrs, all := b.Attrs.(kernels.Adam8Attrs), rulesAt[T](b.dev.level)
+	run, last := all.adam8, goAdam8[T]
+	if attrs.Decoupled {
+		run, last = all.adamW8, goAdamW8[T]
 	}
-	a.roots.fill(kernels.TopUnsigned)
-	a.workers = leanWorkers[T](b, kernels.Block8)
-	all := b.over(len(a.largest)/2, updateGrain/kernels.Block8, a.blocks)
+	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
+	r := &rule8[T]{m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
+	r.means.fill(kernels.TopSigned)
+	for i := range 128 { // the bytes of negative codes
+		r.means.values[uint8(-i)] = -r.means.values[i]
+	}
+	r.roots.fill(kernels.TopUnsigned)
+	whole := len(u.p) / kernels.Block8
+	pieces := b.over(len(r.largest)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
+		run(r, lo, min(hi, whole))
+		last(r, max(lo, whole), hi)
+	})
 	return func() {
-		if a.begin() {
-			all()
+		if u.begin() {
+			r.rule, r.unbias = u.rule, T(math.Sqrt(float64(u.own[5])))
+			pieces()
 		}
 	}, nil
 }
 
-// leanAdam binds Adam, or AdamW where decoupled, but for its states.
+// leanAdam binds Adam, or AdamW where decoupled, but for its states and function.
 func leanAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *updater[T] {
 	u, _ := newUpdater[T](b, attrs.Common())
 	op := kernels.Adam
 	if decoupled {
 		op = kernels.AdamW
 	}
-	u.choose(op, attrs, rulesAt[T](b.dev.level))
+	u.choose(op, attrs, goRules[T]())
 	return u
 }
 
-// leanWorkers gives each worker a rule with room for the states of n elements, in the workspace.
-func leanWorkers[T float](b *binding, n int) []rule[T] {
-	workers := make([]rule[T], b.dev.pool.threads())
-	work := view[T](b.work())
-	for i := range workers {
-		w := &workers[i]
-		w.s, w.v, work = work[:n], work[n:2*n], work[2*n:]
-	}
-	return workers
-}
+func goAdam8[T float](r *rule8[T], lo, hi int) { r.adam8(0, lo, hi) }
 
-// blocks updates some blocks.
-func (a *adam8[T]) blocks(lo, hi, worker int) {
-	r := &a.workers[worker]
-	s, v := r.s, r.v
-	*r = a.rule
+func goAdamW8[T float](r *rule8[T], lo, hi int) { r.adam8(r.own[7], lo, hi) }
+
+// adam8 updates one block after the other, whose states are on the stack meanwhile.
+func (r *rule8[T]) adam8(shrink T, lo, hi int) {
+	var s, v [kernels.Block8]T
 	for b := lo; b < hi; b++ {
-		from, to := b*kernels.Block8, min((b+1)*kernels.Block8, len(a.p))
-		r.p, r.g, r.s, r.v = a.p[from:to], a.g[from:to], s[:to-from], v[:to-from]
-		m, root, largest := a.m[from:to], a.root[from:to], a.largest[2*b:][:2]
+		from, to := b*kernels.Block8, min((b+1)*kernels.Block8, len(r.p))
+		one := r.rule
+		one.p, one.g, one.s, one.v = r.p[from:to], r.g[from:to], s[:to-from], v[:to-from]
+		m, root, largest := r.m[from:to], r.root[from:to], r.largest[2*b:][:2]
 		for i, code := range m {
-			r.s[i] = largest[0] * a.means.values[uint8(code)]
-			x := largest[1] * a.roots.values[root[i]]
-			r.v[i] = x * x
+			one.s[i] = largest[0] * r.means.values[uint8(code)]
+			x := largest[1] * r.roots.values[root[i]]
+			one.v[i] = x * x
 		}
-		a.run(r, 0, to-from)
+		one.adam(shrink, 0, to-from)
 		most := [2]T{}
-		for i, x := range r.s {
-			y := T(math.Sqrt(float64(r.v[i])))
-			r.v[i] = y
+		for i, x := range one.s {
+			y := T(math.Sqrt(float64(one.v[i])))
+			one.v[i] = y
 			if x = T(math.Abs(float64(x))); x > most[0] { // not where x is NaN
 				most[0] = x
 			}
@@ -105,21 +101,20 @@ func (a *adam8[T]) blocks(lo, hi, worker int) {
 				largest[k] = x
 			}
 		}
-		a.means.means(m, r.s, largest[0])
-		a.roots.roots(root, r.v, largest[1])
+		r.means.means(m, one.s, largest[0])
+		r.roots.roots(root, one.v, largest[1])
 	}
-	r.s, r.v = s, v
 }
 
 // A coder knows the codes of a byte as tables, so that it need not branch on what cannot be foretold.
 type coder[T float] struct {
-	top          int
-	values       [256]T // what a byte stands for
 	slope, start [8]T   // the code of x is slope·x + start, by interval: 0 is that of 1
+	values       [256]T // what a byte stands for
+	top          int32
 }
 
 func (c *coder[T]) fill(top int) {
-	c.top = top
+	c.top = int32(top)
 	for code := range 2 << top {
 		c.values[code] = kernels.Decode8[T](code, top)
 	}
@@ -135,7 +130,7 @@ func (c *coder[T]) encode(x T) int {
 	if !(x < 1) {
 		x = 1
 	}
-	d := min((126-int(math.Float32bits(float32(x))>>23))/3, c.top) & 7
+	d := min((126-int32(math.Float32bits(float32(x))>>23))/3, c.top) & 7
 	return int(x*c.slope[d] + c.start[d])
 }
 

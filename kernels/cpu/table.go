@@ -75,7 +75,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Adam:     {bindUpdate, nil},
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
-	kernels.Adam8:    {bindAdam8, adam8Work},
+	kernels.Adam8:    {bindAdam8, nil},
 	kernels.Adam16:   {bindAdam16, nil},
 
 	kernels.Adafactor: {bindAdafactor, adafactorWork},

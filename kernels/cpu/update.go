@@ -35,6 +35,7 @@ type rules[T float] struct {
 	lion     func(r *rule[T], lo, hi int) // t = own[1]·s + own[2]·g; s = own[3]·s + own[4]·g; p -= own[0]·(sign(t) + own[5]·p)
 
 	adam16, adamW16 func(r *rule16[T], lo, hi int) // as adam and adamW
+	adam8, adamW8   func(r *rule8[T], lo, hi int)  // of blocks, which assembly wants whole
 }
 
 // rulesAt returns the functions of a level.

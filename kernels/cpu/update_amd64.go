@@ -18,6 +18,8 @@ func rules32(l level) *rules[float32] {
 			lion:     wideLion32,
 			adam16:   wideAdamNarrow32,
 			adamW16:  wideAdamWNarrow32,
+			adam8:    wideAdamBytes32,
+			adamW8:   wideAdamWBytes32,
 		}
 	case levelAVX2:
 		return &rules[float32]{
@@ -30,6 +32,8 @@ func rules32(l level) *rules[float32] {
 			lion:     lion32,
 			adam16:   adamNarrow32,
 			adamW16:  adamWNarrow32,
+			adam8:    adamBytes32,
+			adamW8:   adamWBytes32,
 		}
 	}
 	return goRules[float32]()
@@ -49,6 +53,8 @@ func rules64(l level) *rules[float64] {
 			lion:     wideLion64,
 			adam16:   goAdam16[float64],
 			adamW16:  goAdamW16[float64],
+			adam8:    goAdam8[float64],
+			adamW8:   goAdamW8[float64],
 		}
 	case levelAVX2:
 		return &rules[float64]{
@@ -61,6 +67,8 @@ func rules64(l level) *rules[float64] {
 			lion:     lion64,
 			adam16:   goAdam16[float64],
 			adamW16:  goAdamW16[float64],
+			adam8:    goAdam8[float64],
+			adamW8:   goAdamW8[float64],
 		}
 	}
 	return goRules[float64]()

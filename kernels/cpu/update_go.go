@@ -10,7 +10,7 @@ func goRules[T float]() *rules[T] {
 	return &rules[T]{
 		sgd: goSgd[T], momentum: goMomentum[T], nesterov: goNesterov[T], rmsProp: goRmsProp[T],
 		adam: goAdam[T], adamW: goAdamW[T], lion: goLion[T],
-		adam16: goAdam16[T], adamW16: goAdamW16[T],
+		adam16: goAdam16[T], adamW16: goAdamW16[T], adam8: goAdam8[T], adamW8: goAdamW8[T],
 	}
 }
 

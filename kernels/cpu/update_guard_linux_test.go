@@ -34,6 +34,12 @@ func TestTailsStayInsideTheirOperands(t *testing.T) {
 				for _, op := range rules {
 					fenced(t, d, op, resized(op.Cases(r, float), n))
 				}
+				if c := kernels.Adam8.Cases(r, float); n > 64 { // whole blocks and one that is not
+					fill := c.Fill
+					c = coded(c.Attrs.(kernels.Adam8Attrs), kernels.Block8*(n%3)+n-65)
+					c.Fill = fill
+					fenced(t, d, kernels.Adam8, c)
+				}
 				for _, op := range []*kernels.Op{kernels.Sum, kernels.Max} {
 					for axis, shape := range []kernels.Shape{{3, n}, {n, 3}} {
 						in := []kernels.Spec{{Type: float, Shape: shape}}

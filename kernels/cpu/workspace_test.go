@@ -194,25 +194,10 @@ func scaledNorm(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 	}
 }
 
-func scaledUpdate(attrs any, states func(kernels.Spec) []kernels.State) func(r *rand.Rand, typ arena.DType) scaled {
-	return func(r *rand.Rand, typ arena.DType) scaled {
-		of := func(n int) []kernels.Spec {
-			p := kernels.Spec{Type: typ, Shape: kernels.Shape{n}}
-			in := []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec}
-			for _, s := range states(p) {
-				in = append(in, s.Spec)
-			}
-			return in
-		}
-		n := 1 + r.IntN(40_000)
-		return scaled{attrs, of(n), of(1 + r.IntN(n))}
-	}
-}
-
 var scaledCalls = map[*kernels.Op]func(r *rand.Rand, typ arena.DType) scaled{
 	kernels.Sum: scaledReduction, kernels.Mean: scaledReduction, kernels.Max: scaledReduction,
 	kernels.Conv: scaledConv(kernels.Conv), kernels.ConvGradInput: scaledConv(kernels.ConvGradInput), kernels.ConvGradWeight: scaledConv(kernels.ConvGradWeight),
-	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors, kernels.Adam8: scaledUpdate(kernels.Adam8Attrs{}, kernels.Adam8States),
+	kernels.SumSquares: scaledSquares, kernels.Adafactor: scaledFactors,
 	kernels.Chain: scaledChain, kernels.Add: scaledOperands, kernels.Pow: scaledOperands,
 	kernels.BatchNorm: scaledNorm(kernels.BatchNorm), kernels.BatchNormGrad: scaledNorm(kernels.BatchNormGrad),
 	kernels.LayerNormGrad: scaledNorm(kernels.LayerNormGrad), kernels.GroupNormGrad: scaledNorm(kernels.GroupNormGrad),

@@ -163,3 +163,23 @@ func adamW64(r *rule[float64], lo int, hi int)
 //
 //go:noescape
 func lion64(r *rule[float64], lo int, hi int)
+
+// wideAdamBytes32 updates blocks lo to hi-1, all of which are whole: as adam, with states of a byte.
+//
+//go:noescape
+func wideAdamBytes32(r *rule8[float32], lo int, hi int)
+
+// wideAdamWBytes32 updates blocks lo to hi-1, all of which are whole: as adamW, with states of a byte.
+//
+//go:noescape
+func wideAdamWBytes32(r *rule8[float32], lo int, hi int)
+
+// adamBytes32 updates blocks lo to hi-1, all of which are whole: as adam, with states of a byte.
+//
+//go:noescape
+func adamBytes32(r *rule8[float32], lo int, hi int)
+
+// adamWBytes32 updates blocks lo to hi-1, all of which are whole: as adamW, with states of a byte.
+//
+//go:noescape
+func adamWBytes32(r *rule8[float32], lo int, hi int)

@@ -5148,3 +5148,863 @@ done:
 	LDMXCSR 4(SP)
 	VZEROUPPER
 	RET
+
+DATA updateCodes<>+0(SB)/4, $0x80000000
+DATA updateCodes<>+4(SB)/4, $0x7fffffff
+DATA updateCodes<>+8(SB)/4, $0x3f800000
+DATA updateCodes<>+12(SB)/4, $0x00000001
+DATA updateCodes<>+16(SB)/4, $0x0000007e
+DATA updateCodes<>+20(SB)/4, $0x00000014
+DATA updateCodes<>+24(SB)/4, $0x00000017
+DATA updateCodes<>+28(SB)/4, $0x00005556
+DATA updateCodes<>+32(SB)/4, $0x17800000
+DATA updateCodes<>+36(SB)/4, $0x00000000
+DATA updateCodes<>+40(SB)/4, $0x00000000
+DATA updateCodes<>+44(SB)/4, $0x00000000
+DATA updateCodes<>+48(SB)/4, $0x00000000
+DATA updateCodes<>+52(SB)/4, $0x00000000
+DATA updateCodes<>+56(SB)/4, $0x00000000
+DATA updateCodes<>+60(SB)/4, $0x00000000
+DATA updateCodes<>+64(SB)/4, $0x37600000
+DATA updateCodes<>+68(SB)/4, $0x38600000
+DATA updateCodes<>+72(SB)/4, $0x39600000
+DATA updateCodes<>+76(SB)/4, $0x3a600000
+DATA updateCodes<>+80(SB)/4, $0x3b600000
+DATA updateCodes<>+84(SB)/4, $0x3c600000
+DATA updateCodes<>+88(SB)/4, $0x3d600000
+DATA updateCodes<>+92(SB)/4, $0x00000000
+DATA updateCodes<>+96(SB)/4, $0xb7c00000
+DATA updateCodes<>+100(SB)/4, $0xb9400000
+DATA updateCodes<>+104(SB)/4, $0xbac00000
+DATA updateCodes<>+108(SB)/4, $0xbc400000
+DATA updateCodes<>+112(SB)/4, $0xbdc00000
+DATA updateCodes<>+116(SB)/4, $0xbf400000
+DATA updateCodes<>+120(SB)/4, $0xc0c00000
+DATA updateCodes<>+124(SB)/4, $0x00000000
+DATA updateCodes<>+128(SB)/4, $0x35e00000
+DATA updateCodes<>+132(SB)/4, $0x36e00000
+DATA updateCodes<>+136(SB)/4, $0x37e00000
+DATA updateCodes<>+140(SB)/4, $0x38e00000
+DATA updateCodes<>+144(SB)/4, $0x39e00000
+DATA updateCodes<>+148(SB)/4, $0x3ae00000
+DATA updateCodes<>+152(SB)/4, $0x3be00000
+DATA updateCodes<>+156(SB)/4, $0x3b808081
+DATA updateCodes<>+160(SB)/4, $0xb6400000
+DATA updateCodes<>+164(SB)/4, $0xb7c00000
+DATA updateCodes<>+168(SB)/4, $0xb9400000
+DATA updateCodes<>+172(SB)/4, $0xbac00000
+DATA updateCodes<>+176(SB)/4, $0xbc400000
+DATA updateCodes<>+180(SB)/4, $0xbdc00000
+DATA updateCodes<>+184(SB)/4, $0xbf400000
+DATA updateCodes<>+188(SB)/4, $0xbb808081
+GLOBL updateCodes<>(SB), RODATA|NOPTR, $192
+
+// func wideAdamBytes32(r *int8, lo int, hi int)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
+TEXT ·wideAdamBytes32(SB), $2120-24
+	LEAQ            71(SP), R11
+	ANDQ            $-64, R11
+	MOVQ            r+0(FP), AX
+	MOVQ            lo+8(FP), DX
+	MOVQ            hi+16(FP), CX
+	SUBQ            DX, CX
+	JLE             end
+	SHLQ            $0x03, DX
+	MOVQ            200(AX), R10
+	ADDQ            DX, R10
+	SHLQ            $0x05, DX
+	MOVQ            152(AX), R8
+	ADDQ            DX, R8
+	MOVQ            176(AX), R9
+	ADDQ            DX, R9
+	SHLQ            $0x02, DX
+	MOVQ            (AX), DI
+	ADDQ            DX, DI
+	MOVQ            24(AX), SI
+	ADDQ            DX, SI
+	STMXCSR         (SP)
+	MOVL            (SP), BX
+	MOVL            BX, 4(SP)
+	ORL             $0x00008040, BX
+	MOVL            BX, (SP)
+	LDMXCSR         (SP)
+	VBROADCASTSS    updateCodes<>+0(SB), Z16
+	VBROADCASTSS    updateCodes<>+4(SB), Z17
+	VBROADCASTSS    updateCodes<>+8(SB), Z18
+	VBROADCASTSS    updateCodes<>+12(SB), Z19
+	VBROADCASTSS    updateCodes<>+16(SB), Z20
+	VBROADCASTSS    updateCodes<>+20(SB), Z21
+	VBROADCASTSS    updateCodes<>+24(SB), Z22
+	VBROADCASTSS    updateCodes<>+28(SB), Z23
+	VBROADCASTF32X8 updateCodes<>+64(SB), Z24
+	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
+	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
+	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
+
+block:
+	VBROADCASTSS 120(AX), Z8
+	VBROADCASTSS 124(AX), Z9
+	VBROADCASTSS 128(AX), Z10
+	VBROADCASTSS 132(AX), Z11
+	VBROADCASTSS 136(AX), Z12
+	VBROADCASTSS 144(AX), Z14
+	VBROADCASTSS (R10), Z4
+	VMULPS       Z4, Z9, Z9
+	VBROADCASTSS 4(R10), Z4
+	VMULPS       Z4, Z11, Z11
+	VMULPS       Z4, Z11, Z11
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z15, Z15, Z15
+	XORQ         DX, DX
+
+step:
+	VMOVUPS      (DI)(DX*4), Z0
+	VMOVUPS      (SI)(DX*4), Z1
+	CMPQ         96(AX), $0x00
+	JE           prepared
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+
+prepared:
+	VPMOVSXBD     (R8)(DX*1), Z5
+	VPABSD        Z5, Z2
+	VPADDD        Z19, Z2, Z2
+	VCVTDQ2PS     Z2, Z2
+	VPSRLD        $0x17, Z2, Z4
+	VPERMPS       Z24, Z4, Z6
+	VPERMPS       Z25, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z2
+	VPTERNLOGD    $0xf8, Z16, Z5, Z2
+	VMULPS        Z10, Z1, Z4
+	VFMADD213PS   Z4, Z9, Z2
+	VPMOVZXBD     (R9)(DX*1), Z3
+	VPADDD        Z19, Z3, Z3
+	VCVTDQ2PS     Z3, Z3
+	VPSRLD        $0x17, Z3, Z4
+	VPERMPS       Z26, Z4, Z6
+	VPERMPS       Z27, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z3
+	VMULPS        Z3, Z3, Z3
+	VMULPS        Z12, Z1, Z4
+	VMULPS        Z1, Z4, Z4
+	VFMADD213PS   Z4, Z11, Z3
+	VSQRTPS       Z3, Z3
+	VMOVUPS       Z2, (R11)(DX*4)
+	VMOVUPS       Z3, 1024(R11)(DX*4)
+	VANDPS        Z17, Z2, Z4
+	VMAXPS        Z13, Z4, Z13
+	VMAXPS        Z15, Z3, Z15
+	VBROADCASTSS  224(AX), Z5
+	VFMADD213PS   Z14, Z5, Z3
+	VMULPS        Z8, Z2, Z4
+	VDIVPS        Z3, Z4, Z4
+	VSUBPS        Z4, Z0, Z0
+	VMOVUPS       Z0, (DI)(DX*4)
+	ADDQ          $0x10, DX
+	CMPQ          DX, $0x00000100
+	JLT           step
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VMAXPS        Y13, Y0, Y13
+	VEXTRACTF128  $0x01, Y13, X0
+	VMAXPS        X13, X0, X0
+	VMOVHLPS      X0, X0, X4
+	VMAXPS        X4, X0, X0
+	VMOVSHDUP     X0, X4
+	VMAXSS        X4, X0, X0
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VMAXPS        Y15, Y1, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VMAXPS        X15, X1, X1
+	VMOVHLPS      X1, X1, X4
+	VMAXPS        X4, X1, X1
+	VMOVSHDUP     X1, X4
+	VMAXSS        X4, X1, X1
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS        X4, X0, X0
+	VMOVSS        X0, (R10)
+	VMOVSS        updateCodes<>+8(SB), X5
+	VDIVSS        X0, X5, X5
+	VBROADCASTSS  X5, Z12
+	VBROADCASTSS  X4, Y4
+	VBROADCASTSS  X4, Z14
+	VANDPS        228(AX), Y4, Y8
+	VANDPS        260(AX), Y4, Y9
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS        X4, X1, X1
+	VMOVSS        X1, 4(R10)
+	VMOVSS        updateCodes<>+8(SB), X5
+	VDIVSS        X1, X5, X5
+	VBROADCASTSS  X5, Z13
+	VBROADCASTSS  X4, Y4
+	VBROADCASTSS  X4, Z14
+	VANDPS        1320(AX), Y4, Y10
+	VANDPS        1352(AX), Y4, Y11
+	VANDPS        Z19, Z14, Z14
+	XORQ          DX, DX
+
+code:
+	VMOVUPS    (R11)(DX*4), Z1
+	VANDPS     Z17, Z1, Z0
+	VMULPS     Z12, Z0, Z0
+	VMINPS     Z18, Z0, Z0
+	VPSRLD     $0x17, Z0, Z2
+	VPSUBUSW   Z2, Z20, Z2
+	VPMINSD    Z21, Z2, Z2
+	VPMULHUW   Z23, Z2, Z2
+	VPERMPS    Z8, Z2, Z4
+	VPERMPS    Z9, Z2, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMOVD2M   Z1, K2
+	VPXORD     Z2, Z2, Z2
+	VPSUBD     Z0, Z2, K2, Z0
+	VPMOVDB    Z0, (R8)(DX*1)
+	VMOVUPS    1024(R11)(DX*4), Z0
+	VPXORD     Z2, Z2, Z2
+	VCMPPS     $0x1e, Z2, Z0, K2
+	VMULPS     Z13, Z0, Z0
+	VMINPS     Z18, Z0, Z0
+	VPSRLD     $0x17, Z0, Z2
+	VPSUBUSW   Z2, Z20, Z2
+	VPMINSD    Z22, Z2, Z2
+	VPMULHUW   Z23, Z2, Z2
+	VPERMPS    Z10, Z2, Z4
+	VPERMPS    Z11, Z2, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMAXSD    Z14, Z0, K2, Z0
+	VPMOVDB    Z0, (R9)(DX*1)
+	ADDQ       $0x10, DX
+	CMPQ       DX, $0x00000100
+	JLT        code
+	ADDQ       $0x00000400, DI
+	ADDQ       $0x00000400, SI
+	ADDQ       $0x00000100, R8
+	ADDQ       $0x00000100, R9
+	ADDQ       $0x08, R10
+	DECQ       CX
+	JNE        block
+	LDMXCSR    4(SP)
+	VZEROUPPER
+
+end:
+	RET
+
+// func wideAdamWBytes32(r *int8, lo int, hi int)
+// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
+TEXT ·wideAdamWBytes32(SB), $2120-24
+	LEAQ            71(SP), R11
+	ANDQ            $-64, R11
+	MOVQ            r+0(FP), AX
+	MOVQ            lo+8(FP), DX
+	MOVQ            hi+16(FP), CX
+	SUBQ            DX, CX
+	JLE             end
+	SHLQ            $0x03, DX
+	MOVQ            200(AX), R10
+	ADDQ            DX, R10
+	SHLQ            $0x05, DX
+	MOVQ            152(AX), R8
+	ADDQ            DX, R8
+	MOVQ            176(AX), R9
+	ADDQ            DX, R9
+	SHLQ            $0x02, DX
+	MOVQ            (AX), DI
+	ADDQ            DX, DI
+	MOVQ            24(AX), SI
+	ADDQ            DX, SI
+	STMXCSR         (SP)
+	MOVL            (SP), BX
+	MOVL            BX, 4(SP)
+	ORL             $0x00008040, BX
+	MOVL            BX, (SP)
+	LDMXCSR         (SP)
+	VBROADCASTSS    updateCodes<>+0(SB), Z16
+	VBROADCASTSS    updateCodes<>+4(SB), Z17
+	VBROADCASTSS    updateCodes<>+8(SB), Z18
+	VBROADCASTSS    updateCodes<>+12(SB), Z19
+	VBROADCASTSS    updateCodes<>+16(SB), Z20
+	VBROADCASTSS    updateCodes<>+20(SB), Z21
+	VBROADCASTSS    updateCodes<>+24(SB), Z22
+	VBROADCASTSS    updateCodes<>+28(SB), Z23
+	VBROADCASTF32X8 updateCodes<>+64(SB), Z24
+	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
+	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
+	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
+
+block:
+	VBROADCASTSS 120(AX), Z8
+	VBROADCASTSS 124(AX), Z9
+	VBROADCASTSS 128(AX), Z10
+	VBROADCASTSS 132(AX), Z11
+	VBROADCASTSS 136(AX), Z12
+	VBROADCASTSS 144(AX), Z14
+	VBROADCASTSS (R10), Z4
+	VMULPS       Z4, Z9, Z9
+	VBROADCASTSS 4(R10), Z4
+	VMULPS       Z4, Z11, Z11
+	VMULPS       Z4, Z11, Z11
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z15, Z15, Z15
+	XORQ         DX, DX
+
+step:
+	VMOVUPS      (DI)(DX*4), Z0
+	VMOVUPS      (SI)(DX*4), Z1
+	CMPQ         96(AX), $0x00
+	JE           prepared
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+
+prepared:
+	VPMOVSXBD     (R8)(DX*1), Z5
+	VPABSD        Z5, Z2
+	VPADDD        Z19, Z2, Z2
+	VCVTDQ2PS     Z2, Z2
+	VPSRLD        $0x17, Z2, Z4
+	VPERMPS       Z24, Z4, Z6
+	VPERMPS       Z25, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z2
+	VPTERNLOGD    $0xf8, Z16, Z5, Z2
+	VMULPS        Z10, Z1, Z4
+	VFMADD213PS   Z4, Z9, Z2
+	VPMOVZXBD     (R9)(DX*1), Z3
+	VPADDD        Z19, Z3, Z3
+	VCVTDQ2PS     Z3, Z3
+	VPSRLD        $0x17, Z3, Z4
+	VPERMPS       Z26, Z4, Z6
+	VPERMPS       Z27, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z3
+	VMULPS        Z3, Z3, Z3
+	VMULPS        Z12, Z1, Z4
+	VMULPS        Z1, Z4, Z4
+	VFMADD213PS   Z4, Z11, Z3
+	VSQRTPS       Z3, Z3
+	VMOVUPS       Z2, (R11)(DX*4)
+	VMOVUPS       Z3, 1024(R11)(DX*4)
+	VANDPS        Z17, Z2, Z4
+	VMAXPS        Z13, Z4, Z13
+	VMAXPS        Z15, Z3, Z15
+	VBROADCASTSS  224(AX), Z5
+	VFMADD213PS   Z14, Z5, Z3
+	VMULPS        Z8, Z2, Z4
+	VDIVPS        Z3, Z4, Z4
+	VBROADCASTSS  148(AX), Z5
+	VMULPS        Z5, Z0, Z5
+	VSUBPS        Z5, Z0, Z0
+	VSUBPS        Z4, Z0, Z0
+	VMOVUPS       Z0, (DI)(DX*4)
+	ADDQ          $0x10, DX
+	CMPQ          DX, $0x00000100
+	JLT           step
+	VEXTRACTF64X4 $0x01, Z13, Y0
+	VMAXPS        Y13, Y0, Y13
+	VEXTRACTF128  $0x01, Y13, X0
+	VMAXPS        X13, X0, X0
+	VMOVHLPS      X0, X0, X4
+	VMAXPS        X4, X0, X0
+	VMOVSHDUP     X0, X4
+	VMAXSS        X4, X0, X0
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VMAXPS        Y15, Y1, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VMAXPS        X15, X1, X1
+	VMOVHLPS      X1, X1, X4
+	VMAXPS        X4, X1, X1
+	VMOVSHDUP     X1, X4
+	VMAXSS        X4, X1, X1
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS        X4, X0, X0
+	VMOVSS        X0, (R10)
+	VMOVSS        updateCodes<>+8(SB), X5
+	VDIVSS        X0, X5, X5
+	VBROADCASTSS  X5, Z12
+	VBROADCASTSS  X4, Y4
+	VBROADCASTSS  X4, Z14
+	VANDPS        228(AX), Y4, Y8
+	VANDPS        260(AX), Y4, Y9
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS        X4, X1, X1
+	VMOVSS        X1, 4(R10)
+	VMOVSS        updateCodes<>+8(SB), X5
+	VDIVSS        X1, X5, X5
+	VBROADCASTSS  X5, Z13
+	VBROADCASTSS  X4, Y4
+	VBROADCASTSS  X4, Z14
+	VANDPS        1320(AX), Y4, Y10
+	VANDPS        1352(AX), Y4, Y11
+	VANDPS        Z19, Z14, Z14
+	XORQ          DX, DX
+
+code:
+	VMOVUPS    (R11)(DX*4), Z1
+	VANDPS     Z17, Z1, Z0
+	VMULPS     Z12, Z0, Z0
+	VMINPS     Z18, Z0, Z0
+	VPSRLD     $0x17, Z0, Z2
+	VPSUBUSW   Z2, Z20, Z2
+	VPMINSD    Z21, Z2, Z2
+	VPMULHUW   Z23, Z2, Z2
+	VPERMPS    Z8, Z2, Z4
+	VPERMPS    Z9, Z2, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMOVD2M   Z1, K2
+	VPXORD     Z2, Z2, Z2
+	VPSUBD     Z0, Z2, K2, Z0
+	VPMOVDB    Z0, (R8)(DX*1)
+	VMOVUPS    1024(R11)(DX*4), Z0
+	VPXORD     Z2, Z2, Z2
+	VCMPPS     $0x1e, Z2, Z0, K2
+	VMULPS     Z13, Z0, Z0
+	VMINPS     Z18, Z0, Z0
+	VPSRLD     $0x17, Z0, Z2
+	VPSUBUSW   Z2, Z20, Z2
+	VPMINSD    Z22, Z2, Z2
+	VPMULHUW   Z23, Z2, Z2
+	VPERMPS    Z10, Z2, Z4
+	VPERMPS    Z11, Z2, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMAXSD    Z14, Z0, K2, Z0
+	VPMOVDB    Z0, (R9)(DX*1)
+	ADDQ       $0x10, DX
+	CMPQ       DX, $0x00000100
+	JLT        code
+	ADDQ       $0x00000400, DI
+	ADDQ       $0x00000400, SI
+	ADDQ       $0x00000100, R8
+	ADDQ       $0x00000100, R9
+	ADDQ       $0x08, R10
+	DECQ       CX
+	JNE        block
+	LDMXCSR    4(SP)
+	VZEROUPPER
+
+end:
+	RET
+
+// func adamBytes32(r *int8, lo int, hi int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·adamBytes32(SB), $2120-24
+	LEAQ    71(SP), R11
+	ANDQ    $-64, R11
+	MOVQ    r+0(FP), AX
+	MOVQ    lo+8(FP), DX
+	MOVQ    hi+16(FP), CX
+	SUBQ    DX, CX
+	JLE     end
+	SHLQ    $0x03, DX
+	MOVQ    200(AX), R10
+	ADDQ    DX, R10
+	SHLQ    $0x05, DX
+	MOVQ    152(AX), R8
+	ADDQ    DX, R8
+	MOVQ    176(AX), R9
+	ADDQ    DX, R9
+	SHLQ    $0x02, DX
+	MOVQ    (AX), DI
+	ADDQ    DX, DI
+	MOVQ    24(AX), SI
+	ADDQ    DX, SI
+	STMXCSR (SP)
+	MOVL    (SP), BX
+	MOVL    BX, 4(SP)
+	ORL     $0x00008040, BX
+	MOVL    BX, (SP)
+	LDMXCSR (SP)
+
+block:
+	VBROADCASTSS 120(AX), Y8
+	VBROADCASTSS 124(AX), Y9
+	VBROADCASTSS 128(AX), Y10
+	VBROADCASTSS 132(AX), Y11
+	VBROADCASTSS 136(AX), Y12
+	VBROADCASTSS 144(AX), Y14
+	VBROADCASTSS (R10), Y4
+	VMULPS       Y4, Y9, Y9
+	VBROADCASTSS 4(R10), Y4
+	VMULPS       Y4, Y11, Y11
+	VMULPS       Y4, Y11, Y11
+	VPXOR        Y13, Y13, Y13
+	VPXOR        Y15, Y15, Y15
+	XORQ         DX, DX
+
+step:
+	VMOVUPS      (DI)(DX*4), Y0
+	VMOVUPS      (SI)(DX*4), Y1
+	CMPQ         96(AX), $0x00
+	JE           prepared
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+
+prepared:
+	VPMOVSXBD    (R8)(DX*1), Y5
+	VPABSD       Y5, Y2
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VPADDD       Y7, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPSRLD       $0x17, Y2, Y4
+	VPERMPS      updateCodes<>+64(SB), Y4, Y6
+	VPERMPS      updateCodes<>+96(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y2
+	VBROADCASTSS updateCodes<>+0(SB), Y7
+	VANDPS       Y7, Y5, Y5
+	VORPS        Y5, Y2, Y2
+	VMULPS       Y10, Y1, Y4
+	VFMADD213PS  Y4, Y9, Y2
+	VPMOVZXBD    (R9)(DX*1), Y3
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VPADDD       Y7, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPSRLD       $0x17, Y3, Y4
+	VPERMPS      updateCodes<>+128(SB), Y4, Y6
+	VPERMPS      updateCodes<>+160(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y3
+	VMULPS       Y3, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y4, Y11, Y3
+	VSQRTPS      Y3, Y3
+	VMOVUPS      Y2, (R11)(DX*4)
+	VMOVUPS      Y3, 1024(R11)(DX*4)
+	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VANDPS       Y7, Y2, Y4
+	VMAXPS       Y13, Y4, Y13
+	VMAXPS       Y15, Y3, Y15
+	VBROADCASTSS 224(AX), Y5
+	VFMADD213PS  Y14, Y5, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*4)
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          step
+	VEXTRACTF128 $0x01, Y13, X0
+	VMAXPS       X13, X0, X0
+	VMOVHLPS     X0, X0, X4
+	VMAXPS       X4, X0, X0
+	VMOVSHDUP    X0, X4
+	VMAXSS       X4, X0, X0
+	VEXTRACTF128 $0x01, Y15, X1
+	VMAXPS       X15, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VMAXPS       X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VMAXSS       X4, X1, X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS       X4, X0, X0
+	VMOVSS       X0, (R10)
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X0, X5, X5
+	VBROADCASTSS X5, Y12
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Y14
+	VANDPS       228(AX), Y4, Y8
+	VANDPS       260(AX), Y4, Y9
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS       X4, X1, X1
+	VMOVSS       X1, 4(R10)
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X1, X5, X5
+	VBROADCASTSS X5, Y13
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Y14
+	VANDPS       1320(AX), Y4, Y10
+	VANDPS       1352(AX), Y4, Y11
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VANDPS       Y7, Y14, Y14
+	XORQ         DX, DX
+
+code:
+	VMOVUPS      (R11)(DX*4), Y1
+	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VANDPS       Y7, Y1, Y0
+	VMULPS       Y12, Y0, Y0
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMINPS       Y7, Y0, Y0
+	VPSRLD       $0x17, Y0, Y2
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+20(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMULHUW     Y7, Y2, Y2
+	VPERMPS      Y8, Y2, Y4
+	VPERMPS      Y9, Y2, Y5
+	VMULPS       Y4, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPSIGND      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKSSDW    X2, X0, X0
+	VPACKSSWB    X0, X0, X0
+	VMOVQ        X0, (R8)(DX*1)
+	VMOVUPS      1024(R11)(DX*4), Y0
+	VPXOR        Y2, Y2, Y2
+	VCMPPS       $0x1e, Y2, Y0, Y1
+	VMULPS       Y13, Y0, Y0
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMINPS       Y7, Y0, Y0
+	VPSRLD       $0x17, Y0, Y2
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+24(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMULHUW     Y7, Y2, Y2
+	VPERMPS      Y10, Y2, Y4
+	VPERMPS      Y11, Y2, Y5
+	VMULPS       Y4, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKSSDW    X2, X0, X0
+	VPACKUSWB    X0, X0, X0
+	VMOVQ        X0, (R9)(DX*1)
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          code
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000400, SI
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x08, R10
+	DECQ         CX
+	JNE          block
+	LDMXCSR      4(SP)
+	VZEROUPPER
+
+end:
+	RET
+
+// func adamWBytes32(r *int8, lo int, hi int)
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·adamWBytes32(SB), $2120-24
+	LEAQ    71(SP), R11
+	ANDQ    $-64, R11
+	MOVQ    r+0(FP), AX
+	MOVQ    lo+8(FP), DX
+	MOVQ    hi+16(FP), CX
+	SUBQ    DX, CX
+	JLE     end
+	SHLQ    $0x03, DX
+	MOVQ    200(AX), R10
+	ADDQ    DX, R10
+	SHLQ    $0x05, DX
+	MOVQ    152(AX), R8
+	ADDQ    DX, R8
+	MOVQ    176(AX), R9
+	ADDQ    DX, R9
+	SHLQ    $0x02, DX
+	MOVQ    (AX), DI
+	ADDQ    DX, DI
+	MOVQ    24(AX), SI
+	ADDQ    DX, SI
+	STMXCSR (SP)
+	MOVL    (SP), BX
+	MOVL    BX, 4(SP)
+	ORL     $0x00008040, BX
+	MOVL    BX, (SP)
+	LDMXCSR (SP)
+
+block:
+	VBROADCASTSS 120(AX), Y8
+	VBROADCASTSS 124(AX), Y9
+	VBROADCASTSS 128(AX), Y10
+	VBROADCASTSS 132(AX), Y11
+	VBROADCASTSS 136(AX), Y12
+	VBROADCASTSS 144(AX), Y14
+	VBROADCASTSS (R10), Y4
+	VMULPS       Y4, Y9, Y9
+	VBROADCASTSS 4(R10), Y4
+	VMULPS       Y4, Y11, Y11
+	VMULPS       Y4, Y11, Y11
+	VPXOR        Y13, Y13, Y13
+	VPXOR        Y15, Y15, Y15
+	XORQ         DX, DX
+
+step:
+	VMOVUPS      (DI)(DX*4), Y0
+	VMOVUPS      (SI)(DX*4), Y1
+	CMPQ         96(AX), $0x00
+	JE           prepared
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+
+prepared:
+	VPMOVSXBD    (R8)(DX*1), Y5
+	VPABSD       Y5, Y2
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VPADDD       Y7, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VPSRLD       $0x17, Y2, Y4
+	VPERMPS      updateCodes<>+64(SB), Y4, Y6
+	VPERMPS      updateCodes<>+96(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y2
+	VBROADCASTSS updateCodes<>+0(SB), Y7
+	VANDPS       Y7, Y5, Y5
+	VORPS        Y5, Y2, Y2
+	VMULPS       Y10, Y1, Y4
+	VFMADD213PS  Y4, Y9, Y2
+	VPMOVZXBD    (R9)(DX*1), Y3
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VPADDD       Y7, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPSRLD       $0x17, Y3, Y4
+	VPERMPS      updateCodes<>+128(SB), Y4, Y6
+	VPERMPS      updateCodes<>+160(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y3
+	VMULPS       Y3, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y4, Y11, Y3
+	VSQRTPS      Y3, Y3
+	VMOVUPS      Y2, (R11)(DX*4)
+	VMOVUPS      Y3, 1024(R11)(DX*4)
+	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VANDPS       Y7, Y2, Y4
+	VMAXPS       Y13, Y4, Y13
+	VMAXPS       Y15, Y3, Y15
+	VBROADCASTSS 224(AX), Y5
+	VFMADD213PS  Y14, Y5, Y3
+	VMULPS       Y8, Y2, Y4
+	VDIVPS       Y3, Y4, Y4
+	VBROADCASTSS 148(AX), Y5
+	VMULPS       Y5, Y0, Y5
+	VSUBPS       Y5, Y0, Y0
+	VSUBPS       Y4, Y0, Y0
+	VMOVUPS      Y0, (DI)(DX*4)
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          step
+	VEXTRACTF128 $0x01, Y13, X0
+	VMAXPS       X13, X0, X0
+	VMOVHLPS     X0, X0, X4
+	VMAXPS       X4, X0, X0
+	VMOVSHDUP    X0, X4
+	VMAXSS       X4, X0, X0
+	VEXTRACTF128 $0x01, Y15, X1
+	VMAXPS       X15, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VMAXPS       X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VMAXSS       X4, X1, X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS       X4, X0, X0
+	VMOVSS       X0, (R10)
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X0, X5, X5
+	VBROADCASTSS X5, Y12
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Y14
+	VANDPS       228(AX), Y4, Y8
+	VANDPS       260(AX), Y4, Y9
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS       X4, X1, X1
+	VMOVSS       X1, 4(R10)
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X1, X5, X5
+	VBROADCASTSS X5, Y13
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Y14
+	VANDPS       1320(AX), Y4, Y10
+	VANDPS       1352(AX), Y4, Y11
+	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VANDPS       Y7, Y14, Y14
+	XORQ         DX, DX
+
+code:
+	VMOVUPS      (R11)(DX*4), Y1
+	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VANDPS       Y7, Y1, Y0
+	VMULPS       Y12, Y0, Y0
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMINPS       Y7, Y0, Y0
+	VPSRLD       $0x17, Y0, Y2
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+20(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMULHUW     Y7, Y2, Y2
+	VPERMPS      Y8, Y2, Y4
+	VPERMPS      Y9, Y2, Y5
+	VMULPS       Y4, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPSIGND      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKSSDW    X2, X0, X0
+	VPACKSSWB    X0, X0, X0
+	VMOVQ        X0, (R8)(DX*1)
+	VMOVUPS      1024(R11)(DX*4), Y0
+	VPXOR        Y2, Y2, Y2
+	VCMPPS       $0x1e, Y2, Y0, Y1
+	VMULPS       Y13, Y0, Y0
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMINPS       Y7, Y0, Y0
+	VPSRLD       $0x17, Y0, Y2
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+24(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMULHUW     Y7, Y2, Y2
+	VPERMPS      Y10, Y2, Y4
+	VPERMPS      Y11, Y2, Y5
+	VMULPS       Y4, Y0, Y0
+	VADDPS       Y5, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VPMAXSD      Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VPACKSSDW    X2, X0, X0
+	VPACKUSWB    X0, X0, X0
+	VMOVQ        X0, (R9)(DX*1)
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          code
+	ADDQ         $0x00000400, DI
+	ADDQ         $0x00000400, SI
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x08, R10
+	DECQ         CX
+	JNE          block
+	LDMXCSR      4(SP)
+	VZEROUPPER
+
+end:
+	RET

@@ -204,21 +204,15 @@ func (k *kernel) emit() {
 			k.broadcast(k.mem(own+i), k.reg(held+i))
 		}
 	}
-	local := AllocLocal(k.locals())
-	k.local = local
-	STMXCSR(local)
-	MOVL(local, EBX)
-	MOVL(EBX, local.Offset(4))
-	ORL(U32(flush), EBX)
-	MOVL(EBX, local)
-	LDMXCSR(local)
+	k.local = AllocLocal(k.locals())
+	k.flushed()
 	CMPQ(Mem{Base: args, Disp: offPrepare}, Imm(0))
 	JNE(LabelRef("prepared"))
 	k.loop("plain", false)
 	Label("prepared")
 	k.loop("prepared", true)
 	Label("done")
-	LDMXCSR(local.Offset(4))
+	LDMXCSR(k.local.Offset(4))
 	VZEROUPPER()
 	RET()
 }
@@ -265,11 +259,27 @@ func (k *kernel) vector(prepare bool) {
 		k.noise()
 	}
 	if prepare {
-		k.mul(k.load(scale), g, g)
-		k.min(g, k.load(most), g) // g where it is not a number
-		k.max(g, k.load(least), g)
-		k.fma(k.load(decay), p, g)
+		k.prepare()
 	}
 	k.rule.body(k)
 	k.put(0, p)
+}
+
+// prepare scales, clips and decays the gradient.
+func (k *kernel) prepare() {
+	g := k.grad()
+	k.mul(k.load(scale), g, g)
+	k.min(g, k.load(most), g) // g where it is not a number
+	k.max(g, k.load(least), g)
+	k.fma(k.load(decay), k.param(), g)
+}
+
+// flushed makes the processor take denormal numbers for 0, and keeps how it was at k.local.Offset(4).
+func (k *kernel) flushed() {
+	STMXCSR(k.local)
+	MOVL(k.local, EBX)
+	MOVL(EBX, k.local.Offset(4))
+	ORL(U32(flush), EBX)
+	MOVL(EBX, k.local)
+	LDMXCSR(k.local)
 }

@@ -3,7 +3,7 @@
 //	go -C kernels/cpu generate
 //
 // A rule makes one pass over parameter, gradient and states. AVX-512 and AVX2 do the same to every element, so both give
-// the same bits. Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
+// the same bits. Adam with states of a byte makes two passes over each block. Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
 package main
 
 import (
@@ -41,6 +41,16 @@ func main() {
 			}
 		}
 	}
+	codes := codeTable()
+	for _, wide := range []bool{true, false} {
+		for _, r := range []rule{
+			{name: "adamBytes32", doc: "as adam, with states of a byte.", numbers: 7},
+			{name: "adamWBytes32", doc: "as adamW, with states of a byte.", numbers: 8},
+		} {
+			c := &coded{kernel: &kernel{elem: single, wide: wide, rule: r}, table: codes}
+			c.emit()
+		}
+	}
 	Generate()
 	if err := typed(stubs); err != nil {
 		log.Fatal(err)
@@ -58,6 +68,7 @@ func typed(stubs string) error {
 		s = strings.ReplaceAll(s, stand, fmt.Sprintf("*rule[float%d]", bits))
 	}
 	s = strings.ReplaceAll(s, narrowType, "*rule16[float32]")
+	s = strings.ReplaceAll(s, bytesType, "*rule8[float32]")
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"math"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// Adam with states of a byte updates whole blocks of 256 elements: codes become means and roots, which lie on the stack between the step and
+// the codes that they become. The argument is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
+
+// Offsets in cpu.rule8 of float32 and in its coders; a test there compares them.
+const (
+	offCodes     = 152
+	offRootCodes = 176
+	offLargest   = 200
+	offUnbias    = 224
+	offMeans     = 228
+	offRoots     = 1320
+	offSlope     = 0 // in a coder
+	offStart     = 32
+)
+
+const bytesType = "*int8" // stands for a pointer to a cpu.rule8
+
+const (
+	block       = 256 // elements
+	topSigned   = 6
+	topUnsigned = 7
+)
+
+// codeNumbers are what codes are computed with, of 32 bits each. AVX-512 has registers for the first of them.
+var codeNumbers = []uint32{
+	codeSign: 1 << 31, codeMagnitude: 1<<31 - 1, codeOne: 0x3f800000, codeUnit: 1, codeBelowOne: 126,
+	codeSignedLast: 3*topSigned + 2, codeUnsignedLast: 3*topUnsigned + 2, codeThird: 21846, codeLeast: 0x17800000, // 2⁻⁸⁰
+}
+
+const (
+	codeSign = iota
+	codeMagnitude
+	codeOne  // a float
+	codeUnit // an integer
+	codeBelowOne
+	codeSignedLast
+	codeUnsignedLast
+	codeThird // times less than 98, shifted right by 16, is a third
+	codeLeast
+)
+
+const offDecode = 64 // tables of decoding, from codeNumbers on: slope and start of means, then of roots
+
+func codeTable() Mem {
+	t := GLOBL("updateCodes", RODATA|NOPTR)
+	all := append(make([]uint32, 0, offDecode/4), codeNumbers...)[:offDecode/4]
+	for _, top := range []int{topSigned, topUnsigned} {
+		slope, start := decoding(top)
+		for _, line := range [][8]float32{slope, start} {
+			for _, v := range line {
+				all = append(all, math.Float32bits(v))
+			}
+		}
+	}
+	for i, v := range all {
+		DATA(4*i, U32(v))
+	}
+	return t
+}
+
+// decoding returns the lines by which codes are decoded. With n = code + 1, from 2ᵏ to 2·2ᵏ, a code stands for 8^(k-top-1)·(7n/2ᵏ - 6), or
+// for 0 where k is 0. The line of k is at the last three bits of its exponent, k + 127. With eight bits n may be 2⁸, alone on its line, which is
+// also that of 1: it leads from 0 at 1 to 1 at 2⁸. All of this is exact in a float32, and so is the rounding of the last one.
+func decoding(top int) (slope, start [8]float32) {
+	for k := 1; k <= 7; k++ {
+		unit := math.Pow(8, float64(k-top-1))
+		slope[(k+127)%8], start[(k+127)%8] = float32(7*unit/math.Ldexp(1, k)), float32(-6*unit)
+	}
+	if top == 7 {
+		slope[7], start[7] = 1.0/255, -1.0/255
+	}
+	return slope, start
+}
+
+// A coded is the kernel for one instruction set, of Adam or of AdamW.
+type coded struct {
+	*kernel
+	table Mem
+}
+
+var (
+	blocks  = RCX // left
+	largest = R10
+	tile    = R11 // on the stack, at a cache line: means, then roots
+)
+
+// Registers where a step needs neither its fifth number nor a mask: the largest magnitudes so far.
+const (
+	mostMean = held + 5
+	mostRoot = edge
+)
+
+func (c *coded) emit() {
+	name := c.rule.name
+	if c.wide {
+		name = "wide" + strings.ToUpper(name[:1]) + name[1:]
+	}
+	TEXT(name, 0, "func(r "+bytesType+", lo, hi int)")
+	Doc(name + " updates blocks lo to hi-1, all of which are whole: " + c.rule.doc)
+	Pragma("noescape")
+	c.local = AllocLocal(8 + 64 + 2*4*block)
+	LEAQ(c.local.Offset(8+63), tile)
+	ANDQ(I8(-64), tile)
+	Load(Param("r"), args)
+	Load(Param("lo"), at)
+	Load(Param("hi"), blocks)
+	SUBQ(at, blocks)
+	JLE(LabelRef("end"))
+	SHLQ(U8(3), at) // the largest of a block take 8 bytes, codes 256, floats 1024
+	MOVQ(Mem{Base: args, Disp: offLargest}, largest)
+	ADDQ(at, largest)
+	SHLQ(U8(5), at)
+	for i, off := range []int{offCodes, offRootCodes} {
+		MOVQ(Mem{Base: args, Disp: off}, ptrs[2+i])
+		ADDQ(at, ptrs[2+i])
+	}
+	SHLQ(U8(2), at)
+	for i, off := range []int{offParam, offGrad} {
+		MOVQ(Mem{Base: args, Disp: off}, ptrs[i])
+		ADDQ(at, ptrs[i])
+	}
+	c.flushed()
+	if c.wide {
+		for i := range codeLeast {
+			VBROADCASTSS(c.table.Offset(4*i), c.reg(constants+i))
+		}
+		for i := range 4 {
+			VBROADCASTF32X8(c.table.Offset(offDecode+32*i), c.reg(lines+i))
+		}
+	}
+	Label("block")
+	c.steps()
+	c.codes()
+	for i, by := range []int{4 * block, 4 * block, block, block} {
+		ADDQ(U32(uint32(by)), ptrs[i])
+	}
+	ADDQ(U8(8), largest)
+	DECQ(blocks)
+	JNE(LabelRef("block"))
+	LDMXCSR(c.local.Offset(4))
+	VZEROUPPER()
+	Label("end")
+	RET()
+}
+
+// Registers of AVX-512.
+const (
+	constants = 16
+	lines     = 24 // decoding
+)
+
+// number is a register that holds one of codeNumbers.
+func (c *coded) number(i int) VecPhysical {
+	if c.wide {
+		return c.reg(constants + i)
+	}
+	r := c.reg(number)
+	VBROADCASTSS(c.table.Offset(4*i), r)
+	return r
+}
+
+// each walks over the vectors of a block.
+func (c *coded) each(label string, body func()) {
+	XORQ(at, at)
+	Label(label)
+	body()
+	ADDQ(Imm(uint64(c.lanes())), at)
+	CMPQ(at, U32(block))
+	JLT(LabelRef(label))
+}
+
+// vec is the place of a vector of a block, of elements of so many bytes.
+func vec(base Register, size uint8) Mem { return Mem{Base: base, Index: at, Scale: size} }
+
+// onStack is where means or roots of the vector lie.
+func (c *coded) onStack(roots int) Mem {
+	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
+}
+
+// steps takes the step of all elements of a block, and leaves the largest mean and root.
+func (c *coded) steps() {
+	for i := range c.rule.numbers {
+		if r := held + i; r != mostMean && r < edge {
+			c.broadcast(c.mem(own+i), c.reg(r))
+		}
+	}
+	// What is left of the largest mean and of the square of the largest root takes the place of their shares.
+	for i, r := range []VecPhysical{c.own(1), c.own(3)} {
+		was := c.temp(0)
+		c.broadcast(Mem{Base: largest, Disp: 4 * i}, was)
+		c.mul(was, r, r)
+		if i == 1 {
+			c.mul(was, r, r)
+		}
+	}
+	for _, i := range []int{mostMean, mostRoot} {
+		c.clear(c.reg(i))
+	}
+	c.each("step", func() {
+		p, g, m, v, t, u := c.param(), c.grad(), c.state(), c.square(), c.temp(0), c.temp(1)
+		c.move(vec(ptrs[0], 4), p)
+		c.move(vec(ptrs[1], 4), g)
+		CMPQ(Mem{Base: args, Disp: offPrepare}, Imm(0))
+		JE(LabelRef("prepared"))
+		c.prepare()
+		Label("prepared")
+		VPMOVSXBD(vec(ptrs[2], 1), u)
+		VPABSD(u, m)
+		c.decode(m, 0)
+		c.signed(m, u)
+		c.mul(c.own(2), g, t)
+		c.fma213(t, c.own(1), m)
+		VPMOVZXBD(vec(ptrs[3], 1), v)
+		c.decode(v, 1)
+		c.mul(v, v, v)
+		c.mul(c.own(4), g, t)
+		c.mul(g, t, t)
+		c.fma213(t, c.own(3), v)
+		c.sqrt(v, v)
+		c.move(m, c.onStack(0))
+		c.move(v, c.onStack(1))
+		c.and(c.number(codeMagnitude), m, t)
+		c.max(c.reg(mostMean), t, c.reg(mostMean)) // as it is where t is not a number
+		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
+		c.broadcast(Mem{Base: args, Disp: offUnbias}, u)
+		c.fma213(c.own(6), u, v)
+		c.mul(c.own(0), m, t)
+		c.div(v, t, t)
+		if c.rule.numbers > 7 { // of AdamW
+			c.broadcast(c.mem(own+7), u)
+			c.mul(u, p, u)
+			c.sub(u, p, p)
+		}
+		c.sub(t, p, p)
+		c.move(p, vec(ptrs[0], 4))
+	})
+}
+
+// decode turns codes x, of means, k = 0, or of roots, into shares of the largest, on the line of each: see decoding.
+func (c *coded) decode(x VecPhysical, k int) {
+	line, slope := c.temp(0), c.temp(2)
+	VPADDD(c.number(codeUnit), x, x)
+	VCVTDQ2PS(x, x)
+	VPSRLD(U8(23), x, line)
+	if c.wide {
+		VPERMPS(c.reg(lines+2*k), line, slope)
+		VPERMPS(c.reg(lines+2*k+1), line, line)
+	} else {
+		VPERMPS(c.table.Offset(offDecode+64*k), line, slope)
+		VPERMPS(c.table.Offset(offDecode+64*k+32), line, line)
+	}
+	c.fma213(line, slope, x)
+}
+
+// signed gives x, which is not below 0, the sign of the integers in by, which it overwrites.
+func (c *coded) signed(x, by VecPhysical) {
+	if c.wide {
+		const orAnd = 0xf8 // of the first, and the second and the third
+		VPTERNLOGD(U8(orAnd), c.number(codeSign), by, x)
+		return
+	}
+	c.and(c.number(codeSign), by, by)
+	c.or(by, x, x)
+}
+
+// clear sets r to 0.
+func (c *coded) clear(r VecPhysical) {
+	if c.wide {
+		VPXORD(r, r, r)
+		return
+	}
+	VPXOR(r, r, r)
+}
+
+// Registers of codes.
+const (
+	tables = 8  // slope and start of means, then of roots
+	by     = 12 // 1/largest of means, then of roots
+	lowest = 14 // the least code of a root that is not 0: 1, or 0 where the largest is below the least
+)
+
+// codes writes the largest mean and root, and the codes of all elements.
+func (c *coded) codes() {
+	for k, most := range []int{mostMean, mostRoot} {
+		c.fold(c.reg(most), c.reg(k))
+	}
+	for k := range 2 {
+		most, live, one := c.reg(k).AsX(), c.temp(0), c.temp(1).AsX()
+		const atLeast = 13
+		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live.AsX())
+		VANDPS(live.AsX(), most, most)
+		VMOVSS(most, Mem{Base: largest, Disp: 4 * k})
+		VMOVSS(c.table.Offset(4*codeOne), one)
+		VDIVSS(most, one, one)
+		VBROADCASTSS(one, c.reg(by+k))
+		VBROADCASTSS(live.AsX(), live.AsY())
+		VBROADCASTSS(live.AsX(), c.reg(lowest))         // of roots, the last
+		for i, off := range []int{offSlope, offStart} { // zeros where the largest is below the least
+			VANDPS(Mem{Base: args, Disp: []int{offMeans, offRoots}[k] + off}, live.AsY(), c.reg(tables+2*k+i).AsY())
+		}
+	}
+	c.and(c.number(codeUnit), c.reg(lowest), c.reg(lowest))
+	c.each("code", func() {
+		x, was, t := c.reg(0), c.reg(1), c.reg(2)
+		c.move(c.onStack(0), was)
+		c.and(c.number(codeMagnitude), was, x)
+		c.encode(0, codeSignedLast)
+		if c.wide {
+			VPMOVD2M(was, K2)
+			c.clear(t)
+			VPSUBD(x, t, K2, x)
+		} else {
+			VPSIGND(was, x, x)
+		}
+		c.pack(0)
+		c.move(c.onStack(1), x)
+		c.clear(t)
+		const above = 30
+		if c.wide {
+			c.cmp(U8(above), t, x, K2)
+		} else {
+			c.cmp(U8(above), t, x, was)
+		}
+		c.encode(1, codeUnsignedLast)
+		if c.wide {
+			VPMAXSD(c.reg(lowest), x, K2, x)
+		} else {
+			c.and(c.reg(lowest), was, was)
+			VPMAXSD(was, x, x)
+		}
+		c.pack(1)
+	})
+}
+
+// fold leaves the largest number of from, none of which is below 0, in the first place of to.
+func (c *coded) fold(from, to VecPhysical) {
+	t := c.temp(0)
+	if c.wide {
+		VEXTRACTF64X4(U8(1), from, to.AsY())
+		VMAXPS(from.AsY(), to.AsY(), from.AsY())
+	}
+	VEXTRACTF128(U8(1), from.AsY(), to.AsX())
+	VMAXPS(from.AsX(), to.AsX(), to.AsX())
+	VMOVHLPS(to.AsX(), to.AsX(), t.AsX())
+	VMAXPS(t.AsX(), to.AsX(), to.AsX())
+	VMOVSHDUP(to.AsX(), t.AsX())
+	VMAXSS(t.AsX(), to.AsX(), to.AsX())
+}
+
+// encode turns magnitudes x, in register 0, into codes: those of means, k = 0, or of roots. It uses registers 2, 4 and 5.
+func (c *coded) encode(k, last int) {
+	x, d, slope, start := c.reg(0), c.reg(2), c.reg(4), c.reg(5)
+	c.mul(c.reg(by+k), x, x)
+	c.min(c.number(codeOne), x, x) // 1 where x is not a number
+	VPSRLD(U8(23), x, d)
+	VPSUBUSW(d, c.number(codeBelowOne), d) // 0 where x is 1
+	VPMINSD(c.number(last), d, d)
+	VPMULHUW(c.number(codeThird), d, d)
+	VPERMPS(c.reg(tables+2*k), d, slope)
+	VPERMPS(c.reg(tables+2*k+1), d, start)
+	c.mul(slope, x, x)
+	c.add(start, x, x)
+	VCVTTPS2DQ(x, x)
+}
+
+// pack stores the codes in register 0.
+func (c *coded) pack(k int) {
+	x, t, to := c.reg(0), c.reg(2), vec(ptrs[2+k], 1)
+	if c.wide {
+		VPMOVDB(x, to)
+		return
+	}
+	VEXTRACTI128(U8(1), x, t.AsX())
+	VPACKSSDW(t.AsX(), x.AsX(), x.AsX())
+	if k == 0 {
+		VPACKSSWB(x.AsX(), x.AsX(), x.AsX())
+	} else {
+		VPACKUSWB(x.AsX(), x.AsX(), x.AsX())
+	}
+	VMOVQ(x.AsX(), to)
+}

@@ -1,0 +1,205 @@
+package cpu_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+)
+
+// coded is a case of Adam8 on n elements of float32.
+func coded(attrs kernels.Adam8Attrs, n int) kernels.Case {
+	p := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{n}}
+	c := kernels.Case{Attrs: attrs, In: []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec}}
+	if attrs.Scaled {
+		c.In = append(c.In, kernels.Spec{Type: arena.Float64})
+	}
+	for _, s := range kernels.Adam8States(p) {
+		c.In = append(c.In, s.Spec)
+	}
+	return c
+}
+
+// Parameters and largest numbers differ as those of other rules do, and codes by one where that decides between them.
+func TestRulesOfBytesAgreeAtEveryLevel(t *testing.T) {
+	r, _ := random(t)
+	devices := levels(t, 2)
+	for i := range 60 {
+		c := kernels.Adam8.Cases(r, arena.Float32)
+		fill := c.Fill
+		c = coded(c.Attrs.(kernels.Adam8Attrs), []int{256, 257, 511, 512, 700, 1 + r.IntN(50_000)}[i%6])
+		c.Fill = fill
+		results := everyLevel(t, devices, r.Uint64(), kernels.Adam8, c)
+		for k := 1; k < len(results); k++ {
+			for o, typ := range []arena.DType{arena.Float32, arena.Uint8, arena.Uint8, arena.Float32} {
+				got, want := results[k][o], results[0][o]
+				if k == 2 && !bytes.Equal(results[1][o], got) {
+					t.Fatalf("%+v of %v: output %d has other bits with AVX-512 than with AVX2", c.Attrs, c.In[0], o)
+				}
+				if typ == arena.Float32 {
+					near(t, kernels.Adam8, typ, want, got)
+					continue
+				}
+				apart := 0
+				for j := range got {
+					if d := int8(got[j] - want[j]); d != 0 {
+						if apart++; d < -1 || d > 1 || apart > 2+len(got)/1000 {
+							t.Fatalf("%+v of %v: code %d of output %d is %d in Go and %d in assembly, and %d others differ", c.Attrs, c.In[0], j, o, want[j], got[j], apart-1)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Without gradients all means shrink alike, so that no code changes: whichever way codes are decoded and encoded, each is the nearest to itself.
+func TestEveryCodeOfAByteIsItsOwn(t *testing.T) {
+	const n = 3*kernels.Block8 + 100
+	for _, d := range levels(t, 1) {
+		for _, decoupled := range []bool{false, true} {
+			c := coded(kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, Decoupled: decoupled}, n)
+			c.Fill = func(_ *rand.Rand, k int, v []float64) {
+				for i := range v {
+					switch k {
+					case 3:
+						v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0}[i]
+					case 4: // each block begins with the largest
+						v[i] = float64(uint8(127 - i%kernels.Block8%255))
+					case 5:
+						v[i] = float64(255 - i%kernels.Block8)
+					case 6:
+						v[i] = []float64{1, 0x1.234p-20, 3e10, 1e-3, 0x1.8p-40}[i%5]
+					}
+				}
+			}
+			r, _ := random(t)
+			u := newUse(t, r, d, kernels.Adam8, c)
+			var before [][]byte
+			for _, state := range u.results()[1:] { // they lie where they were
+				before = append(before, bytes.Clone(state))
+			}
+			u.launch(t)
+			after := u.results()[1:]
+			for k := range 2 {
+				if !bytes.Equal(before[k], after[k]) {
+					for i, code := range after[k] {
+						if code != before[k][i] {
+							t.Fatalf("state %d: code %d of element %d became %d", k, before[k][i], i, code)
+						}
+					}
+				}
+			}
+			was, is := make([]float64, 8), make([]float64, 8)
+			kernels.Load(was, arena.Float32, before[2])
+			kernels.Load(is, arena.Float32, after[2])
+			for i, v := range was {
+				want := v * []float64{0.9, math.Sqrt(0.999)}[i%2]
+				if math.Abs(is[i]-want) > 4*0x1p-23*want { // a mean is rounded three times
+					t.Errorf("largest %d was %v and is %v, want %v", i, v, is[i], want)
+				}
+			}
+			u.close(t)
+		}
+	}
+}
+
+func TestBlocksOfBytesThatDecayBecomeZeros(t *testing.T) {
+	const n = 2*kernels.Block8 + 3
+	for _, d := range levels(t, 1) {
+		c := coded(kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}, n)
+		c.Fill = func(_ *rand.Rand, k int, v []float64) {
+			for i := range v {
+				switch k {
+				case 0:
+					v[i] = 1
+				case 1: // the second block has gradients, one of them next to nothing
+					if i >= kernels.Block8 && i < 2*kernels.Block8-1 {
+						v[i] = 1
+					}
+					if i == 2*kernels.Block8-1 {
+						v[i] = 1e-15
+					}
+				case 3:
+					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0}[i]
+				case 4:
+					v[i] = 127
+				case 5:
+					v[i] = 255
+				case 6:
+					v[i] = kernels.Least8
+				}
+			}
+		}
+		r, _ := random(t)
+		u := newUse(t, r, d, kernels.Adam8, c)
+		u.launch(t)
+		for k, out := range u.results()[1:] {
+			at := func(i int) int { return i * len(out) / n }
+			if k == 2 {
+				at = func(i int) int { return i / kernels.Block8 * 8 }
+			}
+			if len(bytes.Trim(out[:at(kernels.Block8)], "\x00")) != 0 || len(bytes.Trim(out[at(2*kernels.Block8):], "\x00")) != 0 {
+				t.Errorf("state %d of blocks below the least is not zeros", k)
+			}
+			if out[at(kernels.Block8)] == 0 && k < 2 {
+				t.Errorf("state %d of the block with gradients is 0", k)
+			}
+		}
+		if root := u.results()[2][2*kernels.Block8-1]; root != 1 {
+			t.Errorf("the code of a root of next to nothing is %d, want 1", root)
+		}
+		u.close(t)
+	}
+}
+
+func TestNaNInABlockOfBytesStaysWithItsElement(t *testing.T) {
+	const n, bad = 2 * kernels.Block8, 77
+	run := func(d *cpu.Device, g float64) (p []float64, states [][]byte) {
+		c := coded(kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}, n)
+		c.Fill = func(r *rand.Rand, k int, v []float64) {
+			for i := range v {
+				switch k {
+				case 1:
+					v[i] = r.NormFloat64()
+				case 3:
+					v[i] = []float64{0.1, 1, 0.1, 0.001, 0, 0, 0, 0}[i]
+				}
+			}
+			if k == 1 {
+				v[bad] = g
+			}
+		}
+		u := newUse(t, rand.New(rand.NewPCG(1, 2)), d, kernels.Adam8, c)
+		defer u.close(t)
+		u.launch(t)
+		p = make([]float64, n)
+		kernels.Load(p, arena.Float32, u.results()[0])
+		for _, s := range u.results()[1:] {
+			states = append(states, bytes.Clone(s))
+		}
+		return p, states
+	}
+	for _, d := range levels(t, 1) {
+		p, states := run(d, math.NaN())
+		q, want := run(d, 0)
+		if !math.IsNaN(p[bad]) || math.Abs(float64(int8(states[0][bad]))) != 127 || states[1][bad] != 255 {
+			t.Errorf("element %d is %v with codes %d and %d, want NaN, the last ones", bad, p[bad], int8(states[0][bad]), states[1][bad])
+		}
+		p[bad], states[0][bad], states[1][bad] = q[bad], want[0][bad], want[1][bad]
+		for i := range p {
+			if p[i] != q[i] {
+				t.Fatalf("element %d is %v, without NaN beside it %v", i, p[i], q[i])
+			}
+		}
+		for k := range states {
+			if !bytes.Equal(states[k], want[k]) {
+				t.Errorf("state %d changes elsewhere too", k)
+			}
+		}
+	}
+}
