@@ -60,17 +60,18 @@ func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
 	t.Logf("%.2f layers for %.2f of a forward pass; %.2f layers without", float64(total-rest)/layer, extra, float64(plan.Category("scratch"))/layer)
 }
 
-// Half the memory is had for little: of each net of the set whose activations are what its scratch is made of.
+// Half the memory is had for little: of each net of the set whose activations are what its scratch is made of. In vgg one activation is more than half.
 func TestRecomputationHalvesScratch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
+		part  float64 // of scratch
 		extra float64 // of the forward pass, at most
-	}{{"resnet", 0.35}, {"deep mlp", 0.55}, {"transformer", 0.4}, {"unet", 0.3}} {
+	}{{"resnet", 0.5, 0.35}, {"deep mlp", 0.5, 0.55}, {"transformer", 0.5, 0.4}, {"unet", 0.5, 0.3}, {"vgg", 0.75, 0.55}} {
 		for _, n := range nets.All() {
 			if n.Name != c.name {
 				continue
 			}
-			opt := tight(t, n.Model, trainer.Options{Batch: n.Batch, Optimizer: optim.SGD{}, Guard: trainer.GuardEach}, 0.5)
+			opt := tight(t, n.Model, trainer.Options{Batch: n.Batch, Optimizer: optim.SGD{}, Guard: trainer.GuardEach}, c.part)
 			total, again, extra := recomputed(t, n.Model, opt)
 			if total > opt.Memory || again == 0 || extra > c.extra {
 				t.Errorf("%s: %d bytes of %d for %d instructions, %.2f of a forward pass, want at most %v", n.Name, total, opt.Memory, again, extra, c.extra)

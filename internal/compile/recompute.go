@@ -55,16 +55,26 @@ func (c *compiler) recompute() {
 	c.drops(best)
 }
 
-// orders returns the orders of instructions in which dropping is tried: as they were made, and what is best where nothing is dropped.
+// bestOrders is how many of the orders that are best where nothing is dropped are tried: what is dropped makes another one the best.
+const bestOrders = 3
+
+// orders returns the orders of instructions in which dropping is tried: what is best where nothing is dropped, and as they were made.
 func (c *compiler) orders() [][]int32 {
 	d := c.copied()
 	d.Like = nil
 	d.alias()
-	best := d.candidates()[0].order
+	found := d.candidates()
+	all := [][]int32{found[0].order}
 	if c.scheduler != nil {
-		return [][]int32{best}
+		return all
 	}
-	return [][]int32{best, sequence(len(c.Instrs))}
+	made := sequence(len(c.Instrs))
+	for _, f := range found[1:min(bestOrders, len(found))] {
+		if !slices.Equal(f.order, made) {
+			all = append(all, f.order)
+		}
+	}
+	return append(all, made)
 }
 
 // arrange puts the instructions made in an order.
