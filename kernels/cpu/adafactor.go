@@ -26,9 +26,42 @@ type factoring[T float] struct {
 	sums, means        []float64
 	squares            []float64
 
-	scale, most float64 // a gradient is scaled, then clipped to ±most
-	mostSquare  float64
-	size, step  float64 // what the rate is a share of; what an element of the step is multiplied with
+	numbers    factorNumbers
+	mostSquare float64
+	size, step float64 // what the rate is a share of; what an element of the step is multiplied with
+
+	passes     *factorPasses[T]
+	addSquares func(acc []float64, x []T, n int)
+}
+
+// factorNumbers are what all passes share. The assembly knows the fields' offsets.
+type factorNumbers struct {
+	scale, most, least float64 // a gradient is scaled, then clipped to least..most
+	epsilon            float64
+	decay              float64 // times the rate
+}
+
+// factorPasses holds the passes over elements of a row of a level for one type. Assembly takes multiples of factorRun elements.
+type factorPasses[T float] struct {
+	squares func(sums []float64, g []T, by *factorNumbers) float64             // adds g² + epsilon to sums, and returns the sum of all
+	measure func(columns []float64, g []T, by *factorNumbers) float64          // returns the sum of (g·columns)²
+	apply   func(p, g []T, columns []float64, by *factorNumbers, step float64) // p -= step·(g·columns) + decay·p
+}
+
+const factorRun = 16 // elements
+
+// factorPassesAt returns the passes of a level.
+func factorPassesAt[T float](l level) *factorPasses[T] {
+	var t T
+	if _, single := any(t).(float32); single {
+		return any(factorPasses32(l)).(*factorPasses[T])
+	}
+	return goFactorPasses[T]()
+}
+
+// goFactorPasses holds the passes in Go.
+func goFactorPasses[T float]() *factorPasses[T] {
+	return &factorPasses[T]{goFactorSquares[T], goFactorMeasure[T], goFactorApply[T]}
 }
 
 func bindAdafactor(b *binding) (func(), error) {
@@ -48,16 +81,19 @@ func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 
 func bindAdafactorOf[T float](b *binding) func() {
 	f := &factoring[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
-		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), scale: 1, most: math.Inf(1), size: 1}
+		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), size: 1}
 	if len(f.p) == 0 {
 		return nil
 	}
 	if f.Scaled {
 		f.by = in[float64](b, 4)
 	}
+	most := math.Inf(1)
 	if f.ClipValue > 0 {
-		f.most = f.ClipValue
+		most = f.ClipValue
 	}
+	f.numbers = factorNumbers{scale: 1, most: most, least: -most, epsilon: f.Epsilon}
+	f.passes, f.addSquares = factorPassesAt[T](b.dev.level), folderAt[T](b.dev.level).rows[foldSquares]
 	f.mostSquare = kernels.MostSquare(b.In[0].Type)
 	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
 	f.per = over(f.n, blocksOf(f.n))
@@ -75,8 +111,9 @@ func bindAdafactorOf[T float](b *binding) func() {
 			return
 		}
 		if f.by != nil {
-			f.scale = f.by[0]
+			f.numbers.scale = f.by[0]
 		}
+		f.numbers.decay = f.controls[0] * f.Decay
 		moments()
 		if f.Relative {
 			f.size = max(f.Least, f.root())
@@ -105,40 +142,60 @@ func (f *factoring[T]) block(k int) (matrix, from, to int) {
 }
 
 // prepared returns an element of the gradient scaled and clipped.
-func (f *factoring[T]) prepared(g T) float64 {
-	v := float64(g) * f.scale
-	if v > f.most {
-		return f.most
+func prepared[T float](g T, by *factorNumbers) float64 {
+	v := float64(g) * by.scale
+	if v > by.most {
+		return by.most
 	}
-	if v < -f.most {
-		return -f.most
+	if v < by.least {
+		return by.least
 	}
 	return v
+}
+
+func goFactorSquares[T float](sums []float64, g []T, by *factorNumbers) float64 {
+	total := 0.0
+	for j, x := range g {
+		v := prepared(x, by)
+		v = v*v + by.epsilon
+		total += v
+		sums[j] += v
+	}
+	return total
+}
+
+func goFactorMeasure[T float](columns []float64, g []T, by *factorNumbers) float64 {
+	total := 0.0
+	for j, x := range g {
+		u := prepared(x, by) * columns[j]
+		total += u * u
+	}
+	return total
+}
+
+func goFactorApply[T float](p, g []T, columns []float64, by *factorNumbers, step float64) {
+	for j, x := range g {
+		v := float64(p[j])
+		p[j] = T(v - step*(prepared(x, by)*columns[j]) - by.decay*v)
+	}
 }
 
 // moments moves the means of the rows, and adds up the columns of each block, and the squares of the parameter where they are asked for.
 func (f *factoring[T]) moments(lo, hi, _ int) {
 	fresh, w := f.controls[2], f.width
+	run := w - w%factorRun
 	for k := lo; k < hi; k++ {
 		_, from, to := f.block(k)
 		sums := f.sums[k*w:][:w]
 		clear(sums)
 		for i := from; i < to; i++ {
-			total := 0.0
-			for j, g := range f.g[i*w:][:w] {
-				v := f.prepared(g)
-				v = v*v + f.Epsilon
-				total += v
-				sums[j] += v
-			}
+			g := f.g[i*w:][:w]
+			total := f.passes.squares(sums[:run], g[:run], &f.numbers) + goFactorSquares(sums[run:], g[run:], &f.numbers)
 			f.rows[i] = T(min((1-fresh)*float64(f.rows[i])+fresh*total/float64(w), f.mostSquare))
 		}
 		if f.Relative {
-			total := 0.0
-			for _, p := range f.p[from*w : to*w] {
-				total += float64(p) * float64(p)
-			}
-			f.squares[k] = total
+			f.squares[k] = 0
+			f.addSquares(f.squares[k:k+1], f.p[from*w:to*w], (to-from)*w)
 		}
 	}
 }
@@ -169,16 +226,14 @@ func (f *factoring[T]) fold(lo, hi, _ int) {
 // measure adds up the squares of each block's steps.
 func (f *factoring[T]) measure(lo, hi, _ int) {
 	w := f.width
+	run := w - w%factorRun
 	for k := lo; k < hi; k++ {
 		m, from, to := f.block(k)
 		byColumn, all := f.sums[m*f.blocks*w:][:w], 0.0
 		for i := from; i < to; i++ {
-			byRow, total := f.means[m]/float64(f.rows[i]), 0.0
-			for j, g := range f.g[i*w:][:w] {
-				u := f.prepared(g) * byColumn[j]
-				total += u * u
-			}
-			all += total * byRow
+			g := f.g[i*w:][:w]
+			total := f.passes.measure(byColumn[:run], g[:run], &f.numbers) + goFactorMeasure(byColumn[run:], g[run:], &f.numbers)
+			all += total * (f.means[m] / float64(f.rows[i]))
 		}
 		f.squares[k] = all
 	}
@@ -186,16 +241,15 @@ func (f *factoring[T]) measure(lo, hi, _ int) {
 
 // apply takes the step.
 func (f *factoring[T]) apply(lo, hi, _ int) {
-	w, decay := f.width, f.controls[0]*f.Decay
+	w := f.width
+	run := w - w%factorRun
 	for k := lo; k < hi; k++ {
 		m, from, to := f.block(k)
 		byColumn := f.sums[m*f.blocks*w:][:w]
 		for i := from; i < to; i++ {
-			by, p := f.step*math.Sqrt(f.means[m]/float64(f.rows[i])), f.p[i*w:][:w]
-			for j, g := range f.g[i*w:][:w] {
-				v := float64(p[j])
-				p[j] = T(v - by*(f.prepared(g)*byColumn[j]) - decay*v)
-			}
+			step, p, g := f.step*math.Sqrt(f.means[m]/float64(f.rows[i])), f.p[i*w:][:w], f.g[i*w:][:w]
+			f.passes.apply(p[:run], g[:run], byColumn[:run], &f.numbers, step)
+			goFactorApply(p[run:], g[run:], byColumn[run:], &f.numbers, step)
 		}
 	}
 }

@@ -73,3 +73,14 @@ func rules64(l level) *rules[float64] {
 	}
 	return goRules[float64]()
 }
+
+// factorPasses32 returns the passes of Adafactor over float32 of a level.
+func factorPasses32(l level) *factorPasses[float32] {
+	switch l {
+	case levelAVX512:
+		return &factorPasses[float32]{wideFactorSquares32, wideFactorMeasure32, wideFactorApply32}
+	case levelAVX2:
+		return &factorPasses[float32]{factorSquares32, factorMeasure32, factorApply32}
+	}
+	return goFactorPasses[float32]()
+}

@@ -18,6 +18,9 @@ func Rule8Fields() map[string]uintptr {
 	return all
 }
 
+// FactorFields returns those of the numbers that Adafactor's passes share.
+func FactorFields() map[string]uintptr { return fields[factorNumbers]() }
+
 func fields[T any]() map[string]uintptr {
 	fields := map[string]uintptr{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {

@@ -40,6 +40,11 @@ func TestTailsStayInsideTheirOperands(t *testing.T) {
 					c.Fill = fill
 					fenced(t, d, kernels.Adam8, c)
 				}
+				p := kernels.Spec{Type: float, Shape: kernels.Shape{3, n}}
+				c := kernels.Adafactor.Cases(r, float)
+				c.In[0], c.In[1] = p, p
+				c.In[len(c.In)-2], c.In[len(c.In)-1] = kernels.FactorSpecs(p)
+				fenced(t, d, kernels.Adafactor, c)
 				for _, op := range []*kernels.Op{kernels.Sum, kernels.Max} {
 					for axis, shape := range []kernels.Shape{{3, n}, {n, 3}} {
 						in := []kernels.Spec{{Type: float, Shape: shape}}

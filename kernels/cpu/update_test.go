@@ -46,6 +46,11 @@ func TestRuleFieldsLieWhereTheAssemblyLooks(t *testing.T) {
 			t.Errorf("%s lies at %v, want %v", name, got, want)
 		}
 	}
+	for name, want := range map[string]uintptr{"scale": 0, "most": 8, "least": 16, "epsilon": 24, "decay": 32} {
+		if got := cpu.FactorFields()[name]; got != want {
+			t.Errorf("%s of factors lies at %v, want %v", name, got, want)
+		}
+	}
 	for name, want := range map[string]uintptr{"m": 152, "squares": 176, "key": 200} {
 		if got := cpu.Rule16Fields()[name]; got != want {
 			t.Errorf("%s of bfloat16 lies at %v, want %v", name, got, want)

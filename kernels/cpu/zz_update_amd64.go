@@ -183,3 +183,33 @@ func adamBytes32(r *rule8[float32], lo int, hi int)
 //
 //go:noescape
 func adamWBytes32(r *rule8[float32], lo int, hi int)
+
+// wideFactorSquares32 adds g² + epsilon of each element to sums, and returns the sum of all.
+//
+//go:noescape
+func wideFactorSquares32(sums []float64, g []float32, by *factorNumbers) float64
+
+// wideFactorMeasure32 returns the sum of (g·columns)².
+//
+//go:noescape
+func wideFactorMeasure32(columns []float64, g []float32, by *factorNumbers) float64
+
+// wideFactorApply32 takes step·g·columns and decay·p away from p.
+//
+//go:noescape
+func wideFactorApply32(p []float32, g []float32, columns []float64, by *factorNumbers, step float64)
+
+// factorSquares32 adds g² + epsilon of each element to sums, and returns the sum of all.
+//
+//go:noescape
+func factorSquares32(sums []float64, g []float32, by *factorNumbers) float64
+
+// factorMeasure32 returns the sum of (g·columns)².
+//
+//go:noescape
+func factorMeasure32(columns []float64, g []float32, by *factorNumbers) float64
+
+// factorApply32 takes step·g·columns and decay·p away from p.
+//
+//go:noescape
+func factorApply32(p []float32, g []float32, columns []float64, by *factorNumbers, step float64)

@@ -6008,3 +6008,345 @@ code:
 
 end:
 	RET
+
+// func wideFactorSquares32(sums []float64, g []float32, by *int32) float64
+// Requires: AVX, AVX512F, SSE2
+TEXT ·wideFactorSquares32(SB), NOSPLIT, $0-64
+	MOVQ         by+48(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Z4
+	VBROADCASTSD 8(AX), Z5
+	VBROADCASTSD 16(AX), Z6
+	XORQ         DX, DX
+	MOVQ         sums_base+0(FP), DI
+	VBROADCASTSD 24(AX), Z7
+	VXORPD       X0, X0, X0
+	VXORPD       X1, X1, X1
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD   (SI)(DX*4), Z8
+	VMULPD      Z4, Z8, Z8
+	VMINPD      Z8, Z5, Z8
+	VMAXPD      Z8, Z6, Z8
+	VFMADD213PD Z7, Z8, Z8
+	VADDPD      Z8, Z0, Z0
+	VADDPD      (DI)(DX*8), Z8, Z8
+	VMOVUPD     Z8, (DI)(DX*8)
+	VCVTPS2PD   32(SI)(DX*4), Z9
+	VMULPD      Z4, Z9, Z9
+	VMINPD      Z9, Z5, Z9
+	VMAXPD      Z9, Z6, Z9
+	VFMADD213PD Z7, Z9, Z9
+	VADDPD      Z9, Z1, Z1
+	VADDPD      64(DI)(DX*8), Z9, Z9
+	VMOVUPD     Z9, 64(DI)(DX*8)
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JGE         loop
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDSD        X1, X0, X0
+	MOVSD         X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func wideFactorMeasure32(columns []float64, g []float32, by *int32) float64
+// Requires: AVX, AVX512F, SSE2
+TEXT ·wideFactorMeasure32(SB), NOSPLIT, $0-64
+	MOVQ         by+48(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Z4
+	VBROADCASTSD 8(AX), Z5
+	VBROADCASTSD 16(AX), Z6
+	XORQ         DX, DX
+	MOVQ         columns_base+0(FP), DI
+	VXORPD       X0, X0, X0
+	VXORPD       X1, X1, X1
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD   (SI)(DX*4), Z8
+	VMULPD      Z4, Z8, Z8
+	VMINPD      Z8, Z5, Z8
+	VMAXPD      Z8, Z6, Z8
+	VMULPD      (DI)(DX*8), Z8, Z8
+	VFMADD231PD Z8, Z8, Z0
+	VCVTPS2PD   32(SI)(DX*4), Z9
+	VMULPD      Z4, Z9, Z9
+	VMINPD      Z9, Z5, Z9
+	VMAXPD      Z9, Z6, Z9
+	VMULPD      64(DI)(DX*8), Z9, Z9
+	VFMADD231PD Z9, Z9, Z1
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JGE         loop
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDSD        X1, X0, X0
+	MOVSD         X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func wideFactorApply32(p []float32, g []float32, columns []float64, by *int32, step float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·wideFactorApply32(SB), NOSPLIT, $0-88
+	MOVQ         by+72(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Z4
+	VBROADCASTSD 8(AX), Z5
+	VBROADCASTSD 16(AX), Z6
+	XORQ         DX, DX
+	MOVQ         columns_base+48(FP), DI
+	MOVQ         p_base+0(FP), R8
+	VBROADCASTSD 32(AX), Z13
+	MOVSD        step+80(FP), X12
+	VBROADCASTSD X12, Z12
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD    (SI)(DX*4), Z8
+	VMULPD       Z4, Z8, Z8
+	VMINPD       Z8, Z5, Z8
+	VMAXPD       Z8, Z6, Z8
+	VCVTPS2PD    (R8)(DX*4), Z14
+	VMULPD       (DI)(DX*8), Z8, Z8
+	VMULPD       Z13, Z14, Z0
+	VFNMADD231PD Z12, Z8, Z14
+	VSUBPD       Z0, Z14, Z14
+	VCVTPD2PS    Z14, Y14
+	VMOVUPS      Y14, (R8)(DX*4)
+	VCVTPS2PD    32(SI)(DX*4), Z9
+	VMULPD       Z4, Z9, Z9
+	VMINPD       Z9, Z5, Z9
+	VMAXPD       Z9, Z6, Z9
+	VCVTPS2PD    32(R8)(DX*4), Z14
+	VMULPD       64(DI)(DX*8), Z9, Z9
+	VMULPD       Z13, Z14, Z1
+	VFNMADD231PD Z12, Z9, Z14
+	VSUBPD       Z1, Z14, Z14
+	VCVTPD2PS    Z14, Y14
+	VMOVUPS      Y14, 32(R8)(DX*4)
+	ADDQ         $0x10, DX
+	SUBQ         $0x10, CX
+	JGE          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func factorSquares32(sums []float64, g []float32, by *int32) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·factorSquares32(SB), NOSPLIT, $0-64
+	MOVQ         by+48(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Y4
+	VBROADCASTSD 8(AX), Y5
+	VBROADCASTSD 16(AX), Y6
+	XORQ         DX, DX
+	MOVQ         sums_base+0(FP), DI
+	VBROADCASTSD 24(AX), Y7
+	VXORPD       X0, X0, X0
+	VXORPD       X1, X1, X1
+	VXORPD       X2, X2, X2
+	VXORPD       X3, X3, X3
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD   (SI)(DX*4), Y8
+	VMULPD      Y4, Y8, Y8
+	VMINPD      Y8, Y5, Y8
+	VMAXPD      Y8, Y6, Y8
+	VFMADD213PD Y7, Y8, Y8
+	VADDPD      Y8, Y0, Y0
+	VADDPD      (DI)(DX*8), Y8, Y8
+	VMOVUPD     Y8, (DI)(DX*8)
+	VCVTPS2PD   16(SI)(DX*4), Y9
+	VMULPD      Y4, Y9, Y9
+	VMINPD      Y9, Y5, Y9
+	VMAXPD      Y9, Y6, Y9
+	VFMADD213PD Y7, Y9, Y9
+	VADDPD      Y9, Y1, Y1
+	VADDPD      32(DI)(DX*8), Y9, Y9
+	VMOVUPD     Y9, 32(DI)(DX*8)
+	VCVTPS2PD   32(SI)(DX*4), Y10
+	VMULPD      Y4, Y10, Y10
+	VMINPD      Y10, Y5, Y10
+	VMAXPD      Y10, Y6, Y10
+	VFMADD213PD Y7, Y10, Y10
+	VADDPD      Y10, Y2, Y2
+	VADDPD      64(DI)(DX*8), Y10, Y10
+	VMOVUPD     Y10, 64(DI)(DX*8)
+	VCVTPS2PD   48(SI)(DX*4), Y11
+	VMULPD      Y4, Y11, Y11
+	VMINPD      Y11, Y5, Y11
+	VMAXPD      Y11, Y6, Y11
+	VFMADD213PD Y7, Y11, Y11
+	VADDPD      Y11, Y3, Y3
+	VADDPD      96(DI)(DX*8), Y11, Y11
+	VMOVUPD     Y11, 96(DI)(DX*8)
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JGE         loop
+
+done:
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDSD       X1, X0, X0
+	MOVSD        X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func factorMeasure32(columns []float64, g []float32, by *int32) float64
+// Requires: AVX, FMA3, SSE2
+TEXT ·factorMeasure32(SB), NOSPLIT, $0-64
+	MOVQ         by+48(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Y4
+	VBROADCASTSD 8(AX), Y5
+	VBROADCASTSD 16(AX), Y6
+	XORQ         DX, DX
+	MOVQ         columns_base+0(FP), DI
+	VXORPD       X0, X0, X0
+	VXORPD       X1, X1, X1
+	VXORPD       X2, X2, X2
+	VXORPD       X3, X3, X3
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD   (SI)(DX*4), Y8
+	VMULPD      Y4, Y8, Y8
+	VMINPD      Y8, Y5, Y8
+	VMAXPD      Y8, Y6, Y8
+	VMULPD      (DI)(DX*8), Y8, Y8
+	VFMADD231PD Y8, Y8, Y0
+	VCVTPS2PD   16(SI)(DX*4), Y9
+	VMULPD      Y4, Y9, Y9
+	VMINPD      Y9, Y5, Y9
+	VMAXPD      Y9, Y6, Y9
+	VMULPD      32(DI)(DX*8), Y9, Y9
+	VFMADD231PD Y9, Y9, Y1
+	VCVTPS2PD   32(SI)(DX*4), Y10
+	VMULPD      Y4, Y10, Y10
+	VMINPD      Y10, Y5, Y10
+	VMAXPD      Y10, Y6, Y10
+	VMULPD      64(DI)(DX*8), Y10, Y10
+	VFMADD231PD Y10, Y10, Y2
+	VCVTPS2PD   48(SI)(DX*4), Y11
+	VMULPD      Y4, Y11, Y11
+	VMINPD      Y11, Y5, Y11
+	VMAXPD      Y11, Y6, Y11
+	VMULPD      96(DI)(DX*8), Y11, Y11
+	VFMADD231PD Y11, Y11, Y3
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JGE         loop
+
+done:
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDSD       X1, X0, X0
+	MOVSD        X0, ret+56(FP)
+	VZEROUPPER
+	RET
+
+// func factorApply32(p []float32, g []float32, columns []float64, by *int32, step float64)
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·factorApply32(SB), NOSPLIT, $0-88
+	MOVQ         by+72(FP), AX
+	MOVQ         g_base+24(FP), SI
+	MOVQ         g_len+32(FP), CX
+	VBROADCASTSD (AX), Y4
+	VBROADCASTSD 8(AX), Y5
+	VBROADCASTSD 16(AX), Y6
+	XORQ         DX, DX
+	MOVQ         columns_base+48(FP), DI
+	MOVQ         p_base+0(FP), R8
+	VBROADCASTSD 32(AX), Y13
+	MOVSD        step+80(FP), X12
+	VBROADCASTSD X12, Y12
+	SUBQ         $0x10, CX
+	JL           done
+
+loop:
+	VCVTPS2PD    (SI)(DX*4), Y8
+	VMULPD       Y4, Y8, Y8
+	VMINPD       Y8, Y5, Y8
+	VMAXPD       Y8, Y6, Y8
+	VCVTPS2PD    (R8)(DX*4), Y14
+	VMULPD       (DI)(DX*8), Y8, Y8
+	VMULPD       Y13, Y14, Y0
+	VFNMADD231PD Y12, Y8, Y14
+	VSUBPD       Y0, Y14, Y14
+	VCVTPD2PSY   Y14, X14
+	VMOVUPS      X14, (R8)(DX*4)
+	VCVTPS2PD    16(SI)(DX*4), Y9
+	VMULPD       Y4, Y9, Y9
+	VMINPD       Y9, Y5, Y9
+	VMAXPD       Y9, Y6, Y9
+	VCVTPS2PD    16(R8)(DX*4), Y14
+	VMULPD       32(DI)(DX*8), Y9, Y9
+	VMULPD       Y13, Y14, Y1
+	VFNMADD231PD Y12, Y9, Y14
+	VSUBPD       Y1, Y14, Y14
+	VCVTPD2PSY   Y14, X14
+	VMOVUPS      X14, 16(R8)(DX*4)
+	VCVTPS2PD    32(SI)(DX*4), Y10
+	VMULPD       Y4, Y10, Y10
+	VMINPD       Y10, Y5, Y10
+	VMAXPD       Y10, Y6, Y10
+	VCVTPS2PD    32(R8)(DX*4), Y14
+	VMULPD       64(DI)(DX*8), Y10, Y10
+	VMULPD       Y13, Y14, Y2
+	VFNMADD231PD Y12, Y10, Y14
+	VSUBPD       Y2, Y14, Y14
+	VCVTPD2PSY   Y14, X14
+	VMOVUPS      X14, 32(R8)(DX*4)
+	VCVTPS2PD    48(SI)(DX*4), Y11
+	VMULPD       Y4, Y11, Y11
+	VMINPD       Y11, Y5, Y11
+	VMAXPD       Y11, Y6, Y11
+	VCVTPS2PD    48(R8)(DX*4), Y14
+	VMULPD       96(DI)(DX*8), Y11, Y11
+	VMULPD       Y13, Y14, Y3
+	VFNMADD231PD Y12, Y11, Y14
+	VSUBPD       Y3, Y14, Y14
+	VCVTPD2PSY   Y14, X14
+	VMOVUPS      X14, 48(R8)(DX*4)
+	ADDQ         $0x10, DX
+	SUBQ         $0x10, CX
+	JGE          loop
+
+done:
+	VZEROUPPER
+	RET

@@ -51,6 +51,12 @@ func main() {
 			c.emit()
 		}
 	}
+	for _, wide := range []bool{true, false} {
+		f := &factors{wide}
+		f.squares()
+		f.measure()
+		f.apply()
+	}
 	Generate()
 	if err := typed(stubs); err != nil {
 		log.Fatal(err)
@@ -69,6 +75,7 @@ func typed(stubs string) error {
 	}
 	s = strings.ReplaceAll(s, narrowType, "*rule16[float32]")
 	s = strings.ReplaceAll(s, bytesType, "*rule8[float32]")
+	s = strings.ReplaceAll(s, factorType, "*factorNumbers")
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 
