@@ -32,6 +32,13 @@ func (b *beside) open(marks int) (err error) {
 	return nil
 }
 
+// wait waits for what is enqueued, after a launch that went wrong before the program's stream has waited for it. What is wrong with the device, others say.
+func (b *beside) wait() {
+	if b.stream != cu.NoStream {
+		_ = b.stream.Synchronize()
+	}
+}
+
 // close releases them; what is under way goes on. Safe to call twice.
 func (b *beside) close() error {
 	var errs []error

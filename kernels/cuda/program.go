@@ -209,6 +209,7 @@ func (p *program) Launch(s arena.Stream) error {
 	for i := range p.parts {
 		made := &p.parts[i]
 		if err := p.enqueue(made, st); err != nil {
+			p.side.wait()
 			return p.dev.note(fmt.Errorf("cuda: launch on stream %q: %w", st.name, err))
 		}
 		if made.host == nil {
