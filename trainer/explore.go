@@ -82,7 +82,7 @@ func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, erro
 	given := o.optimizer()
 	name := fmt.Sprintf("%T", given)
 	matrix := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}}
-	most := asked.homes.Bytes(ir.State)
+	most := asked.stateBytes()
 	type other struct {
 		setting
 		bytes int64
@@ -99,7 +99,7 @@ func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, erro
 		if err != nil {
 			return nil, err
 		}
-		bytes := b.homes.Bytes(ir.State)
+		bytes := b.stateBytes()
 		if bytes < most && !slices.ContainsFunc(others, func(o other) bool { return o.bytes == bytes }) {
 			others = append(others, other{setting{n.Name, false, func(o *Options) { o.Optimizer = n.Optimizer }}, bytes})
 		}
@@ -111,6 +111,9 @@ func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, erro
 	}
 	return settings, nil
 }
+
+// stateBytes is what the optimizer keeps, wherever that is.
+func (b *build) stateBytes() int64 { return b.homes.Bytes(ir.State) + b.homes.Bytes(ir.Host) }
 
 // levers returns what can be changed in o, whose build is asked: the optimizer, and what leaves the results as they are.
 func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {

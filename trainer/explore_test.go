@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -201,5 +202,29 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 			}
 			made(t, model, e.Options)
 		})
+	}
+}
+
+// State in host memory is staged in scratch, so an optimizer that keeps less helps there too.
+func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
+	opt := trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
+	model := classifier(64, 128, 10)
+	plan, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Memory = plan.Total
+	x, err := trainer.Explore(t.Context(), model, opt, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := make(map[string]bool)
+	for _, c := range x.Choices.Choices {
+		tried[c.Settings[0]] = true
+	}
+	for _, name := range []string{"adam", "adam8", "sgd"} {
+		if !tried[name] {
+			t.Errorf("%s is not among what was tried: %v", name, tried)
+		}
 	}
 }

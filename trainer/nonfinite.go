@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -24,6 +25,7 @@ type NonFiniteError struct {
 	LabelAt int64   // the bad label, where Err is ErrLabel
 	Classes int
 	Scale   float64 // of the loss, where gradients overflow at the smallest; else 0
+	Half    bool    // the operation rounds to float16, in which nothing is above 65504
 	err     error
 }
 
@@ -31,6 +33,9 @@ func (e *NonFiniteError) Error() string {
 	at := ""
 	if e.Scale > 0 {
 		at = fmt.Sprintf(" at a loss scale of %v, the smallest", e.Scale)
+	}
+	if e.Half {
+		at += " of numbers rounded to float16, which end at 65504 (name the layer in Options.KeepFloat32, or set Precision to bfloat16)"
 	}
 	return fmt.Sprintf("%s%s: %v", e.what(), at, e.err)
 }
@@ -190,6 +195,7 @@ func (t *Trainer) chainInputs(s *slot, p *ir.Program, in *ir.Instr) ([][]byte, e
 // blame completes e, about an output of in: by the sample of resident data, the step of a chain, or the label outside the classes.
 func (t *Trainer) blame(s *slot, p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	e.Op, e.Label = in.Op.Name, in.Label
+	e.Half = kernels.OperandsOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
 	switch in.Op {
 	case kernels.Gather:
 		e.Op, e.Label = "", p.Values[in.In[0]].Name
@@ -257,7 +263,7 @@ func (t *Trainer) blameLabel(s *slot, p *ir.Program, in *ir.Instr, e *NonFiniteE
 
 // firstBad returns an error for the first element of v that is not finite, nil if all are.
 func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
-	if !v.Spec.Type.Float() {
+	if !v.Spec.Type.Float() && !v.Spec.Type.Half() {
 		return nil
 	}
 	b, err := t.read(s, v)

@@ -2,15 +2,18 @@ package trainer_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -144,6 +147,8 @@ func TestAnActivationBeyondFloat16StopsTheStep(t *testing.T) {
 			var e *trainer.NonFiniteError
 			if beyond := errors.As(err, &e); beyond != (precision == arena.Float16) || !beyond && err != nil {
 				t.Errorf("%v: got %v", precision, err)
+			} else if beyond && (!e.Half || !strings.Contains(err.Error(), "KeepFloat32")) {
+				t.Errorf("%v: got %v, want what to do", precision, err)
 			} else if d := differing(before, learned(t, tr)); beyond && d != nil {
 				t.Errorf("%v: %q changed", precision, d)
 			}
@@ -151,7 +156,34 @@ func TestAnActivationBeyondFloat16StopsTheStep(t *testing.T) {
 	})
 }
 
+// What a layer that stays in float32 reads is what it was: with one, the gradients of its weights are those of the forward pass's numbers, so that a
+// batch that is gathered from resident data learns the same bits as one that is streamed.
+func TestALayerInFloat32ReadsWhatWasMade(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 4, 16) }
+	ds := samples(t, 16, 16, 4)
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, kept := range []string{"layer0", "layer1"} {
+			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Seed: 3,
+				Precision: arena.Bfloat16, KeepFloat32: []string{kept}}
+			want := learnedOf(t, model, opt, ds)
+			opt.Fields, opt.Resident = nil, []dataloader.Dataset{ds}
+			if d := differing(want, learnedOf(t, model, opt, ds)); d != nil {
+				t.Errorf("%s in float32: %q differ where data are resident", kept, d)
+			}
+		}
+	})
+}
+
 func TestBadPrecisionsAreRefused(t *testing.T) {
+	double := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		net.Type = tensor.Float64
+		x := net.Input("x", batch, 4)
+		return net.Classifier(x, net.Dense(x, "out", 3, nil))
+	}
+	if _, err := trainer.Plan(double, trainer.Options{Batch: 4, Precision: arena.Bfloat16}); !errors.Is(err, trainer.ErrOption) {
+		t.Errorf("a model of float64: got %v", err)
+	}
 	for name, opt := range map[string]trainer.Options{
 		"type":          {Precision: arena.Int32},
 		"layer":         {Precision: arena.Bfloat16, KeepFloat32: []string{"hiden"}},

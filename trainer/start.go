@@ -101,7 +101,7 @@ func blameNormalizer(g *gorgonia.ExprGraph, rows int, err error) error {
 	return err
 }
 
-// checkLayers returns an error for each name in Options.Recompute and Options.KeepFloat32 that no layer has.
+// checkLayers returns an error for each name in Options.Recompute and Options.KeepFloat32 that no layer has, and for a Precision of nothing.
 func (b *build) checkLayers() error {
 	var errs []error
 	check := func(option string, names []string) {
@@ -113,6 +113,12 @@ func (b *build) checkLayers() error {
 	}
 	check("recompute", b.opt.Recompute.Layers)
 	check("keep float32", b.opt.KeepFloat32)
+	of := func(t arena.DType) bool {
+		return slices.ContainsFunc(b.homes.Parts(ir.Parameters), func(p ir.Part) bool { return p.Spec.Type == t })
+	}
+	if p := b.opt.Precision; p.Half() && of(arena.Float64) && !of(arena.Float32) {
+		errs = append(errs, fmt.Errorf("precision %v: all parameters are float64, and factors are rounded from float32 only: leave it at 0: %w", p, ErrOption))
+	}
 	return errors.Join(errs...)
 }
 

@@ -148,6 +148,7 @@ type Result struct {
 	Accuracy float64 // share of right outputs; NaN where the model has no Correct
 	Samples  int
 	Steps    int
+	Skipped  int   // updates, since gradients overflowed at the scale of the loss
 	Dropped  int   // samples that Options.Tail left out
 	Epoch    int   // of Fit, from 0
 	Uploaded int64 // bytes of samples that crossed to the device

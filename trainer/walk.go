@@ -230,5 +230,5 @@ func (w *walk) result() Result {
 		return Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: w.loader.Dropped(), Epoch: w.epoch}
 	}
 	return Result{Loss: w.loss / float64(w.samples), Accuracy: w.accuracy(w.full),
-		Samples: w.samples, Steps: w.steps, Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
+		Samples: w.samples, Steps: w.steps, Skipped: int(w.skipped), Dropped: w.loader.Dropped(), Epoch: w.epoch, Uploaded: w.uploaded}
 }

@@ -97,6 +97,10 @@ func TestPlanStopsBeforeTraining(t *testing.T) {
 	if b, err := os.ReadFile(picture); err != nil || !bytes.Contains(b, []byte("<svg")) {
 		t.Errorf("picture: %v, %d bytes", err, len(b))
 	}
+	out, err = runtest.Run(example, 6000, "-plan", "-memory", "1MiB")
+	if err != nil || !strings.Contains(out, "does not fit in -memory") {
+		t.Errorf("in 1 MiB: %v\n%s", err, out)
+	}
 }
 
 func TestBadFlagsAreErrors(t *testing.T) {
@@ -107,6 +111,7 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		is   error
 	}{
 		{"memory below zero", []string{"-memory", "-5"}, "-5", trainer.ErrOption},
+		{"results of no training", []string{"-plan", "-json", "x.json"}, "-json x.json", nil},
 		{"memory in words", []string{"-memory", "much"}, "much", nil},
 		{"optimizer", []string{"-optimizer", "sgdd"}, "nesterov", optim.ErrOption},
 		{"device", []string{"-device", "tpu"}, "cpu", nil},

@@ -118,7 +118,8 @@ func (n *narrower) unshaped(v kernels.Value) kernels.Value {
 }
 
 // kept returns the values that may wait in 16 bits, in the order in which they are made: float32 values of scratch, of two dimensions or more, that
-// the forward pass makes and the backward pass reads, but for those that it has to know exactly. Decoded data are not among them: they are had again.
+// the forward pass makes and the backward pass reads, but for those that it has to know exactly. Data are not among them, decoded or gathered: they are
+// had again, or are as they would be in a slot.
 // Invariant: the size of the batch decides nothing, so that a smaller one makes the same instructions.
 func (n *narrower) kept() []kernels.Value {
 	c, exact := n.c, n.exact()
@@ -133,7 +134,7 @@ func (n *narrower) kept() []kernels.Value {
 	var kept []kernels.Value
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
-		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape {
+		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape || in.Op == kernels.Gather && c.Values[in.In[0]].Ref.Region == ir.Resident {
 			continue
 		}
 		for _, v := range in.Out {
@@ -147,8 +148,8 @@ func (n *narrower) kept() []kernels.Value {
 	return kept
 }
 
-// exact returns, by value, whether the backward pass has to know it as it was: probabilities, logits, the statistics of norms, and what is compared
-// or has an effect.
+// exact returns, by value, whether the backward pass has to know it as it was: probabilities, logits, the statistics of norms, what is compared
+// or has an effect, and all that layers read which stay in float32.
 func (n *narrower) exact() []bool {
 	exact := make([]bool, len(n.c.Values))
 	for i := len(n.instrs) - 1; i >= 0; i-- {
@@ -156,8 +157,9 @@ func (n *narrower) exact() []bool {
 		if !in.Back {
 			continue
 		}
+		whole := slices.Contains(n.c.Precision.Float32, in.Owner)
 		for k, v := range in.In {
-			if exactOperand(in, k) || moves(in.Op) && exact[in.Out[0]] {
+			if whole || exactOperand(in, k) || moves(in.Op) && exact[in.Out[0]] {
 				exact[v], exact[n.unshaped(v)] = true, true
 			}
 		}

@@ -99,6 +99,9 @@ func (f *Flags) Parse(name string, args []string) error {
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
+	if f.JSON != "" && (f.Plan || f.WhatFits != 0) {
+		return fmt.Errorf("-json %s: holds the results of training, of which -plan and -what-fits do none", f.JSON)
+	}
 	if f.Epochs < 0 {
 		return fmt.Errorf("-epochs %d: must not be negative", f.Epochs)
 	}

@@ -95,6 +95,9 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		}
 	}
 	if f.Plan {
+		if missing := plan.Total - opt.Memory; opt.Memory > 0 && missing > 0 {
+			fmt.Fprintf(out, "It does not fit in -memory: %d bytes are missing. -what-fits %d shows what would.\n", missing, opt.Memory)
+		}
 		return nil
 	}
 	work := func() (Results, error) { return e.train(ctx, f, out, opt, train, test) }
