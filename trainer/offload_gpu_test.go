@@ -30,7 +30,7 @@ func TestOffloadedStateChangesNoBitOnAGPU(t *testing.T) {
 				if d := differing(want, learnedOf(t, everyLayer, opt, data)); len(d) > 0 {
 					t.Errorf("%T: %q differ", o, d)
 				}
-				wide, rows := classifier(300, 256, 3), samples(t, 11, 300, 3) // whose state goes in parts
+				wide, rows := classifier(300, 1024, 3), samples(t, 11, 300, 3) // whose state goes in parts
 				opt.Offload, opt.Fields = trainer.Offload{}, rows.Fields()
 				want = learnedOf(t, wide, opt, rows)
 				opt.Offload = offloaded

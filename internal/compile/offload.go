@@ -13,11 +13,11 @@ type Offload struct {
 	State bool // of the optimizer
 }
 
-// A part of an update is what is fetched, changed and stowed at once: of a rule that treats every element by itself, some of the elements.
+// A part of an update is what is fetched, changed and stowed at once: of a rule that treats every element, or block of them, by itself, some of the elements.
 const (
-	leastPart = 256 << 10 // bytes of states: shorter transfers take longer to begin than to be done
-	mostParts = 16        // of an update, so that scratch has at most an eighth of its states
-	partStep  = 64        // elements of which a part has a multiple, but for the last one, so that parts start at cache lines
+	leastPart = 256 << 10      // bytes of states: shorter transfers take longer to begin than to be done
+	mostParts = 16             // of an update, so that scratch has at most an eighth of its states
+	partStep  = kernels.Block8 // elements of which a part has a multiple, but for the last one: whole blocks, and cache lines
 )
 
 // offload lets updates work on copies of the states that are kept in host memory, part by part.
@@ -51,22 +51,30 @@ func (c *compiler) parts(in *ir.Instr) [][]kernels.Value {
 	for _, k := range updates[1:] {
 		bytes += c.Spec(in.In[k]).Bytes()
 	}
-	elems := c.Spec(in.In[0]).Shape.Elems()
+	param := c.Spec(in.In[0]).Shape
+	elems := param.Elems()
 	n := int(min(bytes/leastPart, mostParts, int64(elems/partStep)))
-	if n < 2 || c.Off&Views != 0 || !c.byRows(in) {
+	if n < 2 || c.Off&Views != 0 || in.Op != kernels.Adam8 && !c.byRows(in) {
 		return [][]kernels.Value{in.In}
 	}
 	c.label = in.Label
 	flat := slices.Clone(in.In)
 	cut := append(slices.Clone(updates), 1) // and the gradient
 	for _, k := range cut {
-		flat[k] = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
+		if c.Spec(in.In[k]).Shape.Equal(param) { // the rest has a row for each block
+			flat[k] = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
+		}
 	}
 	parts := make([][]kernels.Value, n)
 	for i := range parts {
 		parts[i] = slices.Clone(flat)
+		from, to := partStart(elems, partStep, n, i), partStart(elems, partStep, n, i+1)
 		for _, k := range cut {
-			parts[i][k] = c.rowsOf(flat[k], partStart(elems, partStep, n, i), partStart(elems, partStep, n, i+1))
+			if flat[k] != in.In[k] {
+				parts[i][k] = c.rowsOf(flat[k], from, to)
+			} else {
+				parts[i][k] = c.rowsOf(flat[k], from/kernels.Block8, (to+kernels.Block8-1)/kernels.Block8)
+			}
 		}
 	}
 	return parts
