@@ -33,7 +33,6 @@ func bindConv(b *binding) (func(), error) {
 	}
 	flags, act := convEnd(b.dev.level, b.Out[0].Type, a)
 	if v.winograd() {
-		v.single()
 		x := v.winoForward(b)
 		x.bias, x.flags, x.act = bias, flags, act
 		x.bind(workers, b.work(), v.winoStage())
@@ -155,7 +154,6 @@ func bindConvInput(b *binding) (func(), error) {
 	}
 	workers := v.workers(pool.threads())
 	if v.b > 0 && v.winograd() {
-		v.single()
 		x := v.winoInput(b)
 		x.bind(workers, b.work(), v.winoStage())
 		return func() { x.run(pool) }, nil

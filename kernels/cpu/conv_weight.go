@@ -225,7 +225,8 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// roundOuts is packOuts for a dy that is rounded.
+// roundOuts is packOuts for a dy that is rounded. An odd number of pixels ends with a whole image of an odd number, or begins in it, so that
+// its last run writes the 0 beside it.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	s, f, size := x.isa, &x.factors[1], x.isa.size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.step(), packedSize/s.step()
@@ -240,11 +241,6 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 				run := min(steps-done, pixels-first)
 				f.along(w.turn[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.size:], rows, pixels*f.size, run, turned)
 				done += run
-			}
-			if steps%s.step() != 0 {
-				for r := range rows { // the last has nothing beside it
-					clear(w.turn[r*turned+steps*step:][:step])
-				}
 			}
 			s.packCols(panel[s.elems(at)*pitch:], w.turn, s.elems(steps), turned, rows, pitch)
 		}

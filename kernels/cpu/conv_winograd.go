@@ -100,10 +100,10 @@ type winoWorker struct {
 }
 
 // winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
-// the batch.
+// the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
+	return v.isa.step() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
 		v.out[0]*v.out[1] >= winoPixels
 }
 
@@ -118,7 +118,7 @@ func winoBytes(s *isa, groups, rows, channels int) (weights, pixels, v, m int) {
 // winoWork returns the scratch bytes of products of so many rows and channels up to this size.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
+	if v.isa.step() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
 		return 0
 	}
 	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)

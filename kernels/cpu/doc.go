@@ -8,4 +8,6 @@
 // Assembly takes denormal numbers for 0 and makes none: values that decay towards zero for long, such as an optimizer's
 // second moment, meet them, and they slow a processor down many times. It sets the processor's mode for itself alone. Plain
 // Go computes with them exactly, and what only chooses or moves elements keeps them.
+//
+// Products whose factors are rounded to 16 bits round them as they pack: to float32, or to pairs of bfloat16 where the processor has AVX512-BF16.
 package cpu

@@ -78,7 +78,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
 	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
 	fs.StringVar(&f.Device, "device", f.Device, "cpu; cuda: a GPU, where the example was built with -tags gpu; or emu: the emulated device with memory of its own, for tests; slow")
-	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2 or avx512; EVENKEEL_INSTRUCTIONS is the default")
+	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2, avx512 or avx512bf16; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
 	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory; empty: none")
