@@ -69,8 +69,11 @@ func TestAnyConfigurationRunsInItsPlanOrIsRefused(t *testing.T) {
 
 func anyConfiguration(t *testing.T, dev kernels.Device) {
 	r, count := random(t), 200
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		count = 24
+	case !dev.Unified(): // where a refusal weighs more changes
+		count = 50
 	}
 	for i := range count {
 		model, opt, ds := configuration(t, r)

@@ -55,10 +55,7 @@ func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Expl
 	if err != nil {
 		return nil, err
 	}
-	levers, err := opt.levers(ctx, asked)
-	if err != nil {
-		return nil, err
-	}
+	levers := opt.levers(asked)
 	e := &explorer{model: model, limit: limit, most: most, asked: asked.time(), progress: opt.Progress}
 	opt.Memory = limit
 	return e.explore(ctx, opt, levers)
@@ -78,28 +75,22 @@ func (o *Options) limit() (limit, total int64, err error) {
 }
 
 // optimizers returns the given one, and those that keep fewer bytes of state, most first: of several that keep as many, the first.
-func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, error) {
+func (o *Options) optimizers(asked *build) []setting {
 	given := o.optimizer()
 	name := fmt.Sprintf("%T", given)
 	matrix := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}}
-	most := asked.stateBytes()
+	most := asked.stateBytes(given)
 	type other struct {
 		setting
 		bytes int64
 	}
 	var others []other
 	for _, n := range optim.All() {
-		opt := *o
-		opt.Optimizer = n.Optimizer
 		if reflect.TypeOf(n.Optimizer) == reflect.TypeOf(given) && reflect.DeepEqual(n.Optimizer.States(matrix), given.States(matrix)) {
 			name = n.Name
 			continue
 		}
-		b, err := newBuild(ctx, asked.model, opt, false)
-		if err != nil {
-			return nil, err
-		}
-		bytes := b.stateBytes()
+		bytes := asked.stateBytes(n.Optimizer)
 		if bytes < most && !slices.ContainsFunc(others, func(o other) bool { return o.bytes == bytes }) {
 			others = append(others, other{setting{n.Name, false, func(o *Options) { o.Optimizer = n.Optimizer }}, bytes})
 		}
@@ -109,18 +100,22 @@ func (o *Options) optimizers(ctx context.Context, asked *build) ([]setting, erro
 	for _, o := range others {
 		settings = append(settings, o.setting)
 	}
-	return settings, nil
+	return settings
 }
 
-// stateBytes is what the optimizer keeps, wherever that is.
-func (b *build) stateBytes() int64 { return b.homes.Bytes(ir.State) + b.homes.Bytes(ir.Host) }
+// stateBytes is what o keeps for the parameters that are trained.
+func (b *build) stateBytes(o optim.Optimizer) (bytes int64) {
+	for _, name := range b.programs[b.order[0]].Trained {
+		part, _ := b.homes.Find(ir.Parameters, name)
+		for _, s := range o.States(part.Spec) {
+			bytes += arena.Round(s.Bytes())
+		}
+	}
+	return bytes
+}
 
 // levers returns what can be changed in o, whose build is asked: the optimizer, and what leaves the results as they are.
-func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
-	optimizers, err := o.optimizers(ctx, asked)
-	if err != nil {
-		return nil, err
-	}
+func (o *Options) levers(asked *build) []lever {
 	guards := []setting{{"kept", true, func(*Options) {}}}
 	switch {
 	case o.scaled() || o.Clip.Norm > 0: // which keep them under any guard
@@ -139,11 +134,11 @@ func (o *Options) levers(ctx context.Context, asked *build) ([]lever, error) {
 			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
 		}
 	}
-	levers := []lever{{"optimizer", optimizers}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}
+	levers := []lever{{"optimizer", o.optimizers(asked)}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}
 	if where := o.states(); where != nil {
 		levers = append(levers, lever{"state", where})
 	}
-	return levers, nil
+	return levers
 }
 
 // states returns where the optimizer's state can be; nil where the device has no memory but the host's, or is not known.
@@ -401,25 +396,23 @@ func (b *build) time() int64 {
 // long: it looks at the guard, recomputation and precision with the batch that was asked for, and at the fewest steps of an update that fit, and at
 // another optimizer only where none of these is enough.
 func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt Options, err error) {
-	levers, err := b.opt.levers(ctx, b)
-	if err != nil {
-		return "", opt, err
-	}
+	levers := b.opt.levers(b)
 	e := &explorer{model: b.model, limit: limit, asked: b.time()}
 	asked := b.opt
 	asked.Memory = limit
 	whole := combination{opt: asked}
 	for o := range levers[0].settings {
 		c := whole.with(levers[0], o)
-		var tried []combination
-		for g := range levers[1].settings {
-			for r := range levers[3].settings {
-				for p := range levers[4].settings {
+		var best *combination
+		for p := 0; p < len(levers[4].settings) && best == nil; p++ { // another precision changes the results
+			var tried []combination
+			for g := range levers[1].settings {
+				for r := range levers[3].settings {
 					tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r).with(levers[4], p).each(levers[5:])...)
 				}
 			}
+			best = e.best(ctx, tried)
 		}
-		best := e.best(ctx, tried)
 		for k := 1; k < len(levers[2].settings); k++ {
 			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0).with(levers[4], 0).each(levers[5:])[0]}); fewer != nil {
 				if best == nil || fewer.better(best) {
