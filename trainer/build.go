@@ -337,6 +337,10 @@ func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error)
 		switch {
 		case i >= 0:
 			f := fields[i]
+			if shape := n.Shape(); len(shape) > 0 && shape[0] == k.rows && scrambles(f.Shape, shape[1:]) {
+				return nil, fmt.Errorf("field %q has samples of %v, the input takes %v: the same number of elements in another order; store them as the input is, or give the field a flat shape: %w",
+					f.Name, f.Shape, shape[1:], ErrData)
+			}
 			in[n] = compile.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
 				Spec: kernels.Spec{Type: f.Type, Shape: append(kernels.Shape{k.rows}, f.Shape...)}}
 		case fields == nil:
@@ -355,6 +359,16 @@ func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error)
 		}
 	}
 	return in, nil
+}
+
+// scrambles reports whether samples of one shape, read as if they were of another, are other samples: both have the same number of elements and several
+// dimensions, and these differ. Dimensions of 1 count for nothing.
+func scrambles(stored, read []int) bool {
+	without := func(shape []int) []int {
+		return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })
+	}
+	a, b := without(stored), without(read)
+	return len(a) > 1 && len(b) > 1 && kernels.Shape(a).Elems() == kernels.Shape(b).Elems() && !slices.Equal(a, b)
 }
 
 func residentName(i int) string { return fmt.Sprintf("dataset %d", i) }

@@ -140,7 +140,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 			errs = append(errs, fmt.Errorf("field %q is not an input of the model: leave it out with dataloader.Select: %w", f.Name, ErrData))
 			continue
 		}
-		if want := p.Spec.Shape.Elems() / p.Spec.Shape[0]; p.Spec.Type != f.Type || f.Bytes() != int64(want)*f.Type.Size() {
+		if want := p.Spec.Shape.Elems() / p.Spec.Shape[0]; p.Spec.Type != f.Type || f.Bytes() != int64(want)*f.Type.Size() || scrambles(f.Shape, p.Spec.Shape[1:]) {
 			errs = append(errs, fmt.Errorf("field %q holds %v %v a sample, the plan has %v %v: pass the dataset's Fields in Options.Fields: %w",
 				f.Name, f.Type, f.Shape, p.Spec.Type, p.Spec.Shape[1:], ErrData))
 		}

@@ -256,6 +256,34 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 	}
 }
 
+// As many elements in another order are another picture; a flat shape, and dimensions of 1, leave the order open.
+func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 3, 4, 4)
+		return net.Classifier(x, net.Dense(net.Flatten(x, "flat"), "out", 3, nil))
+	}
+	x, y := make([]uint8, 8*48), make([]uint8, 8)
+	data := func(shape ...int) dataloader.Dataset {
+		return columns(t, 8, dataloader.Column("x", x, shape...), dataloader.Column("y", y))
+	}
+	tr := made(t, model, trainer.Options{Device: openCPU(t), Batch: 4, Fields: data(3, 4, 4).(*dataloader.Slices).Fields()})
+	for _, c := range []struct {
+		shape []int
+		bad   bool
+	}{{[]int{3, 4, 4}, false}, {[]int{48}, false}, {[]int{1, 3, 4, 4}, false}, {[]int{4, 4, 3}, true}, {[]int{4, 12}, true}} {
+		ds := data(c.shape...)
+		_, planned := trainer.Plan(model, trainer.Options{Batch: 4, Fields: ds.(*dataloader.Slices).Fields()})
+		_, resident := trainer.Plan(model, trainer.Options{Batch: 4, Resident: []dataloader.Dataset{ds}})
+		_, trained := tr.Fit(t.Context(), ds)
+		for what, err := range map[string]error{"planned": planned, "resident": resident, "trained": trained} {
+			if errors.Is(err, trainer.ErrData) != c.bad || !c.bad && err != nil || c.bad && !strings.Contains(err.Error(), `"x"`) {
+				t.Errorf("%v, %s: got %v", c.shape, what, err)
+			}
+		}
+	}
+}
+
 // TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch divides by the number of rows by hand.
 func TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {

@@ -252,7 +252,7 @@ func (e *CapacityError) Error() string {
 	case e.FitsEval > 0:
 		fmt.Fprintf(&s, "EvalBatch %d in place of %d would fit", e.FitsEval, e.EvalBatch)
 	default:
-		s.WriteString("not even a batch of 1 would fit")
+		s.WriteString("not even the smallest batch would fit")
 	}
 	if e.Change != "" {
 		fmt.Fprintf(&s, "; %s", e.Change)

@@ -169,7 +169,7 @@ func TestAdviceWhereNeitherTrainingNorEvaluationFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt.Batch, opt.EvalBatch, opt.Memory = 64, 4096, 1
-	if _, err = trainer.New(small, opt); !errors.As(err, &e) || !strings.Contains(err.Error(), "not even a batch of 1") {
+	if _, err = trainer.New(small, opt); !errors.As(err, &e) || !strings.Contains(err.Error(), "not even the smallest batch") {
 		t.Fatalf("got %v", err)
 	}
 }

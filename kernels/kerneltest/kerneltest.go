@@ -1,7 +1,6 @@
 // Package kerneltest checks any device against the reference of every operation.
 //
-// [Test] is the one line of test that a device needs, [Operations] its part for some operations. [Graph] evaluates operations as they are applied, by their
-// references: what gradient rules are tested on.
+// [Test] is the one line of test that a device needs, [Operations] its part for some operations.
 package kerneltest
 
 import (
