@@ -55,6 +55,43 @@ func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
 	})
 }
 
+// A weight of more bytes than the stage goes through it in parts: reading and writing all of them at a capacity of exactly the plan makes nothing on the
+// device and nothing pinned, and what comes back is what went in.
+func TestParametersGoThroughThePlannedStage(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		model, ds := classifier(300, 400, 3), samples(t, 16, 300, 3)
+		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Seed: 1}
+		plan, err := trainer.Plan(model, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Memory = plan.Total
+		a := made(t, model, opt)
+		opt.Seed = 2
+		b := made(t, model, opt)
+		fit(t, a, ds)
+		fit(t, b, ds)
+		before := counted(t, dev)
+		want := learned(t, a)
+		ps, err := b.Params()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range ps {
+			if err := p.Write([]byte(want[p.Name])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := differing(want, learned(t, b)); d != nil {
+			t.Errorf("%q differ", d)
+		}
+		after := counted(t, dev)
+		if after.allocs != before.allocs || after.pins != before.pins || after.device != before.device || after.pinned != before.pinned {
+			t.Errorf("%+v, %+v before", after, before)
+		}
+	})
+}
+
 // Weights that a step may be writing are not read; weights that nobody writes are.
 func TestParametersAreNotReadDuringAPass(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
