@@ -57,22 +57,49 @@ template <class T> DEVICE void put(uint16 &at, T s, uint32 noise) {
   at = (uint16)((s != s ? b | 0x400000u : b + (noise & 0xffffu)) >> 16);
 }
 
-template <Rule rule, class T, class S> DEVICE void update(T *param, const T *grad, S *m, S *v, int64 n, Numbers k) {
-  if (k.guard[0] != 0) return;
-  constexpr bool decoupled = rule == adamw || rule == lion;
-  constexpr int32 states = rule == sgd ? 0 : rule == adam || rule == adamw ? 2 : 1;
-  T rate = (T)k.controls[0], c2 = (T)k.controls[2], c3 = (T)k.controls[3], clip = (T)k.clip, scale = k.scale ? (T)k.scale[0] : T(1);
-  uint32 t = (uint32)(int64)k.controls[1];
-  for (int64 i = index(); i < n; i += stride()) {
-    T p = param[i], g = grad[i], s0 = states > 0 ? (T)get(m[i]) : T(0), s1 = states > 1 ? (T)get(v[i]) : T(0);
+// A change is the update of one element, and what of it is the same for all.
+template <Rule rule, class T, class S> struct change {
+  static constexpr bool decoupled = rule == adamw || rule == lion;
+  static constexpr int32 states = rule == sgd ? 0 : rule == adam || rule == adamw ? 2 : 1;
+  Numbers k;
+  T rate, c2, c3, clip, scale;
+  uint32 t;
+  METHOD void one(T &p, T g, S &m, S &v) const {
+    T s0 = states > 0 ? (T)get(m) : T(0), s1 = states > 1 ? (T)get(v) : T(0);
     uint32 chance = sizeof(S) < sizeof(T) ? noise(word(p), word(g), t) : 0;
     g = g * scale;
     if (clip > 0) g = g < -clip ? -clip : g > clip ? clip : g;
     if (!decoupled) g = g + (T)k.decay * p;
-    param[i] = step<rule>(k, rate, c2, c3, p, g, s0, s1);
-    if (states > 0) put(m[i], s0, chance);
-    if (states > 1) put(v[i], s1, chance >> 16);
+    p = step<rule>(k, rate, c2, c3, p, g, s0, s1);
+    if (states > 0) put(m, s0, chance);
+    if (states > 1) put(v, s1, chance >> 16);
   }
+  // some changes the N elements from i on, whose addresses are multiples of N elements.
+  template <int N> METHOD void some(T *param, const T *grad, S *m, S *v, int64 i) const {
+    vec<T, N> p = *(vec<T, N> *)(param + i);
+    const vec<T, N> g = *(const vec<T, N> *)(grad + i);
+    vec<S, N> a = {}, b = {};
+    if (states > 0) a = *(vec<S, N> *)(m + i);
+    if (states > 1) b = *(vec<S, N> *)(v + i);
+#pragma unroll
+    for (int j = 0; j < N; j++) one(p.v[j], g.v[j], a.v[j], b.v[j]);
+    *(vec<T, N> *)(param + i) = p;
+    if (states > 0) *(vec<S, N> *)(m + i) = a;
+    if (states > 1) *(vec<S, N> *)(v + i) = b;
+  }
+};
+
+// 16 bytes of the parameter at a time, where alignment allows, and the rest one by one.
+template <Rule rule, class T, class S> DEVICE void update(T *param, const T *grad, S *m, S *v, int64 n, Numbers k) {
+  if (k.guard[0] != 0) return;
+  typedef change<rule, T, S> Change;
+  const Change c = {k, (T)k.controls[0], (T)k.controls[2], (T)k.controls[3], (T)k.clip, k.scale ? (T)k.scale[0] : T(1), (uint32)(int64)k.controls[1]};
+  constexpr int lanes = 16 / sizeof(T);
+  const bool wide = aligned(param, 16) && aligned(grad, 16) && (Change::states < 1 || aligned(m, lanes * sizeof(S))) &&
+                    (Change::states < 2 || aligned(v, lanes * sizeof(S)));
+  const int64 whole = wide ? n / lanes : 0;
+  for (int64 i = index(); i < whole; i += stride()) c.template some<lanes>(param, grad, m, v, i * lanes);
+  for (int64 i = whole * lanes + index(); i < n; i += stride()) c.template some<1>(param, grad, m, v, i);
 }
 
 template <class T> DEVICE void runningStat(T *running, const T *batch, const int32 *guard, int64 n, double keep, double take) {
@@ -83,7 +110,14 @@ template <class T> DEVICE void runningStat(T *running, const T *batch, const int
 // All threads that find something write the same code, and none where one is written already: the result does not depend on their order.
 template <class T> DEVICE void checkFinite(const T *x, int32 *guard, int64 n, int32 code) {
   bool bad = false;
-  for (int64 i = index(); i < n; i += stride()) bad = bad || !num::finite(x[i]);
+  constexpr int lanes = 16 / sizeof(T);
+  const int64 whole = aligned(x, 16) ? n / lanes : 0;
+  for (int64 i = index(); i < whole; i += stride()) {
+    const vec<T, lanes> v = *(const vec<T, lanes> *)(x + i * lanes);
+#pragma unroll
+    for (int j = 0; j < lanes; j++) bad = bad || !num::finite(v.v[j]);
+  }
+  for (int64 i = whole * lanes + index(); i < n; i += stride()) bad = bad || !num::finite(x[i]);
   if (bad && guard[0] == 0) guard[0] = code;
 }
 
