@@ -4,6 +4,7 @@ package compile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,14 +73,18 @@ func (p *reflected) Launch(s arena.Stream) error {
 }
 
 // What a GPU makes of random graphs in two updates is what the host does: the status word exactly, and numbers up to what a few dozen
-// operations make of another order of sums and other functions: see TestRandomGraphsTrainAsOnGorgoniasTapeMachine.
+// operations make of another order of sums and other functions: see TestRandomGraphsTrainAsOnGorgoniasTapeMachine. Optimizers that round their states
+// to fewer bits are left out: a last bit decides between two of their codes.
 func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 	count := uint64(200)
 	if testing.Short() {
 		count = 30
 	}
 	there, here := devices[len(devices)-1].open(t), openCPU(t)
-	optimizers := optim.All()
+	one := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{1}}
+	optimizers := slices.DeleteFunc(optim.All(), func(n optim.Named) bool {
+		return slices.ContainsFunc(n.Optimizer.States(one), func(s kernels.State) bool { return s.Type != one.Type })
+	})
 	for s := range count {
 		s += *seed * 1000
 		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
