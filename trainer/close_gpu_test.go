@@ -16,7 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// alone runs a test again in a process of its own, where nothing else has made threads, and reports whether it is there already.
+// alone runs a test again in a process of its own, where nothing else has left anything, and reports whether it is there already.
 func alone(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("EVENKEEL_ALONE") != "" {

@@ -36,11 +36,15 @@ func emptyPass(t testing.TB) func() {
 	return func() { fit(t, tr, ds) }
 }
 
-// A step takes the host 20 µs or less. The best of several passes is taken: others use the machine too.
+// A step takes the host 20 µs or less. The best of several passes is taken, others use the machine too; and in a process of its own, since what calls that
+// were made to fail have left with the emulated driver makes it slower.
 func TestAStepTakesTheHostLittleTime(t *testing.T) {
 	emulated(t)
 	if cputest.Race {
 		t.Skip("needs a build without the race detector")
+	}
+	if !alone(t) {
+		return
 	}
 	const limit = 20 * time.Microsecond
 	pass, best := emptyPass(t), time.Hour
