@@ -292,7 +292,7 @@ func (e *explorer) largestOf(ctx context.Context, x *Exploration) error {
 
 // each does f to every element, as many at once as there are processors, and says in the caller's goroutine how many of how many are done.
 func each[T any](all []T, f func(*T), said func(done, of int)) {
-	done, turn := make(chan struct{}), make(chan struct{}, runtime.GOMAXPROCS(0))
+	done, turn := make(chan struct{}, len(all)), make(chan struct{}, runtime.GOMAXPROCS(0)) // nobody waits for a caller that has panicked
 	for i := range all {
 		go func() {
 			turn <- struct{}{}
