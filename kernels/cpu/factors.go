@@ -20,11 +20,14 @@ type factor struct {
 	size   int         // bytes of a stored element
 	along  convertFunc // rows of which each goes along k
 	across convertFunc // rows of which each is one step of k
+	kind   int         // of B, to kernels that round it as they read it; kindFloat: none do
+	// cols is packCols of an isa that rounds as it transposes. Nil: none does.
+	cols func(dst, src []byte, k, stride, n, pitch int)
 }
 
 // floats packs float32, for which a row is a row.
 func floats(c *conversions) *rounding {
-	return &rounding{factor{4, c.round, c.round}, factor{2, c.widen, c.widen}}
+	return &rounding{factor{size: 4, along: c.round, across: c.round}, factor{size: 2, along: c.widen, across: c.widen}}
 }
 
 // of returns how an operand of type t is packed.

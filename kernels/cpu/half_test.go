@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -135,6 +136,24 @@ func TestPairsAreMadeInPlace(t *testing.T) {
 			p.Run(got, got, 3, 4*(n+1), n, 4*(n+1))
 			if !bytes.Equal(got, want) {
 				t.Fatalf("rows of %d differ in place (seed %d)", n, seed)
+			}
+		}
+	}
+}
+
+// BenchmarkConversions times conversions of rows that lie in the first-level cache.
+func BenchmarkConversions(b *testing.B) {
+	const n = 4096
+	src, dst := make([]float32, n), make([]float32, n)
+	for _, level := range cpu.Levels() {
+		for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+			for _, c := range cpu.Conversions(level, to) {
+				b.Run(fmt.Sprintf("%s/%v/%v", c.Name, to, level), func(b *testing.B) {
+					for b.Loop() {
+						c.Run(cpu.AsBytes(dst), cpu.AsBytes(src), 1, 0, n, 0)
+					}
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n*16, "ns/16")
+				})
 			}
 		}
 	}

@@ -52,7 +52,17 @@ type tile struct {
 	//lint:ignore U1000 the assembly keeps them here
 	mxcsr [2]uint32 // the control register as the kernel found it, and as it set it
 	panel []byte    // where a tile of an isa that packs puts the rows of B, unless nil; more is then 0
+	kind  int       // how lines, dots and tiles that pack make float32 of B
 }
+
+// Kinds of B.
+const (
+	kindFloat         = iota // as it lies
+	kindRoundBfloat16        // float32, to be rounded
+	kindRoundFloat16
+	kindWidenBfloat16 // stored in 16 bits
+	kindWidenFloat16
+)
 
 // What a kernel does with its sums besides storing them, in this order.
 const (

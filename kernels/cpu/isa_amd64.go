@@ -23,9 +23,10 @@ var avx512x32 = &isa{
 		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
-	packRows: packRows128, packCols: wideCols32, dots: dots32, prefetch: prefetch,
+	packRows: packRows128, packCols: turnFloats.wideCols, dots: dots32, prefetch: prefetch,
 	line: wideLine1x256x32, lineCols: 256,
-	bfloat16: floats(avx512Bfloat16), float16: floats(avx512Float16),
+	bfloat16: fused(avx512Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.wideCols),
+	float16:  fused(avx512Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.wideCols),
 }
 
 var avx512x64 = &isa{
@@ -58,8 +59,8 @@ var avx512Pairs = &isa{
 		wideTile6x16xPairs, wideTile7x16xPairs, wideTile8x16xPairs, wideTile9x16xPairs, wideTile10x16xPairs,
 		wideTile11x16xPairs, wideTile12x16xPairs, wideTile13x16xPairs, wideTile14x16xPairs,
 	},
-	packCols: wideCols32, prefetch: prefetch, plain: avx512x32,
-	bfloat16: &rounding{factor{4, pairsAlong, pairsAcross32}, factor{2, pairsAlong16, pairsAcross16}},
+	packCols: turnFloats.wideCols, prefetch: prefetch, plain: avx512x32,
+	bfloat16: &rounding{factor{size: 4, along: pairsAlong, across: pairsAcross32}, factor{size: 2, along: pairsAlong16, across: pairsAcross16}},
 }
 
 var avx2x32 = &isa{
@@ -71,9 +72,10 @@ var avx2x32 = &isa{
 	halves: []func(*tile){nil,
 		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
 	},
-	packRows: packRows64, packCols: cols32, dots: dots32, prefetch: prefetch,
+	packRows: packRows64, packCols: turnFloats.cols, dots: dots32, prefetch: prefetch,
 	line: line1x64x32, lineCols: 64,
-	bfloat16: floats(avx2Bfloat16), float16: floats(avx2Float16),
+	bfloat16: fused(avx2Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.cols),
+	float16:  fused(avx2Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.cols),
 }
 
 var avx2x64 = &isa{
@@ -120,16 +122,55 @@ func isasAt(l level) []*isa {
 	return portable
 }
 
-// cols32 is packCols for 4-byte elements and any k.
-func cols32(dst, src []byte, k, stride, n, pitch int) {
+// A turner is how 4-byte elements are transposed: 8 rows at once of a multiple of 4 steps, or 16, and rounded, if they are, with any few elements
+// by a function of their own.
+type turner struct {
+	narrow func(dst, src []byte, k, stride, n, pitch int)
+	wide   func(dst, src []byte, k, stride, pitch int)
+	round  convertFunc // nil: they are not
+}
+
+// cols is packCols for 8 rows and any k.
+func (t turner) cols(dst, src []byte, k, stride, n, pitch int) {
 	if k < 4 {
 		goPackCols[float32](dst, src, k, stride, n, pitch)
+		if t.round != nil {
+			t.round(dst, dst, k, pitch, n, pitch)
+		}
 		return
 	}
-	packCols32(dst, src, k&^3, stride, n, pitch)
+	t.narrow(dst, src, k&^3, stride, n, pitch)
 	if last := k - 4; k&3 != 0 { // once more for the last four columns
-		packCols32(dst[last*pitch:], src[last*4:], 4, stride, n, pitch)
+		t.narrow(dst[last*pitch:], src[last*4:], 4, stride, n, pitch)
 	}
+}
+
+// wideCols is packCols for 16 rows and any k.
+func (t turner) wideCols(dst, src []byte, k, stride, n, pitch int) {
+	if n < 16 || k < 4 {
+		t.cols(dst, src, k, stride, min(n, 8), pitch)
+		if n > 8 {
+			t.cols(dst[8*4:], src[8*stride:], k, stride, n-8, pitch)
+		}
+		return
+	}
+	t.wide(dst, src, k&^3, stride, pitch)
+	if last := k - 4; k&3 != 0 {
+		t.wide(dst[last*pitch:], src[last*4:], 4, stride, pitch)
+	}
+}
+
+var (
+	turnFloats    = turner{packCols32, packWideCols32, nil}
+	turnBfloat16s = turner{packCols32Bfloat16, packWideCols32Bfloat16, avx2Bfloat16.round}
+	turnFloat16s  = turner{packCols32Float16, packWideCols32Float16, avx2Float16.round}
+)
+
+// fused packs float32 for kernels that round as they read B, by the kinds of what is stored in float32 and in the type itself.
+func fused(c *conversions, single, half int, cols func(dst, src []byte, k, stride, n, pitch int)) *rounding {
+	r := floats(c)
+	r.single.kind, r.single.cols, r.half.kind = single, cols, half
+	return r
 }
 
 // cols64 is packCols for 8-byte elements and any k.
@@ -141,21 +182,6 @@ func cols64(dst, src []byte, k, stride, n, pitch int) {
 	packCols64(dst, src, k&^1, stride, n, pitch)
 	if last := k - 2; k&1 != 0 {
 		packCols64(dst[last*pitch:], src[last*8:], 2, stride, n, pitch)
-	}
-}
-
-// wideCols32 is packCols for 4-byte elements, 16 rows and any k.
-func wideCols32(dst, src []byte, k, stride, n, pitch int) {
-	if n < 16 || k < 4 {
-		cols32(dst, src, k, stride, min(n, 8), pitch)
-		if n > 8 {
-			cols32(dst[8*4:], src[8*stride:], k, stride, n-8, pitch)
-		}
-		return
-	}
-	packWideCols32(dst, src, k&^3, stride, pitch)
-	if last := k - 4; k&3 != 0 {
-		packWideCols32(dst[last*pitch:], src[last*4:], 4, stride, pitch)
 	}
 }
 

@@ -85,6 +85,7 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 		w.panel, work = work[:x.panel], work[x.panel:]
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
+		w.tile.kind = x.factorB.kind
 	}
 	return x, nil
 }
@@ -321,9 +322,7 @@ func (x *matmul) line(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 		if t.flags&flagBias != 0 {
 			t.bias = x.bias[c0*size:]
 		}
-		if t.b, t.stepB, t.c = b[c0*x.sizeB:], x.ldb, c[c0*size:]; x.rounded {
-			x.roundLine(w, t.b)
-		}
+		t.b, t.stepB, t.c = b[c0*x.sizeB:], x.ldb, c[c0*size:]
 		s.line(t)
 	}
 	return c0

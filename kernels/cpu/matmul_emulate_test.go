@@ -132,7 +132,7 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 func (e *emulation) height() int { return e.rows * (1 + e.more) }
 
 func (e *emulation) machine() *machine {
-	tile := make([]byte, 200)
+	tile := make([]byte, 208)
 	panel := 0
 	if e.packs {
 		panel = atPanel

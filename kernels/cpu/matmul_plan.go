@@ -80,6 +80,9 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 		p.rows, cols = cols, p.rows
 		in = []kernels.Spec{in[1], in[0]}
 	}
+	if p.rows == 1 {
+		p.transA = false // a column lies as a row
+	}
 	p.dots = p.rows == 1 && p.transB && s.dotting() != nil
 	p.lone = p.rounded && p.rows == 1
 	if p.lone {
@@ -119,11 +122,8 @@ func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan
 func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.size()
 	steps := s.steps()
-	switch {
-	case p.dots && !p.rounded:
+	if p.dots {
 		steps = dotSteps
-	case p.lone && !p.dots:
-		steps = lineSteps
 	}
 	p.kc = over(stretch(p.k, steps), s.step()) * s.step() // pairs are not cut
 	panels := over(p.n, s.cols)
@@ -148,9 +148,7 @@ func (p *matmulPlan) cut(threads int) {
 	case !p.rounded:
 	case p.dots:
 		p.stage = s.dotBytes(p.kc)
-	case p.lines:
-		p.stage = s.lineBytes()
-	case p.transB:
+	case p.transB && p.factorB.cols == nil:
 		p.stage = p.turnBytes(p.kc)
 	}
 	if p.packA {

@@ -48,13 +48,13 @@ func widePairs() *isa {
 	round := func(dst, src []byte, n int) { goBfloat16.encode(dst, src, 1, 0, n, 0) }
 	move := func(dst, src []byte, n int) { copy(dst[:2*n], src) }
 	s.bfloat16 = &rounding{
-		factor{4, func(dst, src []byte, rows, stride, n, pitch int) {
+		factor{size: 4, along: func(dst, src []byte, rows, stride, n, pitch int) {
 			for r := range rows {
 				round(dst[r*pitch:], src[r*stride:], n)
 				clear(dst[r*pitch:][2*n : 2*(n+n&1)])
 			}
-		}, goPairsAcross(4, round)},
-		factor{2, pairsAlong16, goPairsAcross(2, move)},
+		}, across: goPairsAcross(4, round)},
+		factor{size: 2, along: pairsAlong16, across: goPairsAcross(2, move)},
 	}
 	return s
 }

@@ -49,13 +49,11 @@ func (p *matmulPlan) workerBytes() int {
 
 // loneBytes returns the most that a worker rounds at once of a product of one row or column, of any up to this size.
 func (p *matmulPlan) loneBytes() int {
-	s, steps := p.isa.single(), min(p.k, lineSteps)
-	most := s.panel(steps) + steps*s.pitch(1)
-	if s.line != nil && max(p.m, p.n) >= s.lineCols {
-		most += s.lineBytes()
-	}
+	s := p.isa.single()
+	kc := min(p.k, s.steps())
+	most := s.panel(kc) + s.pitch(kc)
 	if s.dots != nil {
-		most = max(most, s.dotBytes(min(p.k, s.steps())))
+		most = max(most, s.dotBytes(min(p.k, dotSteps)))
 	}
 	return most
 }

@@ -4,11 +4,73 @@
 
 #include "textflag.h"
 
-DATA halfConstants<>+0(SB)/4, $0x00000001
-DATA halfConstants<>+4(SB)/4, $0x00007fff
-DATA halfConstants<>+8(SB)/4, $0x00400000
-DATA halfConstants<>+12(SB)/4, $0xffff0000
-GLOBL halfConstants<>(SB), RODATA|NOPTR, $16
+DATA rounding<>+0(SB)/4, $0x00000001
+DATA rounding<>+4(SB)/4, $0x00000001
+DATA rounding<>+8(SB)/4, $0x00000001
+DATA rounding<>+12(SB)/4, $0x00000001
+DATA rounding<>+16(SB)/4, $0x00000001
+DATA rounding<>+20(SB)/4, $0x00000001
+DATA rounding<>+24(SB)/4, $0x00000001
+DATA rounding<>+28(SB)/4, $0x00000001
+DATA rounding<>+32(SB)/4, $0x00007fff
+DATA rounding<>+36(SB)/4, $0x00007fff
+DATA rounding<>+40(SB)/4, $0x00007fff
+DATA rounding<>+44(SB)/4, $0x00007fff
+DATA rounding<>+48(SB)/4, $0x00007fff
+DATA rounding<>+52(SB)/4, $0x00007fff
+DATA rounding<>+56(SB)/4, $0x00007fff
+DATA rounding<>+60(SB)/4, $0x00007fff
+DATA rounding<>+64(SB)/4, $0xffff0000
+DATA rounding<>+68(SB)/4, $0xffff0000
+DATA rounding<>+72(SB)/4, $0xffff0000
+DATA rounding<>+76(SB)/4, $0xffff0000
+DATA rounding<>+80(SB)/4, $0xffff0000
+DATA rounding<>+84(SB)/4, $0xffff0000
+DATA rounding<>+88(SB)/4, $0xffff0000
+DATA rounding<>+92(SB)/4, $0xffff0000
+DATA rounding<>+96(SB)/4, $0x00400000
+DATA rounding<>+100(SB)/4, $0x00400000
+DATA rounding<>+104(SB)/4, $0x00400000
+DATA rounding<>+108(SB)/4, $0x00400000
+DATA rounding<>+112(SB)/4, $0x00400000
+DATA rounding<>+116(SB)/4, $0x00400000
+DATA rounding<>+120(SB)/4, $0x00400000
+DATA rounding<>+124(SB)/4, $0x00400000
+GLOBL rounding<>(SB), RODATA|NOPTR, $128
+
+DATA wideRounding<>+0(SB)/4, $0x00000001
+DATA wideRounding<>+4(SB)/4, $0x00000001
+DATA wideRounding<>+8(SB)/4, $0x00000001
+DATA wideRounding<>+12(SB)/4, $0x00000001
+DATA wideRounding<>+16(SB)/4, $0x00000001
+DATA wideRounding<>+20(SB)/4, $0x00000001
+DATA wideRounding<>+24(SB)/4, $0x00000001
+DATA wideRounding<>+28(SB)/4, $0x00000001
+DATA wideRounding<>+32(SB)/4, $0x00007fff
+DATA wideRounding<>+36(SB)/4, $0x00007fff
+DATA wideRounding<>+40(SB)/4, $0x00007fff
+DATA wideRounding<>+44(SB)/4, $0x00007fff
+DATA wideRounding<>+48(SB)/4, $0x00007fff
+DATA wideRounding<>+52(SB)/4, $0x00007fff
+DATA wideRounding<>+56(SB)/4, $0x00007fff
+DATA wideRounding<>+60(SB)/4, $0x00007fff
+DATA wideRounding<>+64(SB)/4, $0xffff0000
+DATA wideRounding<>+68(SB)/4, $0xffff0000
+DATA wideRounding<>+72(SB)/4, $0xffff0000
+DATA wideRounding<>+76(SB)/4, $0xffff0000
+DATA wideRounding<>+80(SB)/4, $0xffff0000
+DATA wideRounding<>+84(SB)/4, $0xffff0000
+DATA wideRounding<>+88(SB)/4, $0xffff0000
+DATA wideRounding<>+92(SB)/4, $0xffff0000
+DATA wideRounding<>+96(SB)/4, $0x00000022
+DATA wideRounding<>+100(SB)/4, $0x00000022
+DATA wideRounding<>+104(SB)/4, $0x00000022
+DATA wideRounding<>+108(SB)/4, $0x00000022
+DATA wideRounding<>+112(SB)/4, $0x00000022
+DATA wideRounding<>+116(SB)/4, $0x00000022
+DATA wideRounding<>+120(SB)/4, $0x00000022
+DATA wideRounding<>+124(SB)/4, $0x00000022
+GLOBL wideRounding<>(SB), RODATA|NOPTR, $128
 
 // func widenBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX2
@@ -220,10 +282,10 @@ TEXT ·roundBfloat16AVX2(SB), NOSPLIT, $0-80
 	MOVQ         stride+56(FP), DX
 	MOVQ         n+64(FP), BX
 	MOVQ         pitch+72(FP), R8
-	VPBROADCASTD halfConstants<>+0(SB), Y4
-	VPBROADCASTD halfConstants<>+4(SB), Y5
-	VPBROADCASTD halfConstants<>+8(SB), Y6
-	VPBROADCASTD halfConstants<>+12(SB), Y7
+	VBROADCASTSS rounding<>+0(SB), Y4
+	VBROADCASTSS rounding<>+32(SB), Y5
+	VBROADCASTSS rounding<>+64(SB), Y6
+	VBROADCASTSS rounding<>+96(SB), Y7
 	TESTQ        CX, CX
 	JLE          done
 
@@ -241,9 +303,9 @@ loop:
 	VPADDD    Y0, Y1, Y1
 	VPADDD    Y5, Y1, Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
-	VPOR      Y6, Y0, Y0
+	VPOR      Y7, Y0, Y0
 	VBLENDVPS Y2, Y0, Y1, Y1
-	VPAND     Y7, Y1, Y0
+	VPAND     Y6, Y1, Y0
 	VMOVUPS   Y0, (R9)
 	ADDQ      $0x20, R10
 	ADDQ      $0x20, R9
@@ -261,9 +323,9 @@ one:
 	VPADDD    X0, X1, X1
 	VPADDD    X5, X1, X1
 	VCMPPS    $0x03, X0, X0, X2
-	VPOR      X6, X0, X0
+	VPOR      X7, X0, X0
 	VBLENDVPS X2, X0, X1, X1
-	VPAND     X7, X1, X0
+	VPAND     X6, X1, X0
 	VMOVSS    X0, (R9)
 	ADDQ      $0x04, R10
 	ADDQ      $0x04, R9
@@ -289,10 +351,10 @@ TEXT ·roundBfloat16AVX512(SB), NOSPLIT, $0-80
 	MOVQ         stride+56(FP), DX
 	MOVQ         n+64(FP), BX
 	MOVQ         pitch+72(FP), R8
-	VPBROADCASTD halfConstants<>+0(SB), Z4
-	VPBROADCASTD halfConstants<>+4(SB), Z5
-	VPBROADCASTD halfConstants<>+8(SB), Z6
-	VPBROADCASTD halfConstants<>+12(SB), Z7
+	VBROADCASTSS wideRounding<>+0(SB), Z4
+	VBROADCASTSS wideRounding<>+32(SB), Z5
+	VBROADCASTSS wideRounding<>+64(SB), Z6
+	VBROADCASTSS wideRounding<>+96(SB), Z7
 	MOVQ         BX, R12
 	ANDQ         $0x0f, R12
 	MOVQ         $-1, R11
@@ -309,32 +371,28 @@ row:
 	JL   rest
 
 loop:
-	VMOVUPS (R10), Z0
-	VPSRLD  $0x10, Z0, Z1
-	VPANDD  Z4, Z1, Z1
-	VPADDD  Z0, Z1, Z1
-	VPADDD  Z5, Z1, Z1
-	VCMPPS  $0x03, Z0, Z0, K2
-	VPORD   Z6, Z0, K2, Z1
-	VPANDD  Z7, Z1, Z0
-	VMOVUPS Z0, (R9)
-	ADDQ    $0x40, R10
-	ADDQ    $0x40, R9
-	SUBQ    $0x10, R11
-	JGE     loop
+	VMOVUPS     (R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z4, Z0, Z1
+	VPADDD      Z5, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPANDD      Z6, Z1, Z0
+	VMOVUPS     Z0, (R9)
+	ADDQ        $0x40, R10
+	ADDQ        $0x40, R9
+	SUBQ        $0x10, R11
+	JGE         loop
 
 rest:
-	ADDQ      $0x10, R11
-	JLE       next
-	VMOVUPS.Z (R10), K1, Z0
-	VPSRLD    $0x10, Z0, Z1
-	VPANDD    Z4, Z1, Z1
-	VPADDD    Z0, Z1, Z1
-	VPADDD    Z5, Z1, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VPORD     Z6, Z0, K2, Z1
-	VPANDD    Z7, Z1, Z0
-	VMOVUPS   Z0, K1, (R9)
+	ADDQ        $0x10, R11
+	JLE         next
+	VMOVUPS.Z   (R10), K1, Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z4, Z0, Z1
+	VPADDD      Z5, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPANDD      Z6, Z1, Z0
+	VMOVUPS     Z0, K1, (R9)
 
 next:
 	ADDQ DX, SI
@@ -460,10 +518,10 @@ TEXT ·encodeBfloat16AVX2(SB), NOSPLIT, $0-80
 	MOVQ         stride+56(FP), DX
 	MOVQ         n+64(FP), BX
 	MOVQ         pitch+72(FP), R8
-	VPBROADCASTD halfConstants<>+0(SB), Y4
-	VPBROADCASTD halfConstants<>+4(SB), Y5
-	VPBROADCASTD halfConstants<>+8(SB), Y6
-	VPBROADCASTD halfConstants<>+12(SB), Y7
+	VBROADCASTSS rounding<>+0(SB), Y4
+	VBROADCASTSS rounding<>+32(SB), Y5
+	VBROADCASTSS rounding<>+64(SB), Y6
+	VBROADCASTSS rounding<>+96(SB), Y7
 	TESTQ        CX, CX
 	JLE          done
 
@@ -481,7 +539,7 @@ loop:
 	VPADDD       Y0, Y1, Y1
 	VPADDD       Y5, Y1, Y1
 	VCMPPS       $0x03, Y0, Y0, Y2
-	VPOR         Y6, Y0, Y0
+	VPOR         Y7, Y0, Y0
 	VBLENDVPS    Y2, Y0, Y1, Y1
 	VPSRLD       $0x10, Y1, Y0
 	VEXTRACTI128 $0x01, Y0, X1
@@ -503,7 +561,7 @@ one:
 	VPADDD    X0, X1, X1
 	VPADDD    X5, X1, X1
 	VCMPPS    $0x03, X0, X0, X2
-	VPOR      X6, X0, X0
+	VPOR      X7, X0, X0
 	VBLENDVPS X2, X0, X1, X1
 	VPSRLD    $0x10, X1, X0
 	VPEXTRW   $0x00, X0, R12
@@ -532,10 +590,10 @@ TEXT ·encodeBfloat16AVX512(SB), NOSPLIT, $0-80
 	MOVQ         stride+56(FP), DX
 	MOVQ         n+64(FP), BX
 	MOVQ         pitch+72(FP), R8
-	VPBROADCASTD halfConstants<>+0(SB), Z4
-	VPBROADCASTD halfConstants<>+4(SB), Z5
-	VPBROADCASTD halfConstants<>+8(SB), Z6
-	VPBROADCASTD halfConstants<>+12(SB), Z7
+	VBROADCASTSS wideRounding<>+0(SB), Z4
+	VBROADCASTSS wideRounding<>+32(SB), Z5
+	VBROADCASTSS wideRounding<>+64(SB), Z6
+	VBROADCASTSS wideRounding<>+96(SB), Z7
 	MOVQ         BX, R12
 	ANDQ         $0x0f, R12
 	MOVQ         $-1, R11
@@ -552,32 +610,28 @@ row:
 	JL   rest
 
 loop:
-	VMOVUPS (R10), Z0
-	VPSRLD  $0x10, Z0, Z1
-	VPANDD  Z4, Z1, Z1
-	VPADDD  Z0, Z1, Z1
-	VPADDD  Z5, Z1, Z1
-	VCMPPS  $0x03, Z0, Z0, K2
-	VPORD   Z6, Z0, K2, Z1
-	VPSRLD  $0x10, Z1, Z0
-	VPMOVDW Z0, (R9)
-	ADDQ    $0x40, R10
-	ADDQ    $0x20, R9
-	SUBQ    $0x10, R11
-	JGE     loop
+	VMOVUPS     (R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z4, Z0, Z1
+	VPADDD      Z5, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPSRLD      $0x10, Z1, Z0
+	VPMOVDW     Z0, (R9)
+	ADDQ        $0x40, R10
+	ADDQ        $0x20, R9
+	SUBQ        $0x10, R11
+	JGE         loop
 
 rest:
-	ADDQ      $0x10, R11
-	JLE       next
-	VMOVUPS.Z (R10), K1, Z0
-	VPSRLD    $0x10, Z0, Z1
-	VPANDD    Z4, Z1, Z1
-	VPADDD    Z0, Z1, Z1
-	VPADDD    Z5, Z1, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	VPORD     Z6, Z0, K2, Z1
-	VPSRLD    $0x10, Z1, Z0
-	VPMOVDW   Z0, K1, (R9)
+	ADDQ        $0x10, R11
+	JLE         next
+	VMOVUPS.Z   (R10), K1, Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z4, Z0, Z1
+	VPADDD      Z5, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPSRLD      $0x10, Z1, Z0
+	VPMOVDW     Z0, K1, (R9)
 
 next:
 	ADDQ DX, SI

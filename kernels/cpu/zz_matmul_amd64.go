@@ -595,17 +595,41 @@ func packRows128(dst []byte, src []byte, k int, stride int, n int)
 //go:noescape
 func packCols32(dst []byte, src []byte, k int, stride int, n int, pitch int)
 
-// packCols64 transposes n <= 4 rows of k 8-byte elements, stride bytes apart, to k rows of 4, pitch bytes apart.
-// k is a multiple of 2. Where n is below 4 the last row is repeated.
-//
-//go:noescape
-func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
-
 // packWideCols32 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
 // k is a multiple of 4.
 //
 //go:noescape
 func packWideCols32(dst []byte, src []byte, k int, stride int, pitch int)
+
+// packCols32Bfloat16 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
+// k is a multiple of 4. Where n is below 8 the last row is repeated. Elements are rounded to bfloat16.
+//
+//go:noescape
+func packCols32Bfloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+
+// packWideCols32Bfloat16 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
+// k is a multiple of 4. Elements are rounded to bfloat16.
+//
+//go:noescape
+func packWideCols32Bfloat16(dst []byte, src []byte, k int, stride int, pitch int)
+
+// packCols32Float16 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
+// k is a multiple of 4. Where n is below 8 the last row is repeated. Elements are rounded to float16.
+//
+//go:noescape
+func packCols32Float16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+
+// packWideCols32Float16 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
+// k is a multiple of 4. Elements are rounded to float16.
+//
+//go:noescape
+func packWideCols32Float16(dst []byte, src []byte, k int, stride int, pitch int)
+
+// packCols64 transposes n <= 4 rows of k 8-byte elements, stride bytes apart, to k rows of 4, pitch bytes apart.
+// k is a multiple of 2. Where n is below 4 the last row is repeated.
+//
+//go:noescape
+func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
 
 // packWideCols64 transposes 8 rows of k 8-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
 // k is a multiple of 2.

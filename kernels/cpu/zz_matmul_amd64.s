@@ -38,8 +38,76 @@ DATA masks<>+240(SB)/8, $0x0000000000000000
 DATA masks<>+248(SB)/8, $0x0000000000000000
 GLOBL masks<>(SB), RODATA|NOPTR, $256
 
+DATA rounding<>+0(SB)/4, $0x00000001
+DATA rounding<>+4(SB)/4, $0x00000001
+DATA rounding<>+8(SB)/4, $0x00000001
+DATA rounding<>+12(SB)/4, $0x00000001
+DATA rounding<>+16(SB)/4, $0x00000001
+DATA rounding<>+20(SB)/4, $0x00000001
+DATA rounding<>+24(SB)/4, $0x00000001
+DATA rounding<>+28(SB)/4, $0x00000001
+DATA rounding<>+32(SB)/4, $0x00007fff
+DATA rounding<>+36(SB)/4, $0x00007fff
+DATA rounding<>+40(SB)/4, $0x00007fff
+DATA rounding<>+44(SB)/4, $0x00007fff
+DATA rounding<>+48(SB)/4, $0x00007fff
+DATA rounding<>+52(SB)/4, $0x00007fff
+DATA rounding<>+56(SB)/4, $0x00007fff
+DATA rounding<>+60(SB)/4, $0x00007fff
+DATA rounding<>+64(SB)/4, $0xffff0000
+DATA rounding<>+68(SB)/4, $0xffff0000
+DATA rounding<>+72(SB)/4, $0xffff0000
+DATA rounding<>+76(SB)/4, $0xffff0000
+DATA rounding<>+80(SB)/4, $0xffff0000
+DATA rounding<>+84(SB)/4, $0xffff0000
+DATA rounding<>+88(SB)/4, $0xffff0000
+DATA rounding<>+92(SB)/4, $0xffff0000
+DATA rounding<>+96(SB)/4, $0x00400000
+DATA rounding<>+100(SB)/4, $0x00400000
+DATA rounding<>+104(SB)/4, $0x00400000
+DATA rounding<>+108(SB)/4, $0x00400000
+DATA rounding<>+112(SB)/4, $0x00400000
+DATA rounding<>+116(SB)/4, $0x00400000
+DATA rounding<>+120(SB)/4, $0x00400000
+DATA rounding<>+124(SB)/4, $0x00400000
+GLOBL rounding<>(SB), RODATA|NOPTR, $128
+
+DATA wideRounding<>+0(SB)/4, $0x00000001
+DATA wideRounding<>+4(SB)/4, $0x00000001
+DATA wideRounding<>+8(SB)/4, $0x00000001
+DATA wideRounding<>+12(SB)/4, $0x00000001
+DATA wideRounding<>+16(SB)/4, $0x00000001
+DATA wideRounding<>+20(SB)/4, $0x00000001
+DATA wideRounding<>+24(SB)/4, $0x00000001
+DATA wideRounding<>+28(SB)/4, $0x00000001
+DATA wideRounding<>+32(SB)/4, $0x00007fff
+DATA wideRounding<>+36(SB)/4, $0x00007fff
+DATA wideRounding<>+40(SB)/4, $0x00007fff
+DATA wideRounding<>+44(SB)/4, $0x00007fff
+DATA wideRounding<>+48(SB)/4, $0x00007fff
+DATA wideRounding<>+52(SB)/4, $0x00007fff
+DATA wideRounding<>+56(SB)/4, $0x00007fff
+DATA wideRounding<>+60(SB)/4, $0x00007fff
+DATA wideRounding<>+64(SB)/4, $0xffff0000
+DATA wideRounding<>+68(SB)/4, $0xffff0000
+DATA wideRounding<>+72(SB)/4, $0xffff0000
+DATA wideRounding<>+76(SB)/4, $0xffff0000
+DATA wideRounding<>+80(SB)/4, $0xffff0000
+DATA wideRounding<>+84(SB)/4, $0xffff0000
+DATA wideRounding<>+88(SB)/4, $0xffff0000
+DATA wideRounding<>+92(SB)/4, $0xffff0000
+DATA wideRounding<>+96(SB)/4, $0x00000022
+DATA wideRounding<>+100(SB)/4, $0x00000022
+DATA wideRounding<>+104(SB)/4, $0x00000022
+DATA wideRounding<>+108(SB)/4, $0x00000022
+DATA wideRounding<>+112(SB)/4, $0x00000022
+DATA wideRounding<>+116(SB)/4, $0x00000022
+DATA wideRounding<>+120(SB)/4, $0x00000022
+DATA wideRounding<>+124(SB)/4, $0x00000022
+GLOBL wideRounding<>(SB), RODATA|NOPTR, $128
+
 // func tile1x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile1x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -117,6 +185,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -128,12 +204,118 @@ pack:
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS rounding<>+0(SB), Y8
+	VBROADCASTSS rounding<>+32(SB), Y9
+	VBROADCASTSS rounding<>+64(SB), Y10
+	VBROADCASTSS rounding<>+96(SB), Y11
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         Y11, Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        Y10, Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -357,7 +539,7 @@ done:
 	RET
 
 // func tile2x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile2x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -453,6 +635,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -467,12 +657,130 @@ pack:
 	VFMADD231PS  Y12, Y15, Y2
 	VFMADD231PS  Y13, Y15, Y3
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS rounding<>+0(SB), Y8
+	VBROADCASTSS rounding<>+32(SB), Y9
+	VBROADCASTSS rounding<>+64(SB), Y10
+	VBROADCASTSS rounding<>+96(SB), Y11
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         Y11, Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        Y10, Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -735,7 +1043,7 @@ done:
 	RET
 
 // func tile3x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile3x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -849,6 +1157,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -866,12 +1182,142 @@ pack:
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS rounding<>+0(SB), Y8
+	VBROADCASTSS rounding<>+32(SB), Y9
+	VBROADCASTSS rounding<>+64(SB), Y10
+	VBROADCASTSS rounding<>+96(SB), Y11
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         Y11, Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        Y10, Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -1173,7 +1619,7 @@ done:
 	RET
 
 // func tile4x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile4x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -1305,6 +1751,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -1325,12 +1779,154 @@ pack:
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS rounding<>+0(SB), Y8
+	VBROADCASTSS rounding<>+32(SB), Y9
+	VBROADCASTSS rounding<>+64(SB), Y10
+	VBROADCASTSS rounding<>+96(SB), Y11
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         Y11, Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        Y10, Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -1671,7 +2267,7 @@ done:
 	RET
 
 // func tile5x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile5x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -1821,6 +2417,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -1844,12 +2448,162 @@ pack:
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        rounding<>+0(SB), Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       rounding<>+32(SB), Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         rounding<>+96(SB), Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        rounding<>+64(SB), Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        rounding<>+0(SB), Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       rounding<>+32(SB), Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         rounding<>+96(SB), Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        rounding<>+64(SB), Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -2229,7 +2983,7 @@ done:
 	RET
 
 // func tile6x16x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·tile6x16x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -2406,6 +3160,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -2433,12 +3195,178 @@ pack:
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Y12, (DX)
 	VMOVUPS      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VPSRLD       $0x10, Y12, Y14
+	VPAND        rounding<>+0(SB), Y14, Y14
+	VPADDD       Y12, Y14, Y14
+	VPADDD       rounding<>+32(SB), Y14, Y14
+	VCMPPS       $0x03, Y12, Y12, Y15
+	VPOR         rounding<>+96(SB), Y12, Y12
+	VBLENDVPS    Y15, Y12, Y14, Y14
+	VPAND        rounding<>+64(SB), Y14, Y12
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        rounding<>+0(SB), Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       rounding<>+32(SB), Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         rounding<>+96(SB), Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        rounding<>+64(SB), Y14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VMOVUPS      (R11), Y12
+	VCVTPS2PH    $0x00, Y12, X14
+	VCVTPH2PS    X14, Y12
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Y12
+	VPSLLD       $0x10, Y12, Y12
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Y12
+	VCVTPH2PS    16(R11), Y13
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (AX)(R8*1), Y15
+	VFMADD231PS  Y12, Y15, Y2
+	VFMADD231PS  Y13, Y15, Y3
+	VBROADCASTSS (AX)(R8*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX)(R9*1), Y15
+	VFMADD231PS  Y12, Y15, Y6
+	VFMADD231PS  Y13, Y15, Y7
+	VBROADCASTSS (AX)(R8*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (BX), Y15
+	VFMADD231PS  Y12, Y15, Y10
+	VFMADD231PS  Y13, Y15, Y11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Y12, (DX)
+	VMOVUPS      Y13, 32(DX)
+	ADDQ         $0x00000040, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -2870,7 +3798,7 @@ done:
 	RET
 
 // func line1x64x32(t *uintptr)
-// Requires: AVX, FMA3, MMX+, SSE
+// Requires: AVX, AVX2, F16C, FMA3, MMX+, SSE
 TEXT ·line1x64x32(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
@@ -2905,6 +3833,14 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	CMPQ       200(DI), $0x01
+	JE         roundBfloat16
+	CMPQ       200(DI), $0x02
+	JE         roundFloat16
+	CMPQ       200(DI), $0x03
+	JE         widenBfloat16
+	CMPQ       200(DI), $0x04
+	JE         widenFloat16
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -2971,6 +3907,210 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS rounding<>+0(SB), Y8
+	VBROADCASTSS rounding<>+32(SB), Y9
+	VBROADCASTSS rounding<>+64(SB), Y10
+	VBROADCASTSS rounding<>+96(SB), Y11
+
+roundBfloat16Loop:
+	VBROADCASTSS (AX), Y12
+	VMOVUPS      (R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y0
+	VMOVUPS      32(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y1
+	VMOVUPS      64(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y2
+	VMOVUPS      96(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y3
+	VMOVUPS      128(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y4
+	VMOVUPS      160(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y5
+	VMOVUPS      192(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y6
+	VMOVUPS      224(R11), Y13
+	VPSRLD       $0x10, Y13, Y14
+	VPAND        Y8, Y14, Y14
+	VPADDD       Y13, Y14, Y14
+	VPADDD       Y9, Y14, Y14
+	VCMPPS       $0x03, Y13, Y13, Y15
+	VPOR         Y11, Y13, Y13
+	VBLENDVPS    Y15, Y13, Y14, Y14
+	VPAND        Y10, Y14, Y13
+	VFMADD231PS  Y13, Y12, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	VBROADCASTSS (AX), Y12
+	VMOVUPS      (R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y0
+	VMOVUPS      32(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y1
+	VMOVUPS      64(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y2
+	VMOVUPS      96(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y3
+	VMOVUPS      128(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y4
+	VMOVUPS      160(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y5
+	VMOVUPS      192(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y6
+	VMOVUPS      224(R11), Y13
+	VCVTPS2PH    $0x00, Y13, X14
+	VCVTPH2PS    X14, Y13
+	VFMADD231PS  Y13, Y12, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	VBROADCASTSS (AX), Y12
+	VPMOVZXWD    (R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y0
+	VPMOVZXWD    16(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y1
+	VPMOVZXWD    32(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y2
+	VPMOVZXWD    48(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y3
+	VPMOVZXWD    64(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y4
+	VPMOVZXWD    80(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y5
+	VPMOVZXWD    96(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y6
+	VPMOVZXWD    112(R11), Y13
+	VPSLLD       $0x10, Y13, Y13
+	VFMADD231PS  Y13, Y12, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	VBROADCASTSS (AX), Y12
+	VCVTPH2PS    (R11), Y13
+	VFMADD231PS  Y13, Y12, Y0
+	VCVTPH2PS    16(R11), Y13
+	VFMADD231PS  Y13, Y12, Y1
+	VCVTPH2PS    32(R11), Y13
+	VFMADD231PS  Y13, Y12, Y2
+	VCVTPH2PS    48(R11), Y13
+	VFMADD231PS  Y13, Y12, Y3
+	VCVTPH2PS    64(R11), Y13
+	VFMADD231PS  Y13, Y12, Y4
+	VCVTPH2PS    80(R11), Y13
+	VFMADD231PS  Y13, Y12, Y5
+	VCVTPH2PS    96(R11), Y13
+	VFMADD231PS  Y13, Y12, Y6
+	VCVTPH2PS    112(R11), Y13
+	VFMADD231PS  Y13, Y12, Y7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -3131,6 +4271,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -3143,12 +4291,114 @@ pack:
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -3401,6 +4651,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -3416,12 +4674,126 @@ pack:
 	VFMADD231PS  Z28, Z31, Z2
 	VFMADD231PS  Z29, Z31, Z3
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -3715,6 +5087,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -3733,12 +5113,138 @@ pack:
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -4073,6 +5579,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -4094,12 +5608,150 @@ pack:
 	VFMADD231PS  Z28, Z31, Z6
 	VFMADD231PS  Z29, Z31, Z7
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -4475,6 +6127,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -4499,12 +6159,162 @@ pack:
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -4930,6 +6740,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -4958,12 +6776,178 @@ pack:
 	VFMADD231PS  Z29, Z31, Z11
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -5443,6 +7427,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -5474,12 +7466,190 @@ pack:
 	VFMADD231PS  Z29, Z30, Z13
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -6000,6 +8170,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -6034,12 +8212,202 @@ pack:
 	VFMADD231PS  Z29, Z31, Z15
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -6601,6 +8969,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -6638,12 +9014,214 @@ pack:
 	VFMADD231PS  Z29, Z30, Z17
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -7246,6 +9824,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -7286,12 +9872,226 @@ pack:
 	VFMADD231PS  Z29, Z31, Z19
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -7944,6 +10744,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -7988,12 +10796,242 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -8700,6 +11738,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -8747,12 +11793,254 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VPSRLD       $0x10, Z28, Z30
+	VPTERNLOGD   $0xec, Z24, Z28, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z28, Z30
+	VPANDD       Z26, Z30, Z28
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -9500,6 +12788,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -9550,12 +12846,262 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundBfloat16Loop:
+	PREFETCHT0       (R11)(R12*8)
+	PREFETCHT0       64(R11)(R12*8)
+	VMOVUPS          (R11), Z28
+	VPSRLD           $0x10, Z28, Z30
+	VPTERNLOGD.BCST  $0xec, wideRounding<>+0(SB), Z28, Z30
+	VPADDD.BCST      wideRounding<>+32(SB), Z30, Z30
+	VFIXUPIMMPS.BCST $0x00, wideRounding<>+96(SB), Z28, Z30
+	VPANDD.BCST      wideRounding<>+64(SB), Z30, Z28
+	VMOVUPS          64(R11), Z29
+	VPSRLD           $0x10, Z29, Z30
+	VPTERNLOGD.BCST  $0xec, wideRounding<>+0(SB), Z29, Z30
+	VPADDD.BCST      wideRounding<>+32(SB), Z30, Z30
+	VFIXUPIMMPS.BCST $0x00, wideRounding<>+96(SB), Z29, Z30
+	VPANDD.BCST      wideRounding<>+64(SB), Z30, Z29
+	VBROADCASTSS     (AX), Z30
+	VFMADD231PS      Z28, Z30, Z0
+	VFMADD231PS      Z29, Z30, Z1
+	VBROADCASTSS     (AX)(R8*1), Z31
+	VFMADD231PS      Z28, Z31, Z2
+	VFMADD231PS      Z29, Z31, Z3
+	VBROADCASTSS     (AX)(R8*2), Z30
+	VFMADD231PS      Z28, Z30, Z4
+	VFMADD231PS      Z29, Z30, Z5
+	VBROADCASTSS     (AX)(R9*1), Z31
+	VFMADD231PS      Z28, Z31, Z6
+	VFMADD231PS      Z29, Z31, Z7
+	VBROADCASTSS     (AX)(R8*4), Z30
+	VFMADD231PS      Z28, Z30, Z8
+	VFMADD231PS      Z29, Z30, Z9
+	VBROADCASTSS     (BX), Z31
+	VFMADD231PS      Z28, Z31, Z10
+	VFMADD231PS      Z29, Z31, Z11
+	VBROADCASTSS     (BX)(R8*1), Z30
+	VFMADD231PS      Z28, Z30, Z12
+	VFMADD231PS      Z29, Z30, Z13
+	VBROADCASTSS     (BX)(R8*2), Z31
+	VFMADD231PS      Z28, Z31, Z14
+	VFMADD231PS      Z29, Z31, Z15
+	VBROADCASTSS     (BX)(R9*1), Z30
+	VFMADD231PS      Z28, Z30, Z16
+	VFMADD231PS      Z29, Z30, Z17
+	VBROADCASTSS     (BX)(R8*4), Z31
+	VFMADD231PS      Z28, Z31, Z18
+	VFMADD231PS      Z29, Z31, Z19
+	VBROADCASTSS     (CX), Z30
+	VFMADD231PS      Z28, Z30, Z20
+	VFMADD231PS      Z29, Z30, Z21
+	VBROADCASTSS     (CX)(R8*1), Z31
+	VFMADD231PS      Z28, Z31, Z22
+	VFMADD231PS      Z29, Z31, Z23
+	VBROADCASTSS     (CX)(R8*2), Z30
+	VFMADD231PS      Z28, Z30, Z24
+	VFMADD231PS      Z29, Z30, Z25
+	ADDQ             R10, AX
+	ADDQ             R10, BX
+	ADDQ             R10, CX
+	ADDQ             R12, R11
+	VMOVUPS          Z28, (DX)
+	VMOVUPS          Z29, 64(DX)
+	ADDQ             $0x00000080, DX
+	DECQ             SI
+	JNE              roundBfloat16Loop
+	JMP              summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -10344,6 +13890,14 @@ one:
 	JMP          summed
 
 packing:
+	CMPQ  200(DI), $0x01
+	JE    roundBfloat16
+	CMPQ  200(DI), $0x02
+	JE    roundFloat16
+	CMPQ  200(DI), $0x03
+	JE    widenBfloat16
+	CMPQ  200(DI), $0x04
+	JE    widenFloat16
 	TESTQ SI, SI
 	JLE   summed
 
@@ -10397,12 +13951,274 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPS      Z28, (DX)
 	VMOVUPS      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
+	JMP          summed
+
+roundBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundBfloat16Loop:
+	PREFETCHT0       (R11)(R12*8)
+	PREFETCHT0       64(R11)(R12*8)
+	VMOVUPS          (R11), Z28
+	VPSRLD           $0x10, Z28, Z30
+	VPTERNLOGD.BCST  $0xec, wideRounding<>+0(SB), Z28, Z30
+	VPADDD.BCST      wideRounding<>+32(SB), Z30, Z30
+	VFIXUPIMMPS.BCST $0x00, wideRounding<>+96(SB), Z28, Z30
+	VPANDD.BCST      wideRounding<>+64(SB), Z30, Z28
+	VMOVUPS          64(R11), Z29
+	VPSRLD           $0x10, Z29, Z30
+	VPTERNLOGD.BCST  $0xec, wideRounding<>+0(SB), Z29, Z30
+	VPADDD.BCST      wideRounding<>+32(SB), Z30, Z30
+	VFIXUPIMMPS.BCST $0x00, wideRounding<>+96(SB), Z29, Z30
+	VPANDD.BCST      wideRounding<>+64(SB), Z30, Z29
+	VBROADCASTSS     (AX), Z30
+	VFMADD231PS      Z28, Z30, Z0
+	VFMADD231PS      Z29, Z30, Z1
+	VBROADCASTSS     (AX)(R8*1), Z31
+	VFMADD231PS      Z28, Z31, Z2
+	VFMADD231PS      Z29, Z31, Z3
+	VBROADCASTSS     (AX)(R8*2), Z30
+	VFMADD231PS      Z28, Z30, Z4
+	VFMADD231PS      Z29, Z30, Z5
+	VBROADCASTSS     (AX)(R9*1), Z31
+	VFMADD231PS      Z28, Z31, Z6
+	VFMADD231PS      Z29, Z31, Z7
+	VBROADCASTSS     (AX)(R8*4), Z30
+	VFMADD231PS      Z28, Z30, Z8
+	VFMADD231PS      Z29, Z30, Z9
+	VBROADCASTSS     (BX), Z31
+	VFMADD231PS      Z28, Z31, Z10
+	VFMADD231PS      Z29, Z31, Z11
+	VBROADCASTSS     (BX)(R8*1), Z30
+	VFMADD231PS      Z28, Z30, Z12
+	VFMADD231PS      Z29, Z30, Z13
+	VBROADCASTSS     (BX)(R8*2), Z31
+	VFMADD231PS      Z28, Z31, Z14
+	VFMADD231PS      Z29, Z31, Z15
+	VBROADCASTSS     (BX)(R9*1), Z30
+	VFMADD231PS      Z28, Z30, Z16
+	VFMADD231PS      Z29, Z30, Z17
+	VBROADCASTSS     (BX)(R8*4), Z31
+	VFMADD231PS      Z28, Z31, Z18
+	VFMADD231PS      Z29, Z31, Z19
+	VBROADCASTSS     (CX), Z30
+	VFMADD231PS      Z28, Z30, Z20
+	VFMADD231PS      Z29, Z30, Z21
+	VBROADCASTSS     (CX)(R8*1), Z31
+	VFMADD231PS      Z28, Z31, Z22
+	VFMADD231PS      Z29, Z31, Z23
+	VBROADCASTSS     (CX)(R8*2), Z30
+	VFMADD231PS      Z28, Z30, Z24
+	VFMADD231PS      Z29, Z30, Z25
+	VBROADCASTSS     (CX)(R9*1), Z31
+	VFMADD231PS      Z28, Z31, Z26
+	VFMADD231PS      Z29, Z31, Z27
+	ADDQ             R10, AX
+	ADDQ             R10, BX
+	ADDQ             R10, CX
+	ADDQ             R12, R11
+	VMOVUPS          Z28, (DX)
+	VMOVUPS          Z29, 64(DX)
+	ADDQ             $0x00000080, DX
+	DECQ             SI
+	JNE              roundBfloat16Loop
+	JMP              summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	PREFETCHT0   64(R11)(R12*8)
+	VMOVUPS      (R11), Z28
+	VCVTPS2PH    $0x00, Z28, Y30
+	VCVTPH2PS    Y30, Z28
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (CX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z26
+	VFMADD231PS  Z29, Z31, Z27
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VPMOVZXWD    (R11), Z28
+	VPSLLD       $0x10, Z28, Z28
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (CX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z26
+	VFMADD231PS  Z29, Z31, Z27
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	PREFETCHT0   (R11)(R12*8)
+	VCVTPH2PS    (R11), Z28
+	VCVTPH2PS    32(R11), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z2
+	VFMADD231PS  Z29, Z31, Z3
+	VBROADCASTSS (AX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z6
+	VFMADD231PS  Z29, Z31, Z7
+	VBROADCASTSS (AX)(R8*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (BX), Z31
+	VFMADD231PS  Z28, Z31, Z10
+	VFMADD231PS  Z29, Z31, Z11
+	VBROADCASTSS (BX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (BX)(R8*2), Z31
+	VFMADD231PS  Z28, Z31, Z14
+	VFMADD231PS  Z29, Z31, Z15
+	VBROADCASTSS (BX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (BX)(R8*4), Z31
+	VFMADD231PS  Z28, Z31, Z18
+	VFMADD231PS  Z29, Z31, Z19
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (CX)(R8*1), Z31
+	VFMADD231PS  Z28, Z31, Z22
+	VFMADD231PS  Z29, Z31, Z23
+	VBROADCASTSS (CX)(R8*2), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (CX)(R9*1), Z31
+	VFMADD231PS  Z28, Z31, Z26
+	VFMADD231PS  Z29, Z31, Z27
+	ADDQ         R10, AX
+	ADDQ         R10, BX
+	ADDQ         R10, CX
+	ADDQ         R12, R11
+	VMOVUPS      Z28, (DX)
+	VMOVUPS      Z29, 64(DX)
+	ADDQ         $0x00000080, DX
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ      R15, AX
@@ -10918,6 +14734,14 @@ tile:
 	MOVQ       120(DI), R12
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
+	CMPQ       200(DI), $0x01
+	JE         roundBfloat16
+	CMPQ       200(DI), $0x02
+	JE         roundFloat16
+	CMPQ       200(DI), $0x03
+	JE         widenBfloat16
+	CMPQ       200(DI), $0x04
+	JE         widenFloat16
 	SUBQ       $0x04, SI
 	JL         rest
 
@@ -11024,6 +14848,314 @@ one:
 	ADDQ         R12, R11
 	DECQ         SI
 	JNE          one
+	JMP          summed
+
+roundBfloat16:
+	TESTQ        SI, SI
+	JLE          summed
+	VBROADCASTSS wideRounding<>+0(SB), Z24
+	VBROADCASTSS wideRounding<>+32(SB), Z25
+	VBROADCASTSS wideRounding<>+64(SB), Z26
+	VBROADCASTSS wideRounding<>+96(SB), Z27
+
+roundBfloat16Loop:
+	VBROADCASTSS (AX), Z28
+	VMOVUPS      (R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z0
+	VMOVUPS      64(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z1
+	VMOVUPS      128(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VMOVUPS      192(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VMOVUPS      256(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z4
+	VMOVUPS      320(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z5
+	VMOVUPS      384(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z6
+	VMOVUPS      448(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z7
+	VMOVUPS      512(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z8
+	VMOVUPS      576(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z9
+	VMOVUPS      640(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z10
+	VMOVUPS      704(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z11
+	VMOVUPS      768(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z12
+	VMOVUPS      832(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z13
+	VMOVUPS      896(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z14
+	VMOVUPS      960(R11), Z29
+	VPSRLD       $0x10, Z29, Z30
+	VPTERNLOGD   $0xec, Z24, Z29, Z30
+	VPADDD       Z25, Z30, Z30
+	VFIXUPIMMPS  $0x00, Z27, Z29, Z30
+	VPANDD       Z26, Z30, Z29
+	VFMADD231PS  Z29, Z28, Z15
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          roundBfloat16Loop
+	JMP          summed
+
+roundFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+roundFloat16Loop:
+	VBROADCASTSS (AX), Z28
+	VMOVUPS      (R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z0
+	VMOVUPS      64(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z1
+	VMOVUPS      128(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VMOVUPS      192(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VMOVUPS      256(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z4
+	VMOVUPS      320(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z5
+	VMOVUPS      384(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z6
+	VMOVUPS      448(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z7
+	VMOVUPS      512(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z8
+	VMOVUPS      576(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z9
+	VMOVUPS      640(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z10
+	VMOVUPS      704(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z11
+	VMOVUPS      768(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z12
+	VMOVUPS      832(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z13
+	VMOVUPS      896(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z14
+	VMOVUPS      960(R11), Z29
+	VCVTPS2PH    $0x00, Z29, Y30
+	VCVTPH2PS    Y30, Z29
+	VFMADD231PS  Z29, Z28, Z15
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          roundFloat16Loop
+	JMP          summed
+
+widenBfloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenBfloat16Loop:
+	VBROADCASTSS (AX), Z28
+	VPMOVZXWD    (R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z0
+	VPMOVZXWD    32(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z1
+	VPMOVZXWD    64(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VPMOVZXWD    96(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VPMOVZXWD    128(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z4
+	VPMOVZXWD    160(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z5
+	VPMOVZXWD    192(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z6
+	VPMOVZXWD    224(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z7
+	VPMOVZXWD    256(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z8
+	VPMOVZXWD    288(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z9
+	VPMOVZXWD    320(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z10
+	VPMOVZXWD    352(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z11
+	VPMOVZXWD    384(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z12
+	VPMOVZXWD    416(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z13
+	VPMOVZXWD    448(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z14
+	VPMOVZXWD    480(R11), Z29
+	VPSLLD       $0x10, Z29, Z29
+	VFMADD231PS  Z29, Z28, Z15
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          widenBfloat16Loop
+	JMP          summed
+
+widenFloat16:
+	TESTQ SI, SI
+	JLE   summed
+
+widenFloat16Loop:
+	VBROADCASTSS (AX), Z28
+	VCVTPH2PS    (R11), Z29
+	VFMADD231PS  Z29, Z28, Z0
+	VCVTPH2PS    32(R11), Z29
+	VFMADD231PS  Z29, Z28, Z1
+	VCVTPH2PS    64(R11), Z29
+	VFMADD231PS  Z29, Z28, Z2
+	VCVTPH2PS    96(R11), Z29
+	VFMADD231PS  Z29, Z28, Z3
+	VCVTPH2PS    128(R11), Z29
+	VFMADD231PS  Z29, Z28, Z4
+	VCVTPH2PS    160(R11), Z29
+	VFMADD231PS  Z29, Z28, Z5
+	VCVTPH2PS    192(R11), Z29
+	VFMADD231PS  Z29, Z28, Z6
+	VCVTPH2PS    224(R11), Z29
+	VFMADD231PS  Z29, Z28, Z7
+	VCVTPH2PS    256(R11), Z29
+	VFMADD231PS  Z29, Z28, Z8
+	VCVTPH2PS    288(R11), Z29
+	VFMADD231PS  Z29, Z28, Z9
+	VCVTPH2PS    320(R11), Z29
+	VFMADD231PS  Z29, Z28, Z10
+	VCVTPH2PS    352(R11), Z29
+	VFMADD231PS  Z29, Z28, Z11
+	VCVTPH2PS    384(R11), Z29
+	VFMADD231PS  Z29, Z28, Z12
+	VCVTPH2PS    416(R11), Z29
+	VFMADD231PS  Z29, Z28, Z13
+	VCVTPH2PS    448(R11), Z29
+	VFMADD231PS  Z29, Z28, Z14
+	VCVTPH2PS    480(R11), Z29
+	VFMADD231PS  Z29, Z28, Z15
+	ADDQ         R10, AX
+	ADDQ         R12, R11
+	DECQ         SI
+	JNE          widenFloat16Loop
 
 summed:
 	MOVQ   R15, AX
@@ -11228,9 +15360,9 @@ pack:
 	VFMADD231PD  Y12, Y14, Y0
 	VFMADD231PD  Y13, Y14, Y1
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -11567,9 +15699,9 @@ pack:
 	VFMADD231PD  Y12, Y15, Y2
 	VFMADD231PD  Y13, Y15, Y3
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -11966,9 +16098,9 @@ pack:
 	VFMADD231PD  Y12, Y14, Y4
 	VFMADD231PD  Y13, Y14, Y5
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -12425,9 +16557,9 @@ pack:
 	VFMADD231PD  Y12, Y15, Y6
 	VFMADD231PD  Y13, Y15, Y7
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -12944,9 +17076,9 @@ pack:
 	VFMADD231PD  Y12, Y14, Y8
 	VFMADD231PD  Y13, Y14, Y9
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -13533,9 +17665,9 @@ pack:
 	VFMADD231PD  Y13, Y15, Y11
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Y12, (DX)
 	VMOVUPD      Y13, 32(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000040, DX
 	DECQ         SI
 	JNE          pack
@@ -14243,9 +18375,9 @@ pack:
 	VFMADD231PD  Z28, Z30, Z0
 	VFMADD231PD  Z29, Z30, Z1
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -14516,9 +18648,9 @@ pack:
 	VFMADD231PD  Z28, Z31, Z2
 	VFMADD231PD  Z29, Z31, Z3
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -14833,9 +18965,9 @@ pack:
 	VFMADD231PD  Z28, Z30, Z4
 	VFMADD231PD  Z29, Z30, Z5
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -15194,9 +19326,9 @@ pack:
 	VFMADD231PD  Z28, Z31, Z6
 	VFMADD231PD  Z29, Z31, Z7
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -15599,9 +19731,9 @@ pack:
 	VFMADD231PD  Z28, Z30, Z8
 	VFMADD231PD  Z29, Z30, Z9
 	ADDQ         R10, AX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -16058,9 +20190,9 @@ pack:
 	VFMADD231PD  Z29, Z31, Z11
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -16574,9 +20706,9 @@ pack:
 	VFMADD231PD  Z29, Z30, Z13
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -17134,9 +21266,9 @@ pack:
 	VFMADD231PD  Z29, Z31, Z15
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -17738,9 +21870,9 @@ pack:
 	VFMADD231PD  Z29, Z30, Z17
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -18386,9 +22518,9 @@ pack:
 	VFMADD231PD  Z29, Z31, Z19
 	ADDQ         R10, AX
 	ADDQ         R10, BX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -19088,9 +23220,9 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -19847,9 +23979,9 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -20650,9 +24782,9 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -21497,9 +25629,9 @@ pack:
 	ADDQ         R10, AX
 	ADDQ         R10, BX
 	ADDQ         R10, CX
+	ADDQ         R12, R11
 	VMOVUPD      Z28, (DX)
 	VMOVUPD      Z29, 64(DX)
-	ADDQ         R12, R11
 	ADDQ         $0x00000080, DX
 	DECQ         SI
 	JNE          pack
@@ -31906,53 +36038,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
-// Requires: AVX, CMOV
-TEXT ·packCols64(SB), NOSPLIT, $0-80
-	MOVQ    dst_base+0(FP), DI
-	MOVQ    src_base+24(FP), AX
-	MOVQ    stride+56(FP), R12
-	MOVQ    n+64(FP), R13
-	XORQ    SI, SI
-	CMPQ    R13, $0x01
-	CMOVQLE SI, R12
-	MOVQ    AX, BX
-	ADDQ    R12, BX
-	CMPQ    R13, $0x02
-	CMOVQLE SI, R12
-	MOVQ    BX, CX
-	ADDQ    R12, CX
-	CMPQ    R13, $0x03
-	CMOVQLE SI, R12
-	MOVQ    CX, DX
-	ADDQ    R12, DX
-	MOVQ    k+48(FP), SI
-	MOVQ    pitch+72(FP), R12
-	SHRQ    $0x01, SI
-	JE      done
-
-loop:
-	VMOVUPD     (AX), X0
-	VMOVUPD     (BX), X1
-	VINSERTF128 $0x01, (CX), Y0, Y0
-	VINSERTF128 $0x01, (DX), Y1, Y1
-	VUNPCKLPD   Y1, Y0, Y2
-	VUNPCKHPD   Y1, Y0, Y3
-	VMOVUPD     Y2, (DI)
-	ADDQ        R12, DI
-	VMOVUPD     Y3, (DI)
-	ADDQ        R12, DI
-	ADDQ        $0x10, AX
-	ADDQ        $0x10, BX
-	ADDQ        $0x10, CX
-	ADDQ        $0x10, DX
-	DECQ        SI
-	JNE         loop
-
-done:
-	VZEROUPPER
-	RET
-
 // func packWideCols32(dst []byte, src []byte, k int, stride int, pitch int)
 // Requires: AVX, AVX512F
 TEXT ·packWideCols32(SB), NOSPLIT, $0-72
@@ -32012,6 +36097,409 @@ done:
 	VZEROUPPER
 	RET
 
+// func packCols32Bfloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·packCols32Bfloat16(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         src_base+24(FP), AX
+	MOVQ         stride+56(FP), R12
+	MOVQ         n+64(FP), R13
+	XORQ         SI, SI
+	CMPQ         R13, $0x01
+	CMOVQLE      SI, R12
+	MOVQ         AX, BX
+	ADDQ         R12, BX
+	CMPQ         R13, $0x02
+	CMOVQLE      SI, R12
+	MOVQ         BX, CX
+	ADDQ         R12, CX
+	CMPQ         R13, $0x03
+	CMOVQLE      SI, R12
+	MOVQ         CX, DX
+	ADDQ         R12, DX
+	CMPQ         R13, $0x04
+	CMOVQLE      SI, R12
+	MOVQ         DX, R8
+	ADDQ         R12, R8
+	CMPQ         R13, $0x05
+	CMOVQLE      SI, R12
+	MOVQ         R8, R9
+	ADDQ         R12, R9
+	CMPQ         R13, $0x06
+	CMOVQLE      SI, R12
+	MOVQ         R9, R10
+	ADDQ         R12, R10
+	CMPQ         R13, $0x07
+	CMOVQLE      SI, R12
+	MOVQ         R10, R11
+	ADDQ         R12, R11
+	MOVQ         k+48(FP), SI
+	MOVQ         pitch+72(FP), R12
+	SHRQ         $0x02, SI
+	JE           done
+	VBROADCASTSS rounding<>+0(SB), Y12
+	VBROADCASTSS rounding<>+32(SB), Y13
+	VBROADCASTSS rounding<>+64(SB), Y14
+	VBROADCASTSS rounding<>+96(SB), Y15
+
+loop:
+	VMOVUPS     (AX), X0
+	VMOVUPS     (BX), X1
+	VMOVUPS     (CX), X2
+	VMOVUPS     (DX), X3
+	VINSERTF128 $0x01, (R8), Y0, Y0
+	VINSERTF128 $0x01, (R9), Y1, Y1
+	VINSERTF128 $0x01, (R10), Y2, Y2
+	VINSERTF128 $0x01, (R11), Y3, Y3
+	VPSRLD      $0x10, Y0, Y8
+	VPAND       Y12, Y8, Y8
+	VPADDD      Y0, Y8, Y8
+	VPADDD      Y13, Y8, Y8
+	VCMPPS      $0x03, Y0, Y0, Y9
+	VPOR        Y15, Y0, Y0
+	VBLENDVPS   Y9, Y0, Y8, Y8
+	VPAND       Y14, Y8, Y0
+	VPSRLD      $0x10, Y1, Y10
+	VPAND       Y12, Y10, Y10
+	VPADDD      Y1, Y10, Y10
+	VPADDD      Y13, Y10, Y10
+	VCMPPS      $0x03, Y1, Y1, Y11
+	VPOR        Y15, Y1, Y1
+	VBLENDVPS   Y11, Y1, Y10, Y10
+	VPAND       Y14, Y10, Y1
+	VPSRLD      $0x10, Y2, Y8
+	VPAND       Y12, Y8, Y8
+	VPADDD      Y2, Y8, Y8
+	VPADDD      Y13, Y8, Y8
+	VCMPPS      $0x03, Y2, Y2, Y9
+	VPOR        Y15, Y2, Y2
+	VBLENDVPS   Y9, Y2, Y8, Y8
+	VPAND       Y14, Y8, Y2
+	VPSRLD      $0x10, Y3, Y10
+	VPAND       Y12, Y10, Y10
+	VPADDD      Y3, Y10, Y10
+	VPADDD      Y13, Y10, Y10
+	VCMPPS      $0x03, Y3, Y3, Y11
+	VPOR        Y15, Y3, Y3
+	VBLENDVPS   Y11, Y3, Y10, Y10
+	VPAND       Y14, Y10, Y3
+	VUNPCKLPS   Y1, Y0, Y4
+	VUNPCKHPS   Y1, Y0, Y5
+	VUNPCKLPS   Y3, Y2, Y6
+	VUNPCKHPS   Y3, Y2, Y7
+	VUNPCKLPD   Y6, Y4, Y0
+	VUNPCKHPD   Y6, Y4, Y1
+	VUNPCKLPD   Y7, Y5, Y2
+	VUNPCKHPD   Y7, Y5, Y3
+	VMOVUPS     Y0, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y1, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y2, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y3, (DI)
+	ADDQ        R12, DI
+	ADDQ        $0x10, AX
+	ADDQ        $0x10, BX
+	ADDQ        $0x10, CX
+	ADDQ        $0x10, DX
+	ADDQ        $0x10, R8
+	ADDQ        $0x10, R9
+	ADDQ        $0x10, R10
+	ADDQ        $0x10, R11
+	DECQ        SI
+	JNE         loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func packWideCols32Bfloat16(dst []byte, src []byte, k int, stride int, pitch int)
+// Requires: AVX, AVX512F
+TEXT ·packWideCols32Bfloat16(SB), NOSPLIT, $0-72
+	MOVQ         dst_base+0(FP), DI
+	MOVQ         src_base+24(FP), AX
+	MOVQ         stride+56(FP), R12
+	MOVQ         k+48(FP), SI
+	MOVQ         pitch+64(FP), R13
+	LEAQ         (AX)(R12*4), BX
+	LEAQ         (BX)(R12*4), CX
+	LEAQ         (CX)(R12*4), DX
+	LEAQ         (R12)(R12*2), R8
+	SHRQ         $0x02, SI
+	JE           done
+	VBROADCASTSS wideRounding<>+0(SB), Z12
+	VBROADCASTSS wideRounding<>+32(SB), Z13
+	VBROADCASTSS wideRounding<>+64(SB), Z14
+	VBROADCASTSS wideRounding<>+96(SB), Z15
+
+loop:
+	VMOVUPS      (AX), X0
+	VINSERTF32X4 $0x01, (BX), Z0, Z0
+	VINSERTF32X4 $0x02, (CX), Z0, Z0
+	VINSERTF32X4 $0x03, (DX), Z0, Z0
+	VMOVUPS      (AX)(R12*1), X1
+	VINSERTF32X4 $0x01, (BX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x02, (CX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x03, (DX)(R12*1), Z1, Z1
+	VMOVUPS      (AX)(R12*2), X2
+	VINSERTF32X4 $0x01, (BX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x02, (CX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x03, (DX)(R12*2), Z2, Z2
+	VMOVUPS      (AX)(R8*1), X3
+	VINSERTF32X4 $0x01, (BX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x02, (CX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x03, (DX)(R8*1), Z3, Z3
+	VPSRLD       $0x10, Z0, Z8
+	VPTERNLOGD   $0xec, Z12, Z0, Z8
+	VPADDD       Z13, Z8, Z8
+	VFIXUPIMMPS  $0x00, Z15, Z0, Z8
+	VPANDD       Z14, Z8, Z0
+	VPSRLD       $0x10, Z1, Z10
+	VPTERNLOGD   $0xec, Z12, Z1, Z10
+	VPADDD       Z13, Z10, Z10
+	VFIXUPIMMPS  $0x00, Z15, Z1, Z10
+	VPANDD       Z14, Z10, Z1
+	VPSRLD       $0x10, Z2, Z8
+	VPTERNLOGD   $0xec, Z12, Z2, Z8
+	VPADDD       Z13, Z8, Z8
+	VFIXUPIMMPS  $0x00, Z15, Z2, Z8
+	VPANDD       Z14, Z8, Z2
+	VPSRLD       $0x10, Z3, Z10
+	VPTERNLOGD   $0xec, Z12, Z3, Z10
+	VPADDD       Z13, Z10, Z10
+	VFIXUPIMMPS  $0x00, Z15, Z3, Z10
+	VPANDD       Z14, Z10, Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKHPS    Z1, Z0, Z5
+	VUNPCKLPS    Z3, Z2, Z6
+	VUNPCKHPS    Z3, Z2, Z7
+	VUNPCKLPD    Z6, Z4, Z0
+	VUNPCKHPD    Z6, Z4, Z1
+	VUNPCKLPD    Z7, Z5, Z2
+	VUNPCKHPD    Z7, Z5, Z3
+	VMOVUPS      Z0, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z1, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z2, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z3, (DI)
+	ADDQ         R13, DI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	DECQ         SI
+	JNE          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func packCols32Float16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+// Requires: AVX, CMOV, F16C
+TEXT ·packCols32Float16(SB), NOSPLIT, $0-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    src_base+24(FP), AX
+	MOVQ    stride+56(FP), R12
+	MOVQ    n+64(FP), R13
+	XORQ    SI, SI
+	CMPQ    R13, $0x01
+	CMOVQLE SI, R12
+	MOVQ    AX, BX
+	ADDQ    R12, BX
+	CMPQ    R13, $0x02
+	CMOVQLE SI, R12
+	MOVQ    BX, CX
+	ADDQ    R12, CX
+	CMPQ    R13, $0x03
+	CMOVQLE SI, R12
+	MOVQ    CX, DX
+	ADDQ    R12, DX
+	CMPQ    R13, $0x04
+	CMOVQLE SI, R12
+	MOVQ    DX, R8
+	ADDQ    R12, R8
+	CMPQ    R13, $0x05
+	CMOVQLE SI, R12
+	MOVQ    R8, R9
+	ADDQ    R12, R9
+	CMPQ    R13, $0x06
+	CMOVQLE SI, R12
+	MOVQ    R9, R10
+	ADDQ    R12, R10
+	CMPQ    R13, $0x07
+	CMOVQLE SI, R12
+	MOVQ    R10, R11
+	ADDQ    R12, R11
+	MOVQ    k+48(FP), SI
+	MOVQ    pitch+72(FP), R12
+	SHRQ    $0x02, SI
+	JE      done
+
+loop:
+	VMOVUPS     (AX), X0
+	VMOVUPS     (BX), X1
+	VMOVUPS     (CX), X2
+	VMOVUPS     (DX), X3
+	VINSERTF128 $0x01, (R8), Y0, Y0
+	VINSERTF128 $0x01, (R9), Y1, Y1
+	VINSERTF128 $0x01, (R10), Y2, Y2
+	VINSERTF128 $0x01, (R11), Y3, Y3
+	VCVTPS2PH   $0x00, Y0, X8
+	VCVTPH2PS   X8, Y0
+	VCVTPS2PH   $0x00, Y1, X10
+	VCVTPH2PS   X10, Y1
+	VCVTPS2PH   $0x00, Y2, X8
+	VCVTPH2PS   X8, Y2
+	VCVTPS2PH   $0x00, Y3, X10
+	VCVTPH2PS   X10, Y3
+	VUNPCKLPS   Y1, Y0, Y4
+	VUNPCKHPS   Y1, Y0, Y5
+	VUNPCKLPS   Y3, Y2, Y6
+	VUNPCKHPS   Y3, Y2, Y7
+	VUNPCKLPD   Y6, Y4, Y0
+	VUNPCKHPD   Y6, Y4, Y1
+	VUNPCKLPD   Y7, Y5, Y2
+	VUNPCKHPD   Y7, Y5, Y3
+	VMOVUPS     Y0, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y1, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y2, (DI)
+	ADDQ        R12, DI
+	VMOVUPS     Y3, (DI)
+	ADDQ        R12, DI
+	ADDQ        $0x10, AX
+	ADDQ        $0x10, BX
+	ADDQ        $0x10, CX
+	ADDQ        $0x10, DX
+	ADDQ        $0x10, R8
+	ADDQ        $0x10, R9
+	ADDQ        $0x10, R10
+	ADDQ        $0x10, R11
+	DECQ        SI
+	JNE         loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func packWideCols32Float16(dst []byte, src []byte, k int, stride int, pitch int)
+// Requires: AVX, AVX512F
+TEXT ·packWideCols32Float16(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), DI
+	MOVQ src_base+24(FP), AX
+	MOVQ stride+56(FP), R12
+	MOVQ k+48(FP), SI
+	MOVQ pitch+64(FP), R13
+	LEAQ (AX)(R12*4), BX
+	LEAQ (BX)(R12*4), CX
+	LEAQ (CX)(R12*4), DX
+	LEAQ (R12)(R12*2), R8
+	SHRQ $0x02, SI
+	JE   done
+
+loop:
+	VMOVUPS      (AX), X0
+	VINSERTF32X4 $0x01, (BX), Z0, Z0
+	VINSERTF32X4 $0x02, (CX), Z0, Z0
+	VINSERTF32X4 $0x03, (DX), Z0, Z0
+	VMOVUPS      (AX)(R12*1), X1
+	VINSERTF32X4 $0x01, (BX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x02, (CX)(R12*1), Z1, Z1
+	VINSERTF32X4 $0x03, (DX)(R12*1), Z1, Z1
+	VMOVUPS      (AX)(R12*2), X2
+	VINSERTF32X4 $0x01, (BX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x02, (CX)(R12*2), Z2, Z2
+	VINSERTF32X4 $0x03, (DX)(R12*2), Z2, Z2
+	VMOVUPS      (AX)(R8*1), X3
+	VINSERTF32X4 $0x01, (BX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x02, (CX)(R8*1), Z3, Z3
+	VINSERTF32X4 $0x03, (DX)(R8*1), Z3, Z3
+	VCVTPS2PH    $0x00, Z0, Y8
+	VCVTPH2PS    Y8, Z0
+	VCVTPS2PH    $0x00, Z1, Y10
+	VCVTPH2PS    Y10, Z1
+	VCVTPS2PH    $0x00, Z2, Y8
+	VCVTPH2PS    Y8, Z2
+	VCVTPS2PH    $0x00, Z3, Y10
+	VCVTPH2PS    Y10, Z3
+	VUNPCKLPS    Z1, Z0, Z4
+	VUNPCKHPS    Z1, Z0, Z5
+	VUNPCKLPS    Z3, Z2, Z6
+	VUNPCKHPS    Z3, Z2, Z7
+	VUNPCKLPD    Z6, Z4, Z0
+	VUNPCKHPD    Z6, Z4, Z1
+	VUNPCKLPD    Z7, Z5, Z2
+	VUNPCKHPD    Z7, Z5, Z3
+	VMOVUPS      Z0, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z1, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z2, (DI)
+	ADDQ         R13, DI
+	VMOVUPS      Z3, (DI)
+	ADDQ         R13, DI
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, BX
+	ADDQ         $0x10, CX
+	ADDQ         $0x10, DX
+	DECQ         SI
+	JNE          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func packCols64(dst []byte, src []byte, k int, stride int, n int, pitch int)
+// Requires: AVX, CMOV
+TEXT ·packCols64(SB), NOSPLIT, $0-80
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    src_base+24(FP), AX
+	MOVQ    stride+56(FP), R12
+	MOVQ    n+64(FP), R13
+	XORQ    SI, SI
+	CMPQ    R13, $0x01
+	CMOVQLE SI, R12
+	MOVQ    AX, BX
+	ADDQ    R12, BX
+	CMPQ    R13, $0x02
+	CMOVQLE SI, R12
+	MOVQ    BX, CX
+	ADDQ    R12, CX
+	CMPQ    R13, $0x03
+	CMOVQLE SI, R12
+	MOVQ    CX, DX
+	ADDQ    R12, DX
+	MOVQ    k+48(FP), SI
+	MOVQ    pitch+72(FP), R12
+	SHRQ    $0x01, SI
+	JE      done
+
+loop:
+	VMOVUPD     (AX), X0
+	VMOVUPD     (BX), X1
+	VINSERTF128 $0x01, (CX), Y0, Y0
+	VINSERTF128 $0x01, (DX), Y1, Y1
+	VUNPCKLPD   Y1, Y0, Y2
+	VUNPCKHPD   Y1, Y0, Y3
+	VMOVUPD     Y2, (DI)
+	ADDQ        R12, DI
+	VMOVUPD     Y3, (DI)
+	ADDQ        R12, DI
+	ADDQ        $0x10, AX
+	ADDQ        $0x10, BX
+	ADDQ        $0x10, CX
+	ADDQ        $0x10, DX
+	DECQ        SI
+	JNE         loop
+
+done:
+	VZEROUPPER
+	RET
+
 // func packWideCols64(dst []byte, src []byte, k int, stride int, pitch int)
 // Requires: AVX, AVX512F
 TEXT ·packWideCols64(SB), NOSPLIT, $0-72
@@ -32054,8 +36542,8 @@ done:
 	RET
 
 // func dots32(t *uintptr)
-// Requires: AVX, CMOV, FMA3, SSE
-TEXT ·dots32(SB), NOSPLIT, $0-8
+// Requires: AVX, AVX2, CMOV, F16C, FMA3, SSE
+TEXT ·dots32(SB), NOSPLIT, $16-8
 	MOVQ    t+0(FP), DI
 	STMXCSR 168(DI)
 	MOVL    168(DI), AX
@@ -32105,38 +36593,47 @@ TEXT ·dots32(SB), NOSPLIT, $0-8
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
+	CMPQ    200(DI), $0x01
+	JE      roundBfloat16
+	CMPQ    200(DI), $0x02
+	JE      roundFloat16
+	CMPQ    200(DI), $0x03
+	JE      widenBfloat16
+	CMPQ    200(DI), $0x04
+	JE      widenFloat16
 	SUBQ    $0x08, R12
-	JL      rest
+	JL      Rest
 
-loop:
-	VMOVUPS     (SI)(R13*1), Y8
-	VFMADD231PS (AX)(R13*1), Y8, Y0
-	VFMADD231PS (BX)(R13*1), Y8, Y1
-	VFMADD231PS (CX)(R13*1), Y8, Y2
-	VFMADD231PS (DX)(R13*1), Y8, Y3
-	VFMADD231PS (R8)(R13*1), Y8, Y4
-	VFMADD231PS (R9)(R13*1), Y8, Y5
-	VFMADD231PS (R10)(R13*1), Y8, Y6
-	VFMADD231PS (R11)(R13*1), Y8, Y7
-	ADDQ        $0x20, R13
+Loop:
+	VMOVUPS     (SI)(R13*4), Y8
+	VFMADD231PS (AX)(R13*4), Y8, Y0
+	VFMADD231PS (BX)(R13*4), Y8, Y1
+	VFMADD231PS (CX)(R13*4), Y8, Y2
+	VFMADD231PS (DX)(R13*4), Y8, Y3
+	VFMADD231PS (R8)(R13*4), Y8, Y4
+	VFMADD231PS (R9)(R13*4), Y8, Y5
+	VFMADD231PS (R10)(R13*4), Y8, Y6
+	VFMADD231PS (R11)(R13*4), Y8, Y7
+	ADDQ        $0x08, R13
 	SUBQ        $0x08, R12
-	JGE         loop
+	JGE         Loop
 
-rest:
+Rest:
 	ADDQ        $0x08, R12
 	JLE         summed
-	ADDQ        R13, SI
-	ADDQ        R13, AX
-	ADDQ        R13, BX
-	ADDQ        R13, CX
-	ADDQ        R13, DX
-	ADDQ        R13, R8
-	ADDQ        R13, R9
-	ADDQ        R13, R10
-	ADDQ        R13, R11
+	LEAQ        (SI)(R13*4), SI
+	LEAQ        (AX)(R13*4), AX
+	LEAQ        (BX)(R13*4), BX
+	LEAQ        (CX)(R13*4), CX
+	LEAQ        (DX)(R13*4), DX
+	LEAQ        (R8)(R13*4), R8
+	LEAQ        (R9)(R13*4), R9
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R11)(R13*4), R11
+	MOVQ        R12, R14
 	LEAQ        masks<>+128(SB), R13
-	SHLQ        $0x02, R12
-	SUBQ        R12, R13
+	SHLQ        $0x02, R14
+	SUBQ        R14, R13
 	VMOVUPS     (R13), Y9
 	VMASKMOVPS  (SI), Y9, Y8
 	VMASKMOVPS  (AX), Y9, Y10
@@ -32154,6 +36651,610 @@ rest:
 	VMASKMOVPS  (R10), Y9, Y10
 	VFMADD231PS Y10, Y8, Y6
 	VMASKMOVPS  (R11), Y9, Y10
+	VFMADD231PS Y10, Y8, Y7
+	JMP         summed
+
+roundBfloat16:
+	VBROADCASTSS rounding<>+0(SB), Y11
+	VBROADCASTSS rounding<>+32(SB), Y12
+	VBROADCASTSS rounding<>+64(SB), Y13
+	VBROADCASTSS rounding<>+96(SB), Y14
+	SUBQ         $0x08, R12
+	JL           roundBfloat16Rest
+
+roundBfloat16Loop:
+	VMOVUPS     (SI)(R13*4), Y8
+	VMOVUPS     (AX)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VMOVUPS     (BX)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VMOVUPS     (CX)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VMOVUPS     (DX)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VMOVUPS     (R8)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VMOVUPS     (R9)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VMOVUPS     (R10)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VMOVUPS     (R11)(R13*4), Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y7
+	ADDQ        $0x08, R13
+	SUBQ        $0x08, R12
+	JGE         roundBfloat16Loop
+
+roundBfloat16Rest:
+	ADDQ        $0x08, R12
+	JLE         summed
+	LEAQ        (SI)(R13*4), SI
+	LEAQ        (AX)(R13*4), AX
+	LEAQ        (BX)(R13*4), BX
+	LEAQ        (CX)(R13*4), CX
+	LEAQ        (DX)(R13*4), DX
+	LEAQ        (R8)(R13*4), R8
+	LEAQ        (R9)(R13*4), R9
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R11)(R13*4), R11
+	MOVQ        R12, R14
+	LEAQ        masks<>+128(SB), R13
+	SHLQ        $0x02, R14
+	SUBQ        R14, R13
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (SI), Y9, Y8
+	VMASKMOVPS  (AX), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (BX), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (CX), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (DX), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R8), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R9), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R10), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R11), Y9, Y10
+	VPSRLD      $0x10, Y10, Y15
+	VPAND       Y11, Y15, Y15
+	VPADDD      Y10, Y15, Y15
+	VPADDD      Y12, Y15, Y15
+	VCMPPS      $0x03, Y10, Y10, Y9
+	VPOR        Y14, Y10, Y10
+	VBLENDVPS   Y9, Y10, Y15, Y15
+	VPAND       Y13, Y15, Y10
+	VFMADD231PS Y10, Y8, Y7
+	VMOVUPS     (R13), Y9
+	JMP         summed
+
+roundFloat16:
+	SUBQ $0x08, R12
+	JL   roundFloat16Rest
+
+roundFloat16Loop:
+	VMOVUPS     (SI)(R13*4), Y8
+	VMOVUPS     (AX)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VMOVUPS     (BX)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VMOVUPS     (CX)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VMOVUPS     (DX)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VMOVUPS     (R8)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VMOVUPS     (R9)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VMOVUPS     (R10)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VMOVUPS     (R11)(R13*4), Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y7
+	ADDQ        $0x08, R13
+	SUBQ        $0x08, R12
+	JGE         roundFloat16Loop
+
+roundFloat16Rest:
+	ADDQ        $0x08, R12
+	JLE         summed
+	LEAQ        (SI)(R13*4), SI
+	LEAQ        (AX)(R13*4), AX
+	LEAQ        (BX)(R13*4), BX
+	LEAQ        (CX)(R13*4), CX
+	LEAQ        (DX)(R13*4), DX
+	LEAQ        (R8)(R13*4), R8
+	LEAQ        (R9)(R13*4), R9
+	LEAQ        (R10)(R13*4), R10
+	LEAQ        (R11)(R13*4), R11
+	MOVQ        R12, R14
+	LEAQ        masks<>+128(SB), R13
+	SHLQ        $0x02, R14
+	SUBQ        R14, R13
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (SI), Y9, Y8
+	VMASKMOVPS  (AX), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (BX), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (CX), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (DX), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R8), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R9), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R10), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VMOVUPS     (R13), Y9
+	VMASKMOVPS  (R11), Y9, Y10
+	VCVTPS2PH   $0x00, Y10, X15
+	VCVTPH2PS   X15, Y10
+	VFMADD231PS Y10, Y8, Y7
+	VMOVUPS     (R13), Y9
+	JMP         summed
+
+widenBfloat16:
+	SUBQ $0x08, R12
+	JL   widenBfloat16Rest
+
+widenBfloat16Loop:
+	VMOVUPS     (SI)(R13*4), Y8
+	VPMOVZXWD   (AX)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VPMOVZXWD   (BX)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VPMOVZXWD   (CX)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VPMOVZXWD   (DX)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VPMOVZXWD   (R8)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VPMOVZXWD   (R9)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VPMOVZXWD   (R10)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VPMOVZXWD   (R11)(R13*2), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y7
+	ADDQ        $0x08, R13
+	SUBQ        $0x08, R12
+	JGE         widenBfloat16Loop
+
+widenBfloat16Rest:
+	ADDQ       $0x08, R12
+	JLE        summed
+	LEAQ       (SI)(R13*4), SI
+	LEAQ       (AX)(R13*2), AX
+	LEAQ       (BX)(R13*2), BX
+	LEAQ       (CX)(R13*2), CX
+	LEAQ       (DX)(R13*2), DX
+	LEAQ       (R8)(R13*2), R8
+	LEAQ       (R9)(R13*2), R9
+	LEAQ       (R10)(R13*2), R10
+	LEAQ       (R11)(R13*2), R11
+	MOVQ       R12, R14
+	LEAQ       masks<>+128(SB), R13
+	SHLQ       $0x02, R14
+	SUBQ       R14, R13
+	VMOVUPS    (R13), Y9
+	VMASKMOVPS (SI), Y9, Y8
+	VXORPS     X15, X15, X15
+	VMOVUPS    X15, (SP)
+	LEAQ       (SP), R13
+	MOVQ       R12, R14
+
+widenBfloat16Row0:
+	MOVW        -2(AX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row0
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y0
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row1:
+	MOVW        -2(BX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row1
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y1
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row2:
+	MOVW        -2(CX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row2
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y2
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row3:
+	MOVW        -2(DX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row3
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y3
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row4:
+	MOVW        -2(R8)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row4
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y4
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row5:
+	MOVW        -2(R9)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row5
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y5
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row6:
+	MOVW        -2(R10)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row6
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y6
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenBfloat16Row7:
+	MOVW        -2(R11)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenBfloat16Row7
+	VPMOVZXWD   (SP), Y10
+	VPSLLD      $0x10, Y10, Y10
+	VFMADD231PS Y10, Y8, Y7
+	JMP         summed
+
+widenFloat16:
+	SUBQ $0x08, R12
+	JL   widenFloat16Rest
+
+widenFloat16Loop:
+	VMOVUPS     (SI)(R13*4), Y8
+	VCVTPH2PS   (AX)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y0
+	VCVTPH2PS   (BX)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y1
+	VCVTPH2PS   (CX)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y2
+	VCVTPH2PS   (DX)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y3
+	VCVTPH2PS   (R8)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VCVTPH2PS   (R9)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y5
+	VCVTPH2PS   (R10)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y6
+	VCVTPH2PS   (R11)(R13*2), Y10
+	VFMADD231PS Y10, Y8, Y7
+	ADDQ        $0x08, R13
+	SUBQ        $0x08, R12
+	JGE         widenFloat16Loop
+
+widenFloat16Rest:
+	ADDQ       $0x08, R12
+	JLE        summed
+	LEAQ       (SI)(R13*4), SI
+	LEAQ       (AX)(R13*2), AX
+	LEAQ       (BX)(R13*2), BX
+	LEAQ       (CX)(R13*2), CX
+	LEAQ       (DX)(R13*2), DX
+	LEAQ       (R8)(R13*2), R8
+	LEAQ       (R9)(R13*2), R9
+	LEAQ       (R10)(R13*2), R10
+	LEAQ       (R11)(R13*2), R11
+	MOVQ       R12, R14
+	LEAQ       masks<>+128(SB), R13
+	SHLQ       $0x02, R14
+	SUBQ       R14, R13
+	VMOVUPS    (R13), Y9
+	VMASKMOVPS (SI), Y9, Y8
+	VXORPS     X15, X15, X15
+	VMOVUPS    X15, (SP)
+	LEAQ       (SP), R13
+	MOVQ       R12, R14
+
+widenFloat16Row0:
+	MOVW        -2(AX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row0
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y0
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row1:
+	MOVW        -2(BX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row1
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y1
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row2:
+	MOVW        -2(CX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row2
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y2
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row3:
+	MOVW        -2(DX)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row3
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y3
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row4:
+	MOVW        -2(R8)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row4
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y4
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row5:
+	MOVW        -2(R9)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row5
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y5
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row6:
+	MOVW        -2(R10)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row6
+	VCVTPH2PS   (SP), Y10
+	VFMADD231PS Y10, Y8, Y6
+	VXORPS      X15, X15, X15
+	VMOVUPS     X15, (SP)
+	LEAQ        (SP), R13
+	MOVQ        R12, R14
+
+widenFloat16Row7:
+	MOVW        -2(R11)(R14*2), R15
+	MOVW        R15, -2(R13)(R14*2)
+	DECQ        R14
+	JNE         widenFloat16Row7
+	VCVTPH2PS   (SP), Y10
 	VFMADD231PS Y10, Y8, Y7
 
 summed:
@@ -32238,37 +37339,38 @@ TEXT ·dots64(SB), NOSPLIT, $0-8
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	SUBQ    $0x04, R12
-	JL      rest
+	JL      Rest
 
-loop:
-	VMOVUPD     (SI)(R13*1), Y8
-	VFMADD231PD (AX)(R13*1), Y8, Y0
-	VFMADD231PD (BX)(R13*1), Y8, Y1
-	VFMADD231PD (CX)(R13*1), Y8, Y2
-	VFMADD231PD (DX)(R13*1), Y8, Y3
-	VFMADD231PD (R8)(R13*1), Y8, Y4
-	VFMADD231PD (R9)(R13*1), Y8, Y5
-	VFMADD231PD (R10)(R13*1), Y8, Y6
-	VFMADD231PD (R11)(R13*1), Y8, Y7
-	ADDQ        $0x20, R13
+Loop:
+	VMOVUPD     (SI)(R13*8), Y8
+	VFMADD231PD (AX)(R13*8), Y8, Y0
+	VFMADD231PD (BX)(R13*8), Y8, Y1
+	VFMADD231PD (CX)(R13*8), Y8, Y2
+	VFMADD231PD (DX)(R13*8), Y8, Y3
+	VFMADD231PD (R8)(R13*8), Y8, Y4
+	VFMADD231PD (R9)(R13*8), Y8, Y5
+	VFMADD231PD (R10)(R13*8), Y8, Y6
+	VFMADD231PD (R11)(R13*8), Y8, Y7
+	ADDQ        $0x04, R13
 	SUBQ        $0x04, R12
-	JGE         loop
+	JGE         Loop
 
-rest:
+Rest:
 	ADDQ        $0x04, R12
 	JLE         summed
-	ADDQ        R13, SI
-	ADDQ        R13, AX
-	ADDQ        R13, BX
-	ADDQ        R13, CX
-	ADDQ        R13, DX
-	ADDQ        R13, R8
-	ADDQ        R13, R9
-	ADDQ        R13, R10
-	ADDQ        R13, R11
+	LEAQ        (SI)(R13*8), SI
+	LEAQ        (AX)(R13*8), AX
+	LEAQ        (BX)(R13*8), BX
+	LEAQ        (CX)(R13*8), CX
+	LEAQ        (DX)(R13*8), DX
+	LEAQ        (R8)(R13*8), R8
+	LEAQ        (R9)(R13*8), R9
+	LEAQ        (R10)(R13*8), R10
+	LEAQ        (R11)(R13*8), R11
+	MOVQ        R12, R14
 	LEAQ        masks<>+128(SB), R13
-	SHLQ        $0x03, R12
-	SUBQ        R12, R13
+	SHLQ        $0x03, R14
+	SUBQ        R14, R13
 	VMOVUPS     (R13), Y9
 	VMASKMOVPD  (SI), Y9, Y8
 	VMASKMOVPD  (AX), Y9, Y10

@@ -14,6 +14,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
 // A conversion is one function: elements of from bytes become elements of to bytes.
@@ -22,7 +24,7 @@ type conversion struct {
 	from, to int
 	float16  bool
 	wide     bool // AVX-512, else AVX2
-	table    Mem  // constants
+	rounder  *rounding.Rounder
 }
 
 func main() {
@@ -36,19 +38,11 @@ func main() {
 		}
 	}
 	ConstraintExpr("!purego")
-	table := GLOBL("halfConstants", RODATA|NOPTR)
-	for i, v := range []uint32{
-		1,          // the last bit that is kept, once it is moved to the end
-		0x7fff,     // just below half of it
-		0x400000,   // makes a NaN quiet
-		0xffff0000, // what is kept
-	} {
-		DATA(4*i, U32(v))
-	}
+	rounders := map[bool]*rounding.Rounder{false: rounding.New(false), true: rounding.New(true)}
 	for _, kind := range []conversion{{name: "widen", from: 2, to: 4}, {name: "round", from: 4, to: 4}, {name: "encode", from: 4, to: 2}} {
 		for _, kind.float16 = range []bool{false, true} {
 			for _, kind.wide = range []bool{false, true} {
-				kind.table = table
+				kind.rounder = rounders[kind.wide]
 				kind.emit()
 			}
 		}
@@ -61,7 +55,6 @@ var (
 	dst, src, rows, stride, n, pitch = RDI, RSI, RCX, RDX, RBX, R8
 	to, from, left, temp             = R9, R10, R11, R12
 	tail                             = K1 // of a row
-	nan                              = K2
 )
 
 // A vec is a vector register in its three widths.
@@ -72,8 +65,8 @@ func (v vec) y() VecPhysical { return []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, 
 func (v vec) z() VecPhysical { return []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7}[v] }
 
 const (
-	value, a, b                     = vec(0), vec(1), vec(2)
-	ones, halves, quiets, upperBits = vec(4), vec(5), vec(6), vec(7)
+	value, a, b = vec(0), vec(1), vec(2)
+	constants   = vec(4)
 )
 
 // of returns v as wide as vectors are.
@@ -107,9 +100,11 @@ func (c *conversion) emit() {
 	Load(Param("n"), n)
 	Load(Param("pitch"), pitch)
 	if !c.float16 && c.name != "widen" {
-		for i, v := range []vec{ones, halves, quiets, upperBits} {
-			VPBROADCASTD(c.table.Offset(4*i), c.of(v))
+		var held []VecPhysical
+		for i := range rounding.Constants {
+			held = append(held, c.of(constants+vec(i)))
 		}
+		c.rounder = c.rounder.Hold(held)
 	}
 	if c.wide {
 		MOVQ(n, temp)
@@ -207,54 +202,11 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	case c.name == "widen" && !c.float16:
 		VPSLLD(Imm(16), v, v)
 	case c.name == "round" && c.float16:
-		half := a.y()
-		if !c.wide {
-			half = a.x()
-		}
-		VCVTPS2PH(Imm(0), v, half)
-		VCVTPH2PS(half, v)
-	case c.name != "widen" && !c.float16:
-		c.nearest(v, t, u)
-	}
-}
-
-// as returns vector r as wide as v.
-func as(r vec, v VecPhysical) VecPhysical {
-	switch v.Size() {
-	case 16:
-		return r.x()
-	case 32:
-		return r.y()
-	}
-	return r.z()
-}
-
-// nearest rounds v to bfloat16.
-func (c *conversion) nearest(v, t, u VecPhysical) {
-	VPSRLD(Imm(16), v, t)
-	if c.wide {
-		VPANDD(as(ones, v), t, t)
-	} else {
-		VPAND(as(ones, v), t, t)
-	}
-	VPADDD(v, t, t)
-	VPADDD(as(halves, v), t, t)
-	const unordered = 3
-	if c.wide {
-		VCMPPS(Imm(unordered), v, v, nan)
-		VPORD(as(quiets, v), v, nan, t)
-	} else {
-		VCMPPS(Imm(unordered), v, v, u)
-		VPOR(as(quiets, v), v, v)
-		VBLENDVPS(u, v, t, t)
-	}
-	switch {
-	case c.name == "encode":
-		VPSRLD(Imm(16), t, v)
-	case c.wide:
-		VPANDD(as(upperBits, v), t, v)
-	default:
-		VPAND(as(upperBits, v), t, v)
+		rounding.Float16(v, rounding.Half(t, v))
+	case c.name == "round":
+		c.rounder.Bfloat16(v, t, u)
+	case c.name == "encode" && !c.float16:
+		c.rounder.EncodeBfloat16(v, t, u)
 	}
 }
 

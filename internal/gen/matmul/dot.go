@@ -6,56 +6,69 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
 // dots multiplies 8 rows of B, as they are stored, with one vector: products of one row and a transposed matrix, where
 // packing would cost more than the sums. Lane l of a sum adds up the steps l, l+lanes, ...; then lanes are added.
-func dots(masks Mem, e elem) {
+//
+// B is stored as t.kind says; the vector was rounded before.
+func dots(masks Mem, e elem, r *rounding.Rounder) {
 	name := "dots" + e.name
 	TEXT(name, NOSPLIT, "func(t "+untyped+")")
 	Doc(fmt.Sprintf("%s multiplies t.a with n <= 8 rows of %s-bit floats, t.stepB bytes apart.", name, e.name))
 	Pragma("noescape")
-	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}
-	a, k, at, t := RSI, R12, R13, RDI
+	a, k, at, t := dotA, dotCount, dotAt, RDI
 	Load(Param("t"), t)
-	flush(t, p[0])
-	MOVQ(Mem{Base: t, Disp: offB}, p[0])
+	flush(t, dotRows[0])
+	MOVQ(Mem{Base: t, Disp: offB}, dotRows[0])
 	MOVQ(Mem{Base: t, Disp: offStepB}, a)
 	MOVQ(Mem{Base: t, Disp: offN}, at)
-	rowPointers(p, a, at, k)
+	rowPointers(dotRows, a, at, k)
 	MOVQ(Mem{Base: t, Disp: offA}, a)
 	MOVQ(Mem{Base: t, Disp: offK}, k)
 	XORQ(at, at)
-	for i := range p {
+	for i := range dotRows {
 		VXORPS(ymm[i], ymm[i], ymm[i])
 	}
-	x, mask, value := Y8, Y9, Y10
-	lanes := 32 / e.size
-	SUBQ(Imm(uint64(lanes)), k)
-	JL(LabelRef("rest"))
-	Label("loop")
-	e.load(Mem{Base: a, Index: at, Scale: 1}, x)
-	for i := range p {
-		e.fma(Mem{Base: p[i], Index: at, Scale: 1}, x, ymm[i])
+	if r != nil {
+		choose(t)
 	}
-	ADDQ(Imm(32), at)
-	SUBQ(Imm(uint64(lanes)), k)
-	JGE(LabelRef("loop"))
-	Label("rest")
-	ADDQ(Imm(uint64(lanes)), k)
-	JLE(LabelRef("summed"))
-	ADDQ(at, a)
-	for i := range p {
-		ADDQ(at, p[i])
-	}
-	maskOf(masks, e, k, at)
-	VMOVUPS(Mem{Base: at}, mask)
-	e.maskMove(Mem{Base: a}, mask, x)
-	for i := range p {
-		e.maskMove(Mem{Base: p[i]}, mask, value)
-		e.fma(value, x, ymm[i])
+	e.dot(masks, "", e.size, func(m Mem, i int) { e.fma(m, dotX, ymm[i]) }, func(m Mem, i int) {
+		e.maskMove(m, dotMask, dotValue)
+		e.fma(dotValue, dotX, ymm[i])
+	})
+	if r != nil {
+		words := AllocLocal(16)
+		for _, n := range kinds {
+			JMP(LabelRef("summed"))
+			Label(n.label)
+			r := n.hold(r, ymm[11:15])
+			multiply := func(i int) {
+				n.convert(r, dotValue, Y15, dotMask)
+				e.fma(dotValue, dotX, ymm[i])
+			}
+			some := func(m Mem, i int) {
+				e.maskMove(m, dotMask, dotValue)
+				multiply(i)
+				VMOVUPS(Mem{Base: dotAt}, dotMask)
+			}
+			if n.size == 2 {
+				some = func(m Mem, i int) {
+					copyWords(fmt.Sprintf("%sRow%d", n.label, i), m, words)
+					n.load(r, words, dotValue, Y15, dotMask)
+					e.fma(dotValue, dotX, ymm[i])
+				}
+			}
+			e.dot(masks, n.label, n.size, func(m Mem, i int) {
+				n.load(r, m, dotValue, Y15, dotMask)
+				e.fma(dotValue, dotX, ymm[i])
+			}, some)
+		}
 	}
 	Label("summed")
+	mask, value := dotMask, dotValue
 	vectors := e.addLanes()
 	MOVQ(Mem{Base: t, Disp: offN}, k)
 	maskOf(masks, e, k, at)
@@ -76,6 +89,58 @@ func dots(masks Mem, e elem) {
 	restore(t)
 	VZEROUPPER()
 	RET()
+}
+
+// Registers of dots.
+var (
+	dotRows                 = []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}
+	dotA, dotCount, dotAt   = RSI, R12, R13 // dotAt counts elements
+	dotX, dotMask, dotValue = Y8, Y9, Y10
+)
+
+// dot multiplies t.a with rows of elements of so many bytes. full multiplies dotX with a vector of row i, and some with its last elements: as many
+// as dotMask, at dotAt, lets through, and as dotX has that are not 0.
+func (e elem) dot(masks Mem, label string, size int, full, some func(m Mem, i int)) {
+	a, k, at := dotA, dotCount, dotAt
+	lanes := 32 / e.size
+	SUBQ(Imm(uint64(lanes)), k)
+	JL(LabelRef(label + "Rest"))
+	Label(label + "Loop")
+	e.load(Mem{Base: a, Index: at, Scale: uint8(e.size)}, dotX)
+	for i, row := range dotRows {
+		full(Mem{Base: row, Index: at, Scale: uint8(size)}, i)
+	}
+	ADDQ(Imm(uint64(lanes)), at)
+	SUBQ(Imm(uint64(lanes)), k)
+	JGE(LabelRef(label + "Loop"))
+	Label(label + "Rest")
+	ADDQ(Imm(uint64(lanes)), k)
+	JLE(LabelRef("summed"))
+	LEAQ(Mem{Base: a, Index: at, Scale: uint8(e.size)}, a)
+	for _, row := range dotRows {
+		LEAQ(Mem{Base: row, Index: at, Scale: uint8(size)}, row)
+	}
+	MOVQ(k, R14)
+	maskOf(masks, e, R14, at)
+	VMOVUPS(Mem{Base: at}, dotMask)
+	e.maskMove(Mem{Base: a}, dotMask, dotX)
+	for i, row := range dotRows {
+		some(Mem{Base: row}, i)
+	}
+}
+
+// copyWords copies dotCount words, fewer than 8, to where they are then read as a vector, with zeros behind. It overwrites dotAt.
+func copyWords(label string, from, to Mem) {
+	left, word := R14, R15
+	VXORPS(X15, X15, X15)
+	VMOVUPS(X15, to)
+	LEAQ(to, dotAt)
+	MOVQ(dotCount, left)
+	Label(label)
+	MOVW(Mem{Base: from.Base, Index: left, Scale: 2, Disp: -2}, word.As16())
+	MOVW(word.As16(), Mem{Base: dotAt, Index: left, Scale: 2, Disp: -2})
+	DECQ(left)
+	JNE(LabelRef(label))
 }
 
 // maskOf leaves in at where a mask of n elements starts, and spoils n.

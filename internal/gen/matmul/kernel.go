@@ -7,6 +7,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
 // An elem is an element type and the instructions for vectors of it.
@@ -63,6 +65,8 @@ type kernel struct {
 	vectors int  // 1 or 2, or more in a line
 	line    bool // one row of full vectors, whose columns all exist, multiplied with B as it lies in memory
 	masks   Mem
+	rounder *rounding.Rounder
+	convert *kind // what the step being written makes float32 of; nil: B is read as it is
 }
 
 func (k *kernel) wide() bool { return k.vector == 64 }
@@ -189,7 +193,10 @@ func (k *kernel) at(i, disp int) Mem {
 
 // loop walks over k, four steps at a time, then one.
 func (k *kernel) loop() {
-	if k.packs() {
+	switch {
+	case k.line && k.converts():
+		choose(args)
+	case k.packs():
 		MOVQ(Mem{Base: args, Disp: offPanel}, temp)
 		TESTQ(temp, temp)
 		JNE(LabelRef("packing"))
@@ -213,31 +220,70 @@ func (k *kernel) loop() {
 	JNE(LabelRef("one"))
 	if k.packs() {
 		JMP(LabelRef("summed"))
-		k.packing()
+		Label("packing")
+		if k.converts() {
+			choose(args)
+		}
+		k.packing(nil)
+	}
+	if k.converts() {
+		for i := range kinds {
+			JMP(LabelRef("summed"))
+			Label(kinds[i].label)
+			k.packing(&kinds[i])
+		}
 	}
 	Label("summed")
 }
 
+// converts reports whether the kernel makes float32 of what is stored otherwise as it reads B.
+func (k *kernel) converts() bool { return k.size == 4 && (k.packs() || k.line) }
+
 // packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it. Pairs were packed before.
 func (k *kernel) packs() bool { return k.vectors == 2 && !k.line && k.fmaBcst != nil }
 
-// packing is the loop of a kernel that packs. Rows of B are new and far apart, so it asks for them some steps before.
-func (k *kernel) packing() {
-	Label("packing")
+// packing is the loop of a kernel that packs, or converts, B. Its rows are new and far apart, so it asks for them some steps before.
+func (k *kernel) packing(n *kind) {
+	label, size := "pack", k.size
+	if n != nil {
+		label, size = n.label+"Loop", n.size
+	}
 	TESTQ(count, count)
 	JLE(LabelRef("summed"))
-	Label("pack")
-	for at := 0; at < k.vectors*k.vector; at += 64 {
-		PREFETCHT0(Mem{Base: ptrB, Index: stepB, Scale: 8, Disp: at})
+	before := k.rounder
+	if n != nil && n.rounds() && k.rows*k.vectors+rounding.Constants <= k.registers()-4 {
+		var held []VecPhysical
+		for i := range rounding.Constants {
+			held = append(held, k.reg(k.registers()-4-rounding.Constants+i))
+		}
+		k.rounder = before.Hold(held)
 	}
+	Label(label)
+	if !k.line {
+		for at := 0; at < k.cols()*size; at += 64 {
+			PREFETCHT0(Mem{Base: ptrB, Index: stepB, Scale: 8, Disp: at})
+		}
+	}
+	k.convert = n
 	k.step(0)
-	for v := range k.vectors {
-		k.load(k.spare(v), Mem{Base: temp, Disp: k.vector * v})
-	}
+	k.convert, k.rounder = nil, before
 	ADDQ(stepB, ptrB)
-	ADDQ(U32(uint32(k.vectors*k.vector)), temp)
+	if !k.line {
+		for v := range k.vectors {
+			k.load(k.spare(v), Mem{Base: temp, Disp: k.vector * v})
+		}
+		ADDQ(U32(uint32(k.vectors*k.vector)), temp)
+	}
 	DECQ(count)
-	JNE(LabelRef("pack"))
+	JNE(LabelRef(label))
+}
+
+// registers is how many vector registers there are.
+func (k *kernel) registers() int {
+	if k.wide() {
+		return 32
+	}
+	return 16
 }
 
 // rowOfB addresses vector v of row u of B.
@@ -252,18 +298,32 @@ func (k *kernel) rowOfB(u, v int) Mem {
 	return m
 }
 
+// loadB loads vector v of row u of B to b, as float32, and may overwrite the temporary ones.
+func (k *kernel) loadB(u, v int, b, temp1, temp2 VecPhysical) {
+	if n := k.convert; n != nil {
+		n.load(k.rounder, n.at(k.rowOfB(u, 0), k.vector*v), b, temp1, temp2)
+		return
+	}
+	k.load(k.rowOfB(u, v), b)
+}
+
 // step adds the product of one column of A and row u of B.
 func (k *kernel) step(u int) {
 	if k.line {
 		k.broadcast(k.at(0, 0), k.spare(u))
 		for v := range k.vectors {
+			if k.convert != nil {
+				k.loadB(u, v, k.spare(1), k.spare(2), k.spare(3))
+				k.fma(k.spare(1), k.spare(u), k.sum(0, v))
+				continue
+			}
 			k.fma(k.rowOfB(u, v), k.spare(u), k.sum(0, v))
 		}
 		ADDQ(stepA, bases[0])
 		return
 	}
 	for v := range k.vectors {
-		k.load(k.rowOfB(u, v), k.spare(v))
+		k.loadB(u, v, k.spare(v), k.spare(2), k.spare(3))
 	}
 	for i := range k.rows {
 		if k.wide() && k.vectors == 1 && k.fmaBcst != nil {

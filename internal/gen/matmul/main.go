@@ -17,6 +17,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
 // Offsets in cpu.tile; a test there compares them.
@@ -35,6 +37,7 @@ const (
 	offMore  = 160
 	offMXCSR = 168 // as it was, then as it is meanwhile
 	offPanel = 176
+	offKind  = 200
 )
 
 // Flags in cpu.tile.
@@ -74,15 +77,17 @@ func main() {
 	}
 	ConstraintExpr("!purego")
 	masks := maskTable()
+	rounders := map[bool]*rounding.Rounder{false: rounding.New(false), true: rounding.New(true)}
 	for _, e := range []elem{single, double} {
 		for _, t := range []struct{ vector, rows int }{{32, 6}, {64, 14}} {
+			rounder := rounders[t.vector == 64]
 			for rows := 1; rows <= t.rows; rows++ {
 				for _, vectors := range []int{2, 1} {
-					k := kernel{elem: e, vector: t.vector, rows: rows, vectors: vectors, masks: masks}
+					k := kernel{elem: e, vector: t.vector, rows: rows, vectors: vectors, masks: masks, rounder: rounder}
 					k.emit()
 				}
 			}
-			k := kernel{elem: e, vector: t.vector, rows: 1, vectors: t.vector / 4, masks: masks, line: true}
+			k := kernel{elem: e, vector: t.vector, rows: 1, vectors: t.vector / 4, masks: masks, line: true, rounder: rounder}
 			k.emit()
 		}
 	}
@@ -97,12 +102,14 @@ func main() {
 	pairsAcross(2)
 	packRows(masks, 64)
 	packRows(masks, 128)
-	packCols(single, turn4)
-	packCols(double, turn2)
-	packWideCols(single, turn4)
-	packWideCols(double, turn2)
-	dots(masks, single)
-	dots(masks, double)
+	for _, n := range append([]kind{{}}, kinds[:2]...) {
+		packCols(single, turn4, n, rounders[false])
+		packWideCols(single, turn4, n, rounders[true])
+	}
+	packCols(double, turn2, kind{}, nil)
+	packWideCols(double, turn2, kind{}, nil)
+	dots(masks, single, rounders[false])
+	dots(masks, double, nil)
 	prefetch()
 	pause()
 	Generate()

@@ -6,6 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
 // packRows copies k rows of n bytes, stride apart, to rows of width bytes, and fills up with zeros.
@@ -54,25 +56,26 @@ func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
 }
 
 // packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes columns of the halves
-// that were loaded into ymm[0], ymm[1], ..., and says where they are.
-func packCols(e elem, turn func(y []VecPhysical) []VecPhysical) {
-	name, half := "packCols"+e.name, 16/e.size
+// that were loaded into ymm[0], ymm[1], ..., and says where they are. They are rounded before, where n is a kind that is.
+func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
+	name, half := "packCols"+e.name+n.title(), 16/e.size
 	lanes := 2 * half
 	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
 	Doc(fmt.Sprintf("%s transposes n <= %d rows of k %d-byte elements, stride bytes apart, to k rows of %d, pitch bytes apart.",
-		name, lanes, e.size, lanes), fmt.Sprintf("k is a multiple of %d. Where n is below %d the last row is repeated.", half, lanes))
+		name, lanes, e.size, lanes), fmt.Sprintf("k is a multiple of %d. Where n is below %d the last row is repeated.%s", half, lanes, n.doc()))
 	Pragma("noescape")
 	p := []GPPhysical{RAX, RBX, RCX, RDX, R8, R9, R10, R11}[:lanes]
-	dst, k, stride, n, pitch := RDI, RSI, R12, R13, R12
+	dst, k, stride, rows, pitch := RDI, RSI, R12, R13, R12
 	Load(Param("dst").Base(), dst)
 	Load(Param("src").Base(), p[0])
 	Load(Param("stride"), stride)
-	Load(Param("n"), n)
-	rowPointers(p, stride, n, k)
+	Load(Param("n"), rows)
+	rowPointers(p, stride, rows, k)
 	Load(Param("k"), k)
 	Load(Param("pitch"), pitch)
 	SHRQ(Imm(uint64(half/2)), k) // halves are 2 or 4: this divides by them
 	JE(LabelRef("done"))
+	r = n.hold(r, ymm[12:])
 	Label("loop")
 	for i := range half {
 		e.load(Mem{Base: p[i]}, xmm[i])
@@ -80,6 +83,7 @@ func packCols(e elem, turn func(y []VecPhysical) []VecPhysical) {
 	for i := range half {
 		VINSERTF128(Imm(1), Mem{Base: p[half+i]}, ymm[i], ymm[i])
 	}
+	n.round(r, ymm[:half], ymm[8:])
 	for _, column := range turn(ymm) {
 		e.load(column, Mem{Base: dst})
 		ADDQ(pitch, dst)
@@ -96,11 +100,11 @@ func packCols(e elem, turn func(y []VecPhysical) []VecPhysical) {
 
 // packWideCols is packCols with 512 bits: lane j of the register that loads row i holds row 4j+i (2j+i with 8 bytes an
 // element), so that transposing inside of lanes puts all rows in order.
-func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical) {
-	name, half := "packWideCols"+e.name, 16/e.size
+func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
+	name, half := "packWideCols"+e.name+n.title(), 16/e.size
 	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, pitch int)")
 	Doc(fmt.Sprintf("%s transposes %d rows of k %d-byte elements, stride bytes apart, to k rows of %d, pitch bytes apart.",
-		name, 4*half, e.size, 4*half), fmt.Sprintf("k is a multiple of %d.", half))
+		name, 4*half, e.size, 4*half), fmt.Sprintf("k is a multiple of %d.%s", half, n.doc()))
 	Pragma("noescape")
 	p := []GPPhysical{RAX, RBX, RCX, RDX}
 	dst, k, stride, stride3, pitch := RDI, RSI, R12, R8, R13
@@ -115,6 +119,7 @@ func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical) {
 	LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, stride3)
 	SHRQ(Imm(uint64(half/2)), k) // halves are 2 or 4: this divides by them
 	JE(LabelRef("done"))
+	r = n.hold(r, zmm[12:])
 	Label("loop")
 	for i := range half {
 		for j := range p {
@@ -127,6 +132,7 @@ func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical) {
 			}
 		}
 	}
+	n.round(r, zmm[:half], zmm[8:])
 	for _, column := range turn(zmm) {
 		e.load(column, Mem{Base: dst})
 		ADDQ(pitch, dst)
