@@ -261,7 +261,7 @@ func (c *check) pytorch(workload, products string) func(context.Context, *Part) 
 		if out, err := exec.CommandContext(ctx, "python3", "-c", "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 'torch sees no GPU')").CombinedOutput(); err != nil {
 			return missing{"no PyTorch with a GPU: " + lastLine(string(out)+"\n"+err.Error())}
 		}
-		r, err := c.peer(ctx, p, "python3", append([]string{"pytorch.py"}, append(c.times(workload), "-workload", workload, "-products", products)...)...)
+		r, err := c.peer(ctx, p, "python3", append([]string{"pytorch.py", "-device", "cuda"}, append(c.times(workload), "-workload", workload, "-products", products)...)...)
 		p.Run = r
 		return err
 	}

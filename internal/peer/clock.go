@@ -26,6 +26,7 @@ type clock struct {
 	device  kernels.Device
 	t       *trainer.Trainer
 	plan    *plans.Plan
+	steps   []stepBytes
 	total   int                     // steps that will be timed or warmed up with; 0: as many as the epochs have
 	stop    context.CancelCauseFunc // of training
 	started time.Time               // of training
@@ -96,6 +97,24 @@ func (c *clock) train(ctx context.Context) (err error) {
 		return err
 	}
 	c.rss.End, c.rss.Peak = resident("VmRSS"), resident("VmHWM")
+	return c.planSteps(opt)
+}
+
+// planSteps plans the step without a copy of the batch in scratch, as one from a slot has none: with gradients that are kept until all are known to be
+// finite, and with such that die with their update.
+func (c *clock) planSteps(opt trainer.Options) error {
+	opt.Resident, opt.Fields = nil, c.d.train.Fields()
+	for _, s := range []struct {
+		how   string
+		guard trainer.Guard
+	}{{"scratch and gradients", trainer.GuardStep}, {"scratch under `GuardEach`", trainer.GuardEach}} {
+		opt.Guard = s.guard
+		p, err := trainer.Plan(c.w.model, opt)
+		if err != nil {
+			return err
+		}
+		c.steps = append(c.steps, stepBytes{s.how, p.Programs[0].Scratch + p.Category("gradients")})
+	}
 	return nil
 }
 
@@ -108,13 +127,17 @@ func (f flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	}
-	o := cpu.Options{Threads: f.threads}
+	return cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: f.instructions()}), nil
+}
+
+// instructions returns those that the variant names.
+func (f flags) instructions() cpu.Instructions {
 	for _, v := range variants {
 		if v.name == f.variant {
-			o.Instructions = v.instructions
+			return v.instructions
 		}
 	}
-	return cpu.OpenWith(o), nil
+	return cpu.Best
 }
 
 // profiled is run, under a profile where one is asked for.
@@ -235,10 +258,11 @@ func (c *clock) speed() (time.Duration, error) {
 	return median(timed), nil
 }
 
-func median(d []time.Duration) time.Duration {
-	if len(d) == 0 {
+// median returns the middle of some numbers, or between the two in the middle; 0 of none.
+func median[T time.Duration | float64](all []T) T {
+	if len(all) == 0 {
 		return 0
 	}
-	d = slices.Sorted(slices.Values(d))
-	return (d[(len(d)-1)/2] + d[len(d)/2]) / 2
+	all = slices.Sorted(slices.Values(all))
+	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }

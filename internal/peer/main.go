@@ -1,11 +1,11 @@
-// Command peer trains small networks on the CPU, or on a GPU, and reports how fast it was, in the form that programs built on other libraries
-// report it in, so that one table can show them side by side.
+// Command peer trains small networks on the CPU, or on a GPU, and reports how fast it was; or compares this with other libraries.
 //
-//	go build -o evenkeel_peer ./internal/peer
-//	./evenkeel_peer -workload w1 -data DIR -json -
+//	go run ./internal/peer -peer python3 -rounds 5              tables of all workloads, with what that Python has of PyTorch and JAX
+//	go run ./internal/peer -rounds 5 -workload w1,w5            this library alone
+//	go run ./internal/peer -workload w1 -data DIR               one run
 //
-// Workloads w1 to w3 train on the files of MNIST in DIR, w4 and w5 on random data. Data are resident as float32. A run trains, evaluates in
-// batches of 100, and writes one JSON object: see [report].
+// Workloads w1 to w3 train on the files of MNIST, w4 and w5 on random data. Data are resident as float32. A run trains, evaluates in
+// batches of 100, and writes one JSON object: see [report]. A comparison runs itself and its scripts in turns, each in a process of its own.
 package main
 
 import (
@@ -14,10 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu"
@@ -27,7 +29,12 @@ import (
 // flags are what the command line says.
 type flags struct {
 	workload, data, json, variant string
-	profile                       string // file of a CPU profile of the steps, "" for none
+	peer                          string        // a Python with other libraries to compare with; "": none
+	rounds                        int           // of a comparison; 0: one run
+	patience                      time.Duration // before a run of a comparison, for others to rest; 0: none, and no run is repeated
+	several                       []string      // workloads of a comparison
+	passed                        []string      // flags that all runs of a comparison get
+	profile                       string        // file of a CPU profile of the steps, "" for none
 	device                        string
 	products                      cuda.Precision
 	cublas                        bool
@@ -66,7 +73,10 @@ func main() {
 func parse(args []string, messages io.Writer) (f flags, err error) {
 	s := flag.NewFlagSet("peer", flag.ContinueOnError)
 	s.SetOutput(messages)
-	s.StringVar(&f.workload, "workload", "", "w1, w2, w3, w4 or w5")
+	s.StringVar(&f.workload, "workload", "", "w1, w2, w3, w4 or w5; of a comparison several, as w1,w5, or all where empty")
+	s.StringVar(&f.peer, "peer", "", "a Python: compare with what it has of PyTorch and JAX")
+	s.IntVar(&f.rounds, "rounds", 0, "compare in so many rounds, and print tables; 0: one run")
+	s.DurationVar(&f.patience, "patience", time.Minute, "in a comparison wait so long for other processes to rest before a run, and repeat one that they disturbed; 0: neither")
 	s.IntVar(&f.epochs, "epochs", 0, "epochs of w1 to w3; 0: 3")
 	s.IntVar(&f.steps, "steps", 0, "timed steps of w4 and w5; 0: 20 and 20000")
 	s.IntVar(&f.threads, "threads", 2, "threads that compute")
@@ -99,7 +109,12 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	if s.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", s.Arg(0)))
 	}
-	if _, ok := workloads[f.workload]; !ok {
+	switch {
+	case f.rounds < 0 || f.rounds == 0 && f.peer != "":
+		errs = append(errs, fmt.Errorf("rounds %d: must be above 0 to compare with what %q has", f.rounds, f.peer))
+	case f.rounds > 0:
+		errs = append(errs, f.comparing(s))
+	case !known(f.workload):
 		errs = append(errs, fmt.Errorf("workload %q: must be w1, w2, w3, w4 or w5", f.workload))
 	}
 	if !slices.ContainsFunc(variants, func(v variant) bool { return v.name == f.variant }) {
@@ -108,10 +123,44 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	if f.window < 0 {
 		errs = append(errs, fmt.Errorf("window %d must not be negative", f.window))
 	}
-	if f.threads < 1 || f.trainN < 1 || f.testN < 1 || f.shrink < 1 || !(f.budget > 0) {
-		errs = append(errs, fmt.Errorf("threads %d, train-n %d, test-n %d, shrink %d and budget %v must be above 0", f.threads, f.trainN, f.testN, f.shrink, f.budget))
+	if f.threads < 1 || f.trainN < 1 || f.testN < 1 || f.shrink < 1 || !(f.budget > 0) || f.patience < 0 {
+		errs = append(errs, fmt.Errorf("threads %d, train-n %d, test-n %d, shrink %d and budget %v must be above 0, and patience %v not below", f.threads, f.trainN, f.testN, f.shrink,
+			f.budget, f.patience))
 	}
 	return f, errors.Join(errs...)
+}
+
+// known reports whether a workload has that name.
+func known(w string) bool { _, ok := workloads[w]; return ok }
+
+// shared are the flags of a run that the scripts of other libraries have too, beside workload, data and json.
+var shared = []string{"epochs", "steps", "window", "threads", "train-n", "test-n", "shrink", "budget", "seed"}
+
+// comparing fills in what a comparison is of, and returns what is wrong with that.
+func (f *flags) comparing(s *flag.FlagSet) error {
+	var errs []error
+	s.Visit(func(g *flag.Flag) {
+		switch {
+		case slices.Contains(shared, g.Name):
+			f.passed = append(f.passed, "-"+g.Name, g.Value.String())
+		case !slices.Contains([]string{"rounds", "peer", "patience", "workload", "data", "variant"}, g.Name):
+			errs = append(errs, fmt.Errorf("%s is of one run: leave out -rounds, or it", g.Name))
+		}
+	})
+	f.several = slices.Sorted(maps.Keys(workloads))
+	if f.workload != "" {
+		f.several = strings.Split(f.workload, ",")
+	}
+	for i, w := range f.several {
+		if !known(w) || slices.Contains(f.several[:i], w) {
+			errs = append(errs, fmt.Errorf("workload %q: must be some of w1, w2, w3, w4 and w5, each once", w))
+		}
+	}
+	if n := runtime.NumCPU(); f.peer != "" && n != f.threads {
+		errs = append(errs, fmt.Errorf("threads %d: JAX takes a thread for each of the %d CPUs that this process may use: add -threads %d, or run it under taskset -c with %d CPUs",
+			f.threads, n, n, f.threads))
+	}
+	return errors.Join(errs...)
 }
 
 // run is main without the process around it.
@@ -119,6 +168,9 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	f, err := parse(args, messages)
 	if err != nil {
 		return err
+	}
+	if f.rounds > 0 {
+		return compare(ctx, f, out, messages)
 	}
 	runtime.GOMAXPROCS(f.threads)
 	c := newClock(f, workloads[f.workload])

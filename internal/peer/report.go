@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	plans "github.com/evenkeel/evenkeel/trainer/report"
 )
 
 // report is what a run writes.
@@ -41,6 +43,14 @@ type report struct {
 	Products     string           `json:"products"`
 	Free         []int64          `json:"free_bytes"`      // of the device, by evaluation
 	InUse        []int64          `json:"arena_use_bytes"` // by evaluation
+	Parameters   int64            `json:"parameters"`      // elements
+	StepBytes    []stepBytes      `json:"step_bytes"`
+}
+
+// stepBytes is what a training step takes beside parameters, optimizer state and batch.
+type stepBytes struct {
+	How   string `json:"how"` // it is known, or how training is set for it
+	Bytes int64  `json:"bytes"`
 }
 
 // rss is the resident set of the process, in MB of 2^20 bytes.
@@ -76,8 +86,9 @@ func (c *clock) report() (*report, error) {
 		StepMicros:   round(window.Seconds()*1e6/float64(c.w.window), 3),
 		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
 		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
-		Device: c.f.device, Products: c.f.factors(), Free: c.free, InUse: c.inUse,
-		Notes: []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
+		Device: c.f.device, Products: c.f.factors(), Free: c.free, InUse: c.inUse, Parameters: elements(c.plan),
+		StepBytes: c.steps,
+		Notes:     []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
 	if e := median(evals); e > 0 {
 		r.EvalImages = round(float64(c.d.test.Len())/e.Seconds(), 1)
 	}
@@ -94,6 +105,18 @@ func (c *clock) planned() map[string]int64 {
 		p["scratch of "+q.Name] = q.Scratch
 	}
 	return p
+}
+
+// elements returns the number of all parameters, which are float32. Constants, which belong to no layer, are left out.
+func elements(p *plans.Plan) (n int64) {
+	for _, r := range p.Regions {
+		for _, part := range r.Parts {
+			if r.Name == "parameters" && part.Owner != "" {
+				n += part.Size / 4
+			}
+		}
+	}
+	return n
 }
 
 func (r *report) write(w io.Writer) error {

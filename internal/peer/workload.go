@@ -12,6 +12,7 @@ import (
 
 // workload is a network, and how its training is timed.
 type workload struct {
+	says      string // the network and its optimizer
 	batch     int
 	window    int // steps that are timed together
 	warm      int // windows that do not count
@@ -30,11 +31,11 @@ const evalBatch = 100
 
 // workloads by name. Weights start He-uniform, biases at 0.
 var workloads = map[string]workload{
-	"w1": {batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
-	"w2": {batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.Adam{Rate: 1e-3}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
-	"w3": {batch: 64, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{1, 28, 28}, classes: 10, net: small, load: loadMNIST},
-	"w4": {batch: 64, window: 1, warm: 3, steps: 20, optimizer: optim.SGD{Rate: 0.1}, sample: []int{3, 32, 32}, classes: 10, net: deep, load: loadImages},
-	"w5": {batch: 16, window: 1000, warm: 1, steps: 20000, optimizer: optim.SGD{Rate: 0.1}, sample: []int{16}, classes: 4, net: tiny, load: loadTeacher},
+	"w1": {says: "784-512-256-10, SGD", batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
+	"w2": {says: "784-512-256-10, Adam", batch: 128, window: 100, warm: 1, epochs: 3, optimizer: optim.Adam{Rate: 1e-3}, sample: []int{784}, classes: 10, net: digits, load: loadMNIST},
+	"w3": {says: "2 convolutions, 2 poolings, 2 dense layers, 28 × 28, SGD", batch: 64, window: 100, warm: 1, epochs: 3, optimizer: optim.SGD{Rate: 0.1}, sample: []int{1, 28, 28}, classes: 10, net: small, load: loadMNIST},
+	"w4": {says: "6 convolutions with batch normalization, 32 × 32 × 3, SGD", batch: 64, window: 1, warm: 3, steps: 20, optimizer: optim.SGD{Rate: 0.1}, sample: []int{3, 32, 32}, classes: 10, net: deep, load: loadImages},
+	"w5": {says: "16-32-4, SGD", batch: 16, window: 1000, warm: 1, steps: 20000, optimizer: optim.SGD{Rate: 0.1}, sample: []int{16}, classes: 4, net: tiny, load: loadTeacher},
 }
 
 // model returns the function that the trainer wants.

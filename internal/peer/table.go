@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// print prints what was compared as tables in Markdown.
+func (c *comparison) print(out io.Writer) error {
+	var b strings.Builder
+	what, err := machine(c.f.instructions())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "%s: %d threads, float32; %s, %s.\n", c.versions(), c.f.threads, what, time.Now().Format(time.DateOnly))
+	fmt.Fprintf(&b, "Medians of %d rounds; in brackets how many times as fast Evenkeel is: the median of the ratios within a round.\n%s", c.f.rounds, c.noise())
+	for _, n := range slices.Concat(c.exceptions(), c.notes) {
+		fmt.Fprintf(&b, "%s.\n", n)
+	}
+	c.speeds(&b, "training, samples/s", func(m *outcome) float64 { return m.TrainImages })
+	c.speeds(&b, "evaluation, samples/s", func(m *outcome) float64 { return m.EvalImages })
+	c.table(&b, "peak resident set, MiB", c.names(), func(w string, i int) string {
+		return c.cell(w, i, func(m *outcome) float64 { return m.RSS.Peak }, func(x float64) string { return humanize.Comma(int64(math.Round(x))) })
+	})
+	c.steps(&b)
+	c.table(&b, "loss of the last epoch", c.names(), func(w string, i int) string {
+		return c.cell(w, i, func(m *outcome) float64 { return m.TrainLoss[len(m.TrainLoss)-1] }, func(x float64) string { return fmt.Sprintf("%.3g", x) })
+	})
+	_, err = io.WriteString(out, b.String())
+	return err
+}
+
+// exceptions says which contenders run a workload with flags of their own.
+func (c *comparison) exceptions() (all []string) {
+	for i, n := range c.contenders {
+		for _, w := range c.workloads {
+			if more := n.more[w]; len(more) > 0 && len(c.results[w][i]) > 0 {
+				all = append(all, fmt.Sprintf("%s runs %s with %s", n.name, w, strings.Join(more, " ")))
+			}
+		}
+	}
+	return all
+}
+
+// versions names the libraries.
+func (c *comparison) versions() string {
+	var all []string
+	for i := range c.contenders {
+		name, _, _ := strings.Cut(c.contenders[i].name, ",")
+		for _, w := range c.workloads {
+			if r := c.results[w][i]; len(r) > 0 {
+				if s := name + " " + r[0].Version; !slices.Contains(all, s) {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+// noise says how far the figures may be trusted.
+func (c *comparison) noise() string {
+	type part struct {
+		share float64
+		of    string
+	}
+	var apart, others []part
+	for _, w := range c.workloads {
+		for i, runs := range c.results[w] {
+			of := w + ", " + c.contenders[i].name
+			var speeds []float64
+			for _, m := range runs {
+				speeds = append(speeds, m.TrainImages)
+				if m.others >= 0 {
+					others = append(others, part{m.others, of})
+				}
+			}
+			if len(speeds) > 1 {
+				apart = append(apart, part{(slices.Max(speeds) - slices.Min(speeds)) / median(speeds), of})
+			}
+		}
+	}
+	say := func(parts []part, text string) string {
+		if len(parts) == 0 {
+			return ""
+		}
+		slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(a.share, b.share) })
+		worst := parts[len(parts)-1]
+		return fmt.Sprintf(text, 100*parts[len(parts)/2].share, 100*worst.share, worst.of)
+	}
+	return say(apart, "From the slowest round to the fastest, training differs by %.0f %% of the median (the middle of all cells), at most by %.0f %% (%s).\n") +
+		say(others, "Others took %.1f %% of the CPUs' time in the middle run, at most %.1f %% (%s).\n")
+}
+
+// names returns those of the contenders that have a result; others stay empty.
+func (c *comparison) names() []string {
+	names := make([]string, len(c.contenders))
+	for i, n := range c.contenders {
+		if slices.ContainsFunc(c.workloads, func(w string) bool { return len(c.results[w][i]) > 0 }) {
+			names[i] = n.name
+		}
+	}
+	return names
+}
+
+// table prints a row a workload, and a column for each that has a name.
+func (c *comparison) table(out io.Writer, head string, columns []string, cell func(w string, column int) string) {
+	fmt.Fprintf(out, "\n| %s | network | batch |", head)
+	line := "|---|---|---:|"
+	for _, name := range columns {
+		if name != "" {
+			fmt.Fprintf(out, " %s |", name)
+			line += "---:|"
+		}
+	}
+	fmt.Fprintf(out, "\n%s\n", line)
+	for _, w := range c.workloads {
+		fmt.Fprintf(out, "| %s | %s | %d |", w, workloads[w].says, c.results[w][0][0].Batch)
+		for i, name := range columns {
+			if name != "" {
+				fmt.Fprint(out, strings.TrimRight(" "+cell(w, i), " ")+" |")
+			}
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// cell returns the median of a measure over the rounds of a workload and a contender; empty where there are none.
+func (c *comparison) cell(w string, i int, of func(*outcome) float64, form func(float64) string) string {
+	var all []float64
+	for k := range c.results[w][i] {
+		all = append(all, of(&c.results[w][i][k]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return form(median(all))
+}
+
+// speeds prints a table of a speed, with how many times as fast the first contender is.
+func (c *comparison) speeds(out io.Writer, head string, of func(*outcome) float64) {
+	c.table(out, head, c.names(), func(w string, i int) string {
+		s := c.cell(w, i, of, func(x float64) string { return humanize.Comma(int64(figures(x, 4))) })
+		if i == 0 {
+			return "**" + s + "**"
+		}
+		var ratios []float64
+		for k := range c.results[w][i] {
+			ratios = append(ratios, of(&c.results[w][0][k])/of(&c.results[w][i][k]))
+		}
+		if len(ratios) == 0 {
+			return s
+		}
+		return s + " (" + times(median(ratios)) + " ×)"
+	})
+}
+
+// steps prints what a training step takes, as each library says.
+func (c *comparison) steps(out io.Writer) {
+	type place struct{ contender, at int }
+	var places []place
+	var columns []string
+	for i, of := range c.contenders {
+		if i > 0 && of.module == c.contenders[i-1].module {
+			continue
+		}
+		for _, w := range c.workloads {
+			if r := c.results[w][i]; len(r) > 0 {
+				for at, s := range r[0].StepBytes {
+					name, _, _ := strings.Cut(of.name, ",")
+					columns, places = append(columns, name+": "+s.How), append(places, place{i, at})
+				}
+				break
+			}
+		}
+	}
+	c.table(out, "a training step beside parameters, optimizer state and batch, MiB", columns, func(w string, column int) string {
+		p := places[column]
+		return c.cell(w, p.contender, func(m *outcome) float64 { return float64(m.StepBytes[p.at].Bytes) }, func(x float64) string {
+			return humanize.Ftoa(figures(x/(1<<20), 3))
+		})
+	})
+}
+
+// times returns how often, with as many digits as matter.
+func times(x float64) string {
+	switch {
+	case x < 2:
+		return fmt.Sprintf("%.2f", x)
+	case x < 10:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
+}
+
+// figures returns x, above 0, with n significant digits.
+func figures(x float64, n int) float64 {
+	if x <= 0 {
+		return x
+	}
+	p := math.Pow10(n - 1 - int(math.Floor(math.Log10(x))))
+	return math.Round(x*p) / p
+}
