@@ -2,15 +2,18 @@ package trainer_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	humanize "github.com/dustin/go-humanize"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -26,14 +29,15 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 	for _, n := range nets.All() {
 		all[n.Name] = n
 	}
+	table := page.Read(t, "docs/memory.md")
 	for _, c := range []struct {
-		name  string
+		name  string // in docs/memory.md
 		model trainer.ModelFunc
 		batch int
 		most  float64 // of the scratch of float32
 	}{
-		{"perceptron", wide, 4096, 0.57},
-		{"digits", digitsNet, 128, 1}, // whose peak is the first layer alone
+		{"perceptron of 16 layers of 64", wide, 4096, 0.57},
+		{"two convolutions, digits", digitsNet, 128, 1}, // whose peak is the first layer alone
 		{"resnet", all["resnet"].Model, 128, 0.52},
 		{"vgg", all["vgg"].Model, 64, 0.7},
 		{"unet", all["unet"].Model, 8, 0.6},
@@ -52,6 +56,10 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 			part := float64(got.Category("scratch")) / float64(want.Category("scratch"))
 			if !(part <= c.most) || got.Total-got.Category("scratch") != want.Total-want.Category("scratch") {
 				t.Errorf("%s, %v: %.3f of the scratch of float32, want at most %v, and nothing else to change", c.name, opt.Precision, part, c.most)
+			}
+			row := fmt.Sprintf("| %s | %d | %s | %s | %.0f %% |", c.name, c.batch, humanize.Comma(want.Category("scratch")), humanize.Comma(got.Category("scratch")), 100*part)
+			if !strings.Contains(table, row) {
+				t.Errorf("%v: docs/memory.md has no row %s", opt.Precision, row)
 			}
 			t.Logf("%s, %v: %d bytes of scratch in place of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
 		}

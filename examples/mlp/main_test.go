@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/examples/internal/run"
 	"github.com/evenkeel/evenkeel/examples/internal/runtest"
+	"github.com/evenkeel/evenkeel/internal/page"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -188,3 +191,29 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 }
 
 func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 2) }
+
+func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example) }
+
+// Numbers of the page about memory are those of plans, but for a few that are not bytes, and its table of 16 bits, which trainer compares.
+func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {
+	printed := "1,500 buffers, 10,000 lifetimes, 70,000 digits, 9,600 images, 1,605,632 bytes in hidden1/w"
+	once := example
+	train, test, err := example.Load(example.Flags)
+	once.Load = func(run.Flags) (dataloader.Dataset, dataloader.Dataset, error) { return train, test, err }
+	for _, device := range []string{"emu", "cpu"} {
+		for _, args := range []string{"", "-lean", "-offload", "-offload -lean", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
+			printed += runtest.Printed(t, once, append(strings.Fields(args), "-plan", "-device", device)...)
+		}
+	}
+	known := map[string]bool{}
+	for _, n := range page.Numbers(printed) {
+		known[n] = true
+	}
+	before, rest, _ := strings.Cut(page.Read(t, "docs/memory.md"), "## 16 bits")
+	_, after, _ := strings.Cut(rest, "## ")
+	for _, n := range page.Numbers(before + after) {
+		if !known[n] {
+			t.Errorf("docs/memory.md says %s, which no plan has", n)
+		}
+	}
+}

@@ -171,3 +171,5 @@ func TestDrawASheet(t *testing.T) {
 func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
+
+func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example) }

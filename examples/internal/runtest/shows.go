@@ -1,0 +1,53 @@
+package runtest
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/evenkeel/evenkeel/examples/internal/run"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/page"
+	"github.com/evenkeel/evenkeel/kernels/cpu"
+)
+
+// Shows fails t where README.md or a page of docs shows something else than e prints.
+func Shows(t *testing.T, e run.Example) {
+	t.Helper()
+	program := "go run ./examples/" + e.Name
+	for _, b := range page.Blocks(t, program) {
+		t.Run(b.Page+" "+b.Command, func(t *testing.T) {
+			args, grep := b.Args(program)
+			if grep == "epoch" && (testing.Short() || cputest.Race) {
+				t.Skip("trains for up to a minute: run without -short, and without the race detector")
+			}
+			b.Compare(t, Printed(t, e, args...), grep)
+		})
+	}
+}
+
+// Printed returns what the program of e prints, with the error that it ends with.
+func Printed(t testing.TB, e run.Example, args ...string) string {
+	t.Helper()
+	if !slices.Contains(args, "emu") {
+		onTwoThreads(t)
+	}
+	out, err := Run(e, 0, args...)
+	if err != nil {
+		out += e.Name + ": " + err.Error() + "\n"
+	}
+	return out
+}
+
+// onTwoThreads makes the host what the pages' plans are for: workspaces of its kernels depend on threads and instructions.
+func onTwoThreads(t testing.TB) {
+	t.Helper()
+	d := cpu.OpenWith(cpu.Options{Threads: 1, Instructions: cpu.AVX512})
+	defer d.Close()
+	if _, err := d.Instructions(); err != nil {
+		t.Skipf("the pages show plans for AVX-512: %v", err)
+	}
+	t.Setenv("EVENKEEL_INSTRUCTIONS", "avx512")
+	before := runtime.GOMAXPROCS(2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}

@@ -1,0 +1,113 @@
+// Package page lets tests keep what the documentation shows as it is printed: [Blocks] are the outputs on its pages, each below the command
+// that makes it, and [Numbers] the amounts in their text.
+package page
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Block is output that a page shows.
+type Block struct {
+	Page    string // its name from the root, as docs/memory.md
+	Command string // what stands behind "$ ", without a comment
+	Text    string // the lines below
+}
+
+// Args returns the arguments of the program, and the word that lines must have to be shown: all have the empty one.
+func (b Block) Args(program string) (args []string, grep string) {
+	own, grep, _ := strings.Cut(strings.TrimPrefix(b.Command, program), "| grep ")
+	return strings.Fields(strings.TrimSuffix(strings.TrimSpace(own), "2>&1")), grep
+}
+
+var speed = regexp.MustCompile(` +\d+ images/s`)
+
+// Compare fails t where the page shows other lines than those with the word in what is printed, but for empty ones at the end. Speeds may differ.
+func (b Block) Compare(t testing.TB, printed, grep string) {
+	t.Helper()
+	var want strings.Builder
+	for line := range strings.Lines(printed) {
+		if strings.Contains(line, grep) {
+			want.WriteString(line)
+		}
+	}
+	const masked = " N images/s"
+	lines := strings.TrimRight(want.String(), "\n") + "\n"
+	if speed.ReplaceAllString(lines, masked) != speed.ReplaceAllString(b.Text, masked) {
+		t.Errorf("%s shows something else than `%s` prints:\n%s", b.Page, b.Command, lines)
+	}
+}
+
+var text = regexp.MustCompile("(?ms)^```text\n(.*?)^```$")
+
+// Blocks returns what README.md and the pages of docs show as output of a program with any arguments. All programs have the empty name.
+func Blocks(t testing.TB, program string) []Block {
+	t.Helper()
+	var all []Block
+	for _, name := range names(t) {
+		for _, m := range text.FindAllStringSubmatch(Read(t, name), -1) {
+			command, shown, _ := strings.Cut(m[1], "\n")
+			command, _, _ = strings.Cut(strings.TrimPrefix(command, "$ "), " #")
+			command = strings.TrimSpace(command)
+			if program == "" || command == program || strings.HasPrefix(command, program+" ") {
+				all = append(all, Block{name, command, shown})
+			}
+		}
+	}
+	return all
+}
+
+var (
+	fenced = regexp.MustCompile("(?ms)^```.*?^```$")
+	number = regexp.MustCompile(`\d{1,3}(,\d{3})+`)
+)
+
+// Numbers returns the numbers with separators of thousands in a text, but for blocks of code in it.
+func Numbers(text string) []string {
+	return number.FindAllString(fenced.ReplaceAllString(text, ""), -1)
+}
+
+// Read returns a page, whose name is from the root.
+func Read(t testing.TB, page string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root(t), filepath.FromSlash(page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// names returns the pages' names.
+func names(t testing.TB) []string {
+	t.Helper()
+	all := []string{"README.md"}
+	docs, err := os.ReadDir(filepath.Join(root(t), "docs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range docs {
+		if strings.HasSuffix(f.Name(), ".md") {
+			all = append(all, "docs/"+f.Name())
+		}
+	}
+	return all
+}
+
+// root returns the directory of the module, that of the test or one above.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	t.Fatalf("no go.mod in the directory of the test or above it: %v", err)
+	return ""
+}

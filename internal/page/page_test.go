@@ -1,0 +1,56 @@
+package page
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// programs are those whose tests compare what pages show of them: see runtest.Shows and internal/nets/main.
+var programs = []string{"go run ./examples/mlp", "go run ./examples/cnn", "go run ./examples/resnet", "go run ./internal/nets/main"}
+
+// A block of text on a page is the output of a command that a test compares it with.
+func TestEveryOutputIsCompared(t *testing.T) {
+	for _, b := range Blocks(t, "") {
+		if !slices.ContainsFunc(programs, func(p string) bool { return b.Command == p || strings.HasPrefix(b.Command, p+" ") }) {
+			t.Errorf("%s shows output below %q: want %q and the command, one whose test compares what is shown", b.Page, b.Command, "$ ")
+		}
+	}
+	for _, p := range programs {
+		if len(Blocks(t, p)) == 0 {
+			t.Errorf("no page shows output of %q: it is not needed here", p)
+		}
+	}
+}
+
+// failing is a test that keeps what it is told.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Helper()               {}
+func (f *failing) Errorf(string, ...any) { f.failed = true }
+
+func TestOnlySpeedsMayDiffer(t *testing.T) {
+	b := Block{"README.md", "go run ./x -a 1 2>&1 | grep epoch", "epoch 1  10 images/s  loss 2\n"}
+	args, grep := b.Args("go run ./x")
+	if !slices.Equal(args, []string{"-a", "1"}) || grep != "epoch" {
+		t.Fatalf("arguments %q, word %q", args, grep)
+	}
+	for _, c := range []struct {
+		printed, grep string
+		same          bool
+	}{
+		{"plan\nepoch 1   1234 images/s  loss 2\n", grep, true},
+		{"epoch 1  10 images/s  loss 2\n\n", "", true},
+		{"epoch 1  10 images/s  loss 2.0\n", grep, false},
+		{"epoch 1  10 images/s  loss 2\nepoch 2\n", grep, false},
+		{"", grep, false},
+	} {
+		f := &failing{TB: t}
+		if b.Compare(f, c.printed, c.grep); f.failed == c.same {
+			t.Errorf("%q: same %v, want %v", c.printed, !f.failed, c.same)
+		}
+	}
+}
