@@ -23,7 +23,7 @@ var avx512x32 = &isa{
 		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
-	packRows: packRows128, packCols: turnFloats.wideCols, dots: dots32, prefetch: prefetch,
+	packRows: packRows128, packCols: turnFloats.wideCols, dots: wideDots32, prefetch: prefetch,
 	line: wideLine1x256x32, lineCols: 256,
 	bfloat16: fused(avx512Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.wideCols),
 	float16:  fused(avx512Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.wideCols),

@@ -4,22 +4,22 @@
 
 #include "textflag.h"
 
-DATA rounding<>+0(SB)/4, $0x00000001
-DATA rounding<>+4(SB)/4, $0x00000001
-DATA rounding<>+8(SB)/4, $0x00000001
-DATA rounding<>+12(SB)/4, $0x00000001
-DATA rounding<>+16(SB)/4, $0x00000001
-DATA rounding<>+20(SB)/4, $0x00000001
-DATA rounding<>+24(SB)/4, $0x00000001
-DATA rounding<>+28(SB)/4, $0x00000001
-DATA rounding<>+32(SB)/4, $0x00007fff
-DATA rounding<>+36(SB)/4, $0x00007fff
-DATA rounding<>+40(SB)/4, $0x00007fff
-DATA rounding<>+44(SB)/4, $0x00007fff
-DATA rounding<>+48(SB)/4, $0x00007fff
-DATA rounding<>+52(SB)/4, $0x00007fff
-DATA rounding<>+56(SB)/4, $0x00007fff
-DATA rounding<>+60(SB)/4, $0x00007fff
+DATA rounding<>+0(SB)/4, $0x00007fff
+DATA rounding<>+4(SB)/4, $0x00007fff
+DATA rounding<>+8(SB)/4, $0x00007fff
+DATA rounding<>+12(SB)/4, $0x00007fff
+DATA rounding<>+16(SB)/4, $0x00007fff
+DATA rounding<>+20(SB)/4, $0x00007fff
+DATA rounding<>+24(SB)/4, $0x00007fff
+DATA rounding<>+28(SB)/4, $0x00007fff
+DATA rounding<>+32(SB)/4, $0x00008000
+DATA rounding<>+36(SB)/4, $0x00008000
+DATA rounding<>+40(SB)/4, $0x00008000
+DATA rounding<>+44(SB)/4, $0x00008000
+DATA rounding<>+48(SB)/4, $0x00008000
+DATA rounding<>+52(SB)/4, $0x00008000
+DATA rounding<>+56(SB)/4, $0x00008000
+DATA rounding<>+60(SB)/4, $0x00008000
 DATA rounding<>+64(SB)/4, $0xffff0000
 DATA rounding<>+68(SB)/4, $0xffff0000
 DATA rounding<>+72(SB)/4, $0xffff0000
@@ -38,22 +38,22 @@ DATA rounding<>+120(SB)/4, $0x00400000
 DATA rounding<>+124(SB)/4, $0x00400000
 GLOBL rounding<>(SB), RODATA|NOPTR, $128
 
-DATA wideRounding<>+0(SB)/4, $0x00000001
-DATA wideRounding<>+4(SB)/4, $0x00000001
-DATA wideRounding<>+8(SB)/4, $0x00000001
-DATA wideRounding<>+12(SB)/4, $0x00000001
-DATA wideRounding<>+16(SB)/4, $0x00000001
-DATA wideRounding<>+20(SB)/4, $0x00000001
-DATA wideRounding<>+24(SB)/4, $0x00000001
-DATA wideRounding<>+28(SB)/4, $0x00000001
-DATA wideRounding<>+32(SB)/4, $0x00007fff
-DATA wideRounding<>+36(SB)/4, $0x00007fff
-DATA wideRounding<>+40(SB)/4, $0x00007fff
-DATA wideRounding<>+44(SB)/4, $0x00007fff
-DATA wideRounding<>+48(SB)/4, $0x00007fff
-DATA wideRounding<>+52(SB)/4, $0x00007fff
-DATA wideRounding<>+56(SB)/4, $0x00007fff
-DATA wideRounding<>+60(SB)/4, $0x00007fff
+DATA wideRounding<>+0(SB)/4, $0x00007fff
+DATA wideRounding<>+4(SB)/4, $0x00007fff
+DATA wideRounding<>+8(SB)/4, $0x00007fff
+DATA wideRounding<>+12(SB)/4, $0x00007fff
+DATA wideRounding<>+16(SB)/4, $0x00007fff
+DATA wideRounding<>+20(SB)/4, $0x00007fff
+DATA wideRounding<>+24(SB)/4, $0x00007fff
+DATA wideRounding<>+28(SB)/4, $0x00007fff
+DATA wideRounding<>+32(SB)/4, $0x00000001
+DATA wideRounding<>+36(SB)/4, $0x00000001
+DATA wideRounding<>+40(SB)/4, $0x00000001
+DATA wideRounding<>+44(SB)/4, $0x00000001
+DATA wideRounding<>+48(SB)/4, $0x00000001
+DATA wideRounding<>+52(SB)/4, $0x00000001
+DATA wideRounding<>+56(SB)/4, $0x00000001
+DATA wideRounding<>+60(SB)/4, $0x00000001
 DATA wideRounding<>+64(SB)/4, $0xffff0000
 DATA wideRounding<>+68(SB)/4, $0xffff0000
 DATA wideRounding<>+72(SB)/4, $0xffff0000
@@ -88,17 +88,33 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
+	VPMOVZXWD (R10), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (R9)
+	VPMOVZXWD 16(R10), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, 32(R9)
+	ADDQ      $0x20, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
 	VPMOVZXWD (R10), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (R9)
 	ADDQ      $0x10, R10
 	ADDQ      $0x20, R9
 	SUBQ      $0x08, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ $0x08, R11
@@ -145,17 +161,33 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
+	VPMOVZXWD (R10), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (R9)
+	VPMOVZXWD 32(R10), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 64(R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x80, R9
+	SUBQ      $0x20, R11
+	JGE       loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
 	VPMOVZXWD (R10), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMOVUPS   Z0, (R9)
 	ADDQ      $0x20, R10
 	ADDQ      $0x40, R9
 	SUBQ      $0x10, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ        $0x10, R11
@@ -190,16 +222,30 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
+	VCVTPH2PS (R10), Y0
+	VMOVUPS   Y0, (R9)
+	VCVTPH2PS 16(R10), Y0
+	VMOVUPS   Y0, 32(R9)
+	ADDQ      $0x20, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
 	VCVTPH2PS (R10), Y0
 	VMOVUPS   Y0, (R9)
 	ADDQ      $0x10, R10
 	ADDQ      $0x20, R9
 	SUBQ      $0x08, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ $0x08, R11
@@ -246,16 +292,30 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
+	VCVTPH2PS (R10), Z0
+	VMOVUPS   Z0, (R9)
+	VCVTPH2PS 32(R10), Z0
+	VMOVUPS   Z0, 64(R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x80, R9
+	SUBQ      $0x20, R11
+	JGE       loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
 	VCVTPH2PS (R10), Z0
 	VMOVUPS   Z0, (R9)
 	ADDQ      $0x20, R10
 	ADDQ      $0x40, R9
 	SUBQ      $0x10, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ        $0x10, R11
@@ -293,15 +353,42 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
 	VMOVUPS   (R10), Y0
-	VPSRLD    $0x10, Y0, Y1
-	VPAND     Y4, Y1, Y1
+	VPSLLD    $0x0f, Y0, Y1
+	VBLENDVPS Y1, Y5, Y4, Y1
 	VPADDD    Y0, Y1, Y1
-	VPADDD    Y5, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VPOR      Y7, Y0, Y0
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VPAND     Y6, Y1, Y0
+	VMOVUPS   Y0, (R9)
+	VMOVUPS   32(R10), Y0
+	VPSLLD    $0x0f, Y0, Y1
+	VBLENDVPS Y1, Y5, Y4, Y1
+	VPADDD    Y0, Y1, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VPOR      Y7, Y0, Y0
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VPAND     Y6, Y1, Y0
+	VMOVUPS   Y0, 32(R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
+	VMOVUPS   (R10), Y0
+	VPSLLD    $0x0f, Y0, Y1
+	VBLENDVPS Y1, Y5, Y4, Y1
+	VPADDD    Y0, Y1, Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
 	VPOR      Y7, Y0, Y0
 	VBLENDVPS Y2, Y0, Y1, Y1
@@ -310,7 +397,7 @@ loop:
 	ADDQ      $0x20, R10
 	ADDQ      $0x20, R9
 	SUBQ      $0x08, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ $0x08, R11
@@ -318,10 +405,9 @@ rest:
 
 one:
 	VMOVSS    (R10), X0
-	VPSRLD    $0x10, X0, X1
-	VPAND     X4, X1, X1
+	VPSLLD    $0x0f, X0, X1
+	VBLENDVPS X1, X5, X4, X1
 	VPADDD    X0, X1, X1
-	VPADDD    X5, X1, X1
 	VCMPPS    $0x03, X0, X0, X2
 	VPOR      X7, X0, X0
 	VBLENDVPS X2, X0, X1, X1
@@ -367,29 +453,53 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
 	VMOVUPS     (R10), Z0
 	VPSRLD      $0x10, Z0, Z1
-	VPTERNLOGD  $0xec, Z4, Z0, Z1
-	VPADDD      Z5, Z1, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPANDD      Z6, Z1, Z0
+	VMOVUPS     Z0, (R9)
+	VMOVUPS     64(R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPANDD      Z6, Z1, Z0
+	VMOVUPS     Z0, 64(R9)
+	ADDQ        $0x80, R10
+	ADDQ        $0x80, R9
+	SUBQ        $0x20, R11
+	JGE         loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
+	VMOVUPS     (R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
 	VFIXUPIMMPS $0x00, Z7, Z0, Z1
 	VPANDD      Z6, Z1, Z0
 	VMOVUPS     Z0, (R9)
 	ADDQ        $0x40, R10
 	ADDQ        $0x40, R9
 	SUBQ        $0x10, R11
-	JGE         loop
+	JGE         vector
 
 rest:
 	ADDQ        $0x10, R11
 	JLE         next
 	VMOVUPS.Z   (R10), K1, Z0
 	VPSRLD      $0x10, Z0, Z1
-	VPTERNLOGD  $0xec, Z4, Z0, Z1
-	VPADDD      Z5, Z1, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
 	VFIXUPIMMPS $0x00, Z7, Z0, Z1
 	VPANDD      Z6, Z1, Z0
 	VMOVUPS     Z0, K1, (R9)
@@ -420,10 +530,28 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
+	VMOVUPS   (R10), Y0
+	VCVTPS2PH $0x00, Y0, X1
+	VCVTPH2PS X1, Y0
+	VMOVUPS   Y0, (R9)
+	VMOVUPS   32(R10), Y0
+	VCVTPS2PH $0x00, Y0, X1
+	VCVTPH2PS X1, Y0
+	VMOVUPS   Y0, 32(R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
 	VMOVUPS   (R10), Y0
 	VCVTPS2PH $0x00, Y0, X1
 	VCVTPH2PS X1, Y0
@@ -431,7 +559,7 @@ loop:
 	ADDQ      $0x20, R10
 	ADDQ      $0x20, R9
 	SUBQ      $0x08, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ $0x08, R11
@@ -478,10 +606,28 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
+	VMOVUPS   (R10), Z0
+	VCVTPS2PH $0x00, Z0, Y1
+	VCVTPH2PS Y1, Z0
+	VMOVUPS   Z0, (R9)
+	VMOVUPS   64(R10), Z0
+	VCVTPS2PH $0x00, Z0, Y1
+	VCVTPH2PS Y1, Z0
+	VMOVUPS   Z0, 64(R9)
+	ADDQ      $0x80, R10
+	ADDQ      $0x80, R9
+	SUBQ      $0x20, R11
+	JGE       loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
 	VMOVUPS   (R10), Z0
 	VCVTPS2PH $0x00, Z0, Y1
 	VCVTPH2PS Y1, Z0
@@ -489,7 +635,7 @@ loop:
 	ADDQ      $0x40, R10
 	ADDQ      $0x40, R9
 	SUBQ      $0x10, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ      $0x10, R11
@@ -529,15 +675,46 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
 	VMOVUPS      (R10), Y0
-	VPSRLD       $0x10, Y0, Y1
-	VPAND        Y4, Y1, Y1
+	VPSLLD       $0x0f, Y0, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y1
 	VPADDD       Y0, Y1, Y1
-	VPADDD       Y5, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y2
+	VPOR         Y7, Y0, Y0
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVDQU      X0, (R9)
+	VMOVUPS      32(R10), Y0
+	VPSLLD       $0x0f, Y0, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y1
+	VPADDD       Y0, Y1, Y1
+	VCMPPS       $0x03, Y0, Y0, Y2
+	VPOR         Y7, Y0, Y0
+	VBLENDVPS    Y2, Y0, Y1, Y1
+	VPSRLD       $0x10, Y1, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPACKUSDW    X1, X0, X0
+	VMOVDQU      X0, 16(R9)
+	ADDQ         $0x40, R10
+	ADDQ         $0x20, R9
+	SUBQ         $0x10, R11
+	JGE          loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
+	VMOVUPS      (R10), Y0
+	VPSLLD       $0x0f, Y0, Y1
+	VBLENDVPS    Y1, Y5, Y4, Y1
+	VPADDD       Y0, Y1, Y1
 	VCMPPS       $0x03, Y0, Y0, Y2
 	VPOR         Y7, Y0, Y0
 	VBLENDVPS    Y2, Y0, Y1, Y1
@@ -548,7 +725,7 @@ loop:
 	ADDQ         $0x20, R10
 	ADDQ         $0x10, R9
 	SUBQ         $0x08, R11
-	JGE          loop
+	JGE          vector
 
 rest:
 	ADDQ $0x08, R11
@@ -556,10 +733,9 @@ rest:
 
 one:
 	VMOVSS    (R10), X0
-	VPSRLD    $0x10, X0, X1
-	VPAND     X4, X1, X1
+	VPSLLD    $0x0f, X0, X1
+	VBLENDVPS X1, X5, X4, X1
 	VPADDD    X0, X1, X1
-	VPADDD    X5, X1, X1
 	VCMPPS    $0x03, X0, X0, X2
 	VPOR      X7, X0, X0
 	VBLENDVPS X2, X0, X1, X1
@@ -606,29 +782,53 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
 	VMOVUPS     (R10), Z0
 	VPSRLD      $0x10, Z0, Z1
-	VPTERNLOGD  $0xec, Z4, Z0, Z1
-	VPADDD      Z5, Z1, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPSRLD      $0x10, Z1, Z0
+	VPMOVDW     Z0, (R9)
+	VMOVUPS     64(R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
+	VFIXUPIMMPS $0x00, Z7, Z0, Z1
+	VPSRLD      $0x10, Z1, Z0
+	VPMOVDW     Z0, 32(R9)
+	ADDQ        $0x80, R10
+	ADDQ        $0x40, R9
+	SUBQ        $0x20, R11
+	JGE         loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
+	VMOVUPS     (R10), Z0
+	VPSRLD      $0x10, Z0, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
 	VFIXUPIMMPS $0x00, Z7, Z0, Z1
 	VPSRLD      $0x10, Z1, Z0
 	VPMOVDW     Z0, (R9)
 	ADDQ        $0x40, R10
 	ADDQ        $0x20, R9
 	SUBQ        $0x10, R11
-	JGE         loop
+	JGE         vector
 
 rest:
 	ADDQ        $0x10, R11
 	JLE         next
 	VMOVUPS.Z   (R10), K1, Z0
 	VPSRLD      $0x10, Z0, Z1
-	VPTERNLOGD  $0xec, Z4, Z0, Z1
-	VPADDD      Z5, Z1, Z1
+	VPTERNLOGD  $0xec, Z5, Z0, Z1
+	VPADDD      Z4, Z1, Z1
 	VFIXUPIMMPS $0x00, Z7, Z0, Z1
 	VPSRLD      $0x10, Z1, Z0
 	VPMOVDW     Z0, K1, (R9)
@@ -659,16 +859,30 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x08, R11
-	JL   rest
+	SUBQ $0x10, R11
+	JL   few
 
 loop:
+	VMOVUPS   (R10), Y0
+	VCVTPS2PH $0x00, Y0, (R9)
+	VMOVUPS   32(R10), Y0
+	VCVTPS2PH $0x00, Y0, 16(R9)
+	ADDQ      $0x40, R10
+	ADDQ      $0x20, R9
+	SUBQ      $0x10, R11
+	JGE       loop
+
+few:
+	ADDQ $0x08, R11
+	JL   rest
+
+vector:
 	VMOVUPS   (R10), Y0
 	VCVTPS2PH $0x00, Y0, (R9)
 	ADDQ      $0x20, R10
 	ADDQ      $0x10, R9
 	SUBQ      $0x08, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ $0x08, R11
@@ -715,16 +929,30 @@ row:
 	MOVQ DI, R9
 	MOVQ SI, R10
 	MOVQ BX, R11
-	SUBQ $0x10, R11
-	JL   rest
+	SUBQ $0x20, R11
+	JL   few
 
 loop:
+	VMOVUPS   (R10), Z0
+	VCVTPS2PH $0x00, Z0, (R9)
+	VMOVUPS   64(R10), Z0
+	VCVTPS2PH $0x00, Z0, 32(R9)
+	ADDQ      $0x80, R10
+	ADDQ      $0x40, R9
+	SUBQ      $0x20, R11
+	JGE       loop
+
+few:
+	ADDQ $0x10, R11
+	JL   rest
+
+vector:
 	VMOVUPS   (R10), Z0
 	VCVTPS2PH $0x00, Z0, (R9)
 	ADDQ      $0x40, R10
 	ADDQ      $0x20, R9
 	SUBQ      $0x10, R11
-	JGE       loop
+	JGE       vector
 
 rest:
 	ADDQ      $0x10, R11

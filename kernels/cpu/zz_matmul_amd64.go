@@ -642,6 +642,11 @@ func packWideCols64(dst []byte, src []byte, k int, stride int, pitch int)
 //go:noescape
 func dots32(t *tile)
 
+// wideDots32 multiplies t.a with n <= 8 rows of 32-bit floats, t.stepB bytes apart.
+//
+//go:noescape
+func wideDots32(t *tile)
+
 // dots64 multiplies t.a with n <= 8 rows of 64-bit floats, t.stepB bytes apart.
 //
 //go:noescape

@@ -69,6 +69,9 @@ const (
 	constants   = vec(4)
 )
 
+// unrolled is how many vectors the loop takes at once.
+const unrolled = 2
+
 // of returns v as wide as vectors are.
 func (c *conversion) of(v vec) VecPhysical {
 	if c.wide {
@@ -119,16 +122,27 @@ func (c *conversion) emit() {
 	MOVQ(dst, to)
 	MOVQ(src, from)
 	MOVQ(n, left)
-	SUBQ(Imm(uint64(lanes)), left)
-	JL(LabelRef("rest"))
+	vectors := func(n int) {
+		for i := range n {
+			c.load(i * lanes)
+			c.convert(c.of(value), c.of(a), c.of(b))
+			c.store(i * lanes)
+		}
+		ADDQ(Imm(uint64(n*c.from*lanes)), from)
+		ADDQ(Imm(uint64(n*c.to*lanes)), to)
+		SUBQ(Imm(uint64(n*lanes)), left)
+	}
+	SUBQ(Imm(uint64(unrolled*lanes)), left)
+	JL(LabelRef("few"))
 	Label("loop")
-	c.load()
-	c.convert(c.of(value), c.of(a), c.of(b))
-	c.store()
-	ADDQ(Imm(uint64(c.from*lanes)), from)
-	ADDQ(Imm(uint64(c.to*lanes)), to)
-	SUBQ(Imm(uint64(lanes)), left)
+	vectors(unrolled)
 	JGE(LabelRef("loop"))
+	Label("few")
+	ADDQ(Imm(uint64((unrolled-1)*lanes)), left)
+	JL(LabelRef("rest"))
+	Label("vector")
+	vectors(1)
+	JGE(LabelRef("vector"))
 	Label("rest")
 	ADDQ(Imm(uint64(lanes)), left)
 	JLE(LabelRef("next"))
@@ -156,9 +170,9 @@ func (c *conversion) emit() {
 	RET()
 }
 
-// load reads a vector as it is stored, float32 or, of bfloat16, words.
-func (c *conversion) load() {
-	m, v := Mem{Base: from}, c.of(value)
+// load reads a vector as it is stored so many elements on, float32 or, of bfloat16, words.
+func (c *conversion) load(at int) {
+	m, v := Mem{Base: from, Disp: at * c.from}, c.of(value)
 	switch {
 	case c.from == 4:
 		VMOVUPS(m, v)
@@ -210,9 +224,9 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	}
 }
 
-// store writes a vector.
-func (c *conversion) store() {
-	m, v := Mem{Base: to}, c.of(value)
+// store writes a vector so many elements on.
+func (c *conversion) store(at int) {
+	m, v := Mem{Base: to, Disp: at * c.to}, c.of(value)
 	switch {
 	case c.to == 4:
 		VMOVUPS(v, m)

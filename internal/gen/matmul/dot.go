@@ -16,6 +16,9 @@ import (
 // B is stored as t.kind says; the vector was rounded before.
 func dots(masks Mem, e elem, r *rounding.Rounder) {
 	name := "dots" + e.name
+	if r != nil && r.Wide {
+		name = "wideDots" + e.name
+	}
 	TEXT(name, NOSPLIT, "func(t "+untyped+")")
 	Doc(fmt.Sprintf("%s multiplies t.a with n <= 8 rows of %s-bit floats, t.stepB bytes apart.", name, e.name))
 	Pragma("noescape")
@@ -44,27 +47,11 @@ func dots(masks Mem, e elem, r *rounding.Rounder) {
 		for _, n := range kinds {
 			JMP(LabelRef("summed"))
 			Label(n.label)
-			r := n.hold(r, ymm[11:15])
-			multiply := func(i int) {
-				n.convert(r, dotValue, Y15, dotMask)
-				e.fma(dotValue, dotX, ymm[i])
+			if r.Wide {
+				e.wideDot(n, r)
+			} else {
+				e.narrowDot(masks, n, r, words)
 			}
-			some := func(m Mem, i int) {
-				e.maskMove(m, dotMask, dotValue)
-				multiply(i)
-				VMOVUPS(Mem{Base: dotAt}, dotMask)
-			}
-			if n.size == 2 {
-				some = func(m Mem, i int) {
-					copyWords(fmt.Sprintf("%sRow%d", n.label, i), m, words)
-					n.load(r, words, dotValue, Y15, dotMask)
-					e.fma(dotValue, dotX, ymm[i])
-				}
-			}
-			e.dot(masks, n.label, n.size, func(m Mem, i int) {
-				n.load(r, m, dotValue, Y15, dotMask)
-				e.fma(dotValue, dotX, ymm[i])
-			}, some)
 		}
 	}
 	Label("summed")
@@ -126,6 +113,77 @@ func (e elem) dot(masks Mem, label string, size int, full, some func(m Mem, i in
 	e.maskMove(Mem{Base: a}, dotMask, dotX)
 	for i, row := range dotRows {
 		some(Mem{Base: row}, i)
+	}
+}
+
+// narrowDot multiplies t.a with rows of a kind. words is a place for 16 bytes.
+func (e elem) narrowDot(masks Mem, n kind, r *rounding.Rounder, words Mem) {
+	r = n.hold(r, ymm[11:15])
+	t, u := Y15, dotMask
+	some := func(m Mem, i int) {
+		e.maskMove(m, dotMask, dotValue)
+		n.convert(r, dotValue, t, u)
+		e.fma(dotValue, dotX, ymm[i])
+		VMOVUPS(Mem{Base: dotAt}, dotMask)
+	}
+	if n.size == 2 {
+		some = func(m Mem, i int) {
+			copyWords(fmt.Sprintf("%sRow%d", n.label, i), m, words)
+			n.load(r, words, dotValue, t, u)
+			e.fma(dotValue, dotX, ymm[i])
+		}
+	}
+	e.dot(masks, n.label, n.size, func(m Mem, i int) {
+		n.load(r, m, dotValue, t, u)
+		e.fma(dotValue, dotX, ymm[i])
+	}, some)
+}
+
+// wideDot is narrowDot with AVX-512, which converts 16 elements at once. The sums have 8 lanes as ever.
+func (e elem) wideDot(n kind, r *rounding.Rounder) {
+	a, k, at := dotA, dotCount, dotAt
+	r = n.hold(r, zmm[16:20])
+	lower, upper := zmm[8], zmm[9] // of the vector
+	value, t, half := zmm[10], zmm[11], zmm[12]
+	row := func(i int) Mem { return Mem{Base: dotRows[i], Index: at, Scale: uint8(n.size)} }
+	vector := Mem{Base: a, Index: at, Scale: 4}
+	SUBQ(Imm(16), k)
+	JL(LabelRef(n.label + "Eight"))
+	Label(n.label + "Loop")
+	VMOVUPS(vector, lower.AsY())
+	vector.Disp = 32
+	VMOVUPS(vector, upper.AsY())
+	vector.Disp = 0
+	for i := range dotRows {
+		n.load(r, row(i), value, t, nil)
+		e.fma(value.AsY(), lower.AsY(), ymm[i])
+		VEXTRACTF32X8(Imm(1), value, half.AsY())
+		e.fma(half.AsY(), upper.AsY(), ymm[i])
+	}
+	ADDQ(Imm(16), at)
+	SUBQ(Imm(16), k)
+	JGE(LabelRef(n.label + "Loop"))
+	Label(n.label + "Eight")
+	ADDQ(Imm(8), k)
+	JL(LabelRef(n.label + "Rest"))
+	VMOVUPS(vector, Y8)
+	for i := range dotRows {
+		n.load(r, row(i), Y10, Y11, nil)
+		e.fma(Y10, Y8, ymm[i])
+	}
+	ADDQ(Imm(8), at)
+	SUBQ(Imm(8), k)
+	Label(n.label + "Rest")
+	ADDQ(Imm(8), k)
+	JLE(LabelRef("summed"))
+	MOVQ(I32(-1), R14)
+	BZHIQ(k, R14, R14)
+	KMOVW(R14.As32(), K1)
+	VMOVUPS_Z(vector, K1, Y8)
+	for i := range dotRows {
+		n.loadSome(row(i), K1, Y10)
+		n.convert(r, Y10, Y11, nil)
+		e.fma(Y10, Y8, ymm[i])
 	}
 }
 

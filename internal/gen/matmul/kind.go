@@ -42,6 +42,18 @@ func (n kind) load(r *rounding.Rounder, m Mem, v, t, u VecPhysical) {
 	n.convert(r, v, t, u)
 }
 
+// loadSome loads the elements of a vector that mask lets through, with zeros for the others, to be converted.
+func (n kind) loadSome(m Mem, mask, v Op) {
+	switch {
+	case n.size == 2 && n.float16:
+		VCVTPH2PS_Z(m, mask, v)
+	case n.size == 2:
+		VPMOVZXWD_Z(m, mask, v)
+	default:
+		VMOVUPS_Z(m, mask, v)
+	}
+}
+
 // convert makes float32 of what was loaded, words with bfloat16.
 func (n kind) convert(r *rounding.Rounder, v, t, u VecPhysical) {
 	switch {

@@ -109,6 +109,7 @@ func main() {
 	packCols(double, turn2, kind{}, nil)
 	packWideCols(double, turn2, kind{}, nil)
 	dots(masks, single, rounders[false])
+	dots(masks, single, rounders[true])
 	dots(masks, double, nil)
 	prefetch()
 	pause()

@@ -12,15 +12,15 @@ import (
 const Constants = 4
 
 const (
-	ones   = iota // the last bit that is kept, once it is moved to the end
-	halves        // just below half of it
-	kept          // what is kept
-	quiet         // AVX2: makes a NaN quiet; AVX-512: VFIXUPIMMPS's table, by which quiet NaNs take the place of NaNs and all else stays
+	below = iota // just below half of the last bit that is kept
+	last         // AVX2: half of it; AVX-512: the bit itself, once it is moved to the end
+	kept         // what is kept
+	quiet        // AVX2: makes a NaN quiet; AVX-512: VFIXUPIMMPS's table, by which quiet NaNs take the place of NaNs and all else stays
 )
 
 var numbers = map[bool][Constants]uint32{
-	false: {1, 0x7fff, 0xffff0000, 0x400000},
-	true:  {1, 0x7fff, 0xffff0000, 0x22},
+	false: {0x7fff, 0x8000, 0xffff0000, 0x400000},
+	true:  {0x7fff, 1, 0xffff0000, 0x22},
 }
 
 const copies = 32 // bytes of each number: as many as AVX2 reads
@@ -98,18 +98,25 @@ func (r *Rounder) EncodeBfloat16(v, t, u VecPhysical) {
 
 // nearest leaves in t what the upper halves are taken of.
 func (r *Rounder) nearest(v, t, u VecPhysical) {
-	VPSRLD(Imm(16), v, t)
 	if r.Wide {
 		// Or does for plus: where the last bit of v is set it is no matter whether one more is added.
 		const firstAndThirdOrSecond = 0xec
-		r.use(ones, v, func(n Op) { VPTERNLOGD(U8(firstAndThirdOrSecond), n, v, t) }, func(n Op) { VPTERNLOGD_BCST(U8(firstAndThirdOrSecond), n, v, t) })
-		r.use(halves, v, func(n Op) { VPADDD(n, t, t) }, func(n Op) { VPADDD_BCST(n, t, t) })
+		VPSRLD(Imm(16), v, t)
+		r.use(last, v, func(n Op) { VPTERNLOGD(U8(firstAndThirdOrSecond), n, v, t) }, func(n Op) { VPTERNLOGD_BCST(U8(firstAndThirdOrSecond), n, v, t) })
+		r.use(below, v, func(n Op) { VPADDD(n, t, t) }, func(n Op) { VPADDD_BCST(n, t, t) })
 		r.use(quiet, v, func(n Op) { VFIXUPIMMPS(U8(0), n, v, t) }, func(n Op) { VFIXUPIMMPS_BCST(U8(0), n, v, t) })
 		return
 	}
-	r.use(ones, v, func(n Op) { VPAND(n, t, t) }, nil)
+	VPSLLD(Imm(15), v, t) // the last bit that is kept becomes the sign, which a blend goes by
+	r.use(below, v, func(n Op) {
+		if _, register := n.(Register); !register {
+			VMOVUPS(n, u)
+			n = u
+		}
+		half, _ := r.number(last, v)
+		VBLENDVPS(t, half, n, t)
+	}, nil)
 	VPADDD(v, t, t)
-	r.use(halves, v, func(n Op) { VPADDD(n, t, t) }, nil)
 	const unordered = 3
 	VCMPPS(Imm(unordered), v, v, u)
 	r.use(quiet, v, func(n Op) { VPOR(n, v, v) }, nil)
