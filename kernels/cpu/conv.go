@@ -61,6 +61,9 @@ func (v *convolution) single() {
 // staged makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
 // convolution packs nothing that could be rounded after.
 func (v *convolution) staged(q *patches, i int) {
+	if v.rounded && v.depthwise() && v.banded(q, i) {
+		return
+	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
 		q.stage(v.floats[i].across)
 	}

@@ -9,6 +9,7 @@ const (
 	depthChannels = 64 // of a task
 	depthSums     = 32 // the same of a gradient by the weights
 	sumBytes      = 64 // of the lanes of a sum, for every instruction set
+	depthPixels   = 64 // of dy that are converted at once
 )
 
 // A depth is the arguments of a function that convolves each channel with its own kernel, or sums the gradients of these
@@ -45,6 +46,7 @@ type convDepth struct {
 type depthWorker struct {
 	depth   depth
 	end     ending
+	band    bandRows
 	results []byte // of pixels that do not lie together
 	dy      []byte // converted, for a gradient by the weights
 	_       [cacheLine]byte
@@ -59,19 +61,27 @@ func depthBytes(taps int) (results, sums int) {
 func (x *convDepth) bind(workers int, work []byte, stage int) {
 	x.packer = packerFor(x.isa)
 	x.run1, x.lanes = x.packer.depth(&x.patches, false)
-	x.most = depthChannels
-	if x.patches.convert != nil {
-		x.most = stageChannels
-	}
+	x.most = x.patches.together(depthChannels)
 	x.blocks = over(x.channels, x.most)
 	x.workers = make([]depthWorker, workers)
 	results, _ := depthBytes(0)
 	for i := range x.workers {
 		w := &x.workers[i]
 		w.depth.patch = newPatch(&x.patches, x.lanes, work[:stage:stage])
-		work = work[stage:]
+		w.band.buf, work = work[:stage:stage], work[stage:]
 		w.results, work = work[:results:results], work[results:]
 	}
+}
+
+// together returns how many channels a task has: so many, or those that are converted at once.
+func (p *patches) together(channels int) int {
+	switch {
+	case p.band.convert != nil:
+		return p.band.channels
+	case p.convert != nil:
+		return stageChannels
+	}
+	return channels
 }
 
 // depth returns the function that convolves, or the one that sums gradients, and the pixels that it takes at once: a
@@ -103,9 +113,8 @@ func (x *convDepth) do(i, worker int) {
 	t.channels, t.taps, t.tapCount = channels, q.taps, len(q.taps)
 	t.w, t.stepW = x.w[c*x.stepW:], x.stepW
 	for at := 0; at < pixels; at += x.lanes {
-		t.n, t.src = min(x.lanes, pixels-at), x.src[c*q.plane:]
-		t.see(q, image*pixels+at, t.n)
-		t.bring(q)
+		t.n = min(x.lanes, pixels-at)
+		w.see(q, x.src, image, x.channels, c, at)
 		x.lookAhead(c, image*pixels+at+x.lanes, channels)
 		if t.dst, t.pitch = w.results, sumBytes; x.place.whole {
 			t.dst, t.pitch = first[at*size:], x.place.plane
@@ -129,10 +138,26 @@ func (x *convDepth) do(i, worker int) {
 	}
 }
 
+// see points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
+func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
+	t := &w.depth
+	if b := &q.band; b.convert != nil {
+		if at == 0 {
+			w.band.begin()
+		}
+		t.patch.see(q, at, t.n)
+		w.band.bring(q, &t.patch, src[(image*channels+c)*b.plane:], at, t.n)
+		return
+	}
+	t.src = src[c*q.plane:]
+	t.patch.see(q, image*q.pixels()+at, t.n)
+	t.bring(q)
+}
+
 // lookAhead brings near what the vector from px on sees and writes.
 func (x *convDepth) lookAhead(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.prefetch == nil || px >= x.images*pixels {
+	if x.isa.prefetch == nil || px >= x.images*pixels || x.patches.band.convert != nil {
 		return
 	}
 	h := x.patches.below(x.src, c, channels, px, x.lanes)
@@ -163,15 +188,12 @@ func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
 	x.workers = make([]depthWorker, workers)
 	work := b.work()
 	_, sums := depthBytes(v.taps())
-	x.most = depthSums
-	if v.rounded {
-		x.most = stageChannels
-	}
+	x.most = min(x.windows.together(depthSums), depthSums)
 	stage, dy := v.stageBytes(1), v.depthDy()
 	for i := range x.workers {
 		w := &x.workers[i]
 		w.depth.patch = newPatch(&x.windows, x.lanes, work[:stage:stage])
-		work = work[stage:]
+		w.band.buf, work = work[:stage:stage], work[stage:]
 		w.dy, work = work[:dy:dy], work[dy:]
 		w.results, work = work[:sums:sums], work[sums:]
 	}
@@ -183,7 +205,7 @@ func (v *convolution) depthDy() int {
 	if !v.rounded {
 		return 0
 	}
-	return stageChannels * sumBytes
+	return depthSums * depthPixels * packedSize
 }
 
 // run computes the gradient.
@@ -200,10 +222,9 @@ func (x *depthWeights) do(i, worker int) {
 	for image := range x.b {
 		dy := x.dy[(image*x.c+c)*pixels*sizeY:]
 		for at := 0; at < pixels; at += x.lanes {
-			t.n, t.src = min(x.lanes, pixels-at), x.x[c*q.plane:]
-			t.see(q, image*pixels+at, t.n)
-			t.bring(q)
-			if next := image*pixels + at + x.lanes; x.isa.prefetch != nil && next < x.b*pixels {
+			t.n = min(x.lanes, pixels-at)
+			w.see(q, x.x, image, x.c, c, at)
+			if next := image*pixels + at + x.lanes; x.isa.prefetch != nil && next < x.b*pixels && q.band.convert == nil {
 				h := q.below(x.x, c, t.channels, next, x.lanes)
 				h.bring(x.isa, 1, 1)
 				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: cacheLine}
@@ -211,8 +232,11 @@ func (x *depthWeights) do(i, worker int) {
 			}
 			t.dst, t.w, t.stepW = sums[at*size%sumBytes:], dy[at*sizeY:], pixels*sizeY
 			if x.rounded {
-				x.floats[1].across(w.dy, t.w, t.channels, t.stepW, t.n, sumBytes)
-				t.w, t.stepW = w.dy, sumBytes
+				first := at % depthPixels
+				if first == 0 {
+					x.floats[1].across(w.dy, t.w, t.channels, t.stepW, min(depthPixels, pixels-at), depthPixels*packedSize)
+				}
+				t.w, t.stepW = w.dy[first*packedSize:], depthPixels*packedSize
 			}
 			x.run1(t)
 		}

@@ -52,6 +52,8 @@ type patches struct {
 	convert              convertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
 	left, span           int         // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
 	stageRow, stagePlane int         // from tap row to tap row, and from channel to channel
+
+	band band // that the source is, of a depthwise convolution
 }
 
 func newPatches(rows, cols axis, size, width, height, channels int) patches {

@@ -10,7 +10,7 @@ package cpu
 
 const (
 	partSteps     = 128 // steps of k that are packed at once from a stage
-	stageChannels = 16  // channels of a depthwise convolution that are
+	stageChannels = 16  // channels of a depthwise convolution that are converted at once
 )
 
 // An imageStage holds converted elements of one vector of pixels.
@@ -58,7 +58,7 @@ func (v *convolution) stageBytes(channels int) int {
 	step, dilation := v.stride[1], v.dilation[1]
 	one := v.kernel[0] * stageRowBytes(step, (v.kernel[1]-1)*dilation+1) // most of a channel
 	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))  // of a part: two channels, or few taps each of more
-	return max(min(channels*one, most), min(v.groups, stageChannels)*one)
+	return max(min(channels*one, most), min(v.groups, stageChannels)*one, v.bandLimit())
 }
 
 // begin starts a vector of pixels.

@@ -156,38 +156,42 @@ var convOps = []*kernels.Op{kernels.Conv, kernels.ConvGradInput, kernels.ConvGra
 func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
 	r, _ := random(t)
 	for _, g := range []geometry{
-		{2, 3, 5, 7, 3, 1, 1, 1, 1},     // pixels of several images in a panel
-		{9, 20, 18, 5, 3, 1, 1, 1, 1},   // the same in every tile
-		{1, 40, 33, 9, 3, 1, 1, 1, 1},   // more steps than a stretch
-		{3, 2, 3, 33, 3, 1, 1, 1, 1},    // rows longer than a vector
-		{2, 4, 6, 20, 3, 2, 1, 1, 2},    // every second pixel, groups
-		{2, 4, 6, 19, 5, 3, 2, 1, 1},    // every third
-		{1, 3, 4, 23, 3, 1, 3, 3, 1},    // dilation
-		{1, 3, 4, 23, 3, 2, 2, 2, 1},    // dilation that misses residues of the stride
-		{2, 6, 6, 11, 3, 1, 1, 1, 6},    // depthwise
-		{3, 70, 70, 9, 3, 1, 1, 1, 70},  // more channels than a task has
-		{2, 5, 5, 14, 3, 2, 1, 1, 5},    // every second pixel
-		{2, 4, 4, 21, 5, 3, 2, 2, 4},    // every third, dilation
-		{2, 3, 6, 12, 3, 2, 1, 1, 3},    // depthwise, two outputs a channel
-		{2, 17, 19, 8, 1, 1, 0, 1, 1},   // products
-		{2, 5, 4, 9, 1, 3, 0, 1, 1},     // pixels in no window
-		{5, 3, 4, 3, 3, 1, 0, 1, 1},     // one pixel an image
-		{1, 1, 2, 26, 20, 1, 2, 1, 1},   // more taps than a stretch of a matmul has steps
-		{3, 1, 2, 4, 2, 1, 4, 1, 1},     // pixels that see padding only
-		{2, 130, 10, 12, 1, 1, 0, 1, 1}, // rows in several tasks
-		{70, 1, 3, 9, 3, 1, 1, 1, 1},    // pixels in parts
-		{2, 2, 300, 6, 3, 1, 1, 1, 1},   // outputs in blocks
-		{1, 300, 2, 6, 3, 1, 1, 1, 1},   // a row of A longer than a cache holds
-		{65, 3, 2, 1, 1, 1, 0, 1, 1},    // images of one pixel
-		{2, 8, 8, 16, 3, 1, 1, 1, 1},    // shapes that whole vectors fill
-		{1, 520, 16, 4, 1, 1, 0, 1, 1},  // rows that share sets of the cache
-		{3, 32, 33, 8, 3, 1, 1, 1, 1},   // by tiles of 2x2 pixels from here on
-		{2, 33, 32, 7, 3, 1, 1, 1, 1},   // whose last row and column is half
-		{1, 64, 64, 12, 3, 1, 0, 1, 2},  // two groups, no padding
-		{2, 32, 32, 5, 3, 1, 3, 1, 1},   // more padding than a tap reaches
-		{1, 130, 130, 4, 3, 1, 1, 1, 1}, // rows in blocks, panels together
-		{2, 2, 3, 40, 11, 4, 2, 1, 1},   // a first layer of old
-		{1, 1, 1, 40, 39, 1, 20, 1, 1},  // more taps than pixels of most rows
+		{2, 3, 5, 7, 3, 1, 1, 1, 1},      // pixels of several images in a panel
+		{9, 20, 18, 5, 3, 1, 1, 1, 1},    // the same in every tile
+		{1, 40, 33, 9, 3, 1, 1, 1, 1},    // more steps than a stretch
+		{3, 2, 3, 33, 3, 1, 1, 1, 1},     // rows longer than a vector
+		{2, 4, 6, 20, 3, 2, 1, 1, 2},     // every second pixel, groups
+		{2, 4, 6, 19, 5, 3, 2, 1, 1},     // every third
+		{1, 3, 4, 23, 3, 1, 3, 3, 1},     // dilation
+		{1, 3, 4, 23, 3, 2, 2, 2, 1},     // dilation that misses residues of the stride
+		{2, 6, 6, 11, 3, 1, 1, 1, 6},     // depthwise
+		{3, 70, 70, 9, 3, 1, 1, 1, 70},   // more channels than a task has
+		{2, 5, 5, 14, 3, 2, 1, 1, 5},     // every second pixel
+		{2, 4, 4, 21, 5, 3, 2, 2, 4},     // every third, dilation
+		{2, 3, 6, 12, 3, 2, 1, 1, 3},     // depthwise, two outputs a channel
+		{1, 4, 4, 100, 3, 3, 0, 1, 4},    // images larger than a band
+		{2, 5, 5, 90, 2, 3, 11, 20, 5},   // the same, with rows of padding
+		{1, 4, 4, 130, 2, 4, 0, 64, 4},   // taps farther apart than a band
+		{1, 64, 64, 100, 3, 5, 0, 1, 64}, // a band of fewer channels
+		{2, 17, 19, 8, 1, 1, 0, 1, 1},    // products
+		{2, 5, 4, 9, 1, 3, 0, 1, 1},      // pixels in no window
+		{5, 3, 4, 3, 3, 1, 0, 1, 1},      // one pixel an image
+		{1, 1, 2, 26, 20, 1, 2, 1, 1},    // more taps than a stretch of a matmul has steps
+		{3, 1, 2, 4, 2, 1, 4, 1, 1},      // pixels that see padding only
+		{2, 130, 10, 12, 1, 1, 0, 1, 1},  // rows in several tasks
+		{70, 1, 3, 9, 3, 1, 1, 1, 1},     // pixels in parts
+		{2, 2, 300, 6, 3, 1, 1, 1, 1},    // outputs in blocks
+		{1, 300, 2, 6, 3, 1, 1, 1, 1},    // a row of A longer than a cache holds
+		{65, 3, 2, 1, 1, 1, 0, 1, 1},     // images of one pixel
+		{2, 8, 8, 16, 3, 1, 1, 1, 1},     // shapes that whole vectors fill
+		{1, 520, 16, 4, 1, 1, 0, 1, 1},   // rows that share sets of the cache
+		{3, 32, 33, 8, 3, 1, 1, 1, 1},    // by tiles of 2x2 pixels from here on
+		{2, 33, 32, 7, 3, 1, 1, 1, 1},    // whose last row and column is half
+		{1, 64, 64, 12, 3, 1, 0, 1, 2},   // two groups, no padding
+		{2, 32, 32, 5, 3, 1, 3, 1, 1},    // more padding than a tap reaches
+		{1, 130, 130, 4, 3, 1, 1, 1, 1},  // rows in blocks, panels together
+		{2, 2, 3, 40, 11, 4, 2, 1, 1},    // a first layer of old
+		{1, 1, 1, 40, 39, 1, 20, 1, 1},   // more taps than pixels of most rows
 	} {
 		for _, op := range convOps {
 			for _, typ := range floats {
