@@ -10,12 +10,14 @@ type band struct {
 	lowest, most  int         // rows from a pixel to the highest and lowest that it sees
 	rows          int         // that the band holds
 	channels      int         // the same
+	prefetch      func(src []byte, rows, stride, n int)
 }
 
 // bandRows is what a worker holds of a band.
 type bandRows struct {
 	buf    []byte
 	lo, hi int // rows
+	at     int // the pixel that it was brought for
 }
 
 const (
@@ -44,7 +46,7 @@ func bandPitch(elems int) int {
 
 // banded makes patches of factor i be read from a band, and reports whether one holds what a vector sees.
 func (v *convolution) banded(p *patches, i int) bool {
-	b := band{convert: v.floats[i].across, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
+	b := band{convert: v.floats[i].across, prefetch: v.isa.prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
 	b.lowest = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
 		b.lowest, b.most = min(b.lowest, t.at), max(b.most, t.at)
@@ -82,11 +84,24 @@ func (h *bandRows) bring(p *patches, t *patch, src []byte, at, n int) {
 	lo := max(0, at/p.cols.n*step+b.lowest)
 	hi := min(b.height, (at+n-1)/p.cols.n*step+b.most+1)
 	if lo < hi && (lo < h.lo || hi > h.hi) {
-		h.lo, h.hi = lo, min(b.height, lo+b.rows)
+		h.lo, h.hi, h.at = lo, min(b.height, lo+b.rows), at
 		b.convert(h.buf, src[lo*b.width*b.size:], t.channels, b.plane, (h.hi-lo)*b.width, p.plane)
 	}
 	for i := range t.segments[:t.segCount] {
 		t.segments[i] -= int64(h.lo * p.width)
 	}
 	t.src = h.buf
+}
+
+// lookAhead brings near a share of the rows that come after those held: as many elements as pixels have been seen. image is bytes from one to the next.
+func (h *bandRows) lookAhead(p *patches, t *patch, src []byte, image, at int) {
+	b, n := &p.band, at-h.at
+	next := (h.hi+n/p.cols.n*p.rows.step)*b.width + n%p.cols.n*p.cols.step
+	from := next * b.size
+	if from >= b.plane {
+		from += image - b.plane
+	}
+	if b.prefetch != nil && from < len(src) {
+		b.prefetch(src[from:], t.channels, b.plane, patchLanes*p.cols.step*b.size)
+	}
 }

@@ -146,7 +146,9 @@ func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
 			w.band.begin()
 		}
 		t.patch.see(q, at, t.n)
-		w.band.bring(q, &t.patch, src[(image*channels+c)*b.plane:], at, t.n)
+		src = src[(image*channels+c)*b.plane:]
+		w.band.bring(q, &t.patch, src, at, t.n)
+		w.band.lookAhead(q, &t.patch, src, channels*b.plane, at)
 		return
 	}
 	t.src = src[c*q.plane:]
@@ -157,11 +159,14 @@ func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
 // lookAhead brings near what the vector from px on sees and writes.
 func (x *convDepth) lookAhead(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.prefetch == nil || px >= x.images*pixels || x.patches.band.convert != nil {
+	if x.isa.prefetch == nil || px >= x.images*pixels {
 		return
 	}
-	h := x.patches.below(x.src, c, channels, px, x.lanes)
-	h.bring(x.isa, 1, 1)
+	var h ahead
+	if x.patches.band.convert == nil {
+		h = x.patches.below(x.src, c, channels, px, x.lanes)
+		h.bring(x.isa, 1, 1)
+	}
 	if x.place.whole {
 		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: cacheLine}
 		h.bring(x.isa, 1, 1)
@@ -224,9 +229,12 @@ func (x *depthWeights) do(i, worker int) {
 		for at := 0; at < pixels; at += x.lanes {
 			t.n = min(x.lanes, pixels-at)
 			w.see(q, x.x, image, x.c, c, at)
-			if next := image*pixels + at + x.lanes; x.isa.prefetch != nil && next < x.b*pixels && q.band.convert == nil {
-				h := q.below(x.x, c, t.channels, next, x.lanes)
-				h.bring(x.isa, 1, 1)
+			if next := image*pixels + at + x.dyAhead(); x.isa.prefetch != nil && next < x.b*pixels {
+				var h ahead
+				if q.band.convert == nil {
+					h = q.below(x.x, c, t.channels, next, x.lanes)
+					h.bring(x.isa, 1, 1)
+				}
 				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: cacheLine}
 				h.bring(x.isa, 1, 1)
 			}
@@ -247,6 +255,14 @@ func (x *depthWeights) do(i, worker int) {
 	} else {
 		addLanes(view[float64](dw), view[float64](sums))
 	}
+}
+
+// dyAhead returns how many pixels on dy is brought near.
+func (x *depthWeights) dyAhead() int {
+	if x.rounded {
+		return depthPixels
+	}
+	return x.lanes
 }
 
 // addLanes adds the lanes of each sum in order.
