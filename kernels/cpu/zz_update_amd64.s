@@ -5201,9 +5201,11 @@ GLOBL updateCodes<>(SB), RODATA|NOPTR, $192
 
 // func wideAdamBytes32(r *int8, lo int, hi int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
-TEXT ·wideAdamBytes32(SB), $2120-24
+TEXT ·wideAdamBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
+	LEAQ            2048(R11), R12
+	XORQ            R13, R13
 	MOVQ            r+0(FP), AX
 	MOVQ            lo+8(FP), DX
 	MOVQ            hi+16(FP), CX
@@ -5242,6 +5244,8 @@ TEXT ·wideAdamBytes32(SB), $2120-24
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
 
 block:
+	TESTQ        CX, CX
+	JE           last
 	VBROADCASTSS 120(AX), Z8
 	VBROADCASTSS 124(AX), Z9
 	VBROADCASTSS 128(AX), Z10
@@ -5317,6 +5321,9 @@ prepared:
 	VMAXPS        X4, X0, X0
 	VMOVSHDUP     X0, X4
 	VMAXSS        X4, X0, X0
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS        X4, X0, X0
+	VMOVSS        X0, (R10)
 	VEXTRACTF64X4 $0x01, Z15, Y1
 	VMAXPS        Y15, Y1, Y15
 	VEXTRACTF128  $0x01, Y15, X1
@@ -5325,31 +5332,36 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
-	VANDPS        X4, X0, X0
-	VMOVSS        X0, (R10)
-	VMOVSS        updateCodes<>+8(SB), X5
-	VDIVSS        X0, X5, X5
-	VBROADCASTSS  X5, Z12
-	VBROADCASTSS  X4, Y4
-	VBROADCASTSS  X4, Z14
-	VANDPS        228(AX), Y4, Y8
-	VANDPS        260(AX), Y4, Y9
 	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
 	VANDPS        X4, X1, X1
 	VMOVSS        X1, 4(R10)
-	VMOVSS        updateCodes<>+8(SB), X5
-	VDIVSS        X1, X5, X5
-	VBROADCASTSS  X5, Z13
-	VBROADCASTSS  X4, Y4
-	VBROADCASTSS  X4, Z14
-	VANDPS        1320(AX), Y4, Y10
-	VANDPS        1352(AX), Y4, Y11
-	VANDPS        Z19, Z14, Z14
-	XORQ          DX, DX
+	TESTQ         R13, R13
+	JE            next
+
+last:
+	VMOVSS       -8(R10), X0
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X0, X5, X5
+	VBROADCASTSS X5, Z12
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Z14
+	VANDPS       228(AX), Y4, Y8
+	VANDPS       260(AX), Y4, Y9
+	VMOVSS       -4(R10), X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X1, X5, X5
+	VBROADCASTSS X5, Z13
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Z14
+	VANDPS       1320(AX), Y4, Y10
+	VANDPS       1352(AX), Y4, Y11
+	VANDPS       Z19, Z14, Z14
+	XORQ         DX, DX
 
 code:
-	VMOVUPS    (R11)(DX*4), Z1
+	VMOVUPS    (R12)(DX*4), Z1
 	VANDPS     Z17, Z1, Z0
 	VMULPS     Z12, Z0, Z0
 	VMINPS     Z18, Z0, Z0
@@ -5365,8 +5377,8 @@ code:
 	VPMOVD2M   Z1, K2
 	VPXORD     Z2, Z2, Z2
 	VPSUBD     Z0, Z2, K2, Z0
-	VPMOVDB    Z0, (R8)(DX*1)
-	VMOVUPS    1024(R11)(DX*4), Z0
+	VPMOVDB    Z0, -256(R8)(DX*1)
+	VMOVUPS    1024(R12)(DX*4), Z0
 	VPXORD     Z2, Z2, Z2
 	VCMPPS     $0x1e, Z2, Z0, K2
 	VMULPS     Z13, Z0, Z0
@@ -5381,18 +5393,22 @@ code:
 	VADDPS     Z5, Z0, Z0
 	VCVTTPS2DQ Z0, Z0
 	VPMAXSD    Z14, Z0, K2, Z0
-	VPMOVDB    Z0, (R9)(DX*1)
+	VPMOVDB    Z0, -256(R9)(DX*1)
 	ADDQ       $0x10, DX
 	CMPQ       DX, $0x00000100
 	JLT        code
-	ADDQ       $0x00000400, DI
-	ADDQ       $0x00000400, SI
-	ADDQ       $0x00000100, R8
-	ADDQ       $0x00000100, R9
-	ADDQ       $0x08, R10
-	DECQ       CX
-	JNE        block
-	LDMXCSR    4(SP)
+
+next:
+	ADDQ    $0x00000400, DI
+	ADDQ    $0x00000400, SI
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x08, R10
+	XCHGQ   R11, R12
+	INCQ    R13
+	DECQ    CX
+	JGE     block
+	LDMXCSR 4(SP)
 	VZEROUPPER
 
 end:
@@ -5400,9 +5416,11 @@ end:
 
 // func wideAdamWBytes32(r *int8, lo int, hi int)
 // Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
-TEXT ·wideAdamWBytes32(SB), $2120-24
+TEXT ·wideAdamWBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
+	LEAQ            2048(R11), R12
+	XORQ            R13, R13
 	MOVQ            r+0(FP), AX
 	MOVQ            lo+8(FP), DX
 	MOVQ            hi+16(FP), CX
@@ -5441,6 +5459,8 @@ TEXT ·wideAdamWBytes32(SB), $2120-24
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
 
 block:
+	TESTQ        CX, CX
+	JE           last
 	VBROADCASTSS 120(AX), Z8
 	VBROADCASTSS 124(AX), Z9
 	VBROADCASTSS 128(AX), Z10
@@ -5519,6 +5539,9 @@ prepared:
 	VMAXPS        X4, X0, X0
 	VMOVSHDUP     X0, X4
 	VMAXSS        X4, X0, X0
+	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS        X4, X0, X0
+	VMOVSS        X0, (R10)
 	VEXTRACTF64X4 $0x01, Z15, Y1
 	VMAXPS        Y15, Y1, Y15
 	VEXTRACTF128  $0x01, Y15, X1
@@ -5527,31 +5550,36 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
-	VANDPS        X4, X0, X0
-	VMOVSS        X0, (R10)
-	VMOVSS        updateCodes<>+8(SB), X5
-	VDIVSS        X0, X5, X5
-	VBROADCASTSS  X5, Z12
-	VBROADCASTSS  X4, Y4
-	VBROADCASTSS  X4, Z14
-	VANDPS        228(AX), Y4, Y8
-	VANDPS        260(AX), Y4, Y9
 	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
 	VANDPS        X4, X1, X1
 	VMOVSS        X1, 4(R10)
-	VMOVSS        updateCodes<>+8(SB), X5
-	VDIVSS        X1, X5, X5
-	VBROADCASTSS  X5, Z13
-	VBROADCASTSS  X4, Y4
-	VBROADCASTSS  X4, Z14
-	VANDPS        1320(AX), Y4, Y10
-	VANDPS        1352(AX), Y4, Y11
-	VANDPS        Z19, Z14, Z14
-	XORQ          DX, DX
+	TESTQ         R13, R13
+	JE            next
+
+last:
+	VMOVSS       -8(R10), X0
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X0, X5, X5
+	VBROADCASTSS X5, Z12
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Z14
+	VANDPS       228(AX), Y4, Y8
+	VANDPS       260(AX), Y4, Y9
+	VMOVSS       -4(R10), X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VMOVSS       updateCodes<>+8(SB), X5
+	VDIVSS       X1, X5, X5
+	VBROADCASTSS X5, Z13
+	VBROADCASTSS X4, Y4
+	VBROADCASTSS X4, Z14
+	VANDPS       1320(AX), Y4, Y10
+	VANDPS       1352(AX), Y4, Y11
+	VANDPS       Z19, Z14, Z14
+	XORQ         DX, DX
 
 code:
-	VMOVUPS    (R11)(DX*4), Z1
+	VMOVUPS    (R12)(DX*4), Z1
 	VANDPS     Z17, Z1, Z0
 	VMULPS     Z12, Z0, Z0
 	VMINPS     Z18, Z0, Z0
@@ -5567,8 +5595,8 @@ code:
 	VPMOVD2M   Z1, K2
 	VPXORD     Z2, Z2, Z2
 	VPSUBD     Z0, Z2, K2, Z0
-	VPMOVDB    Z0, (R8)(DX*1)
-	VMOVUPS    1024(R11)(DX*4), Z0
+	VPMOVDB    Z0, -256(R8)(DX*1)
+	VMOVUPS    1024(R12)(DX*4), Z0
 	VPXORD     Z2, Z2, Z2
 	VCMPPS     $0x1e, Z2, Z0, K2
 	VMULPS     Z13, Z0, Z0
@@ -5583,18 +5611,22 @@ code:
 	VADDPS     Z5, Z0, Z0
 	VCVTTPS2DQ Z0, Z0
 	VPMAXSD    Z14, Z0, K2, Z0
-	VPMOVDB    Z0, (R9)(DX*1)
+	VPMOVDB    Z0, -256(R9)(DX*1)
 	ADDQ       $0x10, DX
 	CMPQ       DX, $0x00000100
 	JLT        code
-	ADDQ       $0x00000400, DI
-	ADDQ       $0x00000400, SI
-	ADDQ       $0x00000100, R8
-	ADDQ       $0x00000100, R9
-	ADDQ       $0x08, R10
-	DECQ       CX
-	JNE        block
-	LDMXCSR    4(SP)
+
+next:
+	ADDQ    $0x00000400, DI
+	ADDQ    $0x00000400, SI
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x08, R10
+	XCHGQ   R11, R12
+	INCQ    R13
+	DECQ    CX
+	JGE     block
+	LDMXCSR 4(SP)
 	VZEROUPPER
 
 end:
@@ -5602,9 +5634,11 @@ end:
 
 // func adamBytes32(r *int8, lo int, hi int)
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·adamBytes32(SB), $2120-24
+TEXT ·adamBytes32(SB), $4168-24
 	LEAQ    71(SP), R11
 	ANDQ    $-64, R11
+	LEAQ    2048(R11), R12
+	XORQ    R13, R13
 	MOVQ    r+0(FP), AX
 	MOVQ    lo+8(FP), DX
 	MOVQ    hi+16(FP), CX
@@ -5631,6 +5665,8 @@ TEXT ·adamBytes32(SB), $2120-24
 	LDMXCSR (SP)
 
 block:
+	TESTQ        CX, CX
+	JE           last
 	VBROADCASTSS 120(AX), Y8
 	VBROADCASTSS 124(AX), Y9
 	VBROADCASTSS 128(AX), Y10
@@ -5709,15 +5745,24 @@ prepared:
 	VMAXPS       X4, X0, X0
 	VMOVSHDUP    X0, X4
 	VMAXSS       X4, X0, X0
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS       X4, X0, X0
+	VMOVSS       X0, (R10)
 	VEXTRACTF128 $0x01, Y15, X1
 	VMAXPS       X15, X1, X1
 	VMOVHLPS     X1, X1, X4
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS       X4, X1, X1
+	VMOVSS       X1, 4(R10)
+	TESTQ        R13, R13
+	JE           next
+
+last:
+	VMOVSS       -8(R10), X0
 	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VANDPS       X4, X0, X0
-	VMOVSS       X0, (R10)
 	VMOVSS       updateCodes<>+8(SB), X5
 	VDIVSS       X0, X5, X5
 	VBROADCASTSS X5, Y12
@@ -5725,9 +5770,8 @@ prepared:
 	VBROADCASTSS X4, Y14
 	VANDPS       228(AX), Y4, Y8
 	VANDPS       260(AX), Y4, Y9
+	VMOVSS       -4(R10), X1
 	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VANDPS       X4, X1, X1
-	VMOVSS       X1, 4(R10)
 	VMOVSS       updateCodes<>+8(SB), X5
 	VDIVSS       X1, X5, X5
 	VBROADCASTSS X5, Y13
@@ -5740,7 +5784,7 @@ prepared:
 	XORQ         DX, DX
 
 code:
-	VMOVUPS      (R11)(DX*4), Y1
+	VMOVUPS      (R12)(DX*4), Y1
 	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
@@ -5762,8 +5806,8 @@ code:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
-	VMOVQ        X0, (R8)(DX*1)
-	VMOVUPS      1024(R11)(DX*4), Y0
+	VMOVQ        X0, -256(R8)(DX*1)
+	VMOVUPS      1024(R12)(DX*4), Y0
 	VPXOR        Y2, Y2, Y2
 	VCMPPS       $0x1e, Y2, Y0, Y1
 	VMULPS       Y13, Y0, Y0
@@ -5786,18 +5830,22 @@ code:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKUSWB    X0, X0, X0
-	VMOVQ        X0, (R9)(DX*1)
+	VMOVQ        X0, -256(R9)(DX*1)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
 	JLT          code
-	ADDQ         $0x00000400, DI
-	ADDQ         $0x00000400, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x08, R10
-	DECQ         CX
-	JNE          block
-	LDMXCSR      4(SP)
+
+next:
+	ADDQ    $0x00000400, DI
+	ADDQ    $0x00000400, SI
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x08, R10
+	XCHGQ   R11, R12
+	INCQ    R13
+	DECQ    CX
+	JGE     block
+	LDMXCSR 4(SP)
 	VZEROUPPER
 
 end:
@@ -5805,9 +5853,11 @@ end:
 
 // func adamWBytes32(r *int8, lo int, hi int)
 // Requires: AVX, AVX2, FMA3, SSE
-TEXT ·adamWBytes32(SB), $2120-24
+TEXT ·adamWBytes32(SB), $4168-24
 	LEAQ    71(SP), R11
 	ANDQ    $-64, R11
+	LEAQ    2048(R11), R12
+	XORQ    R13, R13
 	MOVQ    r+0(FP), AX
 	MOVQ    lo+8(FP), DX
 	MOVQ    hi+16(FP), CX
@@ -5834,6 +5884,8 @@ TEXT ·adamWBytes32(SB), $2120-24
 	LDMXCSR (SP)
 
 block:
+	TESTQ        CX, CX
+	JE           last
 	VBROADCASTSS 120(AX), Y8
 	VBROADCASTSS 124(AX), Y9
 	VBROADCASTSS 128(AX), Y10
@@ -5915,15 +5967,24 @@ prepared:
 	VMAXPS       X4, X0, X0
 	VMOVSHDUP    X0, X4
 	VMAXSS       X4, X0, X0
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VANDPS       X4, X0, X0
+	VMOVSS       X0, (R10)
 	VEXTRACTF128 $0x01, Y15, X1
 	VMAXPS       X15, X1, X1
 	VMOVHLPS     X1, X1, X4
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
+	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VANDPS       X4, X1, X1
+	VMOVSS       X1, 4(R10)
+	TESTQ        R13, R13
+	JE           next
+
+last:
+	VMOVSS       -8(R10), X0
 	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VANDPS       X4, X0, X0
-	VMOVSS       X0, (R10)
 	VMOVSS       updateCodes<>+8(SB), X5
 	VDIVSS       X0, X5, X5
 	VBROADCASTSS X5, Y12
@@ -5931,9 +5992,8 @@ prepared:
 	VBROADCASTSS X4, Y14
 	VANDPS       228(AX), Y4, Y8
 	VANDPS       260(AX), Y4, Y9
+	VMOVSS       -4(R10), X1
 	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VANDPS       X4, X1, X1
-	VMOVSS       X1, 4(R10)
 	VMOVSS       updateCodes<>+8(SB), X5
 	VDIVSS       X1, X5, X5
 	VBROADCASTSS X5, Y13
@@ -5946,7 +6006,7 @@ prepared:
 	XORQ         DX, DX
 
 code:
-	VMOVUPS      (R11)(DX*4), Y1
+	VMOVUPS      (R12)(DX*4), Y1
 	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
@@ -5968,8 +6028,8 @@ code:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
-	VMOVQ        X0, (R8)(DX*1)
-	VMOVUPS      1024(R11)(DX*4), Y0
+	VMOVQ        X0, -256(R8)(DX*1)
+	VMOVUPS      1024(R12)(DX*4), Y0
 	VPXOR        Y2, Y2, Y2
 	VCMPPS       $0x1e, Y2, Y0, Y1
 	VMULPS       Y13, Y0, Y0
@@ -5992,18 +6052,22 @@ code:
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKUSWB    X0, X0, X0
-	VMOVQ        X0, (R9)(DX*1)
+	VMOVQ        X0, -256(R9)(DX*1)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
 	JLT          code
-	ADDQ         $0x00000400, DI
-	ADDQ         $0x00000400, SI
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000100, R9
-	ADDQ         $0x08, R10
-	DECQ         CX
-	JNE          block
-	LDMXCSR      4(SP)
+
+next:
+	ADDQ    $0x00000400, DI
+	ADDQ    $0x00000400, SI
+	ADDQ    $0x00000100, R8
+	ADDQ    $0x00000100, R9
+	ADDQ    $0x08, R10
+	XCHGQ   R11, R12
+	INCQ    R13
+	DECQ    CX
+	JGE     block
+	LDMXCSR 4(SP)
 	VZEROUPPER
 
 end:

@@ -10,7 +10,8 @@ import (
 )
 
 // Adam with states of a byte updates whole blocks of 256 elements: codes become means and roots, which lie on the stack between the step and
-// the codes that they become. The argument is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
+// the codes that they become. These wait for the largest of the block, so they are written after the steps of the next one, which do not. The argument
+// is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
 
 // Offsets in cpu.rule8 of float32 and in its coders; a test there compares them.
 const (
@@ -93,6 +94,8 @@ var (
 	blocks  = RCX // left
 	largest = R10
 	tile    = R11 // on the stack, at a cache line: means, then roots
+	before  = R12 // the same of the block before
+	steps   = R13 // blocks that have taken theirs
 )
 
 // Registers where a step needs neither its fifth number nor a mask: the largest magnitudes so far.
@@ -109,9 +112,12 @@ func (c *coded) emit() {
 	TEXT(name, 0, "func(r "+bytesType+", lo, hi int)")
 	Doc(name + " updates blocks lo to hi-1, all of which are whole: " + c.rule.doc)
 	Pragma("noescape")
-	c.local = AllocLocal(8 + 64 + 2*4*block)
+	const bytes = 2 * 4 * block
+	c.local = AllocLocal(8 + 64 + 2*bytes)
 	LEAQ(c.local.Offset(8+63), tile)
 	ANDQ(I8(-64), tile)
+	LEAQ(Mem{Base: tile, Disp: bytes}, before)
+	XORQ(steps, steps)
 	Load(Param("r"), args)
 	Load(Param("lo"), at)
 	Load(Param("hi"), blocks)
@@ -140,14 +146,23 @@ func (c *coded) emit() {
 		}
 	}
 	Label("block")
+	TESTQ(blocks, blocks)
+	JE(LabelRef("last"))
 	c.steps()
+	c.measure()
+	TESTQ(steps, steps)
+	JE(LabelRef("next"))
+	Label("last")
 	c.codes()
+	Label("next")
 	for i, by := range []int{4 * block, 4 * block, block, block} {
 		ADDQ(U32(uint32(by)), ptrs[i])
 	}
 	ADDQ(U8(8), largest)
+	XCHGQ(tile, before)
+	INCQ(steps)
 	DECQ(blocks)
-	JNE(LabelRef("block"))
+	JGE(LabelRef("block"))
 	LDMXCSR(c.local.Offset(4))
 	VZEROUPPER()
 	Label("end")
@@ -183,8 +198,8 @@ func (c *coded) each(label string, body func()) {
 // vec is the place of a vector of a block, of elements of so many bytes.
 func vec(base Register, size uint8) Mem { return Mem{Base: base, Index: at, Scale: size} }
 
-// onStack is where means or roots of the vector lie.
-func (c *coded) onStack(roots int) Mem {
+// onStack is where means or roots of the vector lie, of this block or of the one before.
+func onStack(tile Register, roots int) Mem {
 	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
 }
 
@@ -228,8 +243,8 @@ func (c *coded) steps() {
 		c.mul(g, t, t)
 		c.fma213(t, c.own(3), v)
 		c.sqrt(v, v)
-		c.move(m, c.onStack(0))
-		c.move(v, c.onStack(1))
+		c.move(m, onStack(tile, 0))
+		c.move(v, onStack(tile, 1))
 		c.and(c.number(codeMagnitude), m, t)
 		c.max(c.reg(mostMean), t, c.reg(mostMean)) // as it is where t is not a number
 		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
@@ -283,6 +298,8 @@ func (c *coded) clear(r VecPhysical) {
 	VPXOR(r, r, r)
 }
 
+const atLeast = 13 // of comparisons
+
 // Registers of codes.
 const (
 	tables = 8  // slope and start of means, then of roots
@@ -290,17 +307,23 @@ const (
 	lowest = 14 // the least code of a root that is not 0: 1, or 0 where the largest is below the least
 )
 
-// codes writes the largest mean and root, and the codes of all elements.
-func (c *coded) codes() {
-	for k, most := range []int{mostMean, mostRoot} {
-		c.fold(c.reg(most), c.reg(k))
+// measure writes the largest mean and root, or 0 for one that is below the least.
+func (c *coded) measure() {
+	for k, from := range []int{mostMean, mostRoot} {
+		most, live := c.reg(k).AsX(), c.temp(0).AsX()
+		c.fold(c.reg(from), c.reg(k))
+		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live)
+		VANDPS(live, most, most)
+		VMOVSS(most, Mem{Base: largest, Disp: 4 * k})
 	}
+}
+
+// codes writes the codes of the block before.
+func (c *coded) codes() {
 	for k := range 2 {
 		most, live, one := c.reg(k).AsX(), c.temp(0), c.temp(1).AsX()
-		const atLeast = 13
+		VMOVSS(Mem{Base: largest, Disp: 4*k - 8}, most)
 		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live.AsX())
-		VANDPS(live.AsX(), most, most)
-		VMOVSS(most, Mem{Base: largest, Disp: 4 * k})
 		VMOVSS(c.table.Offset(4*codeOne), one)
 		VDIVSS(most, one, one)
 		VBROADCASTSS(one, c.reg(by+k))
@@ -313,7 +336,7 @@ func (c *coded) codes() {
 	c.and(c.number(codeUnit), c.reg(lowest), c.reg(lowest))
 	c.each("code", func() {
 		x, was, t := c.reg(0), c.reg(1), c.reg(2)
-		c.move(c.onStack(0), was)
+		c.move(onStack(before, 0), was)
 		c.and(c.number(codeMagnitude), was, x)
 		c.encode(0, codeSignedLast)
 		if c.wide {
@@ -324,7 +347,7 @@ func (c *coded) codes() {
 			VPSIGND(was, x, x)
 		}
 		c.pack(0)
-		c.move(c.onStack(1), x)
+		c.move(onStack(before, 1), x)
 		c.clear(t)
 		const above = 30
 		if c.wide {
@@ -377,6 +400,7 @@ func (c *coded) encode(k, last int) {
 // pack stores the codes in register 0.
 func (c *coded) pack(k int) {
 	x, t, to := c.reg(0), c.reg(2), vec(ptrs[2+k], 1)
+	to.Disp -= block
 	if c.wide {
 		VPMOVDB(x, to)
 		return
