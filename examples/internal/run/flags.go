@@ -1,9 +1,12 @@
 package run
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	humanize "github.com/dustin/go-humanize"
@@ -81,31 +84,31 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2, avx512 or avx512bf16; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
-	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory; empty: none")
+	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory, or in what the device has; empty: none")
 	fs.BoolVar(&f.Offload, "offload", f.Offload, "keep the optimizer's state in pinned host memory, on a device with memory of its own")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "float32, or bfloat16 or float16, to which factors of products are rounded and in which activations wait for the backward pass")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers, guards, precisions, and what to compute again, with the one to take marked; and stop")
-	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .png, what the example draws when it is done; else a map of the memory, in SVG")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .svg, a map of the memory; .png, what the example draws when it is done")
 	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
-	if err := fs.Parse(args); err != nil {
+	fs.SetOutput(io.Discard) // its error is printed once, without the list of flags above it
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fs.SetOutput(os.Stderr)
+		fmt.Fprintf(os.Stderr, "Usage of %s:\n", name)
+		fs.PrintDefaults()
 		return err
+	} else if err != nil {
+		return fmt.Errorf("%w: -h lists the flags and what they take", err)
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: -h lists the flags", fs.Arg(0))
 	}
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
 	if given["optimizer"] && !given["rate"] {
 		f.Rate = 0 // the example's is for its own optimizer
 	}
-	if fs.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	if f.JSON != "" && (f.Plan || f.WhatFits != 0) {
-		return fmt.Errorf("-json %s: holds the results of training, of which -plan and -what-fits do none", f.JSON)
-	}
-	if f.Epochs < 0 {
-		return fmt.Errorf("-epochs %d: must not be negative", f.Epochs)
-	}
-	return nil
+	return f.check(given)
 }
 
 // Options returns the trainer's options for the flags, but for the data. The caller closes the device.
@@ -131,7 +134,7 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:
-		return opt, fmt.Errorf("-precision %q: there are float32, bfloat16 and float16", f.Precision)
+		return opt, &FlagError{"precision", strconv.Quote(f.Precision), "there are float32, bfloat16 and float16"}
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {
@@ -165,5 +168,5 @@ func (f *Flags) open() (kernels.Device, error) {
 	case "emu":
 		return emu.Open(emu.Options{}), nil
 	}
-	return nil, fmt.Errorf("-device %q: there are cpu, cuda and emu", f.Device)
+	return nil, &FlagError{"device", strconv.Quote(f.Device), "there are cpu, cuda and emu"}
 }

@@ -1,6 +1,13 @@
 package run
 
-import "testing"
+import (
+	"errors"
+	"flag"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestTheRateOfAnExampleIsForItsOwnOptimizer(t *testing.T) {
 	for _, c := range []struct {
@@ -15,6 +22,79 @@ func TestTheRateOfAnExampleIsForItsOwnOptimizer(t *testing.T) {
 		f := Flags{Optimizer: "adam", Rate: 0.003}
 		if err := f.Parse("example", c.args); err != nil || f.Rate != c.want {
 			t.Errorf("%v: rate %v, %v, want %v", c.args, f.Rate, err, c.want)
+		}
+	}
+}
+
+// flagged returns the flags that the errors in err are of.
+func flagged(err error) (names []string) {
+	var f *FlagError
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range all.Unwrap() {
+			names = append(names, flagged(err)...)
+		}
+	} else if errors.As(err, &f) {
+		names = append(names, f.Flag)
+	}
+	return names
+}
+
+// What cannot be followed is refused before anything is read or made, all of it at once.
+func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
+	for args, want := range map[string][]string{
+		"-picture a.jpg":                            {"picture"},
+		"-picture memory":                           {"picture"},
+		"-picture .":                                {"picture"},
+		"-plan -picture a.png":                      {"picture"},
+		"-json out/a.svg -picture out/./a.svg":      {"picture"},
+		"-what-fits 8MiB -picture a.svg":            {"picture"},
+		"-what-fits 8MiB -plan -memory 1MiB":        {"plan", "memory"},
+		"-what-fits 8MiB -json a.json":              {"json"},
+		"-what-fits 0":                              {"what-fits"},
+		"-plan -json a.json -epochs -1":             {"epochs", "json"},
+		"-device emu -instructions avx2":            {"instructions"},
+		"-recompute ,":                              {"recompute", "recompute"},
+		"-recompute auto,hidden":                    {"recompute"},
+		"-picture a.SVG -plan":                      nil,
+		"-picture a.PNG -json a.json":               nil,
+		"-plan":                                     nil, // the example's own PNG is left out
+		"-what-fits 8MiB -recompute auto -batch 16": nil,
+	} {
+		f := Flags{Device: "cpu", Epochs: 1, Picture: "example.png"}
+		err := f.Parse("example", strings.Fields(args))
+		if got := flagged(err); !slices.Equal(got, want) || (err == nil) != (want == nil) {
+			t.Errorf("%s: errors of %q, want %q: %v", args, got, want, err)
+		}
+	}
+}
+
+// An error is one line of its own, however many flags there are.
+func TestAMisspeltFlagIsSaidOnce(t *testing.T) {
+	for _, args := range []string{"-nosuch", "-batch x", "-memory much", "-resident=maybe", "train"} {
+		err := new(Flags).Parse("example", strings.Fields(args))
+		if err == nil || errors.Is(err, flag.ErrHelp) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "-h lists the flags") {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+func TestUpdatesAreCountedWithoutOverflow(t *testing.T) {
+	for _, c := range []struct {
+		epochs, batch, windows, samples int
+		want                            int64
+	}{
+		{2, 10, 1, 101, 22},
+		{2, 10, 4, 101, 6},
+		{2, 10, 0, 100, 20},
+		{0, 10, 1, 100, 0},
+		{5, 10, 1, 0, 0},
+		{3, math.MaxInt, math.MaxInt, 100, 3},
+		{math.MaxInt, 10, 1, 100, math.MaxInt64},
+		{math.MaxInt, 100, 1, 100, math.MaxInt64},
+	} {
+		f := Flags{Epochs: c.epochs, Batch: c.batch, Windows: c.windows}
+		if got := f.updates(c.samples); got != c.want {
+			t.Errorf("%+v: %d updates", c, got)
 		}
 	}
 }

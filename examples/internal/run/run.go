@@ -12,9 +12,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/schollz/progressbar/v3"
@@ -62,7 +62,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		return err
 	}
 	if f.draws() && e.Draw == nil {
-		return fmt.Errorf("-picture %s: %s draws no PNG: name a .svg for a map of the memory", f.Picture, e.Name)
+		return &FlagError{"picture", f.Picture, e.Name + " draws no PNG: name a .svg for a map of the memory"}
 	}
 	opt, err := f.Options()
 	if err != nil {
@@ -77,9 +77,8 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.Resident {
 		opt.Resident, opt.Fields = []dataloader.Dataset{train, test}, nil
 	}
-	window := max(f.Batch, 1) * max(f.Windows, 1)
-	if updates := f.Epochs * ((train.Len() + window - 1) / window); updates > 0 && !f.Constant {
-		opt.Schedule = optim.Cosine{Steps: int64(updates)}
+	if updates := f.updates(train.Len()); updates > 0 && !f.Constant {
+		opt.Schedule = optim.Cosine{Steps: updates}
 	}
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
@@ -114,6 +113,19 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		j.SetIndent("", "  ")
 		return j.Encode(res)
 	})
+}
+
+// updates returns how many updates training makes on so many samples, math.MaxInt64 where it would be more.
+func (f *Flags) updates(samples int) int64 {
+	over := func(n, by int) int { return (n-1)/max(by, 1) + 1 }
+	if samples < 1 {
+		return 0
+	}
+	epoch := int64(over(over(samples, f.Batch), f.Windows))
+	if int64(f.Epochs) > math.MaxInt64/epoch {
+		return math.MaxInt64
+	}
+	return int64(f.Epochs) * epoch
 }
 
 // whatFits prints what would fit in so many bytes.
@@ -179,9 +191,6 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	})
 	return res, err
 }
-
-// draws reports whether the picture is the example's own, not the map of the memory.
-func (f *Flags) draws() bool { return filepath.Ext(f.Picture) == ".png" }
 
 // create opens a file, makes its contents and writes them. Where there are none, an older file stays as it is and a new one goes.
 func create(name string, contents func(io.Writer) error) error {
