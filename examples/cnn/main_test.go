@@ -24,4 +24,4 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 
 func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 1) }
 
-func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example) }
+func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 1) }

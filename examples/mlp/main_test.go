@@ -192,7 +192,7 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 
 func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 2) }
 
-func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example) }
+func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 5) }
 
 // Numbers of the page about memory are those of plans, but for a few that are not bytes, and its table of 16 bits, which trainer compares.
 func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {

@@ -172,4 +172,4 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
 
-func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example) }
+func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 1) }

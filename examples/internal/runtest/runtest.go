@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,13 @@ import (
 // Run runs e on the first samples of its training set and a sixth as many of its test set, and returns what it prints.
 // 0 samples: all.
 func Run(e run.Example, samples int, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := runOn(context.Background(), e, samples, &out, args...)
+	return out.String(), err
+}
+
+// runOn is Run with the program's output and what ends it before its time.
+func runOn(ctx context.Context, e run.Example, samples int, out io.Writer, args ...string) error {
 	load := e.Load
 	e.Load = func(f run.Flags) (train, test dataloader.Dataset, err error) {
 		train, test, err = load(f)
@@ -29,9 +37,7 @@ func Run(e run.Example, samples int, args ...string) (string, error) {
 		test, testErr := dataloader.Subset(test, 0, max(1, samples/6))
 		return train, test, errors.Join(trainErr, testErr)
 	}
-	var out bytes.Buffer
-	err := e.Run(context.Background(), args, &out)
-	return out.String(), err
+	return e.Run(ctx, args, out)
 }
 
 // Trains runs e for some epochs and returns its results. It fails t where the plan or an epoch is not printed, or where memory is not flat:

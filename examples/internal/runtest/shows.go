@@ -1,8 +1,11 @@
 package runtest
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/examples/internal/run"
@@ -11,19 +14,48 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// Shows fails t where README.md or a page of docs shows something else than e prints.
-func Shows(t *testing.T, e run.Example) {
+// Shows fails t where README.md or a page of docs shows something else than e prints. Of what is shown of a training it does so many epochs.
+func Shows(t *testing.T, e run.Example, epochs int) {
 	t.Helper()
 	program := "go run ./examples/" + e.Name
 	for _, b := range page.Blocks(t, program) {
 		t.Run(b.Page+" "+b.Command, func(t *testing.T) {
 			args, grep := b.Args(program)
-			if grep == "epoch" && (testing.Short() || cputest.Race) {
-				t.Skip("trains for up to a minute: run without -short, and without the race detector")
+			if grep != "epoch" {
+				b.Compare(t, Printed(t, e, args...), grep)
+				return
 			}
-			b.Compare(t, Printed(t, e, args...), grep)
+			if testing.Short() || cputest.Race {
+				t.Skip("trains for some seconds: run without -short, and without the race detector")
+			}
+			onTwoThreads(t)
+			b.Text = strings.Join(strings.SplitAfterN(b.Text, "\n", epochs+1)[:epochs], "")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			out := &ending{epochs: epochs, end: cancel}
+			if err := runOn(ctx, e, 0, out, args...); err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			b.Compare(t, out.String(), grep)
 		})
 	}
+}
+
+// An ending is output that ends the program after so many epochs.
+type ending struct {
+	strings.Builder
+	epochs int
+	end    func()
+}
+
+// Write takes a line.
+func (e *ending) Write(line []byte) (int, error) {
+	if strings.HasPrefix(string(line), "epoch") {
+		if e.epochs--; e.epochs == 0 {
+			e.end()
+		}
+	}
+	return e.Builder.Write(line)
 }
 
 // Printed returns what the program of e prints, with the error that it ends with.
