@@ -63,6 +63,12 @@ func FactorSpecs(param Spec) (rows, columns Spec) {
 	return Spec{param.Type, append(Shape{}, s[:n-1]...)}, columns
 }
 
+// AdafactorStates returns what Adafactor keeps for a parameter.
+func AdafactorStates(param Spec) []State {
+	rows, columns := FactorSpecs(param)
+	return []State{{"rows", rows}, {"columns", columns}}
+}
+
 func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
 	const name = "adafactor"
 	a, err := attrsOf[AdafactorAttrs](name, attrs)
@@ -72,15 +78,7 @@ func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
 	if !(a.Epsilon >= LeastEpsilon && a.Limit > 0 && a.Least > 0) || math.IsInf(a.Epsilon+a.Limit+a.Least, 0) {
 		return nil, attrError(name, "epsilon %v, limit %v and least size %v must be finite, the first at least %v, the others above 0", a.Epsilon, a.Limit, a.Least, LeastEpsilon)
 	}
-	first, err := checkUpdate(name, a.Common(), in, 2)
-	if err != nil {
-		return nil, err
-	}
-	rows, columns := FactorSpecs(in[0])
-	if !in[first].Equal(rows) || !in[first+1].Equal(columns) {
-		return nil, shapeError(name, "states of %v must be %v and %v, not %v", in[0], rows, columns, in[first:])
-	}
-	return []Spec{in[0], rows, columns}, nil
+	return inferStates(name, a.Common(), in, AdafactorStates)
 }
 
 func refAdafactor(attrs any, in, out []Tensor) {

@@ -36,8 +36,7 @@ func (o Adafactor) Attrs(clip Clip, scaled bool) any {
 
 // States implements Optimizer.
 func (Adafactor) States(param kernels.Spec) []kernels.State {
-	rows, columns := kernels.FactorSpecs(param)
-	return []kernels.State{{Name: "rows", Spec: rows}, {Name: "columns", Spec: columns}}
+	return kernels.AdafactorStates(param)
 }
 
 // Controls implements Optimizer. dst[2] = 1 - βₜ = t^-Power.
