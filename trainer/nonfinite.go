@@ -120,7 +120,7 @@ func (t *Trainer) diagnose(s *slot) error {
 // overflowed reports whether the update of the step on slot s, of that loss, is to be skipped: gradients were not finite, and a smaller scale of
 // the loss may cure that.
 func (t *Trainer) overflowed(s *slot, loss float64) bool {
-	return s.program.updates() && t.opt.scaled() && finite(loss) && s.guard[0] >= ir.FirstGradient && t.scaling.Scale > optim.MinScale
+	return s.program.updates && t.opt.scaled() && finite(loss) && s.guard[0] >= ir.FirstGradient && t.scaling.Scale > optim.MinScale
 }
 
 // finite reports whether v is neither NaN nor an infinity.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
 func TestParametersAreReadAndWrittenWhereTheyLie(t *testing.T) {
@@ -118,6 +119,44 @@ func TestParametersAreNotReadDuringAPass(t *testing.T) {
 		}
 		if err := ps[0].Read(make([]byte, ps[0].Spec.Bytes())); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Without a parameter to train an epoch is no update, whatever the guard and the windows; what the batches' statistics say is learned all the same.
+func TestFrozenParametersAreNotUpdated(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds := samples(t, 32, 4, 3)
+		probe := made(t, normed, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()})
+		ps, err := probe.Params()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, p := range ps {
+			if !p.Statistic {
+				all = append(all, p.Name)
+			}
+		}
+		for _, opt := range []trainer.Options{{}, {Guard: trainer.GuardEach}, {Accumulate: 2}, {LossScale: optim.Scaling{Mode: optim.ScaleAlways}}} {
+			opt.Device, opt.Batch, opt.Fields = dev, 8, ds.Fields()
+			for _, opt.Frozen = range [][]string{all[1:], all} {
+				tr := made(t, normed, opt)
+				before := learned(t, tr)
+				fit(t, tr, ds)
+				want := int64(4 / max(1, opt.Accumulate))
+				changed := differing(before, learned(t, tr))
+				if len(opt.Frozen) == len(all) {
+					want = 0
+					changed = slices.DeleteFunc(changed, func(name string) bool { return !slices.Contains(all, name) })
+				}
+				if got := tr.Stats().Updates; got != want || want == 0 && len(changed) > 0 {
+					t.Errorf("guard %v, windows of %d, %d of %d frozen: %d updates, which changed %q; want %d", opt.Guard, opt.Accumulate, len(opt.Frozen), len(all), got, changed, want)
+				}
+				if err := tr.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

@@ -48,11 +48,8 @@ type pair struct {
 	loss  ir.Value
 	right ir.Value
 	guess bool // it counts right outputs
-}
 
-// updates reports whether a step of the program ends with an update.
-func (p *pair) updates() bool {
-	return p.mode == compile.Train && (p.window == compile.Alone || p.window == compile.Last)
+	updates bool // parameters, at the end of its step: not where all are frozen
 }
 
 // openSlots makes the pinned memory, where there is such, the events, and the host's views.
@@ -169,6 +166,10 @@ func (t *Trainer) bind(k key) error {
 	t.bound[k] = p
 	p.loss, _ = p.ir.Result(compile.LossName)
 	p.right, p.guess = p.ir.Result(compile.CorrectName)
+	p.updates = slices.ContainsFunc(p.ir.Instrs, func(in ir.Instr) bool {
+		_, is := in.Attrs.(kernels.Updater)
+		return is
+	})
 	for _, v := range slotValues(p.ir) {
 		if v.Name != compile.ControlsName && v.Name != compile.IndexField {
 			p.bytes += v.Ref.Size
@@ -354,10 +355,10 @@ func (t *Trainer) finish(s *slot, skipped bool) {
 	t.uploaded.Add(s.program.bytes)
 	if p := s.program; p.mode == compile.Train {
 		t.trained++
-		if p.updates() && !skipped {
+		if p.updates && !skipped {
 			t.updates++
 		}
-		if p.updates() && t.opt.scaled() {
+		if p.updates && t.opt.scaled() {
 			t.scaling = t.opt.LossScale.Next(t.scaling, skipped)
 		}
 	}

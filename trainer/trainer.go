@@ -117,7 +117,7 @@ type Stats struct {
 	Arena    arena.Stats // bytes of device memory
 	Pinned   int64       // bytes of pinned host memory, the arena's and the device's own included
 	Uploaded int64       // bytes of samples that crossed to the device so far; on unified devices, that were written to their slot
-	Updates  int64       // of the parameters so far
+	Updates  int64       // of the parameters so far; none where all are frozen
 	Epochs   int         // finished or begun by Fit
 	Programs int         // compiled so far
 }
@@ -155,7 +155,8 @@ type Result struct {
 }
 
 // Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the epoch, which counts up from 0. On an
-// error or a done context, parameters are as the last finished step left them, and the epoch counts as begun.
+// error or a done context, parameters are as the last finished step left them, and the epoch counts as begun. Where all parameters are frozen it moves
+// running statistics only, if there are any that are not frozen.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }

@@ -58,7 +58,7 @@ func (w *walk) run(ctx context.Context) (err error) {
 		if err := w.stage(s, b); err != nil {
 			return errors.Join(w.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
 		}
-		if before != nil && before.program.updates() && t.opt.scaled() {
+		if before != nil && before.program.updates && t.opt.scaled() {
 			if err := w.collect(run, before); err != nil {
 				return err
 			}
