@@ -27,6 +27,7 @@ type clock struct {
 	t       *trainer.Trainer
 	plan    *plans.Plan
 	steps   []stepBytes
+	others  float64                 // share of the CPUs' time
 	total   int                     // steps that will be timed or warmed up with; 0: as many as the epochs have
 	stop    context.CancelCauseFunc // of training
 	started time.Time               // of training
@@ -93,9 +94,11 @@ func (c *clock) train(ctx context.Context) (err error) {
 		return err
 	}
 	c.rss.Data = resident("VmRSS")
+	before := loaded()
 	if err := c.profiled(ctx); err != nil {
 		return err
 	}
+	c.others = before.others(loaded())
 	c.rss.End, c.rss.Peak = resident("VmRSS"), resident("VmHWM")
 	return c.planSteps(opt)
 }

@@ -19,7 +19,7 @@ type comparison struct {
 	f          flags
 	workloads  []string
 	contenders []contender
-	results    map[string][][]outcome // by workload, contender and round; empty where the contender has none
+	results    map[string][][]report // by workload, contender and round; empty where the contender has none
 	notes      []string
 }
 
@@ -33,7 +33,7 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := &comparison{f: f, workloads: f.several, results: map[string][][]outcome{}}
+	c := &comparison{f: f, workloads: f.several, results: map[string][][]report{}}
 	if c.contenders, c.notes, err = contenders(ctx, f, dir); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 		}
 	}
 	for _, w := range c.workloads {
-		c.results[w] = make([][]outcome, len(c.contenders))
+		c.results[w] = make([][]report, len(c.contenders))
 	}
 	for round := range f.rounds {
 		for _, w := range c.workloads {
@@ -56,36 +56,36 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 	return c.print(out)
 }
 
-// turn lets each contender run a workload once, the first of them another each time. One that fails is out of that workload; this program must not.
+// turn lets each contender run a workload once, the first of them another each time. One that fails before it has a result is out of that workload, and
+// later out of the round; this program must not.
 func (c *comparison) turn(ctx context.Context, round int, w string, flags []string, messages io.Writer) error {
-	done := make([]outcome, len(c.contenders))
 	for k := range c.contenders {
 		i := (round + k) % len(c.contenders)
 		now := &c.contenders[i]
-		if !now.plays(w) || len(c.results[w][i]) < round {
+		if !now.plays(w) || round > 0 && len(c.results[w][i]) == 0 {
 			continue
 		}
-		o, err := now.run(ctx, w, flags, c.f.patience)
+		r, err := now.run(ctx, w, flags, c.f.patience)
 		switch {
 		case err != nil && (i == 0 || ctx.Err() != nil):
 			return err
 		case err != nil:
-			c.results[w][i] = nil
-			c.notes = append(c.notes, "left out: "+err.Error())
-			fmt.Fprintln(messages, "left out:", err)
+			note := fmt.Sprintf("left out of round %d: %v", round+1, err)
+			c.notes = append(c.notes, note)
+			fmt.Fprintln(messages, note)
 			continue
 		}
-		done[i] = o
-		c.results[w][i] = append(c.results[w][i], o)
+		r.round = round
+		c.results[w][i] = append(c.results[w][i], r)
 		fmt.Fprintf(messages, "round %d of %d, %s, %s: %.0f samples/s in training, %.0f in evaluation; others took %.1f %%\n", round+1, c.f.rounds, w, now.name,
-			o.TrainImages, o.EvalImages, 100*o.others)
+			r.TrainImages, r.EvalImages, 100*r.Others)
 	}
-	for i := range c.contenders {
-		if len(c.results[w][i]) <= round {
-			continue
-		}
-		if err := done[i].alike(&done[0]); err != nil {
-			return fmt.Errorf("%s of %s is another training: %w", w, c.contenders[i].name, err)
+	ours := &c.results[w][0][round]
+	for i, of := range c.contenders {
+		for k := range c.results[w][i] {
+			if err := c.results[w][i][k].alike(ours); err != nil {
+				return fmt.Errorf("%s of %s is another training: %w", w, of.name, err)
+			}
 		}
 	}
 	return nil

@@ -27,14 +27,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// python returns a program that stands for a Python with some modules. Its scripts answer with a report and what change makes of it, or fail where that is nil.
-func python(t *testing.T, modules string, change map[string]func(*report)) string {
+// pythonWith returns a program that stands for a Python with some modules. Its scripts answer with a report and what change makes of it, or fail where that is nil.
+func pythonWith(t *testing.T, modules string, change map[string]func(*report)) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("needs /bin/sh")
 	}
 	dir := t.TempDir()
-	text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" != -c ] || { echo '%s'; exit; }\nscript=$(basename \"$1\" .py)\n[ -s \"$(dirname \"$1\")/measure.py\" ] || exit 9\n"+
+	text := fmt.Sprintf("#!/bin/sh\n[ \"$STARTED\" = so ] || exit 8\n[ \"$1\" != -c ] || { echo '{\"Has\": %s, \"CPUs\": 3}'; exit; }\nscript=$(basename \"$1\" .py)\n[ -s \"$(dirname \"$1\")/measure.py\" ] || exit 9\n"+
 		"case \"$*\" in *-compile*) script=compiled ;; *-scan*) script=scanned ;; esac\n"+
 		"echo \"$*\" >>%s/$script.args\ncat %s/$script.json || { echo 'ImportError: it is broken' >&2; exit 1; }\n", modules, dir, dir)
 	for _, script := range []string{"pytorch", "compiled", "jaxnets", "scanned"} {
@@ -42,7 +42,7 @@ func python(t *testing.T, modules string, change map[string]func(*report)) strin
 		if ok && f == nil {
 			continue
 		}
-		r := report{Version: "1.2.3", Workload: "w5", Batch: 16, TrainN: teacherSamples, Parameters: 16*32 + 32 + 32*4 + 4, TrainImages: 1000, EvalImages: 0.5, TrainLoss: []float64{0.25},
+		r := report{Version: "1.2.3", Workload: "w5", Batch: 16, TrainN: teacherSamples, Parameters: 16*32 + 32 + 32*4 + 4, TrainImages: 1000, EvalImages: 500, TrainLoss: []float64{0.25},
 			RSS: rss{Peak: 12345}, StepBytes: []stepBytes{{"as it says", 3 << 20}}}
 		if ok {
 			f(&r)
@@ -63,31 +63,32 @@ func python(t *testing.T, modules string, change map[string]func(*report)) strin
 }
 
 // compared returns what a comparison of w5 with a Python prints.
-func compared(t *testing.T, python string, args ...string) (string, error) {
+func compared(t *testing.T, peer string, args ...string) (string, error) {
 	t.Helper()
 	t.Setenv(asProgram, "1")
-	args = append([]string{"-peer", python, "-rounds", "2", "-workload", "w5", "-steps", "200", "-window", "100", "-patience", "0", "-threads", fmt.Sprint(runtime.NumCPU())}, args...)
+	args = append([]string{"-peer", peer, "-rounds", "2", "-workload", "w5", "-steps", "200", "-window", "100", "-patience", "0", "-threads", "3", "-via", "env STARTED=so"}, args...)
 	var out bytes.Buffer
 	err := run(context.Background(), args, &out, io.Discard)
 	return out.String(), err
 }
 
 func TestContendersStandInOneTable(t *testing.T) {
-	p := python(t, `["torch", "jax"]`, nil)
+	p := pythonWith(t, `["torch", "jax"]`, nil)
 	out, err := compared(t, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	speed := `\*\*[0-9,]+\*\*`
 	for _, want := range []string{
-		`^Evenkeel \S+, PyTorch 1\.2\.3 and JAX 1\.2\.3: \d+ threads, float32; `,
+		`^Evenkeel beside PyTorch 1\.2\.3 and JAX 1\.2\.3: 3 threads, float32; `,
+		`\nw5: 16-32-4, SGD, batch 16\.\n`,
 		`\nMedians of 2 rounds; `,
 		`\nPyTorch runs w5 with -threads 1\.\n`,
-		`\n\| training, samples/s \| network \| batch \| Evenkeel \| PyTorch \| PyTorch, compiled \| JAX, a call a step \| JAX, a call an epoch \|\n\|---\|---\|---:\|---:\|---:\|---:\|---:\|---:\|\n` +
-			`\| w5 \| 16-32-4, SGD \| 16 \| ` + speed + ` \|( 1,000 \([0-9.]+ ×\) \|){4}\n`,
-		`\n\| w5 \| 16-32-4, SGD \| 16 \| ` + speed + ` \|( 0(\.5)? \([0-9.]+ ×\) \|){4}\n`,
-		`\n\| peak resident set, MiB .*\n.*\n\| w5 .* \| \d+ \|( 12,345 \|){4}\n`,
-		`\| Evenkeel: scratch and gradients \| Evenkeel: scratch under .GuardEach. \| PyTorch: as it says \| JAX: as it says \|\n.*\n\| w5 \| 16-32-4, SGD \| 16 \| [0-9.]+ \| [0-9.]+ \| 3 \| 3 \|\n`,
+		`\n\| training, samples/s \| Evenkeel \| PyTorch \| PyTorch, compiled \| JAX, a call a step \| JAX, a call an epoch \|\n\|---\|---:\|---:\|---:\|---:\|---:\|\n` +
+			`\| w5 \| ` + speed + ` \|( 1,000 \([0-9.]+ ×\) \|){4}\n`,
+		`\n\| w5 \| ` + speed + ` \|( 500 \([0-9.]+ ×\) \|){4}\n`,
+		`\n\| peak resident set, MiB .*\n.*\n\| w5 \| \d+ \|( 12,345 \|){4}\n`,
+		`\| Evenkeel: scratch and gradients \| Evenkeel: scratch under .GuardEach. \| PyTorch: as it says \| JAX: as it says \|\n.*\n\| w5 \| [0-9.]+ \| [0-9.]+ \| 3 \| 3 \|\n`,
 		`\n\| loss of the last epoch .*\n.*\n\| w5 .* \|( 0\.25 \|){4}\n$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
@@ -105,17 +106,17 @@ func TestContendersStandInOneTable(t *testing.T) {
 }
 
 func TestWhatAPythonLacksIsSaid(t *testing.T) {
-	out, err := compared(t, python(t, `["jax"]`, map[string]func(*report){"scanned": nil}))
+	out, err := compared(t, pythonWith(t, `["jax"]`, map[string]func(*report){"scanned": nil}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nPyTorch is left out: ", "\nPyTorch, compiled is left out: ", " has no module torch.\n", "\nleft out: w5, JAX, a call an epoch: exit status 1: ImportError: it is broken.\n",
+	for _, want := range []string{"\nPyTorch is left out: ", "\nPyTorch, compiled is left out: ", " has no module torch.\n", "\nleft out of round 1: w5, JAX, a call an epoch: exit status 1: ImportError: it is broken.\n",
 		"| Evenkeel | JAX, a call a step |\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %q in\n%s", want, out)
 		}
 	}
-	if out, err = compared(t, python(t, `[]`, nil)); err != nil || !strings.Contains(out, "| batch | Evenkeel |\n") || !strings.Contains(out, "no module jax") {
+	if out, err = compared(t, pythonWith(t, `[]`, nil)); err != nil || !strings.Contains(out, "| training, samples/s | Evenkeel |\n") || !strings.Contains(out, "no module jax") {
 		t.Errorf("%v with neither:\n%s", err, out)
 	}
 }
@@ -127,35 +128,42 @@ func TestOtherTrainingsAreNotCompared(t *testing.T) {
 		"of 99 samples":  func(r *report) { r.TrainN = 99 },
 		"w4":             func(r *report) { r.Workload = "w4" },
 	} {
-		_, err := compared(t, python(t, `["jax"]`, map[string]func(*report){"jaxnets": change}))
+		_, err := compared(t, pythonWith(t, `["jax"]`, map[string]func(*report){"jaxnets": change}))
 		if err == nil || !strings.Contains(err.Error(), "another training") || !strings.Contains(err.Error(), strings.TrimSuffix(want, ",")) {
 			t.Errorf("%v, want an error about another training of %s", err, want)
 		}
 	}
-	out, err := compared(t, python(t, `["jax"]`, map[string]func(*report){"jaxnets": func(r *report) { r.TrainImages = 0 }}))
-	if err != nil || !strings.Contains(out, "left out: w5, JAX, a call a step: 0 samples/s") {
+	out, err := compared(t, pythonWith(t, `["jax"]`, map[string]func(*report){"jaxnets": func(r *report) { r.TrainImages = 0 }}))
+	if err != nil || !strings.Contains(out, "left out of round 1: w5, JAX, a call a step: 0 samples/s") {
 		t.Errorf("%v where a report has no speed:\n%s", err, out)
 	}
 }
 
 func TestWhatIsNoPythonIsRefused(t *testing.T) {
-	for _, peer := range []string{filepath.Join(t.TempDir(), "none"), python(t, "no JSON", nil)} {
+	for _, peer := range []string{filepath.Join(t.TempDir(), "none"), pythonWith(t, "no JSON", nil)} {
 		if _, err := compared(t, peer); err == nil || !strings.Contains(err.Error(), "must be a Python") || !strings.Contains(err.Error(), "pip install jax torch") {
 			t.Errorf("%v, want an error that says how to make one", err)
 		}
 	}
 }
 
+func TestJAXOnOtherCPUsIsRefused(t *testing.T) {
+	if _, err := compared(t, pythonWith(t, `["jax"]`, nil), "-threads", "2"); err == nil || !strings.Contains(err.Error(), "each of the 3 CPUs") {
+		t.Errorf("%v, want an error that names 3 CPUs", err)
+	}
+	if _, err := compared(t, pythonWith(t, `["torch"]`, nil), "-threads", "2"); err != nil {
+		t.Errorf("%v with PyTorch, which takes as many threads as it is told", err)
+	}
+}
+
 func TestBadComparisonsAreRefused(t *testing.T) {
-	cpus := fmt.Sprint(runtime.NumCPU())
 	for args, want := range map[string]string{
-		"-peer python3":                            "rounds 0: must be above 0",
-		"-rounds -1":                               "rounds -1",
-		"-rounds 1 -workload w5,w9":                `workload "w9"`,
-		"-rounds 1 -workload w5,w5":                "each once",
-		"-rounds 1 -cpuprofile x":                  "cpuprofile is of one run",
-		"-rounds 1 -patience -1s -threads " + cpus: "patience -1s",
-		"-rounds 1 -peer python3 -threads 1000":    "add -threads " + cpus,
+		"-peer python3":             "rounds 0: must be above 0",
+		"-rounds -1":                "rounds -1",
+		"-rounds 1 -workload w5,w9": `workload "w9"`,
+		"-rounds 1 -workload w5,w5": "each once",
+		"-rounds 1 -cpuprofile x":   "cpuprofile is of one run",
+		"-rounds 1 -patience -1s":   "patience -1s",
 	} {
 		if err := run(context.Background(), strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -206,22 +214,24 @@ func TestPackedDigitsAreUnpacked(t *testing.T) {
 	}
 }
 
-// A comparison over rounds with known speeds: ratios are of a round, and the middle one counts.
+// Ratios are of a round, the middle one counts, and a contender may have failed in one.
 func TestRatiosAreThoseOfARound(t *testing.T) {
-	speed := func(all ...float64) (runs []outcome) {
-		for _, s := range all {
-			runs = append(runs, outcome{report{TrainImages: s}, 0.01})
+	speed := func(all ...float64) (runs []report) {
+		for round, s := range all {
+			if s > 0 {
+				runs = append(runs, report{TrainImages: s, Others: 0.01, round: round})
+			}
 		}
 		return runs
 	}
 	c := comparison{workloads: []string{"w5"}, contenders: []contender{{name: "Evenkeel"}, {name: "JAX", module: "jax"}},
-		results: map[string][][]outcome{"w5": {speed(100, 200, 400), speed(50, 200, 100)}}}
+		results: map[string][][]report{"w5": {speed(100, 200, 400, 80), speed(50, 0, 100, 80)}}}
 	var out bytes.Buffer
-	c.speeds(&out, "speed", func(o *outcome) float64 { return o.TrainImages })
-	if want := "| **200** | 100 (2.0 ×) |\n"; !strings.HasSuffix(out.String(), want) {
+	c.speeds(&out, "speed", func(o *report) float64 { return o.TrainImages })
+	if want := "| **150** | 80 (2.0 ×) |\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %q at the end of %s", want, &out)
 	}
-	for _, want := range []string{"differs by 150 % of the median", "at most by 150 % (w5, ", "Others took 1.0 % of"} {
+	for _, want := range []string{"differs by 213 % of the median", "at most by 213 % (w5, Evenkeel)", "Others took 1.0 % of"} {
 		if got := c.noise(); !strings.Contains(got, want) {
 			t.Errorf("want %q in %q", want, got)
 		}
@@ -229,20 +239,26 @@ func TestRatiosAreThoseOfARound(t *testing.T) {
 }
 
 func TestTimeOfOthersIsWhatIsNotIdleNorOwn(t *testing.T) {
-	then := load{busy: 1000, all: 5000, known: true}
-	for _, c := range []struct {
-		now  load
-		own  time.Duration
-		want float64
-	}{
-		{load{busy: 1150, all: 5200, known: true}, time.Second, 0.25},
-		{load{busy: 1150, all: 5200, known: true}, 2 * time.Second, 0}, // ticks are rounded
-		{load{busy: 1150, all: 5000, known: true}, 0, -1},
-		{load{}, 0, -1},
+	then := load{busy: 1000, own: 70, all: 5000, known: true}
+	for now, want := range map[load]float64{
+		{busy: 1150, own: 170, all: 5200, known: true}: 0.25,
+		{busy: 1150, own: 270, all: 5200, known: true}: 0, // ticks are rounded
+		{busy: 1150, own: 70, all: 5000, known: true}:  -1,
+		{}: -1,
 	} {
-		if got := then.others(c.now, c.own); got != c.want {
-			t.Errorf("%v of %+v without %v, want %v", got, c.now, c.own, c.want)
+		if got := then.others(now); got != want {
+			t.Errorf("%v of %+v, want %v", got, now, want)
 		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	now := loaded()
+	for first, began := now.own, time.Now(); now.own < first+3 && time.Since(began) < time.Minute; {
+		now = loaded()
+	}
+	if !now.known || now.own < 3 || now.busy < now.own || now.all < now.busy {
+		t.Errorf("%+v after some work, want 3 ticks of it or more", now)
 	}
 }
 

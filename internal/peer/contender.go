@@ -37,9 +37,9 @@ func (c *contender) plays(w string) bool { return len(c.only) == 0 || slices.Con
 
 // foreign returns the contenders of other libraries, for scripts in dir. PyTorch has w5 on one thread, where it is faster than on two. An epoch of
 // convolutions is no call of JAX: inside of a loop its CPU compiler falls back to slow ones.
-func foreign(python, dir string) []contender {
+func foreign(f flags, dir string) []contender {
 	script := func(file string, flags ...string) []string {
-		return append([]string{python, filepath.Join(dir, file)}, flags...)
+		return slices.Concat(f.started(), []string{f.peer, filepath.Join(dir, file)}, flags)
 	}
 	single := map[string][]string{"w5": {"-threads", "1"}}
 	return []contender{
@@ -56,7 +56,7 @@ func contenders(ctx context.Context, f flags, dir string) (all []contender, note
 	if err != nil {
 		return nil, nil, err
 	}
-	all = []contender{{name: "Evenkeel", command: []string{self, "-variant", f.variant}}}
+	all = []contender{{name: "Evenkeel", command: append(f.started(), self, "-variant", f.variant)}}
 	if f.peer == "" {
 		return all, nil, nil
 	}
@@ -65,19 +65,19 @@ func contenders(ctx context.Context, f flags, dir string) (all []contender, note
 			return nil, nil, err
 		}
 	}
-	others := foreign(f.peer, dir)
+	others := foreign(f, dir)
 	var modules []string
 	for _, c := range others {
 		if !slices.Contains(modules, c.module) {
 			modules = append(modules, c.module)
 		}
 	}
-	has, err := installed(ctx, f.peer, modules)
+	p, err := ask(ctx, f, modules)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, c := range others {
-		if slices.Contains(has, c.module) {
+		if slices.Contains(p.Has, c.module) {
 			all = append(all, c)
 			continue
 		}
@@ -86,25 +86,30 @@ func contenders(ctx context.Context, f flags, dir string) (all []contender, note
 	return all, notes, nil
 }
 
-// installed returns those modules that a Python finds.
-func installed(ctx context.Context, python string, modules []string) ([]string, error) {
-	const ask = `import importlib.util, json, sys; print(json.dumps([m for m in sys.argv[1:] if importlib.util.find_spec(m)]))`
-	var has []string
-	out, complaints, _, err := start(ctx, append([]string{python, "-c", ask}, modules...))
-	if err == nil {
-		err = json.Unmarshal(out, &has)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("peer %q must be a Python, such as DIR/bin/python after `python3 -m venv DIR && DIR/bin/pip install jax torch`: %w%s",
-			python, err, behind(lastLine(complaints)))
-	}
-	return has, nil
+// python is what one says of itself.
+type python struct {
+	Has  []string // modules that were asked for
+	CPUs int      // that it may use
 }
 
-// outcome is what came of a run.
-type outcome struct {
-	report
-	others float64 // share of the machine's CPUs that other processes took meanwhile; below 0 where the system does not say
+// ask asks the Python for modules, and refuses one that may not use as many CPUs as there are to be threads.
+func ask(ctx context.Context, f flags, modules []string) (p python, err error) {
+	const question = `import importlib.util, json, os, sys
+has = [m for m in sys.argv[1:] if importlib.util.find_spec(m)]
+print(json.dumps({"Has": has, "CPUs": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()}))`
+	out, complaints, err := start(ctx, slices.Concat(f.started(), []string{f.peer, "-c", question}, modules))
+	if err == nil {
+		err = json.Unmarshal(out, &p)
+	}
+	switch {
+	case err != nil:
+		return p, fmt.Errorf("peer %q must be a Python, such as DIR/bin/python after `python3 -m venv DIR && DIR/bin/pip install jax torch`: %w%s",
+			f.peer, err, behind(lastLine(complaints)))
+	case slices.Contains(p.Has, "jax") && p.CPUs != f.threads:
+		return p, fmt.Errorf("threads %d: JAX takes one for each of the %d CPUs that it may use: add -threads %d, or give it %d CPUs, as -via 'taskset -c 0,1' gives it two",
+			f.threads, p.CPUs, p.CPUs, f.threads)
+	}
+	return p, nil
 }
 
 // disturbed is the share of the CPUs' time in others' hands from which a run is repeated.
@@ -112,7 +117,7 @@ const disturbed = 0.05
 
 // run runs a workload when the machine is at rest, or patience is over. Where others disturb it runs again, up to three times in all; of those it
 // returns the least disturbed.
-func (c *contender) run(ctx context.Context, w string, flags []string, patience time.Duration) (best outcome, err error) {
+func (c *contender) run(ctx context.Context, w string, flags []string, patience time.Duration) (best report, err error) {
 	for try := range 3 {
 		if err := rest(ctx, patience); err != nil {
 			return best, err
@@ -121,10 +126,10 @@ func (c *contender) run(ctx context.Context, w string, flags []string, patience 
 		if err != nil {
 			return best, fmt.Errorf("%s, %s: %w", w, c.name, err)
 		}
-		if try == 0 || o.others < best.others {
+		if try == 0 || o.Others < best.Others {
 			best = o
 		}
-		if best.others < disturbed || patience == 0 {
+		if best.Others < disturbed || patience == 0 {
 			break
 		}
 	}
@@ -132,12 +137,10 @@ func (c *contender) run(ctx context.Context, w string, flags []string, patience 
 }
 
 // once runs a workload.
-func (c *contender) once(ctx context.Context, w string, flags []string) (o outcome, err error) {
-	before := busy()
-	out, complaints, own, err := start(ctx, slices.Concat(c.command, []string{"-workload", w}, flags, c.more[w]))
-	o.others = before.others(busy(), own)
+func (c *contender) once(ctx context.Context, w string, flags []string) (o report, err error) {
+	out, complaints, err := start(ctx, slices.Concat(c.command, []string{"-workload", w}, flags, c.more[w]))
 	if err == nil {
-		err = json.Unmarshal(out, &o.report)
+		err = json.Unmarshal(out, &o)
 	}
 	if err != nil {
 		return o, fmt.Errorf("%w%s", err, behind(lastLine(complaints)))
@@ -148,17 +151,17 @@ func (c *contender) once(ctx context.Context, w string, flags []string) (o outco
 	return o, nil
 }
 
-// alike returns an error where o is not of the same training as ours.
-func (o *outcome) alike(ours *outcome) error {
-	if o.Workload != ours.Workload || o.Batch != ours.Batch || o.TrainN != ours.TrainN || o.Parameters != ours.Parameters {
-		return fmt.Errorf("%s of %d samples in batches of %d, with %d parameters; want %s of %d in batches of %d, with %d", o.Workload, o.TrainN, o.Batch, o.Parameters,
+// alike returns an error where r is not of the same training as ours.
+func (r *report) alike(ours *report) error {
+	if r.Workload != ours.Workload || r.Batch != ours.Batch || r.TrainN != ours.TrainN || r.Parameters != ours.Parameters {
+		return fmt.Errorf("%s of %d samples in batches of %d, with %d parameters; want %s of %d in batches of %d, with %d", r.Workload, r.TrainN, r.Batch, r.Parameters,
 			ours.Workload, ours.TrainN, ours.Batch, ours.Parameters)
 	}
 	return nil
 }
 
-// start runs a command, and returns what it wrote and the time that its threads took.
-func start(ctx context.Context, command []string) (out, complaints []byte, took time.Duration, err error) {
+// start runs a command, and returns what it wrote.
+func start(ctx context.Context, command []string) (out, complaints []byte, err error) {
 	var o, c bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &o, &c
@@ -166,10 +169,7 @@ func start(ctx context.Context, command []string) (out, complaints []byte, took 
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	if s := cmd.ProcessState; s != nil {
-		took = s.UserTime() + s.SystemTime()
-	}
-	return o.Bytes(), c.Bytes(), took, err
+	return o.Bytes(), c.Bytes(), err
 }
 
 // behind returns what follows an error: a colon and the text, if there is one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,51 +12,59 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// load is what the CPUs of the machine have done since it started, in the system's ticks of 10 ms.
+// load is what the CPUs of the machine and this process have done so far, in the system's ticks of 10 ms.
 type load struct {
-	busy, all int64
-	known     bool
+	busy, own, all int64
+	known          bool
 }
 
-// busy reads the first line of /proc/stat: user, nice, system, idle, waiting for disks, two kinds of interrupts, and what other machines stole.
-func busy() load {
-	b, err := os.ReadFile("/proc/stat")
+// loaded reads the first line of /proc/stat: user, nice, system, idle, waiting for disks, two kinds of interrupts, and what other machines stole; and
+// from /proc/self/stat user and system, which are the 12th and 13th behind the name.
+func loaded() (l load) {
+	cpus, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return load{}
+		return l
+	}
+	own, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return l
 	}
 	var t [8]int64
-	if _, err := fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]); err != nil {
-		return load{}
+	if _, err := fmt.Sscanf(string(cpus), "cpu %d %d %d %d %d %d %d %d", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]); err != nil {
+		return l
 	}
-	l := load{known: true}
 	for i, n := range t {
 		if l.all += n; i != 3 && i != 4 {
 			l.busy += n
 		}
 	}
+	var user, system int64
+	if f := strings.Fields(string(own[bytes.LastIndexByte(own, ')')+1:])); len(f) > 12 {
+		_, err = fmt.Sscan(f[11]+" "+f[12], &user, &system)
+		l.own, l.known = user+system, err == nil
+	}
 	return l
 }
 
-// others returns the share of all CPUs' time from l to m that was neither idle nor a process's own; -1 where it is not known.
-func (l load) others(m load, own time.Duration) float64 {
+// others returns the share of all CPUs' time from l to m that was neither idle nor this process's; -1 where it is not known.
+func (l load) others(m load) float64 {
 	if !l.known || !m.known || m.all <= l.all {
 		return -1
 	}
-	const tick = 10 * time.Millisecond
-	return max(0, float64(m.busy-l.busy)-float64(own)/float64(tick)) / float64(m.all-l.all)
+	return float64(max(0, m.busy-l.busy-(m.own-l.own))) / float64(m.all-l.all)
 }
 
 // rest waits until others leave the CPUs alone for half a second, or patience is over.
 func rest(ctx context.Context, patience time.Duration) error {
 	const look = 500 * time.Millisecond
 	for ; patience > 0; patience -= look {
-		before := busy()
+		before := loaded()
 		select {
 		case <-time.After(min(look, patience)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if before.others(busy(), 0) < disturbed {
+		if before.others(loaded()) < disturbed {
 			return nil
 		}
 	}

@@ -30,6 +30,7 @@ import (
 type flags struct {
 	workload, data, json, variant string
 	peer                          string        // a Python with other libraries to compare with; "": none
+	via                           string        // what starts each run of a comparison
 	rounds                        int           // of a comparison; 0: one run
 	patience                      time.Duration // before a run of a comparison, for others to rest; 0: none, and no run is repeated
 	several                       []string      // workloads of a comparison
@@ -76,6 +77,7 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	s.StringVar(&f.workload, "workload", "", "w1, w2, w3, w4 or w5; of a comparison several, as w1,w5, or all where empty")
 	s.StringVar(&f.peer, "peer", "", "a Python: compare with what it has of PyTorch and JAX")
 	s.IntVar(&f.rounds, "rounds", 0, "compare in so many rounds, and print tables; 0: one run")
+	s.StringVar(&f.via, "via", "", "in a comparison, a command that starts each run, such as 'taskset -c 0,1'")
 	s.DurationVar(&f.patience, "patience", time.Minute, "in a comparison wait so long for other processes to rest before a run, and repeat one that they disturbed; 0: neither")
 	s.IntVar(&f.epochs, "epochs", 0, "epochs of w1 to w3; 0: 3")
 	s.IntVar(&f.steps, "steps", 0, "timed steps of w4 and w5; 0: 20 and 20000")
@@ -143,7 +145,7 @@ func (f *flags) comparing(s *flag.FlagSet) error {
 		switch {
 		case slices.Contains(shared, g.Name):
 			f.passed = append(f.passed, "-"+g.Name, g.Value.String())
-		case !slices.Contains([]string{"rounds", "peer", "patience", "workload", "data", "variant"}, g.Name):
+		case !slices.Contains([]string{"rounds", "peer", "via", "patience", "workload", "data", "variant"}, g.Name):
 			errs = append(errs, fmt.Errorf("%s is of one run: leave out -rounds, or it", g.Name))
 		}
 	})
@@ -156,12 +158,11 @@ func (f *flags) comparing(s *flag.FlagSet) error {
 			errs = append(errs, fmt.Errorf("workload %q: must be some of w1, w2, w3, w4 and w5, each once", w))
 		}
 	}
-	if n := runtime.NumCPU(); f.peer != "" && n != f.threads {
-		errs = append(errs, fmt.Errorf("threads %d: JAX takes a thread for each of the %d CPUs that this process may use: add -threads %d, or run it under taskset -c with %d CPUs",
-			f.threads, n, n, f.threads))
-	}
 	return errors.Join(errs...)
 }
+
+// started returns what comes before the command of a run.
+func (f flags) started() []string { return strings.Fields(f.via) }
 
 // run is main without the process around it.
 func run(ctx context.Context, args []string, out, messages io.Writer) (err error) {

@@ -14,6 +14,7 @@ A library gives the loop an object with these members:
 """
 import argparse
 import json
+import os
 import statistics
 import struct
 import time
@@ -78,6 +79,25 @@ def resident(key):
         return -1.0
 
 
+def loaded():
+    """Returns what the CPUs of the machine have done, what this process and its children have, and the time of all CPUs, in seconds; None where that is
+    not known. The first line of /proc/stat is user, nice, system, idle, waiting for disks, two kinds of interrupts, and what other machines stole."""
+    try:
+        with open("/proc/stat") as f:
+            t = [int(n) / os.sysconf("SC_CLK_TCK") for n in f.readline().split()[1:9]]
+    except OSError:
+        return None
+    return sum(t) - t[3] - t[4], sum(os.times()[:4]), sum(t)
+
+
+def others(before, after):
+    """Returns the share of all CPUs' time that was neither idle nor this process's; -1 where it is not known."""
+    if not before or not after or after[2] <= before[2]:
+        return -1
+    busy, own, total = (b - a for a, b in zip(before, after))
+    return max(0, busy - own) / total
+
+
 class Digits:
     """A part of MNIST: n images, the bytes of some of them at a time, and all labels."""
 
@@ -120,7 +140,7 @@ def write(a, net, **what):
         accuracies.append(right / net.tests)
         sets.append(resident("VmRSS"))
 
-    done, counted, first, spent = 0, 0, 0, 0
+    done, counted, first, spent, before = 0, 0, 0, 0, loaded()
     started = since = time.perf_counter()
     while done < total and time.perf_counter() - started < a.budget:
         began = time.perf_counter()
@@ -151,7 +171,7 @@ def write(a, net, **what):
         evaluate()
     report = dict(what, workload=a.workload, threads=a.threads, batch=a.batch, train_n=net.samples, epochs_done=len(epochs), window_steps=a.window,
                   warmup_windows=a.warm, epoch_s=epochs, eval_s=evaluations, first_step_s=first, train_loss=losses, test_acc=accuracies,
-                  budget_stop=spent >= a.budget, steps_done=done, notes=[], parameters=net.parameters,
+                  budget_stop=spent >= a.budget, steps_done=done, notes=[], parameters=net.parameters, others=others(before, loaded()),
                   rss_mb=dict(imported=a.imported, data=data, peak=resident("VmHWM"), end=resident("VmRSS"), epochs=sets))
     windows = windows or [sum(epochs) * a.window / done]
     timed = statistics.median(windows[a.warm:] or windows)

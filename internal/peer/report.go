@@ -45,6 +45,8 @@ type report struct {
 	InUse        []int64          `json:"arena_use_bytes"` // by evaluation
 	Parameters   int64            `json:"parameters"`      // elements
 	StepBytes    []stepBytes      `json:"step_bytes"`
+	Others       float64          `json:"others"` // share of the CPUs' time that others took during training and evaluation; -1: not known
+	round        int              // of the comparison that it is of
 }
 
 // stepBytes is what a training step takes beside parameters, optimizer state and batch.
@@ -87,8 +89,8 @@ func (c *clock) report() (*report, error) {
 		EpochSeconds: inSeconds(c.epochs), EvalSeconds: inSeconds(c.evals), FirstStep: c.first.Seconds(),
 		TrainLoss: c.loss, TestAcc: c.accuracy, RSS: c.rss, Planned: c.planned(), BudgetStop: c.budget, StepsDone: c.done,
 		Device: c.f.device, Products: c.f.factors(), Free: c.free, InUse: c.inUse, Parameters: elements(c.plan),
-		StepBytes: c.steps,
-		Notes:     []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
+		StepBytes: c.steps, Others: c.others,
+		Notes: []string{"data are resident as float32 and gathered inside the timed step", fmt.Sprintf("evaluated in batches of %d", evalBatch)}}
 	if e := median(evals); e > 0 {
 		r.EvalImages = round(float64(c.d.test.Len())/e.Seconds(), 1)
 	}

@@ -19,19 +19,22 @@ func (c *comparison) print(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "%s: %d threads, float32; %s, %s.\n", c.versions(), c.f.threads, what, time.Now().Format(time.DateOnly))
+	fmt.Fprintf(&b, "Evenkeel%s: %d threads, float32; %s, %s.\n", c.others(), c.f.threads, what, time.Now().Format(time.DateOnly))
 	fmt.Fprintf(&b, "Medians of %d rounds; in brackets how many times as fast Evenkeel is: the median of the ratios within a round.\n%s", c.f.rounds, c.noise())
 	for _, n := range slices.Concat(c.exceptions(), c.notes) {
 		fmt.Fprintf(&b, "%s.\n", n)
 	}
-	c.speeds(&b, "training, samples/s", func(m *outcome) float64 { return m.TrainImages })
-	c.speeds(&b, "evaluation, samples/s", func(m *outcome) float64 { return m.EvalImages })
+	for _, w := range c.workloads {
+		fmt.Fprintf(&b, "%s: %s, batch %d.\n", w, workloads[w].says, c.results[w][0][0].Batch)
+	}
+	c.speeds(&b, "training, samples/s", func(m *report) float64 { return m.TrainImages })
+	c.speeds(&b, "evaluation, samples/s", func(m *report) float64 { return m.EvalImages })
 	c.table(&b, "peak resident set, MiB", c.names(), func(w string, i int) string {
-		return c.cell(w, i, func(m *outcome) float64 { return m.RSS.Peak }, func(x float64) string { return humanize.Comma(int64(math.Round(x))) })
+		return c.cell(w, i, func(m *report) float64 { return m.RSS.Peak }, func(x float64) string { return humanize.Comma(int64(math.Round(x))) })
 	})
 	c.steps(&b)
 	c.table(&b, "loss of the last epoch", c.names(), func(w string, i int) string {
-		return c.cell(w, i, func(m *outcome) float64 { return m.TrainLoss[len(m.TrainLoss)-1] }, func(x float64) string { return fmt.Sprintf("%.3g", x) })
+		return c.cell(w, i, func(m *report) float64 { return m.TrainLoss[len(m.TrainLoss)-1] }, func(x float64) string { return fmt.Sprintf("%.3g", x) })
 	})
 	_, err = io.WriteString(out, b.String())
 	return err
@@ -49,23 +52,23 @@ func (c *comparison) exceptions() (all []string) {
 	return all
 }
 
-// versions names the libraries.
-func (c *comparison) versions() string {
+// others names the other libraries, with their versions.
+func (c *comparison) others() string {
 	var all []string
-	for i := range c.contenders {
-		name, _, _ := strings.Cut(c.contenders[i].name, ",")
+	for i := range c.contenders[1:] {
+		name, _, _ := strings.Cut(c.contenders[1+i].name, ",")
 		for _, w := range c.workloads {
-			if r := c.results[w][i]; len(r) > 0 {
+			if r := c.results[w][1+i]; len(r) > 0 {
 				if s := name + " " + r[0].Version; !slices.Contains(all, s) {
 					all = append(all, s)
 				}
 			}
 		}
 	}
-	if len(all) == 1 {
-		return all[0]
+	if len(all) == 0 {
+		return ""
 	}
-	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	return " beside " + strings.Join(all, " and ")
 }
 
 // noise says how far the figures may be trusted.
@@ -81,8 +84,8 @@ func (c *comparison) noise() string {
 			var speeds []float64
 			for _, m := range runs {
 				speeds = append(speeds, m.TrainImages)
-				if m.others >= 0 {
-					others = append(others, part{m.others, of})
+				if m.Others >= 0 {
+					others = append(others, part{m.Others, of})
 				}
 			}
 			if len(speeds) > 1 {
@@ -115,8 +118,8 @@ func (c *comparison) names() []string {
 
 // table prints a row a workload, and a column for each that has a name.
 func (c *comparison) table(out io.Writer, head string, columns []string, cell func(w string, column int) string) {
-	fmt.Fprintf(out, "\n| %s | network | batch |", head)
-	line := "|---|---|---:|"
+	fmt.Fprintf(out, "\n| %s |", head)
+	line := "|---|"
 	for _, name := range columns {
 		if name != "" {
 			fmt.Fprintf(out, " %s |", name)
@@ -125,7 +128,7 @@ func (c *comparison) table(out io.Writer, head string, columns []string, cell fu
 	}
 	fmt.Fprintf(out, "\n%s\n", line)
 	for _, w := range c.workloads {
-		fmt.Fprintf(out, "| %s | %s | %d |", w, workloads[w].says, c.results[w][0][0].Batch)
+		fmt.Fprintf(out, "| %s |", w)
 		for i, name := range columns {
 			if name != "" {
 				fmt.Fprint(out, strings.TrimRight(" "+cell(w, i), " ")+" |")
@@ -136,7 +139,7 @@ func (c *comparison) table(out io.Writer, head string, columns []string, cell fu
 }
 
 // cell returns the median of a measure over the rounds of a workload and a contender; empty where there are none.
-func (c *comparison) cell(w string, i int, of func(*outcome) float64, form func(float64) string) string {
+func (c *comparison) cell(w string, i int, of func(*report) float64, form func(float64) string) string {
 	var all []float64
 	for k := range c.results[w][i] {
 		all = append(all, of(&c.results[w][i][k]))
@@ -148,7 +151,7 @@ func (c *comparison) cell(w string, i int, of func(*outcome) float64, form func(
 }
 
 // speeds prints a table of a speed, with how many times as fast the first contender is.
-func (c *comparison) speeds(out io.Writer, head string, of func(*outcome) float64) {
+func (c *comparison) speeds(out io.Writer, head string, of func(*report) float64) {
 	c.table(out, head, c.names(), func(w string, i int) string {
 		s := c.cell(w, i, of, func(x float64) string { return humanize.Comma(int64(figures(x, 4))) })
 		if i == 0 {
@@ -156,7 +159,8 @@ func (c *comparison) speeds(out io.Writer, head string, of func(*outcome) float6
 		}
 		var ratios []float64
 		for k := range c.results[w][i] {
-			ratios = append(ratios, of(&c.results[w][0][k])/of(&c.results[w][i][k]))
+			r := &c.results[w][i][k]
+			ratios = append(ratios, of(&c.results[w][0][r.round])/of(r))
 		}
 		if len(ratios) == 0 {
 			return s
@@ -186,7 +190,7 @@ func (c *comparison) steps(out io.Writer) {
 	}
 	c.table(out, "a training step beside parameters, optimizer state and batch, MiB", columns, func(w string, column int) string {
 		p := places[column]
-		return c.cell(w, p.contender, func(m *outcome) float64 { return float64(m.StepBytes[p.at].Bytes) }, func(x float64) string {
+		return c.cell(w, p.contender, func(m *report) float64 { return float64(m.StepBytes[p.at].Bytes) }, func(x float64) string {
 			return humanize.Ftoa(figures(x/(1<<20), 3))
 		})
 	})
