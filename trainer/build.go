@@ -178,7 +178,7 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	cfg := compile.Config{
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
-		Offload: compile.Offload{State: b.opt.Offload.State}, Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
+		Offload: compile.Offload(b.opt.Offload), Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
 		Precision: compile.Precision{Type: b.opt.Precision, Float32: b.opt.KeepFloat32},
 	}
 	if k.mode == compile.Train {
@@ -436,7 +436,9 @@ func (b *build) bases(i int) []int64 {
 		at := b.at(arena.Ref{Region: arena.Region(r)}, i)
 		base[r] = b.layout.Base(at.Region) + at.Offset
 	}
-	base[ir.Host] = -1 // it is in pinned memory
+	for _, r := range ir.Offloaded {
+		base[r] = -1 // it is in pinned memory
+	}
 	return base
 }
 

@@ -106,8 +106,7 @@ func (o *Options) optimizers(asked *build) []setting {
 // stateBytes is what o keeps for the parameters that are trained.
 func (b *build) stateBytes(o optim.Optimizer) (bytes int64) {
 	for _, name := range b.programs[b.order[0]].Trained {
-		part, _ := b.homes.Find(ir.Parameters, name)
-		for _, s := range o.States(part.Spec) {
+		for _, s := range o.States(b.parameter(name).Spec) {
 			bytes += arena.Round(s.Bytes())
 		}
 	}
@@ -135,22 +134,25 @@ func (o *Options) levers(asked *build) []lever {
 		}
 	}
 	levers := []lever{{"optimizer", o.optimizers(asked)}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}
-	if where := o.states(); where != nil {
-		levers = append(levers, lever{"state", where})
+	if away := o.offloads(); away != nil {
+		levers = append(levers, lever{"on the host", away})
 	}
 	return levers
 }
 
-// states returns where the optimizer's state can be; nil where the device has no memory but the host's, or is not known.
-func (o *Options) states() []setting {
-	host := setting{"host", true, func(o *Options) { o.Offload.State = true }}
-	switch {
-	case o.Device == nil || o.Device.Unified():
+// offloads returns what is kept in host memory as given, and what else can be; nil where the device has no memory but the host's, or is not known.
+func (o *Options) offloads() []setting {
+	if o.Device == nil || o.Device.Unified() {
 		return nil
-	case o.Offload.State:
-		return []setting{host}
 	}
-	return []setting{{"device", true, func(*Options) {}}, host}
+	settings := []setting{{o.Offload.String(), true, func(*Options) {}}}
+	for _, more := range []Offload{{State: true, Layers: o.Offload.Layers}, {State: true, Parameters: true}} {
+		if o.Offload.Parameters && !more.Parameters || more.String() == o.Offload.String() {
+			continue
+		}
+		settings = append(settings, setting{more.String(), true, func(o *Options) { o.Offload = more }})
+	}
+	return settings
 }
 
 // precisions returns the given one, and bfloat16 in place of float32.

@@ -86,8 +86,7 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		}
 	}
 	if m.opt.Precision.Half() && r.IntN(2) == 0 {
-		name := model.Params[r.IntN(len(model.Params))].Node.Name()
-		m.opt.KeepFloat32 = []string{name[:strings.LastIndex(name, "/")]}
+		m.opt.KeepFloat32 = []string{layerOf(model.Params[r.IntN(len(model.Params))].Node.Name())}
 	}
 	if r.IntN(3) == 0 && model.Output.Name() != "" {
 		m.opt.Keep = []string{model.Output.Name()}
@@ -99,6 +98,27 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 	}
 	return m
 }
+
+// randomOffload draws what is kept in host memory.
+func randomOffload(t *testing.T, r *rand.Rand, m mix) trainer.Offload {
+	o := trainer.Offload{State: r.IntN(2) == 0, Parameters: r.IntN(3) == 0}
+	if o.Parameters {
+		return o
+	}
+	model, err := m.model(gorgonia.NewGraph(), m.opt.Batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range model.Params {
+		if p.Node.Dims() > 1 && r.IntN(2) == 0 {
+			o.Layers = append(o.Layers, layerOf(p.Node.Name()))
+		}
+	}
+	return o
+}
+
+// layerOf returns the layer of a parameter.
+func layerOf(name string) string { return name[:strings.LastIndexByte(name, '/')] }
 
 // again is what a mix computes again for the backward pass: a share of its layers in an order that is drawn, or what memory leaves to the planner.
 type again struct {
@@ -205,7 +225,7 @@ func TestRandomMixesTrainInTheirPlans(t *testing.T) {
 	r := random(t)
 	for i := range n {
 		m := randomMix(t, r)
-		a, offload := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}, trainer.Offload{State: r.IntN(2) == 0}
+		a, offload := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}, randomOffload(t, r, m)
 		t.Run(fmt.Sprint(i, " ", m.net), func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				plain, other := m, m

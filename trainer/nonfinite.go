@@ -282,8 +282,7 @@ func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
 
 // read copies a program's value to the host.
 func (t *Trainer) read(s *slot, v ir.Value) ([]byte, error) {
-	if v.Ref.Region == ir.Host {
-		away := t.offloaded(v.Ref)
+	if away, ok := t.offloaded(v.Ref); ok {
 		t.announce(away, false)
 		return bytes.Clone(view(away)), nil
 	}

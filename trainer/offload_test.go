@@ -1,12 +1,16 @@
 package trainer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -15,10 +19,10 @@ import (
 )
 
 // offloaded is all that can be kept in host memory.
-var offloaded = trainer.Offload{State: true}
+var offloaded = trainer.Offload{State: true, Parameters: true}
 
-// State that is kept in host memory leaves the bits of what is learned as they are, with every optimizer, guard, window, and ragged tail: it trains in exactly its plan, which has no state in the arena, and is refused a byte below.
-func TestOffloadedStateChangesNoBit(t *testing.T) {
+// What is kept in host memory leaves the bits of what is learned as they are, with every optimizer, guard, window, and ragged tail: it trains in exactly its plan.
+func TestOffloadChangesNoBit(t *testing.T) {
 	r := random(t)
 	data := samplesFor(t, "every layer", 37)
 	for k, o := range optimizers() {
@@ -35,9 +39,6 @@ func TestOffloadedStateChangesNoBit(t *testing.T) {
 				plain, other := m, m
 				other.opt.Offload = offloaded
 				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, other.opt)
-				if other.opt.Memory > plain.opt.Memory {
-					t.Errorf("%v: %d bytes with state in host memory, %d without", other, other.opt.Memory, plain.opt.Memory)
-				}
 				want, got := plain.train(t), other.train(t)
 				if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
 					t.Errorf("%v: %q differ", other, d)
@@ -47,7 +48,7 @@ func TestOffloadedStateChangesNoBit(t *testing.T) {
 	}
 }
 
-// A large state is fetched and stowed in parts, so that scratch holds a small share of it, and the bits are the same.
+// A large state, and a large parameter, is fetched and stowed in parts, so that scratch holds a small share of a state, and the bits are the same.
 func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	model, data := classifier(300, 1024, 3), samples(t, 13, 300, 3)
 	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.Bfloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
@@ -59,12 +60,13 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 			}
 			want := learnedOf(t, model, opt, data)
 			opt.Offload = offloaded
+			if d := differing(want, learnedOf(t, model, opt, data)); len(d) > 0 {
+				t.Errorf("%T, guard %d: %q differ", o, guard, d)
+			}
+			opt.Offload.Parameters = false
 			away, err := trainer.Plan(model, opt)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if d := differing(want, learnedOf(t, model, opt, data)); len(d) > 0 {
-				t.Errorf("%T, guard %d: %q differ", o, guard, d)
 			}
 			state := plain.Category("optimizer state")
 			if away.Offloaded != state || away.Category("optimizer state") != 0 {
@@ -82,7 +84,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 
 // What a plan says of the bus is what crosses it.
 func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
-	for _, offload := range []trainer.Offload{{}, offloaded} {
+	for _, offload := range []trainer.Offload{{}, {State: true}, {Parameters: true}, {Layers: []string{"out"}}, offloaded} {
 		data, dev := samples(t, 4*6, 4, 3), openEmu(t, emu.Options{})
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 6, Fields: data.Fields(), Optimizer: optim.Adam{}, Offload: offload})
 		plan, before := tr.Plan(), dev.Traffic()
@@ -96,7 +98,7 @@ func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
 			want.Uploads, want.Downloads = want.Uploads+4*p.Bus.Uploads, want.Downloads+4*p.Bus.Downloads
 			want.Fetches, want.Stows = want.Fetches+4*p.Bus.Fetches, want.Stows+4*p.Bus.Stows
 		}
-		if got != want || got.Uploads == 0 || got.Downloads == 0 || (got.Fetches > 0) != offload.State || got.Stows != got.Fetches {
+		if got != want || got.Uploads == 0 || got.Downloads == 0 || got.Fetches == 0 && !reflect.ValueOf(offload).IsZero() {
 			t.Errorf("%+v: %+v crossed the bus in 4 steps of %q and %q, the plan says %+v", offload, got, plan.Programs[0].Name, plan.Programs[1].Name, want)
 		}
 		if have := tr.Stats().Pinned; have != plan.Pinned {
@@ -134,5 +136,75 @@ func TestOffloadIsRefusedWhereThereIsNoOtherMemory(t *testing.T) {
 	_, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("got %v, want an error that wraps ErrOption", err)
+	}
+}
+
+// Parameters of all layers, and those of some, are kept in host memory, but for vectors; a name that no layer with such parameters has is refused.
+func TestParametersAreKeptInHostMemory(t *testing.T) {
+	data := samples(t, 9, 40, 3)
+	opt := trainer.Options{Batch: 4, Fields: data.Fields()}
+	model := classifier(40, 300, 3)
+	at := func(o trainer.Offload) *report.Plan {
+		opt.Offload = o
+		p, err := trainer.Plan(model, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	all := at(trainer.Offload{}).Category("parameters")
+	const hidden, out = 40 * 300 * 4, 300*3*4 + 240 // bytes, in multiples of 256
+	for _, c := range []struct {
+		o    trainer.Offload
+		away int64
+	}{{trainer.Offload{State: true}, 0}, {trainer.Offload{Parameters: true}, hidden + 128 + out}, {trainer.Offload{Layers: []string{"hidden"}}, hidden + 128}, {trainer.Offload{Layers: []string{"hidden", "out"}}, hidden + 128 + out}} {
+		p := at(c.o)
+		if p.Offloaded != c.away || p.Category("parameters") != all-c.away {
+			t.Errorf("%+v: %d bytes are offloaded and %d not, want %d and %d", c.o, p.Offloaded, p.Category("parameters"), c.away, all-c.away)
+		}
+	}
+	for _, o := range []trainer.Offload{{Layers: []string{"hidden/w"}}, {Layers: []string{""}}, {Parameters: true, Layers: []string{"out"}}} {
+		opt.Offload = o
+		if _, err := trainer.Plan(model, opt); !errors.Is(err, trainer.ErrOption) {
+			t.Errorf("%+v: got %v, want an error that wraps ErrOption", o, err)
+		}
+	}
+}
+
+// What is kept in host memory is read and written like all parameters, in the order of their first use, on devices with memory of their own.
+func TestOffloadedParametersAreReadAndWritten(t *testing.T) {
+	data := samples(t, 12, 4, 3)
+	names := func(offload trainer.Offload) (s []string) {
+		tr := made(t, small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 6, Fields: data.Fields(), Offload: offload})
+		ps, err := tr.Params()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range ps {
+			s = append(s, p.Name)
+			want, got := make([]byte, p.Spec.Bytes()), make([]byte, p.Spec.Bytes())
+			for i := range want {
+				want[i] = byte(i % 60) // finite
+			}
+			if err := errors.Join(p.Write(want), p.Read(got)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%q: wrote %x, read %x, %v", p.Name, want, got, err)
+			}
+			for _, n := range []int{len(want) - 1, len(want) + 1, 0} {
+				if err := errors.Join(p.Read(make([]byte, n))); !errors.Is(err, arena.ErrInvalid) || !strings.Contains(err.Error(), p.Name) {
+					t.Errorf("%q: reading %d of %d bytes: got %v", p.Name, n, len(want), err)
+				}
+			}
+		}
+		fit(t, tr, data)
+		if err := tr.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := ps[0].Read(make([]byte, ps[0].Spec.Bytes())); !errors.Is(err, trainer.ErrClosed) {
+			t.Errorf("after Close: got %v", err)
+		}
+		return s
+	}
+	if want, got := names(trainer.Offload{}), names(offloaded); !slices.Equal(got, want) {
+		t.Errorf("the parameters are %q, want %q", got, want)
 	}
 }

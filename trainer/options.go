@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gorgonia.org/gorgonia"
 
@@ -42,11 +43,34 @@ type Recompute struct {
 	Layers []string // all that are counted under these names in the plan
 }
 
-// Offload says what is kept in pinned host memory, outside of the arena, on a device with memory of its own. It is fetched right before a step needs it, and stowed
-// again behind, by double buffers beside the computation. It changes no bit of a result.
+// Offload says what is kept in pinned host memory, outside of the arena, on a device with memory of its own. It is fetched right before a step needs it, and what
+// has changed is stowed again behind, by double buffers beside the computation. It changes no bit of a result.
+//
+// A parameter that is kept there is fetched for the forward pass and again for the backward pass, and once more, in parts, for its update; vectors stay
+// in the arena, since they are smaller than what a transfer is worth.
 type Offload struct {
-	State bool // of the optimizer
+	State      bool     // of the optimizer
+	Parameters bool     // of all layers
+	Layers     []string // whose parameters are kept there, in place of those of all
 }
+
+// String returns what is kept in host memory, for tables.
+func (o Offload) String() string {
+	var what []string
+	if o.State {
+		what = append(what, "state")
+	}
+	if o.Parameters {
+		what = append(what, "parameters")
+	}
+	if what = append(what, o.Layers...); len(what) == 0 {
+		return "nothing"
+	}
+	return strings.Join(what, ", ")
+}
+
+// any reports whether anything is.
+func (o *Offload) any() bool { return o.State || o.Parameters || len(o.Layers) > 0 }
 
 // Options of a Trainer. Batch is required; so is Device, but for Plan.
 type Options struct {
@@ -152,8 +176,11 @@ func (o *Options) check(needDevice bool) error {
 	if o.Memory < 0 {
 		bad("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
-	if o.Offload.State && o.Device != nil && o.Device.Unified() {
-		bad("offload of the optimizer's state: %s has no memory but the host's, so that nothing would be saved: leave it out", o.Device.Name())
+	if o.Offload.any() && o.Device != nil && o.Device.Unified() {
+		bad("offload: %s has no memory but the host's, so that nothing would be saved: leave it out", o.Device.Name())
+	}
+	if o.Offload.Parameters && len(o.Offload.Layers) > 0 {
+		bad("offload of the parameters of %q and of all layers: only one of both", o.Offload.Layers)
 	}
 	if o.Workers < 0 {
 		bad("workers %d: must not be negative", o.Workers)

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,14 +18,14 @@ type Param struct {
 	Statistic bool // it is the running mean or variance of a batch normalization
 
 	trainer *Trainer
-	handle  arena.Handle
+	home    home
 }
 
 // Read copies the parameter to dst, of Spec.Bytes() bytes, on any device. While Fit or Evaluate runs it returns ErrBusy.
-func (p Param) Read(dst []byte) error { return p.between(func() error { return p.handle.Read(dst) }) }
+func (p Param) Read(dst []byte) error { return p.between(func() error { return p.home.Read(dst) }) }
 
 // Write copies src, of Spec.Bytes() bytes, to the parameter, on any device. While Fit or Evaluate runs it returns ErrBusy.
-func (p Param) Write(src []byte) error { return p.between(func() error { return p.handle.Write(src) }) }
+func (p Param) Write(src []byte) error { return p.between(func() error { return p.home.Write(src) }) }
 
 // between runs f while no step runs.
 func (p Param) between(f func() error) error {
@@ -45,16 +46,67 @@ func (t *Trainer) Params() ([]Param, error) {
 		return nil, ErrClosed
 	}
 	var ps []Param
-	for _, r := range starting {
-		for _, p := range t.homes.Parts(r) {
-			h, err := t.arena.Handle(t.at(p.Ref, 0), p.Name)
-			if err != nil {
-				return nil, err
-			}
-			ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.fixed(p), Statistic: r == ir.Statistics, trainer: t, handle: h})
+	for _, p := range slices.Concat(t.parameters(), t.homes.Parts(ir.Statistics)) {
+		h, err := t.homeOf(p)
+		if err != nil {
+			return nil, err
 		}
+		ps = append(ps, Param{Name: p.Name, Spec: p.Spec, Frozen: t.fixed(p), Statistic: p.Ref.Region == ir.Statistics, trainer: t, home: h})
 	}
 	return ps, nil
+}
+
+// parameters returns the homes of parameters and constants, wherever they lie, in the order in which they were made.
+func (b *build) parameters() []ir.Part {
+	all := slices.Concat(b.homes.Parts(ir.Parameters), b.homes.Parts(ir.HostParameters))
+	slices.SortFunc(all, func(p, q ir.Part) int { return cmp.Compare(p.Nth, q.Nth) })
+	return all
+}
+
+// parameter returns the home of the parameter of that name.
+func (b *build) parameter(name string) ir.Part {
+	p, ok := b.homes.Find(ir.Parameters, name)
+	if !ok {
+		p, _ = b.homes.Find(ir.HostParameters, name)
+	}
+	return p
+}
+
+// home is where the host reads and writes what outlives a step, between steps.
+type home interface {
+	Read(dst []byte) error
+	Write(src []byte) error
+}
+
+// homeOf returns the home of p.
+func (t *Trainer) homeOf(p ir.Part) (home, error) {
+	if s, ok := t.offloaded(p.Ref); ok {
+		return offloaded{t, s, p.Name}, nil
+	}
+	return t.arena.Handle(t.at(p.Ref, 0), p.Name)
+}
+
+// offloaded is a home in pinned host memory.
+type offloaded struct {
+	t    *Trainer
+	at   arena.Span
+	name string
+}
+
+func (o offloaded) Read(dst []byte) error  { return o.move(dst, false) }
+func (o offloaded) Write(src []byte) error { return o.move(src, true) }
+
+func (o offloaded) move(b []byte, write bool) error {
+	if int64(len(b)) != o.at.Size {
+		return fmt.Errorf("%w size: %d bytes for %q, which has %d", arena.ErrInvalid, len(b), o.name, o.at.Size)
+	}
+	o.t.announce(o.at, write)
+	mine := view(o.at)
+	if write {
+		b, mine = mine, b
+	}
+	copy(b, mine)
+	return nil
 }
 
 // fixed reports whether no program changes what lies at a home.

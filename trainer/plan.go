@@ -94,10 +94,10 @@ func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
 		outside(p, b.opt.Device, b.beside()+b.staged)
-	} else if b.opt.Offload.State { // then the device has memory of its own
+	} else if b.opt.Offload.any() { // then the device has memory of its own
 		p.Pinned = b.beside() + arena.StageBytes(p.Total)
 	}
-	p.Offloaded = b.homes.Bytes(ir.Host)
+	p.Offloaded = b.offloadedBytes()
 	if len(b.opt.Resident) > 0 {
 		p.Mode = "resident"
 		if b.opt.Fields != nil {
@@ -187,6 +187,7 @@ func again(p *ir.Program) (n int, share float64) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		switch {
+		case kernels.Transfers(in.Op):
 		case in.Again:
 			n++
 			extra = extra.Add(p.WorkOf(in))

@@ -118,12 +118,20 @@ func (t *Trainer) announce(s arena.Span, write bool) {
 
 // beside returns what is pinned beside the arena, in bytes: twins of what the host writes and reads, and what is offloaded.
 func (b *build) beside() int64 {
-	return 2*(b.homes.Bytes(ir.Slot)+b.outcome(0).Size) + b.homes.Bytes(ir.Host)
+	return 2*(b.homes.Bytes(ir.Slot)+b.outcome(0).Size) + b.offloadedBytes()
+}
+
+// offloadedBytes returns what is kept in pinned host memory in place of the arena, in bytes.
+func (b *build) offloadedBytes() (n int64) {
+	for _, r := range ir.Offloaded {
+		n += b.homes.Bytes(r)
+	}
+	return n
 }
 
 // host returns the host's place of a part of slot i, or of its outcome: that itself on unified devices, else its pinned twin.
 //
-//	pinned: | slot 0 | slot 1 | outcome 0 | outcome 1 | offloaded |
+//	pinned: | slot 0 | slot 1 | outcome 0 | outcome 1 | offloaded parameters | offloaded state |
 func (t *Trainer) host(ref arena.Ref, i int) arena.Span {
 	if t.unified {
 		return t.span(ref)
@@ -136,9 +144,16 @@ func (t *Trainer) host(ref arena.Ref, i int) arena.Span {
 	return arena.Span{Memory: t.pinned, Offset: off, Size: ref.Size}
 }
 
-// offloaded returns the place of a part of what programs keep in region Host.
-func (t *Trainer) offloaded(ref arena.Ref) arena.Span {
-	return arena.Span{Memory: t.pinned, Offset: 2*(t.homes.Bytes(ir.Slot)+t.outcome(0).Size) + ref.Offset, Size: ref.Size}
+// offloaded returns the place of a reference to pinned host memory, and false for one to the arena.
+func (t *Trainer) offloaded(ref arena.Ref) (arena.Span, bool) {
+	at := 2 * (t.homes.Bytes(ir.Slot) + t.outcome(0).Size)
+	for _, r := range ir.Offloaded {
+		if r == ref.Region {
+			return arena.Span{Memory: t.pinned, Offset: at + ref.Offset, Size: ref.Size}, true
+		}
+		at += t.homes.Bytes(r)
+	}
+	return arena.Span{}, false
 }
 
 // view returns the bytes of a place of the host.
@@ -220,8 +235,13 @@ func (b *build) places(k key, p *ir.Program) (early, late []arena.Ref) {
 // binding returns where the regions of programs lie on slot i.
 func (t *Trainer) binding(i int) kernels.Binding {
 	at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
-	if n := t.homes.Bytes(ir.Host); n > 0 {
-		at.Pinned = map[arena.Region]arena.Span{ir.Host: t.offloaded(arena.Ref{Size: n})}
+	for _, r := range ir.Offloaded {
+		if n := t.homes.Bytes(r); n > 0 {
+			if at.Pinned == nil {
+				at.Pinned = make(map[arena.Region]arena.Span)
+			}
+			at.Pinned[r], _ = t.offloaded(arena.Ref{Region: r, Size: n})
+		}
 	}
 	return at
 }

@@ -50,7 +50,7 @@ func (b *build) start(m Model, p *ir.Program, first bool) error {
 				if s.init == nil && n.Value() == nil {
 					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
 				}
-				if !first && r == ir.Parameters && part.Spec.Type.Float() && !b.opt.frozen(part.Name) {
+				if !first && r != ir.Statistics && part.Spec.Type.Float() && !b.opt.frozen(part.Name) {
 					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: the model must have the same "+
 						"parameters each time, and what the loss does not need must be frozen: %w", part.Name, ErrModel))
 				}
@@ -62,7 +62,7 @@ func (b *build) start(m Model, p *ir.Program, first bool) error {
 }
 
 // starting are the regions whose contents the model gives.
-var starting = [...]arena.Region{ir.Parameters, ir.Statistics}
+var starting = [...]arena.Region{ir.Parameters, ir.HostParameters, ir.Statistics}
 
 // normalizer returns what n starts with where gorgonia.BatchNorm made it, for want of a scale or a bias of the caller's: ones and zeros. Gorgonia
 // itself draws them, without a seed. Nil: n is another node.
@@ -101,7 +101,7 @@ func blameNormalizer(g *gorgonia.ExprGraph, rows int, err error) error {
 	return err
 }
 
-// checkLayers returns an error for each name in Options.Recompute and Options.KeepFloat32 that no layer has, and for a Precision of nothing.
+// checkLayers returns an error for each name in Options.Recompute, Options.KeepFloat32 and Options.Offload that no layer has, and for a Precision of nothing.
 func (b *build) checkLayers() error {
 	var errs []error
 	check := func(option string, names []string) {
@@ -111,10 +111,15 @@ func (b *build) checkLayers() error {
 			}
 		}
 	}
+	for _, name := range b.opt.Offload.Layers {
+		if !slices.ContainsFunc(b.homes.Parts(ir.HostParameters), func(p ir.Part) bool { return p.Owner == name }) {
+			errs = append(errs, fmt.Errorf("offload %q: no layer of this name has a parameter of two dimensions or more, the plan lists them: %w", name, ErrOption))
+		}
+	}
 	check("recompute", b.opt.Recompute.Layers)
 	check("keep float32", b.opt.KeepFloat32)
 	of := func(t arena.DType) bool {
-		return slices.ContainsFunc(b.homes.Parts(ir.Parameters), func(p ir.Part) bool { return p.Spec.Type == t })
+		return slices.ContainsFunc(b.parameters(), func(p ir.Part) bool { return p.Spec.Type == t })
 	}
 	if p := b.opt.Precision; p.Half() && of(arena.Float64) && !of(arena.Float32) {
 		errs = append(errs, fmt.Errorf("precision %v: all parameters are float64, and factors are rounded from float32 only: leave it at 0: %w", p, ErrOption))
@@ -127,7 +132,7 @@ func (b *build) checkFrozen() error {
 	var errs []error
 	for _, name := range b.opt.Frozen {
 		here := func(s source) bool { return s.name == name || owner(s.name) == name }
-		if !slices.ContainsFunc(b.starts[ir.Parameters], here) && !slices.ContainsFunc(b.starts[ir.Statistics], here) {
+		if !slices.ContainsFunc(starting[:], func(r arena.Region) bool { return slices.ContainsFunc(b.starts[r], here) }) {
 			errs = append(errs, fmt.Errorf("frozen %q: the model has no such parameter or layer: %w", name, ErrOption))
 		}
 	}
@@ -167,15 +172,15 @@ func (t *Trainer) initialise() error {
 			return err
 		}
 	}
-	if n := t.homes.Bytes(ir.Host); n > 0 {
-		away := t.offloaded(arena.Ref{Size: n})
-		t.announce(away, true)
-		clear(view(away))
+	for _, p := range t.homes.Parts(ir.HostState) {
+		err := t.write(p, func(dst []byte) error { clear(dst); return nil })
+		if err != nil {
+			return err
+		}
 	}
 	for _, r := range starting {
 		for i, p := range t.homes.Parts(r) {
-			err := t.write(t.at(p.Ref, 0), func(dst []byte) error { return t.starts[r][i].write(dst, p.Spec) })
-			if err != nil {
+			if err := t.write(p, func(dst []byte) error { return t.starts[r][i].write(dst, p.Spec) }); err != nil {
 				return fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
 		}
@@ -193,9 +198,13 @@ func (t *Trainer) clear(r arena.Region) error {
 	return t.compute.Sync()
 }
 
-// write lets fill write a range of the arena: there where the host can, else through Go memory and a staged copy.
-func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
-	h, err := t.arena.Handle(ref, "initial value")
+// write lets fill write a home: there where the host can, else through Go memory and a staged copy.
+func (t *Trainer) write(p ir.Part, fill func(dst []byte) error) error {
+	if s, ok := t.offloaded(p.Ref); ok {
+		t.announce(s, true)
+		return fill(view(s))
+	}
+	h, err := t.arena.Handle(t.at(p.Ref, 0), "initial value")
 	if err != nil {
 		return err
 	}
@@ -206,7 +215,7 @@ func (t *Trainer) write(ref arena.Ref, fill func(dst []byte) error) error {
 		}
 		return fill(b)
 	}
-	b := make([]byte, ref.Size)
+	b := make([]byte, p.Ref.Size)
 	if err := fill(b); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (g *graph) heir(in []kernels.Value) string {
 	owner := ""
 	for _, v := range in {
 		o := g.Values[v].Owner
-		if o != "" && g.Values[v].Home && g.Values[v].Ref.Region == ir.Parameters {
+		if r := g.Values[v].Ref.Region; o != "" && g.Values[v].Home && (r == ir.Parameters || r == ir.HostParameters) {
 			return o
 		}
 		if owner == "" {

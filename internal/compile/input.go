@@ -58,7 +58,11 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 	if was, ok := c.byName[name]; ok {
 		return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", c.Spec(was), spec, name, ErrName)
 	}
-	v, err := c.home(ir.Parameters, Owner(name), name, spec)
+	region := ir.Parameters
+	if c.Offload.keeps(name, spec) {
+		region = ir.HostParameters
+	}
+	v, err := c.home(region, Owner(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}

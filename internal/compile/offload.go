@@ -10,45 +10,127 @@ import (
 
 // Offload says what is kept in pinned host memory, in place of the arena.
 type Offload struct {
-	State bool // of the optimizer
+	State      bool     // of the optimizer
+	Parameters bool     // of all layers, see keeps
+	Layers     []string // those of these layers, see keeps
+}
+
+// keeps reports whether a parameter is kept in host memory: it is one of two dimensions or more. Vectors are small: transfers of them would take
+// longer to begin than to be done.
+func (o *Offload) keeps(name string, spec kernels.Spec) bool {
+	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, Owner(name)))
 }
 
 // A part of an update is what is fetched, changed and stowed at once: of a rule that treats every element, or block of them, by itself, some of the elements.
 const (
-	leastPart = 256 << 10      // bytes of states: shorter transfers take longer to begin than to be done
-	mostParts = 16             // of an update, so that scratch has at most an eighth of its states
+	leastPart = 256 << 10      // bytes that are fetched: shorter transfers take longer to begin than to be done
+	mostParts = 16             // of an update, so that scratch has at most an eighth of what it changes
 	partStep  = kernels.Block8 // elements of which a part has a multiple, but for the last one: whole blocks, and cache lines
 )
 
-// offload lets updates work on copies of the states that are kept in host memory, part by part.
+// offload lets a program work on copies of what is kept in host memory: on a copy of each parameter, which recompute lets the backward pass fetch
+// once more, and, part by part, of what updates change.
 //
-//	update w, m        becomes, for each part,        m' = fetch m │ update w, m' │ stow m' → m
+//	y = f(x, w)         becomes                           w' = fetch w │ y = f(x, w')
+//	update w, m         becomes, for each part,           w', m' = fetch w, m │ update w', m' │ stow w', m' → w, m
 //
-// Where these instructions stand is decided by streamed.
+// Where the transfers stand is decided by streamed.
 func (c *compiler) offload() {
-	if !c.Offload.State {
+	o := offloader{c: c, away: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value)}
+	for v, val := range c.Values {
+		if val.Home && slices.Contains(ir.Offloaded[:], val.Ref.Region) {
+			o.away[kernels.Value(v)] = true
+		}
+	}
+	if len(o.away) == 0 {
 		return
 	}
-	instrs := c.Instrs
+	instrs, changed := c.Instrs, c.changed()
 	c.Instrs = make([]ir.Instr, 0, len(instrs))
 	for _, in := range instrs {
-		if in.Op != c.Update.Op || len(in.Out) < 2 { // or without states
+		switch {
+		case in.Op.View != nil && o.away[in.In[0]] && changed[in.Out[0]]: // some rows, for an update
+			o.away[in.Out[0]] = true
 			c.Instrs = append(c.Instrs, in)
-			continue
-		}
-		c.owner, c.mark, c.back = in.Owner, "", true
-		c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
-		for _, operands := range c.parts(&in) {
-			c.transfer(&in, operands)
+		case in.Op == c.Update.Op && len(o.moved(&in)) > 0:
+			o.update(in)
+		default:
+			o.onCopies(&in, nil)
+			c.Instrs = append(c.Instrs, in)
 		}
 	}
 }
 
-// parts returns the operands of the parts of an update.
-func (c *compiler) parts(in *ir.Instr) [][]kernels.Value {
+// changed returns what the updates of parameters change.
+func (c *compiler) changed() map[kernels.Value]bool {
+	found := make(map[kernels.Value]bool)
+	for i := range c.Instrs {
+		if in := &c.Instrs[i]; in.Op == c.Update.Op {
+			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+				found[in.In[k]] = true
+			}
+		}
+	}
+	return found
+}
+
+// offloader is the work of the pass.
+type offloader struct {
+	c      *compiler
+	away   map[kernels.Value]bool          // what lies in host memory: homes, and rows of them that updates change
+	copies map[kernels.Value]kernels.Value // of homes
+}
+
+// onCopies lets an instruction read copies of what is in host memory, but for some operands.
+func (o *offloader) onCopies(in *ir.Instr, but []int8) {
+	in.In = slices.Clone(in.In)
+	for k, v := range in.In {
+		if !o.away[v] || slices.Contains(but, int8(k)) {
+			continue
+		}
+		if _, ok := o.copies[v]; !ok {
+			c := o.c
+			c.label, c.owner, c.mark, c.back = "fetch "+c.Values[v].Name, c.Values[v].Owner, "", in.Back
+			o.copies[v] = c.Apply(kernels.Fetch, nil, v)
+		}
+		in.In[k] = o.copies[v]
+	}
+}
+
+// moved returns which operands of an update are changed in host memory.
+func (o *offloader) moved(in *ir.Instr) []int8 {
+	return slices.DeleteFunc(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), func(k int8) bool { return !o.away[in.In[k]] })
+}
+
+// update appends the parts of an update, with their transfers.
+func (o *offloader) update(in ir.Instr) {
+	c, moved, updates := o.c, o.moved(&in), kernels.UpdatesOf(in.Op, in.Attrs)
+	o.onCopies(&in, moved)
+	c.owner, c.mark, c.back = in.Owner, "", true
+	c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
+	name := strings.TrimPrefix(in.Label, "update ")
+	for _, homes := range c.parts(&in, moved) {
+		operands := slices.Clone(homes)
+		c.label = "fetch " + name
+		for _, k := range moved {
+			operands[k] = c.Apply(kernels.Fetch, nil, homes[k])
+		}
+		c.label = in.Label
+		out := slices.Clone(c.apply(in.Op, in.Attrs, operands...))
+		c.label = "stow " + name
+		for i, k := range updates {
+			if slices.Contains(moved, k) {
+				out[i] = c.Apply(kernels.Stow, nil, out[i], homes[k])
+			}
+		}
+		c.Roots = append(c.Roots, out...)
+	}
+}
+
+// parts returns the operands of the parts of an update that changes the moved ones in host memory.
+func (c *compiler) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	var bytes int64
-	updates := kernels.UpdatesOf(in.Op, in.Attrs)
-	for _, k := range updates[1:] {
+	for _, k := range moved {
 		bytes += c.Spec(in.In[k]).Bytes()
 	}
 	param := c.Spec(in.In[0]).Shape
@@ -59,7 +141,7 @@ func (c *compiler) parts(in *ir.Instr) [][]kernels.Value {
 	}
 	c.label = in.Label
 	flat := slices.Clone(in.In)
-	cut := append(slices.Clone(updates), 1) // and the gradient
+	cut := append(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), 1) // and the gradient
 	for _, k := range cut {
 		if c.Spec(in.In[k]).Shape.Equal(param) { // the rest has a row for each block
 			flat[k] = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
@@ -80,40 +162,22 @@ func (c *compiler) parts(in *ir.Instr) [][]kernels.Value {
 	return parts
 }
 
-// transfer appends an update of such operands, with the transfers of its states.
-func (c *compiler) transfer(in *ir.Instr, operands []kernels.Value) {
-	updates := kernels.UpdatesOf(in.Op, in.Attrs)
-	homes, operands := operands, slices.Clone(operands)
-	name := strings.TrimPrefix(in.Label, "update ")
-	for _, k := range updates[1:] {
-		c.label = "fetch " + name
-		operands[k] = c.Apply(kernels.Fetch, nil, homes[k])
-	}
-	c.label = in.Label
-	out := c.apply(in.Op, in.Attrs, operands...)
-	c.Roots = append(c.Roots, out[0])
-	for i, k := range updates[1:] {
-		c.label = "stow " + name
-		c.Roots = append(c.Roots, c.Apply(kernels.Stow, nil, out[1+i], homes[k]))
-	}
-}
-
-// streamed moves the transfers of an order to where they overlap with other work, by double buffers: right before an update what the one before it has changed is
-// stowed, and what the next one changes is fetched. So the states of two updates are in scratch at once, and both transfers have the time
-// from one update to the next.
+// streamed moves the transfers of an order to where they overlap with other work, by double buffers: right before the first reader of what is fetched next, a stop, what the stop
+// before it has changed is stowed, and what the stop behind it reads is fetched. So what two stops read is in scratch at once, and transfers have the time
+// from one stop to the next.
 //
-//	fetch 1 │ fetch 2 │ update 1 │ … │ stow 1 │ fetch 3 │ update 2 │ … │ stow 2 │ fetch 4 │ update 3 │ … │ stow 3
+//	fetch 1 │ fetch 2 │ stop 1 │ … │ stow 1 │ fetch 3 │ stop 2 │ … │ stow 2 │ fetch 4 │ stop 3 │ … │ stow 3
 func (c *compiler) streamed(order []int32) []int32 {
-	if !c.Offload.State {
+	s := c.newStreaming(order)
+	if len(s.stops) == 0 {
 		return order
 	}
-	s := c.newStreaming(order)
 	k := 0
 	for _, i := range order {
 		switch {
 		case kernels.Transfers(c.Instrs[i].Op):
 			continue
-		case k < len(s.updates) && i == s.updates[k]:
+		case k < len(s.stops) && i == s.stops[k]:
 			if k == 0 {
 				s.fetch(0)
 			} else {
@@ -124,9 +188,7 @@ func (c *compiler) streamed(order []int32) []int32 {
 		}
 		s.add(i)
 	}
-	if k > 0 {
-		s.stow(k - 1)
-	}
+	s.stow(k - 1)
 	return s.order
 }
 
@@ -136,24 +198,35 @@ type streaming struct {
 	order   []int32
 	done    []bool                    // by instruction: it is in order
 	maker   map[kernels.Value]int32   // of views and of what is fetched
+	fetched map[kernels.Value][]int32 // by home: the fetches of its bytes
 	stows   map[kernels.Value][]int32 // by what is stowed
-	updates []int32                   // that transfers belong to, in order
+	stops   []int32                   // the first readers of what is fetched, in order
 }
 
 func (c *compiler) newStreaming(order []int32) *streaming {
 	s := &streaming{c: c, order: make([]int32, 0, len(order)), done: make([]bool, len(c.Instrs)),
-		maker: make(map[kernels.Value]int32), stows: make(map[kernels.Value][]int32)}
+		maker: make(map[kernels.Value]int32), fetched: make(map[kernels.Value][]int32), stows: make(map[kernels.Value][]int32)}
 	for i := range c.Instrs {
 		switch in := &c.Instrs[i]; {
 		case in.Op == kernels.Stow:
 			s.stows[in.In[0]] = append(s.stows[in.In[0]], int32(i))
-		case in.Op == kernels.Fetch || in.Op.View != nil:
+		case in.Op == kernels.Fetch:
+			root, _ := c.Root(in.In[0])
+			s.fetched[root] = append(s.fetched[root], int32(i))
+			s.maker[in.Out[0]] = int32(i)
+		case in.Op.View != nil:
 			s.maker[in.Out[0]] = int32(i)
 		}
 	}
+	read := make(map[int32]bool) // fetches
 	for _, i := range order {
-		if len(s.fetches(i)) > 0 {
-			s.updates = append(s.updates, i)
+		first := false
+		for _, f := range s.fetches(i) {
+			first = first || !read[f]
+			read[f] = true
+		}
+		if first {
+			s.stops = append(s.stops, i)
 		}
 	}
 	return s
@@ -169,35 +242,51 @@ func (s *streaming) fetches(i int32) (found []int32) {
 	return found
 }
 
-// add appends an instruction, behind the views that a transfer is about.
+// add appends an instruction, behind the views that a transfer is about, and what is stowed behind all that is fetched of the bytes that were there.
 func (s *streaming) add(i int32) {
 	if s.done[i] {
 		return
 	}
 	s.done[i] = true
-	if in := &s.c.Instrs[i]; kernels.Transfers(in.Op) {
+	in := &s.c.Instrs[i]
+	if kernels.Transfers(in.Op) {
 		for _, v := range in.In {
 			if m, ok := s.maker[v]; ok {
 				s.add(m)
 			}
 		}
 	}
+	if in.Op == kernels.Stow {
+		root, _ := s.c.Root(in.In[1])
+		for _, f := range s.fetched[root] {
+			if s.c.meet(s.c.Instrs[f].In[0], in.In[1]) {
+				s.add(f)
+			}
+		}
+	}
 	s.order = append(s.order, i)
 }
 
-// fetch appends the fetches of the k-th update, if there is one.
+// meet reports whether two values share bytes.
+func (c *compiler) meet(v, w kernels.Value) bool {
+	a, from := c.Root(v)
+	b, at := c.Root(w)
+	return a == b && from < at+c.Spec(w).Bytes() && at < from+c.Spec(v).Bytes()
+}
+
+// fetch appends the fetches of the k-th stop, if there is one.
 func (s *streaming) fetch(k int) {
-	if k >= len(s.updates) {
+	if k >= len(s.stops) {
 		return
 	}
-	for _, f := range s.fetches(s.updates[k]) {
+	for _, f := range s.fetches(s.stops[k]) {
 		s.add(f)
 	}
 }
 
-// stow appends the stows of the k-th update.
+// stow appends the stows of what the k-th stop has changed.
 func (s *streaming) stow(k int) {
-	for _, v := range s.c.Instrs[s.updates[k]].Out {
+	for _, v := range s.c.Instrs[s.stops[k]].Out {
 		for _, i := range s.stows[v] {
 			s.add(i)
 		}

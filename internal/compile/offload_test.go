@@ -1,7 +1,9 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -11,11 +13,11 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// offloadedProgram is n's training step with its state in host memory.
-func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, off Pass) (*ir.Program, *ir.Homes) {
+// offloadedProgram is n's training step with that in host memory.
+func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*ir.Program, *ir.Homes) {
 	t.Helper()
 	p, _, homes := n.program(t, Train, nil, func(c *Config) {
-		c.Off, c.Offload.State = off, true
+		c.Offload = away
 		c.Update = updateOf(o, n.clip)
 		c.Update.Lean = n.lean
 	})
@@ -61,11 +63,11 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 				continue
 			}
 			n := net{name: "wide", widths: []int{600, 700, 20, 5}, batch: 24, act: layers.ReLU, lean: lean}
-			p, homes := n.offloadedProgram(t, o.Optimizer, 0)
+			p, homes := n.offloadedProgram(t, o.Optimizer, Offload{State: true})
 			if homes.Bytes(ir.State) != 0 {
 				t.Errorf("%s: %d bytes of state are in the arena", o.Name, homes.Bytes(ir.State))
 			}
-			fetched, stowed := make([]byte, homes.Bytes(ir.Host)), make([]byte, homes.Bytes(ir.Host))
+			fetched, stowed := make([]byte, homes.Bytes(ir.HostState)), make([]byte, homes.Bytes(ir.HostState))
 			count := func(v kernels.Value, times []byte) {
 				r := p.Values[v].Ref
 				for i := r.Offset; i < r.Offset+r.Size; i++ {
@@ -86,7 +88,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 					t.Errorf("%s: %q belongs to no update", o.Name, in.Label)
 				}
 			}
-			for _, h := range homes.Parts(ir.Host) {
+			for _, h := range homes.Parts(ir.HostState) {
 				for i := h.Ref.Offset; i < h.Ref.Offset+h.Ref.Size; i++ {
 					if fetched[i] != 1 || stowed[i] != 1 {
 						t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times", o.Name, i-h.Ref.Offset, h.Name, fetched[i], stowed[i])
@@ -116,4 +118,93 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Parameters are fetched for the forward pass, again for the backward pass but for the last layer's, and once more, part by part, for their updates, which stow them. No byte is
+// stowed before the last fetch of what was there, and copies of two weights at most are in scratch at once.
+func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
+	deep := []int{40, 600, 500, 400, 300, 200, 10}
+	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
+		for _, o := range []optim.Optimizer{optim.SGD{}, optim.Adam{}, optim.Adafactor{}, optim.Adam{Storage: optim.Block8}} {
+			for _, lean := range []bool{false, true} {
+				n := net{name: "deep", widths: deep, batch: 24, act: layers.ReLU, lean: lean}
+				p, homes := n.offloadedProgram(t, o, away)
+				name := fmt.Sprintf("%T, %+v, lean %v", o, away, lean)
+				weights := homes.Parts(ir.HostParameters)
+				if want := len(deep) - 1; away.Parameters && len(weights) != want || !away.Parameters && len(weights) != 2 {
+					t.Fatalf("%s: %d weights are in host memory", name, len(weights))
+				}
+				last, _, _ := strings.Cut(weights[len(weights)-1].Name, "/")
+				for _, w := range weights {
+					passes := 2                                 // forward and backward
+					if w.Owner == last || w.Owner == "layer0" { // whose input has no gradient
+						passes = 1
+					}
+					fetched, stowed := transfersOf(t, p, w)
+					for i := range fetched {
+						if fetched[i] != passes+1 || stowed[i] != 1 {
+							t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times, want %d and 1\n%s", name, i, w.Name, fetched[i], stowed[i], passes+1, listing(p))
+						}
+					}
+				}
+				if most := copiesAtOnce(p); most != 2 {
+					t.Errorf("%s: copies of %d weights are in scratch at once\n%s", name, most, listing(p))
+				}
+			}
+		}
+	}
+}
+
+// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that it is never fetched after it was stowed.
+func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []int) {
+	t.Helper()
+	fetched, stowed = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
+	each := func(v kernels.Value, do func(i int64)) {
+		if r := p.Values[v].Ref; r.Region == home.Ref.Region && r.Offset >= home.Ref.Offset && r.Offset < home.Ref.Offset+home.Ref.Size {
+			for i := range r.Size {
+				do(r.Offset - home.Ref.Offset + i)
+			}
+		}
+	}
+	for _, in := range p.Instrs {
+		switch in.Op {
+		case kernels.Fetch:
+			each(in.In[0], func(i int64) {
+				fetched[i]++
+				if stowed[i] > 0 {
+					t.Fatalf("byte %d of %q is fetched after it was stowed\n%s", i, home.Name, listing(p))
+				}
+			})
+		case kernels.Stow:
+			each(in.In[1], func(i int64) { stowed[i]++ })
+		}
+	}
+	return fetched, stowed
+}
+
+// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at most.
+func copiesAtOnce(p *ir.Program) (most int) {
+	until := make([]int, len(p.Values)) // by root
+	for i, in := range p.Instrs {
+		for _, v := range in.In {
+			root, _ := p.Root(v)
+			until[root] = i
+		}
+	}
+	of := make(map[kernels.Value]int64) // by copy: where its weights lie
+	for i, in := range p.Instrs {
+		if in.Op == kernels.Fetch {
+			if root, _ := p.Root(in.In[0]); p.Values[root].Ref.Region == ir.HostParameters {
+				of[in.Out[0]] = p.Values[root].Ref.Offset
+			}
+		}
+		weights := make(map[int64]bool)
+		for v, w := range of {
+			if until[v] >= i {
+				weights[w] = true
+			}
+		}
+		most = max(most, len(weights))
+	}
+	return most
 }

@@ -21,8 +21,16 @@ type Recompute struct {
 //	y = f(x) │ … │ dx = g(y, dy)        becomes        y = f(x) │ … │ y' = f(x) │ dx = g(y', dy)
 //
 // A program for another batch takes over what this one drops.
+//
+// Parameters that are kept in host memory are dropped in any case, and fetched once more.
 func (c *compiler) recompute() {
-	if c.Mode != Train || c.Recompute.Budget <= 0 && len(c.Recompute.Owners) == 0 {
+	if c.Mode != Train {
+		return
+	}
+	if c.Recompute.Budget <= 0 && len(c.Recompute.Owners) == 0 {
+		if r := c.newRemat(); len(r.fetched) > 0 {
+			r.apply(c, r.nothing())
+		}
 		return
 	}
 	made := slices.Clone(c.Instrs)
@@ -121,6 +129,8 @@ type remat struct {
 	saved []kernels.Value // roots that the forward pass makes and the backward pass reads, in the order in which they are made
 	until []int32         // by root: the last instruction of the forward pass that reads it
 	first []int32         // by root: the first instruction of the backward pass that reads it, -1 for none
+
+	fetched []kernels.Value // what is fetched once more for the backward pass
 }
 
 // choice is what is computed again, and what is kept in order to begin from it, by root.
@@ -156,7 +166,9 @@ func (c *compiler) newRemat() *remat {
 	}
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
-		r.work[i] = d.WorkOf(in).Time
+		if !kernels.Transfers(in.Op) { // they run beside
+			r.work[i] = d.WorkOf(in).Time
+		}
 		for _, o := range in.Out {
 			r.maker[o] = int32(i)
 		}
@@ -172,12 +184,41 @@ func (c *compiler) newRemat() *remat {
 	}
 	for i := range c.Instrs {
 		for _, o := range c.Instrs[i].Out {
-			if r.root[o] == o && r.first[o] >= 0 && r.again(o) {
+			if r.root[o] == o && r.first[o] >= 0 && r.again(o) && !r.transferred(o) {
 				r.saved = append(r.saved, o)
 			}
 		}
 	}
+	r.refetch()
 	return r
+}
+
+// transferred reports whether v, which an instruction makes, is a copy of what is kept in host memory.
+func (r *remat) transferred(v kernels.Value) bool { return r.c.Instrs[r.maker[v]].Op == kernels.Fetch }
+
+// refetch finds what is fetched once more for the backward pass: the copies that both passes read, but for one of which no other is read between the passes, as of
+// the last layer.
+func (r *remat) refetch() {
+	turn, last := 0, kernels.None
+	until := make(map[kernels.Value]int) // by copy: the turn in which the forward pass reads it last
+	for i := range r.c.Instrs {
+		in := &r.c.Instrs[i]
+		for _, v := range in.In {
+			v = r.root[v]
+			if !r.again(v) || !r.transferred(v) {
+				continue
+			}
+			if v != last {
+				turn, last = turn+1, v
+			}
+			switch {
+			case !in.Back:
+				until[v] = turn
+			case r.first[v] == int32(i) && until[v] < turn:
+				r.fetched = append(r.fetched, v)
+			}
+		}
+	}
 }
 
 // again reports whether v, a value of scratch that the forward pass makes, can be computed once more.
@@ -201,9 +242,13 @@ func (r *remat) choiceOf(drop, keep []kernels.Value) choice {
 	return x
 }
 
-// nothing returns the choice that drops nothing.
+// nothing returns the choice that drops nothing but copies of what is kept in host memory.
 func (r *remat) nothing() choice {
-	return choice{drop: make([]bool, len(r.root)), keep: make([]bool, len(r.root))}
+	x := choice{drop: make([]bool, len(r.root)), keep: make([]bool, len(r.root))}
+	for _, v := range r.fetched {
+		x.drop[v] = true
+	}
+	return x
 }
 
 // stays reports whether v is there for the backward pass: in a home, or kept, or not to be had again.
@@ -323,7 +368,7 @@ func (r *remat) measure(x *choice) (live []int64, positions []int32) {
 	}
 	d.alias()
 	for i := range d.Instrs {
-		if d.Instrs[i].Again {
+		if d.Instrs[i].Again && !kernels.Transfers(d.Instrs[i].Op) {
 			x.work += d.WorkOf(&d.Instrs[i]).Time
 		}
 	}

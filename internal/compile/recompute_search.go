@@ -137,7 +137,7 @@ func (r *remat) borders() []border {
 			continue
 		}
 		for _, o := range in.Out {
-			if r.root[o] != o || r.c.Values[o].Home {
+			if r.root[o] != o || r.c.Values[o].Home || r.transferred(o) {
 				continue
 			}
 			if r.first[o] >= 0 && r.again(o) {

@@ -93,7 +93,7 @@ func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) 
 	}
 	region := ir.State
 	if c.Offload.State {
-		region = ir.Host
+		region = ir.HostState
 	}
 	for _, s := range c.Update.States(c.Spec(p.value)) {
 		v, err := c.home(region, Owner(p.name), p.name+"/"+s.Name, s.Spec)

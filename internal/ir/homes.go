@@ -18,6 +18,7 @@ type Part struct {
 	Owner, Name string
 	Spec        kernels.Spec
 	Ref         arena.Ref
+	Nth         int // of all homes, as they were made
 }
 
 // Homes gives out the places of values that outlive a step. The same name in the same region is the same place in
@@ -26,6 +27,7 @@ type Homes struct {
 	parts [Regions][]Part
 	index [Regions]map[string]int
 	end   [Regions]int64
+	made  int
 	// Sealed makes a new name an error: the layout is final.
 	Sealed bool
 }
@@ -53,7 +55,8 @@ func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 	}
 	ref := arena.Ref{Region: r, Offset: h.end[r], Size: spec.Bytes()}
 	h.index[r][name] = len(h.parts[r])
-	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
+	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref, Nth: h.made})
+	h.made++
 	h.end[r] = arena.Round(ref.Offset + ref.Size)
 	return ref, nil
 }

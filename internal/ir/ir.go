@@ -13,18 +13,22 @@ import (
 // The regions that a program refers to. A program is bound once for each slot: Slot and Results then mean
 // that slot's own.
 const (
-	Parameters arena.Region = iota // weights and constants
-	Gradients                      // gradients that outlive their instruction
-	State                          // optimizer state
-	Host                           // optimizer state that is kept in pinned host memory: no region of the arena
-	Statistics                     // running statistics
-	Slot                           // one batch in storage types, and the controls of its step
-	Guard                          // the sticky status word
-	Results                        // what the host reads after a step
-	Resident                       // datasets that stay on the device
-	Scratch                        // everything that dies with the step
-	Regions                        // how many there are
+	Parameters     arena.Region = iota // weights and constants
+	Gradients                          // gradients that outlive their instruction
+	State                              // optimizer state
+	HostParameters                     // weights that are kept in pinned host memory: no region of the arena
+	HostState                          // optimizer state that is kept there
+	Statistics                         // running statistics
+	Slot                               // one batch in storage types, and the controls of its step
+	Guard                              // the sticky status word
+	Results                            // what the host reads after a step
+	Resident                           // datasets that stay on the device
+	Scratch                            // everything that dies with the step
+	Regions                            // how many there are
 )
+
+// Offloaded are the regions in pinned host memory, which only transfers refer to.
+var Offloaded = [...]arena.Region{HostParameters, HostState}
 
 // Value is a tensor of a program.
 type Value struct {

@@ -38,7 +38,7 @@ type Flags struct {
 	Lean         bool
 	Recompute    string
 	Precision    string
-	Offload      bool
+	Offload      string
 	Plan         bool
 	WhatFits     Bytes
 	Picture      string
@@ -85,7 +85,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
 	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
 	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory, or in what the device has; empty: none")
-	fs.BoolVar(&f.Offload, "offload", f.Offload, "keep the optimizer's state in pinned host memory, on a device with memory of its own")
+	fs.StringVar(&f.Offload, "offload", f.Offload, "`what` is kept in pinned host memory, on a device with memory of its own: state, of the optimizer, and parameters, of all layers, or the names of some, as state,hidden; empty: nothing")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "float32, or bfloat16 or float16, to which factors of products are rounded and in which activations wait for the backward pass")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
 	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers, guards, precisions, and what to compute again, with the one to take marked; and stop")
@@ -111,10 +111,32 @@ func (f *Flags) Parse(name string, args []string) error {
 	return f.check(given)
 }
 
+// list returns the parts of s between commas.
+func list(s string) (parts []string) {
+	if s == "" {
+		return nil
+	}
+	for _, p := range strings.Split(s, ",") {
+		parts = append(parts, strings.TrimSpace(p))
+	}
+	return parts
+}
+
 // Options returns the trainer's options for the flags, but for the data. The caller closes the device.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Windows, Memory: int64(f.Memory), Seed: f.Seed}
-	opt.Offload.State = f.Offload
+	if f.Offload != "none" {
+		for _, what := range list(f.Offload) {
+			switch what {
+			case "state":
+				opt.Offload.State = true
+			case "parameters":
+				opt.Offload.Parameters = true
+			default:
+				opt.Offload.Layers = append(opt.Offload.Layers, what)
+			}
+		}
+	}
 	if f.Lean {
 		opt.Guard = trainer.GuardEach
 	}
@@ -123,9 +145,7 @@ func (f *Flags) Options() (trainer.Options, error) {
 	case "auto":
 		opt.Recompute.Auto = true
 	default:
-		for _, name := range strings.Split(f.Recompute, ",") {
-			opt.Recompute.Layers = append(opt.Recompute.Layers, strings.TrimSpace(name))
-		}
+		opt.Recompute.Layers = list(f.Recompute)
 	}
 	switch f.Precision {
 	case "", arena.Float32.String():
