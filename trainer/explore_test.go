@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,6 +235,39 @@ func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 	for _, name := range []string{"adam", "adam8", "sgd"} {
 		if !tried[name] {
 			t.Errorf("%s is not among what was tried: %v", name, tried)
+		}
+	}
+}
+
+// What can be kept in host memory besides what is asked for is tried, on devices with memory of their own.
+func TestWhatCanBeOffloadedIsTried(t *testing.T) {
+	dev := openEmu(t, emu.Options{})
+	for _, c := range []struct {
+		asked trainer.Offload
+		want  []string
+	}{
+		{trainer.Offload{}, []string{"nothing", "state", "state, parameters"}},
+		{trainer.Offload{State: true}, []string{"state", "state, parameters"}},
+		{trainer.Offload{Parameters: true}, []string{"parameters", "state, parameters"}},
+		{trainer.Offload{Layers: []string{"hidden"}}, []string{"hidden", "state, hidden", "state, parameters"}},
+		{trainer.Offload{State: true, Parameters: true}, []string{"state, parameters"}},
+	} {
+		x, err := trainer.Explore(t.Context(), classifier(64, 128, 10), trainer.Options{Device: dev, Batch: 4, Optimizer: optim.Adam{}, Offload: c.asked, Memory: 1 << 20}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.Index(x.Levers, "on the host")
+		var got []string
+		for i, choice := range x.Choices.Choices {
+			if name := choice.Settings[at]; !slices.Contains(got, name) {
+				got = append(got, name)
+			}
+			if name := x.Options[i].Offload.String(); name != choice.Settings[at] {
+				t.Errorf("%v: the options of %q keep %q", c.asked, choice.Settings[at], name)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: tried %q, want %q", c.asked, got, c.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // On a GPU transfers run beside kernels, as branches of a graph or on a stream of their own, and change no bit either.
-func TestOffloadedStateChangesNoBitOnAGPU(t *testing.T) {
+func TestOffloadChangesNoBitOnAGPU(t *testing.T) {
 	data := samplesFor(t, "every layer", 23)
 	for name, o := range map[string]cuda.Options{"graphs": {}, "launches": {Graphs: cuda.Never}, "sync": {Sync: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -43,16 +43,39 @@ func TestOffloadedStateChangesNoBitOnAGPU(t *testing.T) {
 }
 
 // TestEveryOrderOfTransfersIsNeeded leaves out each record and each wait by which transfers are ordered with kernels, one at a time, and demands that the driver's checker
-// finds two accesses without order, or that the graph cannot be captured. Each time the trainer is a new one: values that were never made stay in its state.
+// finds two accesses without order, or that the graph cannot be captured; but for where transfers begin, which kernels/cuda tests. Each time the trainer is a new one: values that were never made stay in its state.
 func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 	emulated(t)
-	data := samples(t, 24, 4, 3)
-	for name, o := range map[string]cuda.Options{"graphs": {}, "launches": {Graphs: cuda.Never}} {
+	data := samples(t, 24, 4, 3) // three steps, of which the second runs beside the first
+	type pass func(*trainer.Trainer) error
+	fit := func(tr *trainer.Trainer) error { _, err := tr.Fit(context.Background(), data); return err }
+	evaluate := func(tr *trainer.Trainer) error { _, err := tr.Evaluate(context.Background(), data); return err }
+	predict := func(tr *trainer.Trainer) error { return firstError(tr, data) }
+	state, frozen := trainer.Offload{State: true}, []string{"hidden/w", "out/w"}
+	for name, c := range map[string]struct {
+		opt     trainer.Options
+		counted pass   // whose second step calls are left out of; nil: making the trainer, and with it its graphs
+		start   uint64 // the call of a step, from 1, by which transfers begin behind the step before, which may be done by then; 0: graphs have none
+	}{
+		"graphs, state":               {trainer.Options{Offload: state}, nil, 0},
+		"graphs":                      {trainer.Options{Offload: offloaded}, nil, 0},
+		"launches, state":             {trainer.Options{Offload: state}, fit, 0},
+		"launches, training":          {trainer.Options{Offload: offloaded}, fit, 2},
+		"launches, frozen parameters": {trainer.Options{Offload: trainer.Offload{Parameters: true}, Frozen: frozen}, fit, 2},
+		"launches, evaluation":        {trainer.Options{Offload: offloaded}, evaluate, 2},
+	} {
 		t.Run(name, func(t *testing.T) {
-			dev := openCUDA(t, o)
-			graphs := dev.(interface{ Graphs() bool }).Graphs()
-			// train opens a trainer and trains two epochs. Calls are counted in New for graphs, else in the first epoch, and the n-th of them is left out, 0 for none.
-			train := func(call string, n uint64) (calls uint64, err error) {
+			graphs := cuda.Never
+			if c.counted == nil {
+				graphs = cuda.Auto
+			}
+			dev := openCUDA(t, cuda.Options{Graphs: graphs})
+			if c.counted == nil && !dev.(interface{ Graphs() bool }).Graphs() {
+				t.Skip("the driver has no graphs")
+			}
+			c.opt.Device, c.opt.Batch, c.opt.Resident, c.opt.Optimizer = dev, 8, []dataloader.Dataset{data}, optim.Adam{}
+			// run makes a trainer and uses it. Calls of what is counted are counted, and the n-th of them is left out, 0 for none.
+			run := func(call string, n uint64) (calls uint64, err error) {
 				begin := func() {
 					fakecuda.Forget()
 					if n > 0 {
@@ -61,40 +84,43 @@ func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 						}
 					}
 				}
-				if graphs {
+				if c.counted == nil {
 					begin()
 				}
-				tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{data}, Optimizer: optim.Adam{}, Offload: offloaded})
+				tr, err := trainer.New(small, c.opt)
 				if err != nil {
 					return 0, err
 				}
 				defer tr.Close()
-				if graphs {
-					calls = fakecuda.Calls(call)
-				} else {
+				if c.counted != nil {
 					begin()
+					err = c.counted(tr)
 				}
-				_, err = tr.Fit(context.Background(), data)
-				if !graphs {
-					calls = fakecuda.Calls(call)
-				}
-				if err == nil { // the last step too has one behind it
-					_, err = tr.Fit(context.Background(), data)
+				calls = fakecuda.Calls(call)
+				for _, p := range []pass{fit, fit, evaluate, evaluate, predict} {
+					err = errors.Join(err, p(tr))
 				}
 				return calls, err
 			}
 			for _, call := range []string{"cuEventRecord", "cuStreamWaitEvent"} {
-				calls, err := train(call, 0)
+				calls, err := run(call, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if found := unordered(); len(found) > 0 || calls == 0 {
 					t.Fatalf("with all %d calls in place: %v", calls, found)
 				}
-				t.Logf("%d of %s", calls, call)
-				for n := range calls {
-					if _, err := train(call, n+1); len(unordered()) == 0 && !errors.As(err, new(*cuda.DriverError)) {
-						t.Errorf("without %s %d of %d nothing was reported; training answered %v", call, n+1, calls, err)
+				first, end := uint64(0), calls
+				if c.counted != nil {
+					first, end = calls/3, 2*calls/3
+				}
+				t.Logf("%d to %d of %d of %s", first, end, calls, call)
+				for n := first + 1; n <= end; n++ {
+					if n-first == c.start {
+						continue
+					}
+					if _, err := run(call, n); len(unordered()) == 0 && !errors.As(err, new(*cuda.DriverError)) {
+						t.Errorf("without %s %d of %d nothing was reported; training answered %v", call, n-first, end-first, err)
 					}
 				}
 			}

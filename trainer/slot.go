@@ -193,9 +193,12 @@ func (t *Trainer) bind(k key) error {
 	return nil
 }
 
-// bindSlots binds p for each slot.
+// bindSlots binds p for each slot that it runs on.
 func (t *Trainer) bindSlots(p *pair) (err error) {
 	for i := range p.exec {
+		if i > 0 && p.key.mode == compile.Predict { // which waits for each batch
+			break
+		}
 		at := t.binding(i)
 		if t.opt.Debug {
 			p.debug[i], err = t.newDebugger(p.ir, at)
