@@ -1,6 +1,6 @@
 // Command main prints what a training step of each net of package nets needs:
 //
-//	go run ./internal/nets/main                  bytes of scratch: without reuse, planned, most live; with recomputation
+//	go run ./internal/nets/main                  bytes of scratch: without reuse, planned, most live; with recomputation; of the arena, with offload
 //	go run ./internal/nets/main -peer python3    also what JAX's compiler reserves, where that Python has JAX
 //	go run ./internal/nets/main -rounds 15       also how long steps take on the host with recomputation
 package main
@@ -84,6 +84,7 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	tables := []func() error{
 		func() error { return placed(all, out) },
 		func() error { return recomputed(all, out) },
+		func() error { return offloaded(all, out) },
 	}
 	if f.peer != "" {
 		tables = append(tables, func() error { return peers(ctx, f.peer, all, out) })

@@ -32,7 +32,7 @@ func TestThePageHasTheTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, print := range []func([]planned, io.Writer) error{placed, recomputed} {
+	for _, print := range []func([]planned, io.Writer) error{placed, recomputed, offloaded} {
 		var table strings.Builder
 		if err := print(all, &table); err != nil {
 			t.Fatal(err)
