@@ -40,33 +40,48 @@ func recomputed(t *testing.T, model trainer.ModelFunc, opt trainer.Options) (tot
 	return plan.Total, plan.Programs[0].Recomputed, plan.Programs[0].Extra
 }
 
-// A chain of 64 equal layers fits in 12 layers' worth of activations, for less than a second forward pass: segments of 11, 10, 9, … layers, of which
-// each waits with what was cut off before it, and two gradients are 12 at any time.
+// A chain of 64 equal layers fits in 12 layers' worth of scratch for less than a second forward pass: segments of 10, 9, 8, … layers, of which each waits with what
+// was cut off before it, and two gradients, are 12 at any time. Each is computed twice at most, and no fewer than 54 of 64 again where 10 can be kept. In fewer
+// layers some are computed a third time. A layer's worth is the bytes of its result, and all of scratch counts.
 func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
 	const batch, width = 2048, 32
 	const layer = batch * width * 4
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 64, width) }
-	opt := trainer.Options{Batch: batch, Optimizer: optim.SGD{}}
-	plan, err := trainer.Plan(model, opt)
-	if err != nil {
-		t.Fatal(err)
+	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
+		opt := trainer.Options{Batch: batch, Optimizer: optim.SGD{}, Guard: guard}
+		plan, err := trainer.Plan(model, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := plan.Total - plan.Category("scratch")
+		opt.Recompute.Auto = true
+		for _, c := range []struct {
+			layers int64
+			extra  float64 // of the forward pass, at most
+		}{{16, 0.78}, {12, 1}, {8, 1.7}, {6, 3.1}} {
+			opt.Memory = rest + c.layers*layer
+			total, n, extra := recomputed(t, model, opt)
+			if total > opt.Memory || n == 0 || extra > c.extra {
+				t.Errorf("guard %d: %.3f layers of scratch for %d instructions, %.2f of a forward pass; want %d for at most %v", guard,
+					float64(total-rest)/layer, n, extra, c.layers, c.extra)
+			}
+			t.Logf("guard %d: %.3f layers for %.2f of a forward pass; %.3f layers without", guard, float64(total-rest)/layer, extra, float64(plan.Category("scratch"))/layer)
+		}
 	}
-	rest := plan.Total - plan.Category("scratch")
-	opt.Recompute.Auto, opt.Memory = true, rest+12*layer+layer/8 // and the little that the loss takes
-	total, n, extra := recomputed(t, model, opt)
-	if total > opt.Memory || n == 0 || extra > 1 {
-		t.Errorf("%.2f layers of scratch for %d instructions, %.2f of a forward pass; want 12 for at most 1", float64(total-rest)/layer, n, extra)
-	}
-	t.Logf("%.2f layers for %.2f of a forward pass; %.2f layers without", float64(total-rest)/layer, extra, float64(plan.Category("scratch"))/layer)
 }
 
-// Half the memory is had for little: of each net of the set whose activations are what its scratch is made of. In vgg one activation is more than half.
+// Half the memory is had for little, and a quarter for less than another forward pass, of each net of the set whose activations are what its scratch is made
+// of. In vgg the first convolution and its pooling alone take 22,020,096 bytes of 29,097,984, and in a quarter of the unet's scratch there is no room for one of the
+// gradients of its outer layers beside what it is made of.
 func TestRecomputationHalvesScratch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		part  float64 // of scratch
 		extra float64 // of the forward pass, at most
-	}{{"resnet", 0.5, 0.35}, {"deep mlp", 0.5, 0.55}, {"transformer", 0.5, 0.4}, {"unet", 0.5, 0.3}, {"vgg", 0.75, 0.55}} {
+	}{
+		{"resnet", 0.5, 0.3}, {"deep mlp", 0.5, 0.55}, {"transformer", 0.5, 0.4}, {"unet", 0.5, 0.3}, {"vgg", 0.8, 0.3},
+		{"resnet", 0.25, 0.9}, {"deep mlp", 0.25, 0.85}, {"transformer", 0.25, 0.7},
+	} {
 		for _, n := range nets.All() {
 			if n.Name != c.name {
 				continue
@@ -88,7 +103,7 @@ func TestTheLeastThatRecomputationReachesFits(t *testing.T) {
 		}
 		opt := trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach}
 		var least int64
-		for _, part := range []float64{0, 0.15, 0.2} {
+		for _, part := range []float64{0, 0.1, 0.15} {
 			opt := tight(t, n.Model, opt, part)
 			total, again, _ := recomputed(t, n.Model, opt)
 			if least == 0 {

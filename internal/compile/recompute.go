@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -20,6 +21,8 @@ type Recompute struct {
 //
 //	y = f(x) │ … │ dx = g(y, dy)        becomes        y = f(x) │ … │ y' = f(x) │ dx = g(y', dy)
 //
+// What is computed again may be dropped in its turn, in another round: where y' serves to compute more, and then waits for g, there is a y".
+//
 // A program for another batch takes over what this one drops.
 //
 // Parameters that are kept in host memory are dropped in any case, and fetched once more.
@@ -28,9 +31,7 @@ func (c *compiler) recompute() {
 		return
 	}
 	if c.Recompute.Budget <= 0 && len(c.Recompute.Owners) == 0 {
-		if r := c.newRemat(); len(r.fetched) > 0 {
-			r.apply(c, r.nothing())
-		}
+		c.refetch()
 		return
 	}
 	made := slices.Clone(c.Instrs)
@@ -39,50 +40,80 @@ func (c *compiler) recompute() {
 		c.drops(like)
 		return
 	}
-	var best *ir.Again
+	var best []int32
 	var least choice
 	for _, order := range c.orders() { // what lives when depends on it
 		c.arrange(made, order)
 		r := c.newRemat()
 		var x choice
 		if len(c.Recompute.Owners) > 0 {
-			x = r.choiceOf(slices.DeleteFunc(slices.Clone(r.saved), func(v kernels.Value) bool { return !slices.Contains(c.Recompute.Owners, c.Values[v].Owner) }), nil)
+			x.rounds = []round{r.nothing()}
+			for _, v := range r.saved {
+				x.rounds[0].drop[v] = slices.Contains(c.Recompute.Owners, c.Values[v].Owner)
+			}
 			r.measure(&x)
 		} else {
 			x = r.search(c.Recompute.Budget)
 		}
 		if best == nil || x.better(&least, c.Recompute.Budget) {
-			best, least = &ir.Again{Values: len(c.Values), Order: order, Dropped: members(x.drop), Kept: members(x.keep)}, x
+			best, least = order, x
 		}
 	}
-	if len(best.Dropped) == 0 {
+	c.arrange(made, best)
+	r := c.newRemat()
+	if len(c.Recompute.Owners) == 0 {
+		r.polish(&least, c.Recompute.Budget)
+	}
+	again := &ir.Again{Values: len(c.Values), Order: best, Rounds: r.rounds(&least)}
+	if len(again.Rounds) == 0 {
 		c.Instrs = made
+		c.refetch()
 		return
 	}
-	c.arrange(made, best.Order)
-	c.drops(best)
+	c.drops(again)
 }
 
-// bestOrders is how many of the orders that are best where nothing is dropped are tried: what is dropped makes another one the best.
-const bestOrders = 3
+// refetch fetches once more what is kept in host memory, where nothing is computed again.
+func (c *compiler) refetch() {
+	if r := c.newRemat(); slices.Contains(r.fetched, true) {
+		r.apply(c, []round{r.nothing()})
+	}
+}
 
-// orders returns the orders of instructions in which dropping is tried: what is best where nothing is dropped, and as they were made.
+// Orders in which dropping is tried.
+const (
+	bestOrders  = 2 // of those that are best where nothing is dropped
+	reachOrders = 2 // of those in which trees promise the lowest peak
+)
+
+// orders returns the orders of instructions in which dropping is tried: what is dropped makes another one the best.
 func (c *compiler) orders() [][]int32 {
+	made := slices.Clone(c.Instrs)
 	d := c.copied()
 	d.Like = nil
 	d.alias()
 	found := d.candidates()
-	all := [][]int32{found[0].order}
 	if c.scheduler != nil {
-		return all
+		return [][]int32{found[0].order}
 	}
-	made := sequence(len(c.Instrs))
-	for _, f := range found[1:min(bestOrders, len(found))] {
-		if !slices.Equal(f.order, made) {
-			all = append(all, f.order)
+	all := [][]int32{sequence(len(made))}
+	add := func(some []candidate) {
+		for _, f := range some {
+			if !slices.ContainsFunc(all, func(o []int32) bool { return slices.Equal(o, f.order) }) {
+				all = append(all, f.order)
+			}
 		}
 	}
-	return append(all, made)
+	add(found[:min(bestOrders, len(found))])
+	for i := range found {
+		c.arrange(made, found[i].order)
+		if t := c.newRemat().cuts(); t != nil {
+			found[i].peak = t.reach()
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.peak, b.peak) })
+	add(found[:min(reachOrders, len(found))])
+	return all
 }
 
 // arrange puts the instructions made in an order.
@@ -96,8 +127,29 @@ func (c *compiler) arrange(made []ir.Instr, order []int32) {
 // drops makes the program compute again what a drops.
 func (c *compiler) drops(a *ir.Again) {
 	r := c.newRemat()
+	rounds := make([]round, len(a.Rounds))
+	for k, x := range a.Rounds {
+		rounds[k] = r.nothing()
+		for _, v := range x.Dropped {
+			rounds[k].drop[v] = true
+		}
+		for _, v := range x.Kept {
+			rounds[k].keep[v] = true
+		}
+	}
 	c.Again = a
-	r.apply(c, r.choiceOf(a.Dropped, a.Kept))
+	r.apply(c, rounds)
+}
+
+// rounds returns the rounds of x, none where it drops nothing.
+func (r *remat) rounds(x *choice) (all []ir.Round) {
+	for k := range x.rounds {
+		rd := ir.Round{Dropped: members(x.rounds[k].drop), Kept: members(x.rounds[k].keep)}
+		if len(x.rounds) > 1 || len(rd.Dropped) > 0 {
+			all = append(all, rd)
+		}
+	}
+	return all
 }
 
 // likeAgain returns what the program for a larger batch computes again, if this one is made of the same instructions.
@@ -119,24 +171,38 @@ func members(set []bool) []kernels.Value {
 	return vs
 }
 
-// remat is what is known of a program in which some activations may be computed again. Values are told by the roots of their bytes.
+// remat is what is known of a program in which some activations may be computed again. Values are told by the roots of their bytes. What is early makes
+// activations, in the forward pass or again; all else in the backward pass is late, and reads them.
 type remat struct {
-	c     *compiler
-	root  []kernels.Value // by value
-	maker []int32         // by value: the instruction that makes it, -1 for homes
-	bytes []int64         // by root
-	work  []int64         // by instruction, as ir.Work.Time
-	saved []kernels.Value // roots that the forward pass makes and the backward pass reads, in the order in which they are made
-	until []int32         // by root: the last instruction of the forward pass that reads it
-	first []int32         // by root: the first instruction of the backward pass that reads it, -1 for none
+	c      *compiler
+	origin []kernels.Value // by value: what it is a second computation of, in the program of the first round; itself for what is in that
+	root   []kernels.Value // by value
+	maker  []int32         // by value: the instruction that makes it, -1 for homes
+	bytes  []int64         // by root
+	work   []int64         // by instruction, as ir.Work.Time
+	extra  int64           // of what is computed again already
+	saved  []kernels.Value // roots that are made early and read late, in the order in which they are made
+	until  []int32         // by root: the last early instruction that reads it
+	first  []int32         // by root: the first late instruction that reads it, -1 for none
 
-	fetched []kernels.Value // what is fetched once more for the backward pass
+	fetched []bool // by root: whether it is fetched once more for the backward pass, whatever is chosen
 }
 
-// choice is what is computed again, and what is kept in order to begin from it, by root.
+// round is what late instructions read a second computation of, and what is kept in order to begin from it, by root of the first round. Of an activation that
+// has been computed again, this means the last computation.
+type round struct{ drop, keep []bool }
+
+// choice is the rounds of recomputation, one after the other: each finds what the ones before have made of the program.
 type choice struct {
-	drop, keep []bool
+	rounds     []round
 	peak, work int64 // most bytes live, and extra time
+}
+
+// trim takes rounds at the end that drop nothing off, but for the first.
+func (x *choice) trim() {
+	for last := len(x.rounds) - 1; last > 0 && !slices.Contains(x.rounds[last].drop, true); last-- {
+		x.rounds = x.rounds[:last]
+	}
 }
 
 // better reports whether x is to be taken before y where the peak should be within budget bytes.
@@ -148,15 +214,39 @@ func (x *choice) better(y *choice, budget int64) bool {
 	case fits:
 		return x.work < y.work
 	}
-	return x.peak < y.peak
+	return x.peak < y.peak || x.peak == y.peak && x.work < y.work
 }
 
 func (c *compiler) newRemat() *remat {
+	now := rewritten{origin: make([]kernels.Value, len(c.Values)), work: make([]int64, len(c.Instrs))}
+	for v := range now.origin {
+		now.origin[v] = kernels.Value(v)
+	}
+	d := c.copied()
+	d.alias()
+	for i := range d.Instrs {
+		if in := &d.Instrs[i]; !kernels.Transfers(in.Op) { // they run beside
+			now.work[i] = d.WorkOf(in).Time
+		}
+	}
+	return c.rematOf(now)
+}
+
+// rewritten is what is known of a program in which values are computed again.
+type rewritten struct {
+	origin    []kernels.Value // as in remat
+	work      []int64         // as in remat
+	extra     int64           // of what is computed again
+	positions []int32         // by instruction of the program before: which one it is now
+}
+
+// rematOf is newRemat for a program in which values are computed again.
+func (c *compiler) rematOf(now rewritten) *remat {
 	d := c.copied()
 	d.alias()
 	n := len(c.Values)
-	r := &remat{c: c, root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n), work: make([]int64, len(c.Instrs)),
-		until: make([]int32, n), first: make([]int32, n)}
+	r := &remat{c: c, origin: now.origin, work: now.work, extra: now.extra, root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n),
+		until: make([]int32, n), first: make([]int32, n), fetched: make([]bool, n)}
 	for v := range n {
 		r.root[v], _ = d.Root(kernels.Value(v))
 		r.maker[v], r.until[v], r.first[v] = -1, -1, -1
@@ -166,16 +256,13 @@ func (c *compiler) newRemat() *remat {
 	}
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
-		if !kernels.Transfers(in.Op) { // they run beside
-			r.work[i] = d.WorkOf(in).Time
-		}
 		for _, o := range in.Out {
 			r.maker[o] = int32(i)
 		}
 		for _, v := range in.In {
 			v = r.root[v]
 			switch {
-			case !in.Back:
+			case early(in):
 				r.until[v] = int32(i)
 			case r.first[v] < 0:
 				r.first[v] = int32(i)
@@ -212,55 +299,61 @@ func (r *remat) refetch() {
 				turn, last = turn+1, v
 			}
 			switch {
-			case !in.Back:
+			case early(in):
 				until[v] = turn
 			case r.first[v] == int32(i) && until[v] < turn:
-				r.fetched = append(r.fetched, v)
+				r.fetched[v] = true
 			}
 		}
 	}
 }
 
-// again reports whether v, a value of scratch that the forward pass makes, can be computed once more.
+// early reports whether in makes activations.
+func early(in *ir.Instr) bool { return !in.Back || in.Again }
+
+// again reports whether v, a value of scratch that is made early, can be computed once more.
 func (r *remat) again(v kernels.Value) bool {
 	i := r.maker[v]
 	if i < 0 || r.c.Values[r.root[v]].Home {
 		return false
 	}
 	in := &r.c.Instrs[i]
-	return !in.Back && in.Op != kernels.Host && len(in.Op.Updates) == 0
+	return early(in) && in.Op != kernels.Host && len(in.Op.Updates) == 0
 }
 
-func (r *remat) choiceOf(drop, keep []kernels.Value) choice {
-	x := r.nothing()
-	for _, v := range drop {
-		x.drop[v] = true
-	}
-	for _, v := range keep {
-		x.keep[v] = true
-	}
-	return x
+// nothing returns a round that drops nothing.
+func (r *remat) nothing() round {
+	return round{drop: make([]bool, len(r.root)), keep: make([]bool, len(r.root))}
 }
 
-// nothing returns the choice that drops nothing but copies of what is kept in host memory.
-func (r *remat) nothing() choice {
-	x := choice{drop: make([]bool, len(r.root)), keep: make([]bool, len(r.root))}
-	for _, v := range r.fetched {
-		x.drop[v] = true
-	}
-	return x
+// drops reports whether x drops v.
+func (r *remat) drops(x *round, v kernels.Value) bool {
+	root := r.root[v]
+	return r.again(v) && (x.drop[r.origin[root]] || r.fetched[root])
 }
 
 // stays reports whether v is there for the backward pass: in a home, or kept, or not to be had again.
-func (r *remat) stays(x *choice, v kernels.Value) bool {
+func (r *remat) stays(x *round, v kernels.Value) bool {
 	root := r.root[v]
-	return !r.again(v) || !x.drop[root] && (x.keep[root] || r.first[root] >= 0)
+	return !r.again(v) || !r.drops(x, v) && (x.keep[r.origin[root]] || r.first[root] >= 0)
 }
 
-// apply rewrites c's instructions, which are those that r knows.
-func (r *remat) apply(c *compiler, x choice) {
+// apply rewrites c's instructions, which are those that r knows, in rounds, of which there is at least one.
+func (r *remat) apply(c *compiler, rounds []round) (now rewritten) {
+	for k := range rounds {
+		if k > 0 {
+			r = c.rematOf(now)
+		}
+		now = r.rewrite(c, &rounds[k])
+	}
+	return now
+}
+
+// rewrite is apply for one round.
+func (r *remat) rewrite(c *compiler, x *round) rewritten {
 	now := make(map[kernels.Value]kernels.Value) // the second computation of a value
 	made := make([]ir.Instr, 0, 2*len(c.Instrs))
+	as := rewritten{origin: slices.Clone(r.origin), work: make([]int64, 0, 2*len(c.Instrs)), extra: r.extra, positions: make([]int32, len(c.Instrs))}
 	var again func(v kernels.Value) kernels.Value
 	again = func(v kernels.Value) kernels.Value {
 		if w, ok := now[v]; ok {
@@ -268,9 +361,11 @@ func (r *remat) apply(c *compiler, x choice) {
 		}
 		in := c.Instrs[r.maker[v]]
 		in.In, in.Out = slices.Clone(in.In), slices.Clone(in.Out)
-		in.Back, in.Again, in.Label = true, true, in.Label+" again"
+		if !in.Again {
+			in.Back, in.Again, in.Label = true, true, in.Label+" again"
+		}
 		for k, w := range in.In {
-			if !r.stays(&x, w) {
+			if !r.stays(x, w) {
 				in.In[k] = again(w)
 			}
 		}
@@ -278,18 +373,20 @@ func (r *remat) apply(c *compiler, x choice) {
 			val := c.Values[o]
 			val.Of, val.Delta = kernels.None, 0
 			in.Out[k] = c.Add(val)
+			as.origin = append(as.origin, r.origin[o])
 			now[o] = in.Out[k]
 		}
-		made = append(made, in)
+		work := r.work[r.maker[v]]
+		made, as.work, as.extra = append(made, in), append(as.work, work), as.extra+work
 		return now[v]
 	}
-	wanted := r.wanted(&x)
+	wanted := r.wanted(x)
 	for i := range c.Instrs {
 		in := c.Instrs[i]
-		if in.Back {
+		if !early(&in) {
 			in.In = slices.Clone(in.In)
 			for k, v := range in.In {
-				if r.again(v) && x.drop[r.root[v]] {
+				if r.drops(x, v) {
 					in.In[k] = again(v)
 				}
 			}
@@ -301,9 +398,11 @@ func (r *remat) apply(c *compiler, x choice) {
 				}
 			}
 		}
-		made = append(made, in)
+		as.positions[i] = int32(len(made))
+		made, as.work = append(made, in), append(as.work, r.work[i])
 	}
 	c.Instrs = made
+	return as
 }
 
 // wanted is a value that is computed again, the homes that this reads, and the last instruction that wants it.
@@ -313,13 +412,13 @@ type wanted struct {
 	until int32
 }
 
-// wanted returns what the backward pass reads of what is dropped.
-func (r *remat) wanted(x *choice) []wanted {
+// wanted returns what late instructions read of what is dropped.
+func (r *remat) wanted(x *round) []wanted {
 	last := make(map[kernels.Value]int32)
 	var found []wanted
 	for i := range r.c.Instrs {
 		for _, v := range r.c.Instrs[i].In {
-			if r.c.Instrs[i].Back && r.again(v) && x.drop[r.root[v]] {
+			if !early(&r.c.Instrs[i]) && r.drops(x, v) {
 				if _, seen := last[v]; !seen {
 					found = append(found, wanted{value: v})
 				}
@@ -330,7 +429,7 @@ func (r *remat) wanted(x *choice) []wanted {
 	homes := make([][]kernels.Value, len(r.root)) // that a second computation reads
 	for i := range r.c.Instrs {
 		in := &r.c.Instrs[i]
-		if in.Back || len(found) == 0 {
+		if !early(in) || len(found) == 0 {
 			continue
 		}
 		var reads []kernels.Value
@@ -354,40 +453,31 @@ func (r *remat) wanted(x *choice) []wanted {
 	return found
 }
 
-// measure fills in the peak and the extra work of x. positions are those of r's instructions in the rewritten program.
-func (r *remat) measure(x *choice) (live []int64, positions []int32) {
+// measure fills in the peak and the extra work of x, whose rounds begin at r.
+func (r *remat) measure(x *choice) {
 	d := r.c.copied()
-	r.apply(d, *x)
-	positions = make([]int32, 0, len(r.c.Instrs))
-	x.work = 0
-	for i := range d.Instrs {
-		if d.Instrs[i].Again {
-			continue
-		}
-		positions = append(positions, int32(i))
+	x.work = r.apply(d, x.rounds).extra
+	_, x.peak = d.lived()
+}
+
+// lived returns how many bytes live at each instruction, and the most of these. It gives values their places in others.
+func (c *compiler) lived() (live []int64, peak int64) {
+	c.alias()
+	if c.Off&InPlace == 0 {
+		c.inPlace()
 	}
-	d.alias()
-	for i := range d.Instrs {
-		if d.Instrs[i].Again && !kernels.Transfers(d.Instrs[i].Op) {
-			x.work += d.WorkOf(&d.Instrs[i]).Time
-		}
-	}
-	if d.Off&InPlace == 0 {
-		d.inPlace()
-	}
-	live = make([]int64, len(d.Instrs)+1)
-	for _, b := range d.lifetimes().buffers {
+	live = make([]int64, len(c.Instrs)+1)
+	for _, b := range c.lifetimes().buffers {
 		live[b.Start] += arena.Round(b.Size)
 		live[b.End] -= arena.Round(b.Size)
 	}
-	x.peak = 0
 	for i := range live {
 		if i > 0 {
 			live[i] += live[i-1]
 		}
-		x.peak = max(x.peak, live[i])
+		peak = max(peak, live[i])
 	}
-	return live, positions
+	return live, peak
 }
 
 // copied returns a copy of c of which instructions and values may be changed.

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels"
@@ -8,47 +9,110 @@ import (
 
 // Bounds of the search.
 const (
-	segmentTrials = 20  // sizes of segments that are tried
-	mostDrops     = 400 // activations that are dropped one by one
+	mostDrops  = 400 // activations that are dropped one by one
+	mostRounds = 4   // of dropping one by one
+	mostKept   = 100 // activations of which it is tried whether they need to be dropped
 )
 
 // search returns what to drop so that the peak is within budget bytes at the least extra work, or what has the lowest peak that it can find. It
-// takes the better of two heuristics.
+// takes the better of two heuristics, and, where that is not enough, drops of what they compute again.
 func (r *remat) search(budget int64) choice {
-	best := r.nothing()
+	best := choice{rounds: []round{r.nothing()}}
 	if r.measure(&best); best.peak <= budget {
 		return best
 	}
+	limit := r.limit()
 	take := func(x choice) {
-		if x.better(&best, budget) {
+		if x.work <= limit && x.better(&best, budget) {
 			best = x
 		}
 	}
-	r.onebyone(budget, take)
-	r.segments(budget, take)
+	r.onebyone(nil, budget, take)
+	r.trees(budget, take)
+	for range mostRounds {
+		peak := best.peak
+		if peak <= budget {
+			break
+		}
+		d := r.c.copied()
+		d.rematOf(r.apply(d, best.rounds)).onebyone(best.rounds, budget, take)
+		if best.peak == peak {
+			break
+		}
+	}
 	return best
 }
 
+// limit returns the most extra work that is looked for: that of the program without, so that a step takes no more than twice as long.
+func (r *remat) limit() (work int64) {
+	for _, w := range r.work {
+		work += w
+	}
+	return work
+}
+
+// polish keeps what need not be dropped: of what is, beginning with what takes most work to have again, whatever makes the choice a better one if it is kept, or
+// dropped in fewer rounds.
+func (r *remat) polish(best *choice, budget int64) {
+	cost := r.costs(&best.rounds[0])
+	again := slices.DeleteFunc(slices.Clone(r.saved), func(v kernels.Value) bool { return best.depth(v) == 0 })
+	slices.SortStableFunc(again, func(a, b kernels.Value) int { return cmp.Compare(cost[b], cost[a]) })
+	for _, v := range again[:min(len(again), mostKept)] {
+		for depth := range best.depth(v) {
+			x := best.copied()
+			for k := depth; k < len(x.rounds); k++ {
+				x.rounds[k].drop[v] = false
+			}
+			x.trim()
+			if r.measure(&x); x.better(best, budget) {
+				*best = x
+				break
+			}
+		}
+	}
+}
+
+// depth returns in how many rounds x drops v.
+func (x *choice) depth(v kernels.Value) (n int) {
+	for k := range x.rounds {
+		if x.rounds[k].drop[v] {
+			n = k + 1
+		}
+	}
+	return n
+}
+
+// copied returns a copy of x of which rounds may be changed.
+func (x *choice) copied() choice {
+	y := choice{rounds: slices.Clone(x.rounds)}
+	for k := range y.rounds {
+		y.rounds[k].drop = slices.Clone(y.rounds[k].drop)
+	}
+	return y
+}
+
 // onebyone drops, at the instruction where most is live, the activation with most bytes times instructions that it idles for its recomputation's
-// work, and looks again, until the peak is within the budget or nothing at the peak can be dropped.
+// work, and looks again, until the peak is within the budget or nothing at the peak can be dropped. It is a round after those before.
 // Source: the score of Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, section 3.
-func (r *remat) onebyone(budget int64, take func(choice)) {
+func (r *remat) onebyone(before []round, budget int64, take func(choice)) {
 	x := r.nothing()
 	for range min(len(r.saved), mostDrops) {
-		live, positions := r.measure(&x)
-		take(choice{slices.Clone(x.drop), x.keep, x.peak, x.work})
-		if x.peak <= budget {
+		d := r.c.copied()
+		now := r.rewrite(d, &x)
+		live, peak := d.lived()
+		take(choice{append(slices.Clone(before), round{slices.Clone(x.drop), x.keep}), peak, now.extra})
+		if peak <= budget {
 			return
 		}
-		at := int32(slices.Index(live, x.peak))
+		at := int32(slices.Index(live, peak))
 		cost := r.costs(&x)
 		pick, score := kernels.None, 0.0
 		for _, v := range r.saved {
-			if x.drop[v] {
+			if x.drop[r.origin[v]] {
 				continue
 			}
-			until := positions[max(r.until[v], r.maker[v])]
-			next := positions[r.first[v]]
+			until := now.positions[max(r.until[v], r.maker[v])]
+			next := now.positions[r.first[v]]
 			if until >= at || next <= at {
 				continue
 			}
@@ -59,16 +123,16 @@ func (r *remat) onebyone(budget int64, take func(choice)) {
 		if pick == kernels.None {
 			return
 		}
-		x.drop[pick] = true
+		x.drop[r.origin[pick]] = true
 	}
 }
 
 // costs returns, by value, the work of having it again in the backward pass: its own, and that of operands that are not there either.
-func (r *remat) costs(x *choice) []int64 {
+func (r *remat) costs(x *round) []int64 {
 	cost := make([]int64, len(r.root))
 	for i := range r.c.Instrs {
 		in := &r.c.Instrs[i]
-		if in.Back {
+		if !early(in) {
 			continue
 		}
 		total := r.work[i]
@@ -82,38 +146,6 @@ func (r *remat) costs(x *choice) []int64 {
 		}
 	}
 	return cost
-}
-
-// segments cuts the forward pass where few bytes cross, keeps what crosses, and computes each segment again as a whole before its backward pass; but
-// for the last one, whose backward pass comes at once. Segments that begin earlier may be larger, since while one runs backwards,
-// only what was cut off before it is kept. Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174,
-// and Griewank and Walther, Algorithm 799, ACM TOMS 26(1), 2000, for segments of falling size.
-func (r *remat) segments(budget int64, take func(choice)) {
-	borders := r.borders()
-	low, high := budget/4, r.total()
-	for range segmentTrials {
-		size := low + (high-low)/2
-		x, ok := r.cutInto(borders, size)
-		if !ok {
-			low = size
-			continue
-		}
-		r.measure(&x)
-		take(x)
-		if x.peak <= budget {
-			low = size // larger segments leave more of the end alone
-		} else {
-			high = size
-		}
-	}
-}
-
-// total returns the bytes of all activations that the backward pass reads.
-func (r *remat) total() (n int64) {
-	for _, v := range r.saved {
-		n += r.bytes[v]
-	}
-	return n
 }
 
 // border is a place between instructions of the forward pass.
@@ -163,40 +195,23 @@ func (r *remat) borders() []border {
 			least = append(least, all[i])
 		}
 	}
-	return append(least, all[len(all)-1])
+	least = append(least, all[len(all)-1])
+	for k := range least {
+		r.siblings(&least[k])
+	}
+	return least
 }
 
-// cutInto returns segments of which none keeps more than size bytes, counting what is kept at the borders before it, with as large a last segment, which
-// is not computed again, as can be. ok is false where there are none.
-func (r *remat) cutInto(borders []border, size int64) (x choice, ok bool) {
-	end := len(borders) - 1
-	for tail := range borders {
-		at, kept, used := 0, int64(0), []int{}
-		for at < tail {
-			next := at
-			for k := at + 1; k <= tail && kept+borders[k].saved-borders[at].saved <= size; k++ {
-				next = k
-			}
-			if next == at {
-				break
-			}
-			at = next
-			kept += borders[at].bytes
-			used = append(used, at)
-		}
-		if at < tail || kept+borders[end].saved-borders[tail].saved > size {
+// siblings adds to what crosses b what the backward pass reads of the other results of its makers: with these kept, they need not run again.
+func (r *remat) siblings(b *border) {
+	for _, v := range b.crosses {
+		if !r.again(v) {
 			continue
 		}
-		x = r.nothing()
-		for _, k := range used {
-			for _, v := range borders[k].crosses {
-				x.keep[v] = true
+		for _, o := range r.c.Instrs[r.maker[v]].Out {
+			if r.root[o] == o && r.first[o] >= 0 && !slices.Contains(b.crosses, o) {
+				b.crosses, b.bytes = append(b.crosses, o), b.bytes+r.bytes[o]
 			}
 		}
-		for _, v := range r.saved {
-			x.drop[v] = r.maker[v] < borders[tail].at && !x.keep[v]
-		}
-		return x, true
 	}
-	return x, false
 }

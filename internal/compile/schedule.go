@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"container/heap"
 	"slices"
 
@@ -20,6 +21,7 @@ var schedulers = []scheduler{
 	{"free early", func(s *schedule, from []int32) []int32 { return s.forward(from, true) }},
 	{"least growth, from behind", func(s *schedule, from []int32) []int32 { return s.backward(from, false) }},
 	{"make late", func(s *schedule, from []int32) []int32 { return s.backward(from, true) }},
+	{"one end after the other", (*schedule).ends},
 }
 
 // schedule is what orders are made of.
@@ -245,6 +247,36 @@ func (s *schedule) deep(from []int32) []int32 {
 		if len(s.after[i]) == 0 {
 			visit(i)
 		}
+	}
+	return order
+}
+
+// ends returns an order in which each instruction that makes nothing, as an update, follows what it waits for, before anything is done for the next one.
+func (s *schedule) ends(from []int32) []int32 {
+	order, done := make([]int32, 0, len(from)), make([]bool, len(from))
+	rank := make([]int32, len(from))
+	for k, i := range from {
+		rank[i] = int32(k)
+	}
+	var visit func(i int32)
+	visit = func(i int32) {
+		if done[i] {
+			return
+		}
+		done[i] = true
+		before := slices.SortedFunc(slices.Values(s.before[i]), func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+		for _, j := range before {
+			visit(j)
+		}
+		order = append(order, i)
+	}
+	for _, i := range from {
+		if s.makes[i] == 0 {
+			visit(i)
+		}
+	}
+	for _, i := range from {
+		visit(i)
 	}
 	return order
 }

@@ -85,10 +85,16 @@ type Program struct {
 	Plan    arena.Plan    // their offsets
 }
 
-// Again is which activations a program computes a second time, for one at another batch to do the same.
+// Again is which activations a program computes again, for one at another batch to do the same.
 type Again struct {
-	Values  int             // of the program before
-	Order   []int32         // of its instructions, as indices into the order they were made in
+	Values int     // of the program before
+	Order  []int32 // of its instructions, as indices into the order they were made in
+	Rounds []Round // one after the other, at least one
+}
+
+// Round is what the backward pass reads a second computation of. The values are those of the program before the first round, and stand for their last
+// computation so far.
+type Round struct {
 	Dropped []kernels.Value // what is computed again
 	Kept    []kernels.Value // what is kept so that it can be
 }
