@@ -71,8 +71,7 @@ func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
 }
 
 // Half the memory is had for little, and a quarter for less than another forward pass, of each net of the set whose activations are what its scratch is made
-// of. In vgg the first convolution and its pooling alone take 22,020,096 bytes of 29,097,984, and in a quarter of the unet's scratch there is no room for one of the
-// gradients of its outer layers beside what it is made of.
+// of. In vgg the first convolution and its pooling alone take 22,020,096 bytes of 29,097,984; a quarter of the unet's scratch is out of reach.
 func TestRecomputationHalvesScratch(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -64,6 +64,12 @@ func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 		if c.plan, err = trainer.Plan(n.Model, c.opt); err != nil {
 			return p, fmt.Errorf("%s within %v of its scratch: %w", n.Name, part, err)
 		}
+		if c.plan.Total > c.opt.Memory { // recomputation does not reach so far down
+			c.opt.Memory = c.plan.Total
+			if c.plan, err = trainer.Plan(n.Model, c.opt); err != nil {
+				return p, fmt.Errorf("%s within the least that recomputation reaches: %w", n.Name, err)
+			}
+		}
 		p.within = append(p.within, c)
 	}
 	return p, nil

@@ -62,9 +62,6 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 		}
 	}()
 	for _, c := range append([]cut{p.whole}, p.within...) {
-		if c.opt.Memory < c.plan.Total { // recomputation does not reach so far down
-			c.opt.Memory = c.plan.Total
-		}
 		t, err := trainer.New(n.Model, c.opt)
 		if err != nil {
 			return err
