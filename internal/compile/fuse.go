@@ -54,11 +54,11 @@ type epilogue struct {
 	actAttrs any
 }
 
-// epilogueOf returns what in ends with, and false where in is neither.
+// epilogueOf returns what in ends with, and false where in is neither, or a product that is made where it is added, which ends with that.
 func epilogueOf(in *ir.Instr) (epilogue, bool) {
 	switch a := in.Attrs.(type) {
 	case kernels.MatMulAttrs:
-		return epilogue{a.Bias, a.Act, a.ActAttrs}, in.Op == kernels.MatMul
+		return epilogue{a.Bias, a.Act, a.ActAttrs}, in.Op == kernels.MatMul && !a.Add
 	case kernels.ConvAttrs:
 		return epilogue{a.Bias, a.Act, a.ActAttrs}, in.Op == kernels.Conv
 	}

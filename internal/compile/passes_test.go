@@ -151,3 +151,29 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 		}
 	}
 }
+
+// A product that is made where it is added has no epilogue, also where what else is added to the gradient of a single row looks like a bias.
+func TestASumOfProductsHasNoEpilogue(t *testing.T) {
+	dev := openCPU(t)
+	for _, rows := range []int{1, 3} {
+		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+		w := d.in(rows, 5)
+		sum := func(n *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.Sum(n)) }
+		loss := sum(d.must(gorgonia.Tanh(w)))
+		for range 2 {
+			loss = d.must(gorgonia.Add(loss, sum(d.must(gorgonia.Square(d.must(gorgonia.Mul(d.in(4, rows), w)))))))
+		}
+		var want outcome
+		for _, off := range []Pass{Fuse, 0} {
+			cfg := Config{Mode: Train, Loss: loss, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
+			m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
+			m.start(t, d.g, optim.SGD{})
+			m.run(t)
+			if got := m.outcome(); want == nil {
+				want = got
+			} else if name := got.differs(want); name != "" {
+				t.Errorf("%d rows: %s is not what it is unfused\n%s", rows, name, listing(m.Program))
+			}
+		}
+	}
+}
