@@ -5242,6 +5242,9 @@ TEXT ·wideAdamBytes32(SB), $4168-24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
+	VBROADCASTSS    224(AX), Z28
+	VBROADCASTSS    144(AX), Z29
+	VBROADCASTSS    120(AX), Z30
 
 block:
 	TESTQ        CX, CX
@@ -5261,11 +5264,11 @@ block:
 	VPXORD       Z15, Z15, Z15
 	XORQ         DX, DX
 
-step:
-	VMOVUPS      (DI)(DX*4), Z0
+update:
 	VMOVUPS      (SI)(DX*4), Z1
 	CMPQ         96(AX), $0x00
 	JE           prepared
+	VMOVUPS      (DI)(DX*4), Z0
 	VBROADCASTSS 104(AX), Z7
 	VMULPS       Z7, Z1, Z1
 	VBROADCASTSS 108(AX), Z7
@@ -5304,15 +5307,9 @@ prepared:
 	VANDPS        Z17, Z2, Z4
 	VMAXPS        Z13, Z4, Z13
 	VMAXPS        Z15, Z3, Z15
-	VBROADCASTSS  224(AX), Z5
-	VFMADD213PS   Z14, Z5, Z3
-	VMULPS        Z8, Z2, Z4
-	VDIVPS        Z3, Z4, Z4
-	VSUBPS        Z4, Z0, Z0
-	VMOVUPS       Z0, (DI)(DX*4)
 	ADDQ          $0x10, DX
 	CMPQ          DX, $0x00000100
-	JLT           step
+	JLT           update
 	VEXTRACTF64X4 $0x01, Z13, Y0
 	VMAXPS        Y13, Y0, Y13
 	VEXTRACTF128  $0x01, Y13, X0
@@ -5360,43 +5357,51 @@ last:
 	VANDPS       Z19, Z14, Z14
 	XORQ         DX, DX
 
-code:
-	VMOVUPS    (R12)(DX*4), Z1
-	VANDPS     Z17, Z1, Z0
-	VMULPS     Z12, Z0, Z0
-	VMINPS     Z18, Z0, Z0
-	VPSRLD     $0x17, Z0, Z2
-	VPSUBUSW   Z2, Z20, Z2
-	VPMINSD    Z21, Z2, Z2
-	VPMULHUW   Z23, Z2, Z2
-	VPERMPS    Z8, Z2, Z4
-	VPERMPS    Z9, Z2, Z5
-	VMULPS     Z4, Z0, Z0
-	VADDPS     Z5, Z0, Z0
-	VCVTTPS2DQ Z0, Z0
-	VPMOVD2M   Z1, K2
-	VPXORD     Z2, Z2, Z2
-	VPSUBD     Z0, Z2, K2, Z0
-	VPMOVDB    Z0, -256(R8)(DX*1)
-	VMOVUPS    1024(R12)(DX*4), Z0
-	VPXORD     Z2, Z2, Z2
-	VCMPPS     $0x1e, Z2, Z0, K2
-	VMULPS     Z13, Z0, Z0
-	VMINPS     Z18, Z0, Z0
-	VPSRLD     $0x17, Z0, Z2
-	VPSUBUSW   Z2, Z20, Z2
-	VPMINSD    Z22, Z2, Z2
-	VPMULHUW   Z23, Z2, Z2
-	VPERMPS    Z10, Z2, Z4
-	VPERMPS    Z11, Z2, Z5
-	VMULPS     Z4, Z0, Z0
-	VADDPS     Z5, Z0, Z0
-	VCVTTPS2DQ Z0, Z0
-	VPMAXSD    Z14, Z0, K2, Z0
-	VPMOVDB    Z0, -256(R9)(DX*1)
-	ADDQ       $0x10, DX
-	CMPQ       DX, $0x00000100
-	JLT        code
+finish:
+	VMOVUPS     (R12)(DX*4), Z1
+	VMOVUPS     1024(R12)(DX*4), Z6
+	VMOVUPS     -1024(DI)(DX*4), Z3
+	VMOVUPS     Z6, Z5
+	VFMADD213PS Z29, Z28, Z5
+	VMULPS      Z30, Z1, Z2
+	VDIVPS      Z5, Z2, Z2
+	VSUBPS      Z2, Z3, Z3
+	VMOVUPS     Z3, -1024(DI)(DX*4)
+	VANDPS      Z17, Z1, Z0
+	VMULPS      Z12, Z0, Z0
+	VMINPS      Z18, Z0, Z0
+	VPSRLD      $0x17, Z0, Z2
+	VPSUBUSW    Z2, Z20, Z2
+	VPMINSD     Z21, Z2, Z2
+	VPMULHUW    Z23, Z2, Z2
+	VPERMPS     Z8, Z2, Z4
+	VPERMPS     Z9, Z2, Z5
+	VMULPS      Z4, Z0, Z0
+	VADDPS      Z5, Z0, Z0
+	VCVTTPS2DQ  Z0, Z0
+	VPMOVD2M    Z1, K2
+	VPXORD      Z2, Z2, Z2
+	VPSUBD      Z0, Z2, K2, Z0
+	VPMOVDB     Z0, -256(R8)(DX*1)
+	VMOVUPS     Z6, Z0
+	VPXORD      Z2, Z2, Z2
+	VCMPPS      $0x1e, Z2, Z0, K2
+	VMULPS      Z13, Z0, Z0
+	VMINPS      Z18, Z0, Z0
+	VPSRLD      $0x17, Z0, Z2
+	VPSUBUSW    Z2, Z20, Z2
+	VPMINSD     Z22, Z2, Z2
+	VPMULHUW    Z23, Z2, Z2
+	VPERMPS     Z10, Z2, Z4
+	VPERMPS     Z11, Z2, Z5
+	VMULPS      Z4, Z0, Z0
+	VADDPS      Z5, Z0, Z0
+	VCVTTPS2DQ  Z0, Z0
+	VPMAXSD     Z14, Z0, K2, Z0
+	VPMOVDB     Z0, -256(R9)(DX*1)
+	ADDQ        $0x10, DX
+	CMPQ        DX, $0x00000100
+	JLT         finish
 
 next:
 	ADDQ    $0x00000400, DI
@@ -5457,6 +5462,10 @@ TEXT ·wideAdamWBytes32(SB), $4168-24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
+	VBROADCASTSS    224(AX), Z28
+	VBROADCASTSS    144(AX), Z29
+	VBROADCASTSS    120(AX), Z30
+	VBROADCASTSS    148(AX), Z31
 
 block:
 	TESTQ        CX, CX
@@ -5476,11 +5485,11 @@ block:
 	VPXORD       Z15, Z15, Z15
 	XORQ         DX, DX
 
-step:
-	VMOVUPS      (DI)(DX*4), Z0
+update:
 	VMOVUPS      (SI)(DX*4), Z1
 	CMPQ         96(AX), $0x00
 	JE           prepared
+	VMOVUPS      (DI)(DX*4), Z0
 	VBROADCASTSS 104(AX), Z7
 	VMULPS       Z7, Z1, Z1
 	VBROADCASTSS 108(AX), Z7
@@ -5519,18 +5528,9 @@ prepared:
 	VANDPS        Z17, Z2, Z4
 	VMAXPS        Z13, Z4, Z13
 	VMAXPS        Z15, Z3, Z15
-	VBROADCASTSS  224(AX), Z5
-	VFMADD213PS   Z14, Z5, Z3
-	VMULPS        Z8, Z2, Z4
-	VDIVPS        Z3, Z4, Z4
-	VBROADCASTSS  148(AX), Z5
-	VMULPS        Z5, Z0, Z5
-	VSUBPS        Z5, Z0, Z0
-	VSUBPS        Z4, Z0, Z0
-	VMOVUPS       Z0, (DI)(DX*4)
 	ADDQ          $0x10, DX
 	CMPQ          DX, $0x00000100
-	JLT           step
+	JLT           update
 	VEXTRACTF64X4 $0x01, Z13, Y0
 	VMAXPS        Y13, Y0, Y13
 	VEXTRACTF128  $0x01, Y13, X0
@@ -5578,43 +5578,53 @@ last:
 	VANDPS       Z19, Z14, Z14
 	XORQ         DX, DX
 
-code:
-	VMOVUPS    (R12)(DX*4), Z1
-	VANDPS     Z17, Z1, Z0
-	VMULPS     Z12, Z0, Z0
-	VMINPS     Z18, Z0, Z0
-	VPSRLD     $0x17, Z0, Z2
-	VPSUBUSW   Z2, Z20, Z2
-	VPMINSD    Z21, Z2, Z2
-	VPMULHUW   Z23, Z2, Z2
-	VPERMPS    Z8, Z2, Z4
-	VPERMPS    Z9, Z2, Z5
-	VMULPS     Z4, Z0, Z0
-	VADDPS     Z5, Z0, Z0
-	VCVTTPS2DQ Z0, Z0
-	VPMOVD2M   Z1, K2
-	VPXORD     Z2, Z2, Z2
-	VPSUBD     Z0, Z2, K2, Z0
-	VPMOVDB    Z0, -256(R8)(DX*1)
-	VMOVUPS    1024(R12)(DX*4), Z0
-	VPXORD     Z2, Z2, Z2
-	VCMPPS     $0x1e, Z2, Z0, K2
-	VMULPS     Z13, Z0, Z0
-	VMINPS     Z18, Z0, Z0
-	VPSRLD     $0x17, Z0, Z2
-	VPSUBUSW   Z2, Z20, Z2
-	VPMINSD    Z22, Z2, Z2
-	VPMULHUW   Z23, Z2, Z2
-	VPERMPS    Z10, Z2, Z4
-	VPERMPS    Z11, Z2, Z5
-	VMULPS     Z4, Z0, Z0
-	VADDPS     Z5, Z0, Z0
-	VCVTTPS2DQ Z0, Z0
-	VPMAXSD    Z14, Z0, K2, Z0
-	VPMOVDB    Z0, -256(R9)(DX*1)
-	ADDQ       $0x10, DX
-	CMPQ       DX, $0x00000100
-	JLT        code
+finish:
+	VMOVUPS     (R12)(DX*4), Z1
+	VMOVUPS     1024(R12)(DX*4), Z6
+	VMOVUPS     -1024(DI)(DX*4), Z3
+	VMOVUPS     Z6, Z5
+	VFMADD213PS Z29, Z28, Z5
+	VMULPS      Z30, Z1, Z2
+	VDIVPS      Z5, Z2, Z2
+	VMULPS      Z31, Z3, Z4
+	VSUBPS      Z4, Z3, Z3
+	VSUBPS      Z2, Z3, Z3
+	VMOVUPS     Z3, -1024(DI)(DX*4)
+	VANDPS      Z17, Z1, Z0
+	VMULPS      Z12, Z0, Z0
+	VMINPS      Z18, Z0, Z0
+	VPSRLD      $0x17, Z0, Z2
+	VPSUBUSW    Z2, Z20, Z2
+	VPMINSD     Z21, Z2, Z2
+	VPMULHUW    Z23, Z2, Z2
+	VPERMPS     Z8, Z2, Z4
+	VPERMPS     Z9, Z2, Z5
+	VMULPS      Z4, Z0, Z0
+	VADDPS      Z5, Z0, Z0
+	VCVTTPS2DQ  Z0, Z0
+	VPMOVD2M    Z1, K2
+	VPXORD      Z2, Z2, Z2
+	VPSUBD      Z0, Z2, K2, Z0
+	VPMOVDB     Z0, -256(R8)(DX*1)
+	VMOVUPS     Z6, Z0
+	VPXORD      Z2, Z2, Z2
+	VCMPPS      $0x1e, Z2, Z0, K2
+	VMULPS      Z13, Z0, Z0
+	VMINPS      Z18, Z0, Z0
+	VPSRLD      $0x17, Z0, Z2
+	VPSUBUSW    Z2, Z20, Z2
+	VPMINSD     Z22, Z2, Z2
+	VPMULHUW    Z23, Z2, Z2
+	VPERMPS     Z10, Z2, Z4
+	VPERMPS     Z11, Z2, Z5
+	VMULPS      Z4, Z0, Z0
+	VADDPS      Z5, Z0, Z0
+	VCVTTPS2DQ  Z0, Z0
+	VPMAXSD     Z14, Z0, K2, Z0
+	VPMOVDB     Z0, -256(R9)(DX*1)
+	ADDQ        $0x10, DX
+	CMPQ        DX, $0x00000100
+	JLT         finish
 
 next:
 	ADDQ    $0x00000400, DI
@@ -5682,11 +5692,11 @@ block:
 	VPXOR        Y15, Y15, Y15
 	XORQ         DX, DX
 
-step:
-	VMOVUPS      (DI)(DX*4), Y0
+update:
 	VMOVUPS      (SI)(DX*4), Y1
 	CMPQ         96(AX), $0x00
 	JE           prepared
+	VMOVUPS      (DI)(DX*4), Y0
 	VBROADCASTSS 104(AX), Y7
 	VMULPS       Y7, Y1, Y1
 	VBROADCASTSS 108(AX), Y7
@@ -5730,15 +5740,9 @@ prepared:
 	VANDPS       Y7, Y2, Y4
 	VMAXPS       Y13, Y4, Y13
 	VMAXPS       Y15, Y3, Y15
-	VBROADCASTSS 224(AX), Y5
-	VFMADD213PS  Y14, Y5, Y3
-	VMULPS       Y8, Y2, Y4
-	VDIVPS       Y3, Y4, Y4
-	VSUBPS       Y4, Y0, Y0
-	VMOVUPS      Y0, (DI)(DX*4)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
-	JLT          step
+	JLT          update
 	VEXTRACTF128 $0x01, Y13, X0
 	VMAXPS       X13, X0, X0
 	VMOVHLPS     X0, X0, X4
@@ -5783,8 +5787,19 @@ last:
 	VANDPS       Y7, Y14, Y14
 	XORQ         DX, DX
 
-code:
+finish:
 	VMOVUPS      (R12)(DX*4), Y1
+	VMOVUPS      1024(R12)(DX*4), Y6
+	VMOVUPS      -1024(DI)(DX*4), Y3
+	VMOVUPS      Y6, Y5
+	VBROADCASTSS 144(AX), Y2
+	VBROADCASTSS 224(AX), Y4
+	VFMADD213PS  Y2, Y4, Y5
+	VBROADCASTSS 120(AX), Y4
+	VMULPS       Y4, Y1, Y2
+	VDIVPS       Y5, Y2, Y2
+	VSUBPS       Y2, Y3, Y3
+	VMOVUPS      Y3, -1024(DI)(DX*4)
 	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
@@ -5807,7 +5822,7 @@ code:
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
 	VMOVQ        X0, -256(R8)(DX*1)
-	VMOVUPS      1024(R12)(DX*4), Y0
+	VMOVUPS      Y6, Y0
 	VPXOR        Y2, Y2, Y2
 	VCMPPS       $0x1e, Y2, Y0, Y1
 	VMULPS       Y13, Y0, Y0
@@ -5833,7 +5848,7 @@ code:
 	VMOVQ        X0, -256(R9)(DX*1)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
-	JLT          code
+	JLT          finish
 
 next:
 	ADDQ    $0x00000400, DI
@@ -5901,11 +5916,11 @@ block:
 	VPXOR        Y15, Y15, Y15
 	XORQ         DX, DX
 
-step:
-	VMOVUPS      (DI)(DX*4), Y0
+update:
 	VMOVUPS      (SI)(DX*4), Y1
 	CMPQ         96(AX), $0x00
 	JE           prepared
+	VMOVUPS      (DI)(DX*4), Y0
 	VBROADCASTSS 104(AX), Y7
 	VMULPS       Y7, Y1, Y1
 	VBROADCASTSS 108(AX), Y7
@@ -5949,18 +5964,9 @@ prepared:
 	VANDPS       Y7, Y2, Y4
 	VMAXPS       Y13, Y4, Y13
 	VMAXPS       Y15, Y3, Y15
-	VBROADCASTSS 224(AX), Y5
-	VFMADD213PS  Y14, Y5, Y3
-	VMULPS       Y8, Y2, Y4
-	VDIVPS       Y3, Y4, Y4
-	VBROADCASTSS 148(AX), Y5
-	VMULPS       Y5, Y0, Y5
-	VSUBPS       Y5, Y0, Y0
-	VSUBPS       Y4, Y0, Y0
-	VMOVUPS      Y0, (DI)(DX*4)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
-	JLT          step
+	JLT          update
 	VEXTRACTF128 $0x01, Y13, X0
 	VMAXPS       X13, X0, X0
 	VMOVHLPS     X0, X0, X4
@@ -6005,8 +6011,22 @@ last:
 	VANDPS       Y7, Y14, Y14
 	XORQ         DX, DX
 
-code:
+finish:
 	VMOVUPS      (R12)(DX*4), Y1
+	VMOVUPS      1024(R12)(DX*4), Y6
+	VMOVUPS      -1024(DI)(DX*4), Y3
+	VMOVUPS      Y6, Y5
+	VBROADCASTSS 144(AX), Y2
+	VBROADCASTSS 224(AX), Y4
+	VFMADD213PS  Y2, Y4, Y5
+	VBROADCASTSS 120(AX), Y4
+	VMULPS       Y4, Y1, Y2
+	VDIVPS       Y5, Y2, Y2
+	VBROADCASTSS 148(AX), Y4
+	VMULPS       Y4, Y3, Y4
+	VSUBPS       Y4, Y3, Y3
+	VSUBPS       Y2, Y3, Y3
+	VMOVUPS      Y3, -1024(DI)(DX*4)
 	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
@@ -6029,7 +6049,7 @@ code:
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
 	VMOVQ        X0, -256(R8)(DX*1)
-	VMOVUPS      1024(R12)(DX*4), Y0
+	VMOVUPS      Y6, Y0
 	VPXOR        Y2, Y2, Y2
 	VCMPPS       $0x1e, Y2, Y0, Y1
 	VMULPS       Y13, Y0, Y0
@@ -6055,7 +6075,7 @@ code:
 	VMOVQ        X0, -256(R9)(DX*1)
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
-	JLT          code
+	JLT          finish
 
 next:
 	ADDQ    $0x00000400, DI

@@ -9,9 +9,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Adam with states of a byte updates whole blocks of 256 elements: codes become means and roots, which lie on the stack between the step and
-// the codes that they become. These wait for the largest of the block, so they are written after the steps of the next one, which do not. The argument
-// is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
+// Adam with states of a byte updates whole blocks of 256 elements in two passes. The first makes means and roots of codes, brings them up to date and
+// leaves them on the stack; the second moves parameters and makes codes of them again. It waits for the largest of the block, so it follows the first
+// pass over the next one, which does not. The argument is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
 
 // Offsets in cpu.rule8 of float32 and in its coders; a test there compares them.
 const (
@@ -95,7 +95,7 @@ var (
 	largest = R10
 	tile    = R11 // on the stack, at a cache line: means, then roots
 	before  = R12 // the same of the block before
-	steps   = R13 // blocks that have taken theirs
+	means   = R13 // blocks whose means are up to date
 )
 
 // Registers where a step needs neither its fifth number nor a mask: the largest magnitudes so far.
@@ -117,7 +117,7 @@ func (c *coded) emit() {
 	LEAQ(c.local.Offset(8+63), tile)
 	ANDQ(I8(-64), tile)
 	LEAQ(Mem{Base: tile, Disp: bytes}, before)
-	XORQ(steps, steps)
+	XORQ(means, means)
 	Load(Param("r"), args)
 	Load(Param("lo"), at)
 	Load(Param("hi"), blocks)
@@ -144,23 +144,26 @@ func (c *coded) emit() {
 		for i := range 4 {
 			VBROADCASTF32X8(c.table.Offset(offDecode+32*i), c.reg(lines+i))
 		}
+		for i, m := range c.stepNumbers() {
+			c.broadcast(m, c.reg(ofStep+i))
+		}
 	}
 	Label("block")
 	TESTQ(blocks, blocks)
 	JE(LabelRef("last"))
-	c.steps()
+	c.update()
 	c.measure()
-	TESTQ(steps, steps)
+	TESTQ(means, means)
 	JE(LabelRef("next"))
 	Label("last")
-	c.codes()
+	c.finish()
 	Label("next")
 	for i, by := range []int{4 * block, 4 * block, block, block} {
 		ADDQ(U32(uint32(by)), ptrs[i])
 	}
 	ADDQ(U8(8), largest)
 	XCHGQ(tile, before)
-	INCQ(steps)
+	INCQ(means)
 	DECQ(blocks)
 	JGE(LabelRef("block"))
 	LDMXCSR(c.local.Offset(4))
@@ -173,7 +176,30 @@ func (c *coded) emit() {
 const (
 	constants = 16
 	lines     = 24 // decoding
+	ofStep    = 28 // stepNumbers
 )
+
+// Numbers of a parameter's step.
+const (
+	stepUnbias = iota
+	stepEpsilon
+	stepRate
+	stepShrink // of AdamW
+)
+
+// stepNumbers are the places of these numbers.
+func (c *coded) stepNumbers() []Mem {
+	return []Mem{{Base: args, Disp: offUnbias}, c.mem(own + 6), c.mem(own), c.mem(own + 7)}[:c.rule.numbers-4]
+}
+
+// ofStep is a register that holds one of them, with AVX2 the one given.
+func (c *coded) ofStep(i int, r VecPhysical) VecPhysical {
+	if c.wide {
+		return c.reg(ofStep + i)
+	}
+	c.broadcast(c.stepNumbers()[i], r)
+	return r
+}
 
 // number is a register that holds one of codeNumbers.
 func (c *coded) number(i int) VecPhysical {
@@ -203,8 +229,8 @@ func onStack(tile Register, roots int) Mem {
 	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
 }
 
-// steps takes the step of all elements of a block, and leaves the largest mean and root.
-func (c *coded) steps() {
+// update brings the means and roots of a block up to date, and leaves the largest of each.
+func (c *coded) update() {
 	for i := range c.rule.numbers {
 		if r := held + i; r != mostMean && r < edge {
 			c.broadcast(c.mem(own+i), c.reg(r))
@@ -222,12 +248,12 @@ func (c *coded) steps() {
 	for _, i := range []int{mostMean, mostRoot} {
 		c.clear(c.reg(i))
 	}
-	c.each("step", func() {
+	c.each("update", func() {
 		p, g, m, v, t, u := c.param(), c.grad(), c.state(), c.square(), c.temp(0), c.temp(1)
-		c.move(vec(ptrs[0], 4), p)
 		c.move(vec(ptrs[1], 4), g)
 		CMPQ(Mem{Base: args, Disp: offPrepare}, Imm(0))
 		JE(LabelRef("prepared"))
+		c.move(vec(ptrs[0], 4), p)
 		c.prepare()
 		Label("prepared")
 		VPMOVSXBD(vec(ptrs[2], 1), u)
@@ -248,17 +274,6 @@ func (c *coded) steps() {
 		c.and(c.number(codeMagnitude), m, t)
 		c.max(c.reg(mostMean), t, c.reg(mostMean)) // as it is where t is not a number
 		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
-		c.broadcast(Mem{Base: args, Disp: offUnbias}, u)
-		c.fma213(c.own(6), u, v)
-		c.mul(c.own(0), m, t)
-		c.div(v, t, t)
-		if c.rule.numbers > 7 { // of AdamW
-			c.broadcast(c.mem(own+7), u)
-			c.mul(u, p, u)
-			c.sub(u, p, p)
-		}
-		c.sub(t, p, p)
-		c.move(p, vec(ptrs[0], 4))
 	})
 }
 
@@ -318,8 +333,8 @@ func (c *coded) measure() {
 	}
 }
 
-// codes writes the codes of the block before.
-func (c *coded) codes() {
+// finish moves the parameters of the block before, and writes its codes.
+func (c *coded) finish() {
 	for k := range 2 {
 		most, live, one := c.reg(k).AsX(), c.temp(0), c.temp(1).AsX()
 		VMOVSS(Mem{Base: largest, Disp: 4*k - 8}, most)
@@ -334,9 +349,11 @@ func (c *coded) codes() {
 		}
 	}
 	c.and(c.number(codeUnit), c.reg(lowest), c.reg(lowest))
-	c.each("code", func() {
-		x, was, t := c.reg(0), c.reg(1), c.reg(2)
+	c.each("finish", func() {
+		x, was, t, root := c.reg(0), c.reg(1), c.reg(2), c.reg(6)
 		c.move(onStack(before, 0), was)
+		c.move(onStack(before, 1), root)
+		c.step(was, root)
 		c.and(c.number(codeMagnitude), was, x)
 		c.encode(0, codeSignedLast)
 		if c.wide {
@@ -347,7 +364,7 @@ func (c *coded) codes() {
 			VPSIGND(was, x, x)
 		}
 		c.pack(0)
-		c.move(onStack(before, 1), x)
+		c.move(root, x)
 		c.clear(t)
 		const above = 30
 		if c.wide {
@@ -364,6 +381,24 @@ func (c *coded) codes() {
 		}
 		c.pack(1)
 	})
+}
+
+// step moves the parameters of a vector by their means and roots. It uses registers 2 to 5.
+func (c *coded) step(mean, root VecPhysical) {
+	t, p, u, v := c.reg(2), c.reg(3), c.reg(4), c.reg(5)
+	at := vec(ptrs[0], 4)
+	at.Disp -= 4 * block
+	c.move(at, p)
+	c.move(root, v)
+	c.fma213(c.ofStep(stepEpsilon, t), c.ofStep(stepUnbias, u), v)
+	c.mul(c.ofStep(stepRate, u), mean, t)
+	c.div(v, t, t)
+	if c.rule.numbers > 7 { // of AdamW
+		c.mul(c.ofStep(stepShrink, u), p, u)
+		c.sub(u, p, p)
+	}
+	c.sub(t, p, p)
+	c.move(p, at)
 }
 
 // fold leaves the largest number of from, none of which is below 0, in the first place of to.
