@@ -5150,15 +5150,15 @@ done:
 	RET
 
 DATA updateCodes<>+0(SB)/4, $0x80000000
-DATA updateCodes<>+4(SB)/4, $0x7fffffff
-DATA updateCodes<>+8(SB)/4, $0x3f800000
-DATA updateCodes<>+12(SB)/4, $0x00000001
-DATA updateCodes<>+16(SB)/4, $0x0000007e
-DATA updateCodes<>+20(SB)/4, $0x00000014
-DATA updateCodes<>+24(SB)/4, $0x00000017
-DATA updateCodes<>+28(SB)/4, $0x00005556
-DATA updateCodes<>+32(SB)/4, $0x17800000
-DATA updateCodes<>+36(SB)/4, $0x00000000
+DATA updateCodes<>+4(SB)/4, $0x3f800000
+DATA updateCodes<>+8(SB)/4, $0x00000001
+DATA updateCodes<>+12(SB)/4, $0x30800000
+DATA updateCodes<>+16(SB)/4, $0x7fffffff
+DATA updateCodes<>+20(SB)/4, $0x0000007e
+DATA updateCodes<>+24(SB)/4, $0x00000014
+DATA updateCodes<>+28(SB)/4, $0x00000017
+DATA updateCodes<>+32(SB)/4, $0x00005556
+DATA updateCodes<>+36(SB)/4, $0x17800000
 DATA updateCodes<>+40(SB)/4, $0x00000000
 DATA updateCodes<>+44(SB)/4, $0x00000000
 DATA updateCodes<>+48(SB)/4, $0x00000000
@@ -5197,10 +5197,138 @@ DATA updateCodes<>+176(SB)/4, $0xbc400000
 DATA updateCodes<>+180(SB)/4, $0xbdc00000
 DATA updateCodes<>+184(SB)/4, $0xbf400000
 DATA updateCodes<>+188(SB)/4, $0xbb808081
-GLOBL updateCodes<>(SB), RODATA|NOPTR, $192
+DATA updateCodes<>+192(SB)/4, $0x48924925
+DATA updateCodes<>+196(SB)/4, $0x48924925
+DATA updateCodes<>+200(SB)/4, $0x48924925
+DATA updateCodes<>+204(SB)/4, $0x48924925
+DATA updateCodes<>+208(SB)/4, $0x48924925
+DATA updateCodes<>+212(SB)/4, $0x48924925
+DATA updateCodes<>+216(SB)/4, $0x48924925
+DATA updateCodes<>+220(SB)/4, $0x48924925
+DATA updateCodes<>+224(SB)/4, $0x48924925
+DATA updateCodes<>+228(SB)/4, $0x48924925
+DATA updateCodes<>+232(SB)/4, $0x48924925
+DATA updateCodes<>+236(SB)/4, $0x48924925
+DATA updateCodes<>+240(SB)/4, $0x48924925
+DATA updateCodes<>+244(SB)/4, $0x47924925
+DATA updateCodes<>+248(SB)/4, $0x47924925
+DATA updateCodes<>+252(SB)/4, $0x47924925
+DATA updateCodes<>+256(SB)/4, $0x46924925
+DATA updateCodes<>+260(SB)/4, $0x46924925
+DATA updateCodes<>+264(SB)/4, $0x46924925
+DATA updateCodes<>+268(SB)/4, $0x45924925
+DATA updateCodes<>+272(SB)/4, $0x45924925
+DATA updateCodes<>+276(SB)/4, $0x45924925
+DATA updateCodes<>+280(SB)/4, $0x44924925
+DATA updateCodes<>+284(SB)/4, $0x44924925
+DATA updateCodes<>+288(SB)/4, $0x44924925
+DATA updateCodes<>+292(SB)/4, $0x43924925
+DATA updateCodes<>+296(SB)/4, $0x43924925
+DATA updateCodes<>+300(SB)/4, $0x43924925
+DATA updateCodes<>+304(SB)/4, $0x42924925
+DATA updateCodes<>+308(SB)/4, $0x42924925
+DATA updateCodes<>+312(SB)/4, $0x42924925
+DATA updateCodes<>+316(SB)/4, $0x42924925
+DATA updateCodes<>+320(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+324(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+328(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+332(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+336(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+340(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+344(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+348(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+352(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+356(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+360(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+364(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+368(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+372(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+376(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+380(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+384(SB)/4, $0x403b6db7
+DATA updateCodes<>+388(SB)/4, $0x403b6db7
+DATA updateCodes<>+392(SB)/4, $0x403b6db7
+DATA updateCodes<>+396(SB)/4, $0x40cb6db7
+DATA updateCodes<>+400(SB)/4, $0x40cb6db7
+DATA updateCodes<>+404(SB)/4, $0x40cb6db7
+DATA updateCodes<>+408(SB)/4, $0x41536db7
+DATA updateCodes<>+412(SB)/4, $0x41536db7
+DATA updateCodes<>+416(SB)/4, $0x41536db7
+DATA updateCodes<>+420(SB)/4, $0x41d76db7
+DATA updateCodes<>+424(SB)/4, $0x41d76db7
+DATA updateCodes<>+428(SB)/4, $0x41d76db7
+DATA updateCodes<>+432(SB)/4, $0x42596db7
+DATA updateCodes<>+436(SB)/4, $0x42596db7
+DATA updateCodes<>+440(SB)/4, $0x42596db7
+DATA updateCodes<>+444(SB)/4, $0x42596db7
+DATA updateCodes<>+448(SB)/4, $0x4a124925
+DATA updateCodes<>+452(SB)/4, $0x4a124925
+DATA updateCodes<>+456(SB)/4, $0x4a124925
+DATA updateCodes<>+460(SB)/4, $0x4a124925
+DATA updateCodes<>+464(SB)/4, $0x4a124925
+DATA updateCodes<>+468(SB)/4, $0x4a124925
+DATA updateCodes<>+472(SB)/4, $0x4a124925
+DATA updateCodes<>+476(SB)/4, $0x4a124925
+DATA updateCodes<>+480(SB)/4, $0x4a124925
+DATA updateCodes<>+484(SB)/4, $0x4a124925
+DATA updateCodes<>+488(SB)/4, $0x49124925
+DATA updateCodes<>+492(SB)/4, $0x49124925
+DATA updateCodes<>+496(SB)/4, $0x49124925
+DATA updateCodes<>+500(SB)/4, $0x48124925
+DATA updateCodes<>+504(SB)/4, $0x48124925
+DATA updateCodes<>+508(SB)/4, $0x48124925
+DATA updateCodes<>+512(SB)/4, $0x47124925
+DATA updateCodes<>+516(SB)/4, $0x47124925
+DATA updateCodes<>+520(SB)/4, $0x47124925
+DATA updateCodes<>+524(SB)/4, $0x46124925
+DATA updateCodes<>+528(SB)/4, $0x46124925
+DATA updateCodes<>+532(SB)/4, $0x46124925
+DATA updateCodes<>+536(SB)/4, $0x45124925
+DATA updateCodes<>+540(SB)/4, $0x45124925
+DATA updateCodes<>+544(SB)/4, $0x45124925
+DATA updateCodes<>+548(SB)/4, $0x44124925
+DATA updateCodes<>+552(SB)/4, $0x44124925
+DATA updateCodes<>+556(SB)/4, $0x44124925
+DATA updateCodes<>+560(SB)/4, $0x43124925
+DATA updateCodes<>+564(SB)/4, $0x43124925
+DATA updateCodes<>+568(SB)/4, $0x43124925
+DATA updateCodes<>+572(SB)/4, $0x43124925
+DATA updateCodes<>+576(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+580(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+584(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+588(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+592(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+596(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+600(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+604(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+608(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+612(SB)/4, $0x3eb6db6e
+DATA updateCodes<>+616(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+620(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+624(SB)/4, $0x3f9b6db7
+DATA updateCodes<>+628(SB)/4, $0x403b6db7
+DATA updateCodes<>+632(SB)/4, $0x403b6db7
+DATA updateCodes<>+636(SB)/4, $0x403b6db7
+DATA updateCodes<>+640(SB)/4, $0x40cb6db7
+DATA updateCodes<>+644(SB)/4, $0x40cb6db7
+DATA updateCodes<>+648(SB)/4, $0x40cb6db7
+DATA updateCodes<>+652(SB)/4, $0x41536db7
+DATA updateCodes<>+656(SB)/4, $0x41536db7
+DATA updateCodes<>+660(SB)/4, $0x41536db7
+DATA updateCodes<>+664(SB)/4, $0x41d76db7
+DATA updateCodes<>+668(SB)/4, $0x41d76db7
+DATA updateCodes<>+672(SB)/4, $0x41d76db7
+DATA updateCodes<>+676(SB)/4, $0x42596db7
+DATA updateCodes<>+680(SB)/4, $0x42596db7
+DATA updateCodes<>+684(SB)/4, $0x42596db7
+DATA updateCodes<>+688(SB)/4, $0x42da6db7
+DATA updateCodes<>+692(SB)/4, $0x42da6db7
+DATA updateCodes<>+696(SB)/4, $0x42da6db7
+DATA updateCodes<>+700(SB)/4, $0x42da6db7
+GLOBL updateCodes<>(SB), RODATA|NOPTR, $704
 
 // func wideAdamBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
+// Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·wideAdamBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
@@ -5234,10 +5362,6 @@ TEXT ·wideAdamBytes32(SB), $4168-24
 	VBROADCASTSS    updateCodes<>+4(SB), Z17
 	VBROADCASTSS    updateCodes<>+8(SB), Z18
 	VBROADCASTSS    updateCodes<>+12(SB), Z19
-	VBROADCASTSS    updateCodes<>+16(SB), Z20
-	VBROADCASTSS    updateCodes<>+20(SB), Z21
-	VBROADCASTSS    updateCodes<>+24(SB), Z22
-	VBROADCASTSS    updateCodes<>+28(SB), Z23
 	VBROADCASTF32X8 updateCodes<>+64(SB), Z24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
@@ -5281,7 +5405,7 @@ update:
 prepared:
 	VPMOVSXBD     (R8)(DX*1), Z5
 	VPABSD        Z5, Z2
-	VPADDD        Z19, Z2, Z2
+	VPADDD        Z18, Z2, Z2
 	VCVTDQ2PS     Z2, Z2
 	VPSRLD        $0x17, Z2, Z4
 	VPERMPS       Z24, Z4, Z6
@@ -5291,7 +5415,7 @@ prepared:
 	VMULPS        Z10, Z1, Z4
 	VFMADD213PS   Z4, Z9, Z2
 	VPMOVZXBD     (R9)(DX*1), Z3
-	VPADDD        Z19, Z3, Z3
+	VPADDD        Z18, Z3, Z3
 	VCVTDQ2PS     Z3, Z3
 	VPSRLD        $0x17, Z3, Z4
 	VPERMPS       Z26, Z4, Z6
@@ -5304,8 +5428,7 @@ prepared:
 	VSQRTPS       Z3, Z3
 	VMOVUPS       Z2, (R11)(DX*4)
 	VMOVUPS       Z3, 1024(R11)(DX*4)
-	VANDPS        Z17, Z2, Z4
-	VMAXPS        Z13, Z4, Z13
+	VRANGEPS      $0x0b, Z2, Z13, Z13
 	VMAXPS        Z15, Z3, Z15
 	ADDQ          $0x10, DX
 	CMPQ          DX, $0x00000100
@@ -5318,7 +5441,7 @@ prepared:
 	VMAXPS        X4, X0, X0
 	VMOVSHDUP     X0, X4
 	VMAXSS        X4, X0, X0
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VCMPSS        $0x0d, updateCodes<>+36(SB), X0, X4
 	VANDPS        X4, X0, X0
 	VMOVSS        X0, (R10)
 	VEXTRACTF64X4 $0x01, Z15, Y1
@@ -5329,32 +5452,35 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
+	VCMPSS        $0x0d, updateCodes<>+36(SB), X1, X4
 	VANDPS        X4, X1, X1
 	VMOVSS        X1, 4(R10)
 	TESTQ         R13, R13
 	JE            next
 
 last:
-	VMOVSS       -8(R10), X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X0, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Z12
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Z14
-	VANDPS       228(AX), Y4, Y8
-	VANDPS       260(AX), Y4, Y9
-	VMOVSS       -4(R10), X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X1, X5, X5
+	VBROADCASTSS updateCodes<>+36(SB), Z4
+	VBROADCASTSS -8(R10), Z6
+	VCMPPS       $0x0d, Z4, Z6, K2
+	VMOVUPS.Z    updateCodes<>+192(SB), K2, Z8
+	VMOVUPS.Z    updateCodes<>+256(SB), K2, Z9
+	VMOVUPS.Z    updateCodes<>+320(SB), K2, Z20
+	VMOVUPS.Z    updateCodes<>+384(SB), K2, Z21
+	VMOVDQA32.Z  Z18, K2, Z14
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Z13
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Z14
-	VANDPS       1320(AX), Y4, Y10
-	VANDPS       1352(AX), Y4, Y11
-	VANDPS       Z19, Z14, Z14
+	VBROADCASTSS updateCodes<>+36(SB), Z4
+	VBROADCASTSS -4(R10), Z6
+	VCMPPS       $0x0d, Z4, Z6, K2
+	VMOVUPS.Z    updateCodes<>+448(SB), K2, Z10
+	VMOVUPS.Z    updateCodes<>+512(SB), K2, Z11
+	VMOVUPS.Z    updateCodes<>+576(SB), K2, Z22
+	VMOVUPS.Z    updateCodes<>+640(SB), K2, Z23
+	VMOVDQA32.Z  Z18, K2, Z14
 	XORQ         DX, DX
 
 finish:
@@ -5367,37 +5493,30 @@ finish:
 	VDIVPS      Z5, Z2, Z2
 	VSUBPS      Z2, Z3, Z3
 	VMOVUPS     Z3, -1024(DI)(DX*4)
-	VANDPS      Z17, Z1, Z0
-	VMULPS      Z12, Z0, Z0
-	VMINPS      Z18, Z0, Z0
-	VPSRLD      $0x17, Z0, Z2
-	VPSUBUSW    Z2, Z20, Z2
-	VPMINSD     Z21, Z2, Z2
-	VPMULHUW    Z23, Z2, Z2
-	VPERMPS     Z8, Z2, Z4
-	VPERMPS     Z9, Z2, Z5
+	VMULPS      Z12, Z1, Z0
+	VRANGEPS    $0x0a, Z17, Z0, Z0
+	VMAXPS      Z19, Z0, Z0
+	VPSRLD      $0x17, Z0, Z4
+	VMOVUPS     Z4, Z5
+	VPERMI2PS   Z9, Z8, Z4
+	VPERMI2PS   Z21, Z20, Z5
 	VMULPS      Z4, Z0, Z0
 	VADDPS      Z5, Z0, Z0
+	VPTERNLOGD  $0xf8, Z16, Z1, Z0
 	VCVTTPS2DQ  Z0, Z0
-	VPMOVD2M    Z1, K2
-	VPXORD      Z2, Z2, Z2
-	VPSUBD      Z0, Z2, K2, Z0
 	VPMOVDB     Z0, -256(R8)(DX*1)
-	VMOVUPS     Z6, Z0
-	VPXORD      Z2, Z2, Z2
-	VCMPPS      $0x1e, Z2, Z0, K2
-	VMULPS      Z13, Z0, Z0
-	VMINPS      Z18, Z0, Z0
-	VPSRLD      $0x17, Z0, Z2
-	VPSUBUSW    Z2, Z20, Z2
-	VPMINSD     Z22, Z2, Z2
-	VPMULHUW    Z23, Z2, Z2
-	VPERMPS     Z10, Z2, Z4
-	VPERMPS     Z11, Z2, Z5
+	VMULPS      Z13, Z6, Z0
+	VRANGEPS    $0x0a, Z17, Z0, Z0
+	VMAXPS      Z19, Z0, Z0
+	VPSRLD      $0x17, Z0, Z4
+	VMOVUPS     Z4, Z5
+	VPERMI2PS   Z11, Z10, Z4
+	VPERMI2PS   Z23, Z22, Z5
 	VMULPS      Z4, Z0, Z0
 	VADDPS      Z5, Z0, Z0
 	VCVTTPS2DQ  Z0, Z0
-	VPMAXSD     Z14, Z0, K2, Z0
+	VPMINUD     Z14, Z6, Z2
+	VPMAXSD     Z2, Z0, Z0
 	VPMOVDB     Z0, -256(R9)(DX*1)
 	ADDQ        $0x10, DX
 	CMPQ        DX, $0x00000100
@@ -5420,7 +5539,7 @@ end:
 	RET
 
 // func wideAdamWBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX2, AVX512BW, AVX512DQ, AVX512F, SSE
+// Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·wideAdamWBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
@@ -5454,10 +5573,6 @@ TEXT ·wideAdamWBytes32(SB), $4168-24
 	VBROADCASTSS    updateCodes<>+4(SB), Z17
 	VBROADCASTSS    updateCodes<>+8(SB), Z18
 	VBROADCASTSS    updateCodes<>+12(SB), Z19
-	VBROADCASTSS    updateCodes<>+16(SB), Z20
-	VBROADCASTSS    updateCodes<>+20(SB), Z21
-	VBROADCASTSS    updateCodes<>+24(SB), Z22
-	VBROADCASTSS    updateCodes<>+28(SB), Z23
 	VBROADCASTF32X8 updateCodes<>+64(SB), Z24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
@@ -5502,7 +5617,7 @@ update:
 prepared:
 	VPMOVSXBD     (R8)(DX*1), Z5
 	VPABSD        Z5, Z2
-	VPADDD        Z19, Z2, Z2
+	VPADDD        Z18, Z2, Z2
 	VCVTDQ2PS     Z2, Z2
 	VPSRLD        $0x17, Z2, Z4
 	VPERMPS       Z24, Z4, Z6
@@ -5512,7 +5627,7 @@ prepared:
 	VMULPS        Z10, Z1, Z4
 	VFMADD213PS   Z4, Z9, Z2
 	VPMOVZXBD     (R9)(DX*1), Z3
-	VPADDD        Z19, Z3, Z3
+	VPADDD        Z18, Z3, Z3
 	VCVTDQ2PS     Z3, Z3
 	VPSRLD        $0x17, Z3, Z4
 	VPERMPS       Z26, Z4, Z6
@@ -5525,8 +5640,7 @@ prepared:
 	VSQRTPS       Z3, Z3
 	VMOVUPS       Z2, (R11)(DX*4)
 	VMOVUPS       Z3, 1024(R11)(DX*4)
-	VANDPS        Z17, Z2, Z4
-	VMAXPS        Z13, Z4, Z13
+	VRANGEPS      $0x0b, Z2, Z13, Z13
 	VMAXPS        Z15, Z3, Z15
 	ADDQ          $0x10, DX
 	CMPQ          DX, $0x00000100
@@ -5539,7 +5653,7 @@ prepared:
 	VMAXPS        X4, X0, X0
 	VMOVSHDUP     X0, X4
 	VMAXSS        X4, X0, X0
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X0, X4
+	VCMPSS        $0x0d, updateCodes<>+36(SB), X0, X4
 	VANDPS        X4, X0, X0
 	VMOVSS        X0, (R10)
 	VEXTRACTF64X4 $0x01, Z15, Y1
@@ -5550,32 +5664,35 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+32(SB), X1, X4
+	VCMPSS        $0x0d, updateCodes<>+36(SB), X1, X4
 	VANDPS        X4, X1, X1
 	VMOVSS        X1, 4(R10)
 	TESTQ         R13, R13
 	JE            next
 
 last:
-	VMOVSS       -8(R10), X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X0, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Z12
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Z14
-	VANDPS       228(AX), Y4, Y8
-	VANDPS       260(AX), Y4, Y9
-	VMOVSS       -4(R10), X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X1, X5, X5
+	VBROADCASTSS updateCodes<>+36(SB), Z4
+	VBROADCASTSS -8(R10), Z6
+	VCMPPS       $0x0d, Z4, Z6, K2
+	VMOVUPS.Z    updateCodes<>+192(SB), K2, Z8
+	VMOVUPS.Z    updateCodes<>+256(SB), K2, Z9
+	VMOVUPS.Z    updateCodes<>+320(SB), K2, Z20
+	VMOVUPS.Z    updateCodes<>+384(SB), K2, Z21
+	VMOVDQA32.Z  Z18, K2, Z14
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Z13
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Z14
-	VANDPS       1320(AX), Y4, Y10
-	VANDPS       1352(AX), Y4, Y11
-	VANDPS       Z19, Z14, Z14
+	VBROADCASTSS updateCodes<>+36(SB), Z4
+	VBROADCASTSS -4(R10), Z6
+	VCMPPS       $0x0d, Z4, Z6, K2
+	VMOVUPS.Z    updateCodes<>+448(SB), K2, Z10
+	VMOVUPS.Z    updateCodes<>+512(SB), K2, Z11
+	VMOVUPS.Z    updateCodes<>+576(SB), K2, Z22
+	VMOVUPS.Z    updateCodes<>+640(SB), K2, Z23
+	VMOVDQA32.Z  Z18, K2, Z14
 	XORQ         DX, DX
 
 finish:
@@ -5590,37 +5707,30 @@ finish:
 	VSUBPS      Z4, Z3, Z3
 	VSUBPS      Z2, Z3, Z3
 	VMOVUPS     Z3, -1024(DI)(DX*4)
-	VANDPS      Z17, Z1, Z0
-	VMULPS      Z12, Z0, Z0
-	VMINPS      Z18, Z0, Z0
-	VPSRLD      $0x17, Z0, Z2
-	VPSUBUSW    Z2, Z20, Z2
-	VPMINSD     Z21, Z2, Z2
-	VPMULHUW    Z23, Z2, Z2
-	VPERMPS     Z8, Z2, Z4
-	VPERMPS     Z9, Z2, Z5
+	VMULPS      Z12, Z1, Z0
+	VRANGEPS    $0x0a, Z17, Z0, Z0
+	VMAXPS      Z19, Z0, Z0
+	VPSRLD      $0x17, Z0, Z4
+	VMOVUPS     Z4, Z5
+	VPERMI2PS   Z9, Z8, Z4
+	VPERMI2PS   Z21, Z20, Z5
 	VMULPS      Z4, Z0, Z0
 	VADDPS      Z5, Z0, Z0
+	VPTERNLOGD  $0xf8, Z16, Z1, Z0
 	VCVTTPS2DQ  Z0, Z0
-	VPMOVD2M    Z1, K2
-	VPXORD      Z2, Z2, Z2
-	VPSUBD      Z0, Z2, K2, Z0
 	VPMOVDB     Z0, -256(R8)(DX*1)
-	VMOVUPS     Z6, Z0
-	VPXORD      Z2, Z2, Z2
-	VCMPPS      $0x1e, Z2, Z0, K2
-	VMULPS      Z13, Z0, Z0
-	VMINPS      Z18, Z0, Z0
-	VPSRLD      $0x17, Z0, Z2
-	VPSUBUSW    Z2, Z20, Z2
-	VPMINSD     Z22, Z2, Z2
-	VPMULHUW    Z23, Z2, Z2
-	VPERMPS     Z10, Z2, Z4
-	VPERMPS     Z11, Z2, Z5
+	VMULPS      Z13, Z6, Z0
+	VRANGEPS    $0x0a, Z17, Z0, Z0
+	VMAXPS      Z19, Z0, Z0
+	VPSRLD      $0x17, Z0, Z4
+	VMOVUPS     Z4, Z5
+	VPERMI2PS   Z11, Z10, Z4
+	VPERMI2PS   Z23, Z22, Z5
 	VMULPS      Z4, Z0, Z0
 	VADDPS      Z5, Z0, Z0
 	VCVTTPS2DQ  Z0, Z0
-	VPMAXSD     Z14, Z0, K2, Z0
+	VPMINUD     Z14, Z6, Z2
+	VPMAXSD     Z2, Z0, Z0
 	VPMOVDB     Z0, -256(R9)(DX*1)
 	ADDQ        $0x10, DX
 	CMPQ        DX, $0x00000100
@@ -5709,7 +5819,7 @@ update:
 prepared:
 	VPMOVSXBD    (R8)(DX*1), Y5
 	VPABSD       Y5, Y2
-	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VPADDD       Y7, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPSRLD       $0x17, Y2, Y4
@@ -5722,7 +5832,7 @@ prepared:
 	VMULPS       Y10, Y1, Y4
 	VFMADD213PS  Y4, Y9, Y2
 	VPMOVZXBD    (R9)(DX*1), Y3
-	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VPADDD       Y7, Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPSRLD       $0x17, Y3, Y4
@@ -5736,7 +5846,7 @@ prepared:
 	VSQRTPS      Y3, Y3
 	VMOVUPS      Y2, (R11)(DX*4)
 	VMOVUPS      Y3, 1024(R11)(DX*4)
-	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VBROADCASTSS updateCodes<>+16(SB), Y7
 	VANDPS       Y7, Y2, Y4
 	VMAXPS       Y13, Y4, Y13
 	VMAXPS       Y15, Y3, Y15
@@ -5749,7 +5859,7 @@ prepared:
 	VMAXPS       X4, X0, X0
 	VMOVSHDUP    X0, X4
 	VMAXSS       X4, X0, X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VCMPSS       $0x0d, updateCodes<>+36(SB), X0, X4
 	VANDPS       X4, X0, X0
 	VMOVSS       X0, (R10)
 	VEXTRACTF128 $0x01, Y15, X1
@@ -5758,33 +5868,33 @@ prepared:
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VCMPSS       $0x0d, updateCodes<>+36(SB), X1, X4
 	VANDPS       X4, X1, X1
 	VMOVSS       X1, 4(R10)
 	TESTQ        R13, R13
 	JE           next
 
 last:
-	VMOVSS       -8(R10), X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X0, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Y12
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Y14
+	VBROADCASTSS updateCodes<>+36(SB), Y4
+	VBROADCASTSS -8(R10), Y6
+	VCMPPS       $0x0d, Y4, Y6, Y4
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VANDPS       Y7, Y4, Y14
 	VANDPS       228(AX), Y4, Y8
 	VANDPS       260(AX), Y4, Y9
-	VMOVSS       -4(R10), X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X1, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Y13
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Y14
+	VBROADCASTSS updateCodes<>+36(SB), Y4
+	VBROADCASTSS -4(R10), Y6
+	VCMPPS       $0x0d, Y4, Y6, Y4
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VANDPS       Y7, Y4, Y14
 	VANDPS       1320(AX), Y4, Y10
 	VANDPS       1352(AX), Y4, Y11
-	VBROADCASTSS updateCodes<>+12(SB), Y7
-	VANDPS       Y7, Y14, Y14
 	XORQ         DX, DX
 
 finish:
@@ -5800,17 +5910,17 @@ finish:
 	VDIVPS       Y5, Y2, Y2
 	VSUBPS       Y2, Y3, Y3
 	VMOVUPS      Y3, -1024(DI)(DX*4)
-	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VBROADCASTSS updateCodes<>+16(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
-	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VMINPS       Y7, Y0, Y0
 	VPSRLD       $0x17, Y0, Y2
-	VBROADCASTSS updateCodes<>+16(SB), Y7
-	VPSUBUSW     Y2, Y7, Y2
 	VBROADCASTSS updateCodes<>+20(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+24(SB), Y7
 	VPMINSD      Y7, Y2, Y2
-	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VBROADCASTSS updateCodes<>+32(SB), Y7
 	VPMULHUW     Y7, Y2, Y2
 	VPERMPS      Y8, Y2, Y4
 	VPERMPS      Y9, Y2, Y5
@@ -5822,26 +5932,23 @@ finish:
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
 	VMOVQ        X0, -256(R8)(DX*1)
-	VMOVUPS      Y6, Y0
-	VPXOR        Y2, Y2, Y2
-	VCMPPS       $0x1e, Y2, Y0, Y1
-	VMULPS       Y13, Y0, Y0
-	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMULPS       Y13, Y6, Y0
+	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VMINPS       Y7, Y0, Y0
 	VPSRLD       $0x17, Y0, Y2
-	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VBROADCASTSS updateCodes<>+20(SB), Y7
 	VPSUBUSW     Y2, Y7, Y2
-	VBROADCASTSS updateCodes<>+24(SB), Y7
-	VPMINSD      Y7, Y2, Y2
 	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+32(SB), Y7
 	VPMULHUW     Y7, Y2, Y2
 	VPERMPS      Y10, Y2, Y4
 	VPERMPS      Y11, Y2, Y5
 	VMULPS       Y4, Y0, Y0
 	VADDPS       Y5, Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VANDPS       Y14, Y1, Y1
-	VPMAXSD      Y1, Y0, Y0
+	VPMINUD      Y14, Y6, Y2
+	VPMAXSD      Y2, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKUSWB    X0, X0, X0
@@ -5933,7 +6040,7 @@ update:
 prepared:
 	VPMOVSXBD    (R8)(DX*1), Y5
 	VPABSD       Y5, Y2
-	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VPADDD       Y7, Y2, Y2
 	VCVTDQ2PS    Y2, Y2
 	VPSRLD       $0x17, Y2, Y4
@@ -5946,7 +6053,7 @@ prepared:
 	VMULPS       Y10, Y1, Y4
 	VFMADD213PS  Y4, Y9, Y2
 	VPMOVZXBD    (R9)(DX*1), Y3
-	VBROADCASTSS updateCodes<>+12(SB), Y7
+	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VPADDD       Y7, Y3, Y3
 	VCVTDQ2PS    Y3, Y3
 	VPSRLD       $0x17, Y3, Y4
@@ -5960,7 +6067,7 @@ prepared:
 	VSQRTPS      Y3, Y3
 	VMOVUPS      Y2, (R11)(DX*4)
 	VMOVUPS      Y3, 1024(R11)(DX*4)
-	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VBROADCASTSS updateCodes<>+16(SB), Y7
 	VANDPS       Y7, Y2, Y4
 	VMAXPS       Y13, Y4, Y13
 	VMAXPS       Y15, Y3, Y15
@@ -5973,7 +6080,7 @@ prepared:
 	VMAXPS       X4, X0, X0
 	VMOVSHDUP    X0, X4
 	VMAXSS       X4, X0, X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
+	VCMPSS       $0x0d, updateCodes<>+36(SB), X0, X4
 	VANDPS       X4, X0, X0
 	VMOVSS       X0, (R10)
 	VEXTRACTF128 $0x01, Y15, X1
@@ -5982,33 +6089,33 @@ prepared:
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
+	VCMPSS       $0x0d, updateCodes<>+36(SB), X1, X4
 	VANDPS       X4, X1, X1
 	VMOVSS       X1, 4(R10)
 	TESTQ        R13, R13
 	JE           next
 
 last:
-	VMOVSS       -8(R10), X0
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X0, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X0, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Y12
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Y14
+	VBROADCASTSS updateCodes<>+36(SB), Y4
+	VBROADCASTSS -8(R10), Y6
+	VCMPPS       $0x0d, Y4, Y6, Y4
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VANDPS       Y7, Y4, Y14
 	VANDPS       228(AX), Y4, Y8
 	VANDPS       260(AX), Y4, Y9
-	VMOVSS       -4(R10), X1
-	VCMPSS       $0x0d, updateCodes<>+32(SB), X1, X4
-	VMOVSS       updateCodes<>+8(SB), X5
-	VDIVSS       X1, X5, X5
+	VMOVSS       updateCodes<>+4(SB), X5
+	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Y13
-	VBROADCASTSS X4, Y4
-	VBROADCASTSS X4, Y14
+	VBROADCASTSS updateCodes<>+36(SB), Y4
+	VBROADCASTSS -4(R10), Y6
+	VCMPPS       $0x0d, Y4, Y6, Y4
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VANDPS       Y7, Y4, Y14
 	VANDPS       1320(AX), Y4, Y10
 	VANDPS       1352(AX), Y4, Y11
-	VBROADCASTSS updateCodes<>+12(SB), Y7
-	VANDPS       Y7, Y14, Y14
 	XORQ         DX, DX
 
 finish:
@@ -6027,17 +6134,17 @@ finish:
 	VSUBPS       Y4, Y3, Y3
 	VSUBPS       Y2, Y3, Y3
 	VMOVUPS      Y3, -1024(DI)(DX*4)
-	VBROADCASTSS updateCodes<>+4(SB), Y7
+	VBROADCASTSS updateCodes<>+16(SB), Y7
 	VANDPS       Y7, Y1, Y0
 	VMULPS       Y12, Y0, Y0
-	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VMINPS       Y7, Y0, Y0
 	VPSRLD       $0x17, Y0, Y2
-	VBROADCASTSS updateCodes<>+16(SB), Y7
-	VPSUBUSW     Y2, Y7, Y2
 	VBROADCASTSS updateCodes<>+20(SB), Y7
+	VPSUBUSW     Y2, Y7, Y2
+	VBROADCASTSS updateCodes<>+24(SB), Y7
 	VPMINSD      Y7, Y2, Y2
-	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VBROADCASTSS updateCodes<>+32(SB), Y7
 	VPMULHUW     Y7, Y2, Y2
 	VPERMPS      Y8, Y2, Y4
 	VPERMPS      Y9, Y2, Y5
@@ -6049,26 +6156,23 @@ finish:
 	VPACKSSDW    X2, X0, X0
 	VPACKSSWB    X0, X0, X0
 	VMOVQ        X0, -256(R8)(DX*1)
-	VMOVUPS      Y6, Y0
-	VPXOR        Y2, Y2, Y2
-	VCMPPS       $0x1e, Y2, Y0, Y1
-	VMULPS       Y13, Y0, Y0
-	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VMULPS       Y13, Y6, Y0
+	VBROADCASTSS updateCodes<>+4(SB), Y7
 	VMINPS       Y7, Y0, Y0
 	VPSRLD       $0x17, Y0, Y2
-	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VBROADCASTSS updateCodes<>+20(SB), Y7
 	VPSUBUSW     Y2, Y7, Y2
-	VBROADCASTSS updateCodes<>+24(SB), Y7
-	VPMINSD      Y7, Y2, Y2
 	VBROADCASTSS updateCodes<>+28(SB), Y7
+	VPMINSD      Y7, Y2, Y2
+	VBROADCASTSS updateCodes<>+32(SB), Y7
 	VPMULHUW     Y7, Y2, Y2
 	VPERMPS      Y10, Y2, Y4
 	VPERMPS      Y11, Y2, Y5
 	VMULPS       Y4, Y0, Y0
 	VADDPS       Y5, Y0, Y0
 	VCVTTPS2DQ   Y0, Y0
-	VANDPS       Y14, Y1, Y1
-	VPMAXSD      Y1, Y0, Y0
+	VPMINUD      Y14, Y6, Y2
+	VPMAXSD      Y2, Y0, Y0
 	VEXTRACTI128 $0x01, Y0, X2
 	VPACKSSDW    X2, X0, X0
 	VPACKUSWB    X0, X0, X0

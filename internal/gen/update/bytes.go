@@ -35,15 +35,16 @@ const (
 
 // codeNumbers are what codes are computed with, of 32 bits each. AVX-512 has registers for the first of them.
 var codeNumbers = []uint32{
-	codeSign: 1 << 31, codeMagnitude: 1<<31 - 1, codeOne: 0x3f800000, codeUnit: 1, codeBelowOne: 126,
+	codeSign: 1 << 31, codeOne: 0x3f800000, codeUnit: 1, codeSmall: (126 - 29) << 23, codeMagnitude: 1<<31 - 1, codeBelowOne: 126,
 	codeSignedLast: 3*topSigned + 2, codeUnsignedLast: 3*topUnsigned + 2, codeThird: 21846, codeLeast: 0x17800000, // 2⁻⁸⁰
 }
 
 const (
-	codeSign = iota
+	codeSign  = iota
+	codeOne   // a float
+	codeUnit  // an integer
+	codeSmall // a float whose code is 0, and which is on the line of what is smaller
 	codeMagnitude
-	codeOne  // a float
-	codeUnit // an integer
 	codeBelowOne
 	codeSignedLast
 	codeUnsignedLast
@@ -51,7 +52,11 @@ const (
 	codeLeast
 )
 
-const offDecode = 64 // tables of decoding, from codeNumbers on: slope and start of means, then of roots
+// Tables from codeNumbers on: slope and start of means, then of roots.
+const (
+	offDecode = 64
+	offEncode = offDecode + 2*2*8*4 // by the last five bits of an exponent
+)
 
 func codeTable() Mem {
 	t := GLOBL("updateCodes", RODATA|NOPTR)
@@ -59,6 +64,14 @@ func codeTable() Mem {
 	for _, top := range []int{topSigned, topUnsigned} {
 		slope, start := decoding(top)
 		for _, line := range [][8]float32{slope, start} {
+			for _, v := range line {
+				all = append(all, math.Float32bits(v))
+			}
+		}
+	}
+	for _, top := range []int{topSigned, topUnsigned} {
+		slope, start := encoding(top)
+		for _, line := range [][32]float32{slope, start} {
 			for _, v := range line {
 				all = append(all, math.Float32bits(v))
 			}
@@ -80,6 +93,17 @@ func decoding(top int) (slope, start [8]float32) {
 	}
 	if top == 7 {
 		slope[7], start[7] = 1.0/255, -1.0/255
+	}
+	return slope, start
+}
+
+// encoding returns the lines by which numbers get codes, of cpu.coder, for exponents from 96 to 127, which is that of 1 alone.
+func encoding(top int) (slope, start [32]float32) {
+	for i := range slope {
+		d := min(max(0, (126-(96+i))/3), top)
+		n := math.Ldexp(1, top-d)
+		slope[i] = float32(n / 7 * math.Pow(8, float64(d+1)))
+		start[i] = float32(n - 1 - n/7 + 0.5)
 	}
 	return slope, start
 }
@@ -138,7 +162,7 @@ func (c *coded) emit() {
 	}
 	c.flushed()
 	if c.wide {
-		for i := range codeLeast {
+		for i := range codeMagnitude {
 			VBROADCASTSS(c.table.Offset(4*i), c.reg(constants+i))
 		}
 		for i := range 4 {
@@ -175,6 +199,7 @@ func (c *coded) emit() {
 // Registers of AVX-512.
 const (
 	constants = 16
+	encoders  = 20 // starts: slopes are from tables on
 	lines     = 24 // decoding
 	ofStep    = 28 // stepNumbers
 )
@@ -271,8 +296,13 @@ func (c *coded) update() {
 		c.sqrt(v, v)
 		c.move(m, onStack(tile, 0))
 		c.move(v, onStack(tile, 1))
-		c.and(c.number(codeMagnitude), m, t)
-		c.max(c.reg(mostMean), t, c.reg(mostMean)) // as it is where t is not a number
+		if c.wide {
+			const largerMagnitude = 0xb
+			VRANGEPS(U8(largerMagnitude), m, c.reg(mostMean), c.reg(mostMean)) // as it is where m is not a number
+		} else {
+			c.and(c.number(codeMagnitude), m, t)
+			c.max(c.reg(mostMean), t, c.reg(mostMean)) // the same
+		}
 		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
 	})
 }
@@ -335,52 +365,55 @@ func (c *coded) measure() {
 
 // finish moves the parameters of the block before, and writes its codes.
 func (c *coded) finish() {
-	for k := range 2 {
-		most, live, one := c.reg(k).AsX(), c.temp(0), c.temp(1).AsX()
-		VMOVSS(Mem{Base: largest, Disp: 4*k - 8}, most)
-		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live.AsX())
-		VMOVSS(c.table.Offset(4*codeOne), one)
-		VDIVSS(most, one, one)
-		VBROADCASTSS(one, c.reg(by+k))
-		VBROADCASTSS(live.AsX(), live.AsY())
-		VBROADCASTSS(live.AsX(), c.reg(lowest))         // of roots, the last
-		for i, off := range []int{offSlope, offStart} { // zeros where the largest is below the least
-			VANDPS(Mem{Base: args, Disp: []int{offMeans, offRoots}[k] + off}, live.AsY(), c.reg(tables+2*k+i).AsY())
-		}
-	}
-	c.and(c.number(codeUnit), c.reg(lowest), c.reg(lowest))
+	c.beginCodes()
 	c.each("finish", func() {
 		x, was, t, root := c.reg(0), c.reg(1), c.reg(2), c.reg(6)
 		c.move(onStack(before, 0), was)
 		c.move(onStack(before, 1), root)
 		c.step(was, root)
-		c.and(c.number(codeMagnitude), was, x)
-		c.encode(0, codeSignedLast)
+		c.encode(was, 0)
 		if c.wide {
-			VPMOVD2M(was, K2)
-			c.clear(t)
-			VPSUBD(x, t, K2, x)
+			const orAnd = 0xf8 // of the first, and the second and the third
+			VPTERNLOGD(U8(orAnd), c.number(codeSign), was, x)
+			VCVTTPS2DQ(x, x)
 		} else {
+			VCVTTPS2DQ(x, x)
 			VPSIGND(was, x, x)
 		}
 		c.pack(0)
-		c.move(root, x)
-		c.clear(t)
-		const above = 30
-		if c.wide {
-			c.cmp(U8(above), t, x, K2)
-		} else {
-			c.cmp(U8(above), t, x, was)
-		}
-		c.encode(1, codeUnsignedLast)
-		if c.wide {
-			VPMAXSD(c.reg(lowest), x, K2, x)
-		} else {
-			c.and(c.reg(lowest), was, was)
-			VPMAXSD(was, x, x)
-		}
+		c.encode(root, 1)
+		VCVTTPS2DQ(x, x)
+		VPMINUD(c.reg(lowest), root, t) // 0 where the root is
+		VPMAXSD(t, x, x)
 		c.pack(1)
 	})
+}
+
+// beginCodes loads what codes of means, then of roots, are computed with: zeros where the largest is below the least.
+func (c *coded) beginCodes() {
+	for k := range 2 {
+		largest, live, one := Mem{Base: largest, Disp: 4*k - 8}, c.temp(0), c.temp(1).AsX()
+		VMOVSS(c.table.Offset(4*codeOne), one)
+		VDIVSS(largest, one, one)
+		VBROADCASTSS(one, c.reg(by+k))
+		VBROADCASTSS(c.table.Offset(4*codeLeast), live)
+		VBROADCASTSS(largest, c.temp(2))
+		if c.wide {
+			VCMPPS(U8(atLeast), live, c.temp(2), K2)
+			for i := range 2 {
+				from := c.table.Offset(offEncode + 256*k + 128*i)
+				VMOVUPS_Z(from, K2, c.reg([]int{tables, encoders}[i]+2*k))
+				VMOVUPS_Z(from.Offset(64), K2, c.reg([]int{tables, encoders}[i]+2*k+1))
+			}
+			VMOVDQA32_Z(c.number(codeUnit), K2, c.reg(lowest)) // of roots, the last
+			continue
+		}
+		VCMPPS(U8(atLeast), live, c.temp(2), live)
+		c.and(c.number(codeUnit), live, c.reg(lowest))
+		for i, off := range []int{offSlope, offStart} {
+			VANDPS(Mem{Base: args, Disp: []int{offMeans, offRoots}[k] + off}, live, c.reg(tables+2*k+i))
+		}
+	}
 }
 
 // step moves the parameters of a vector by their means and roots. It uses registers 2 to 5.
@@ -416,20 +449,34 @@ func (c *coded) fold(from, to VecPhysical) {
 	VMAXSS(t.AsX(), to.AsX(), to.AsX())
 }
 
-// encode turns magnitudes x, in register 0, into codes: those of means, k = 0, or of roots. It uses registers 2, 4 and 5.
-func (c *coded) encode(k, last int) {
-	x, d, slope, start := c.reg(0), c.reg(2), c.reg(4), c.reg(5)
-	c.mul(c.reg(by+k), x, x)
-	c.min(c.number(codeOne), x, x) // 1 where x is not a number
-	VPSRLD(U8(23), x, d)
-	VPSUBUSW(d, c.number(codeBelowOne), d) // 0 where x is 1
-	VPMINSD(c.number(last), d, d)
-	VPMULHUW(c.number(codeThird), d, d)
-	VPERMPS(c.reg(tables+2*k), d, slope)
-	VPERMPS(c.reg(tables+2*k+1), d, start)
-	c.mul(slope, x, x)
-	c.add(start, x, x)
-	VCVTTPS2DQ(x, x)
+// encode leaves in register 0 what truncated is the code of the magnitude of x, of means, k = 0, or of roots. It uses registers 2, 4 and 5.
+func (c *coded) encode(x VecPhysical, k int) {
+	y, d, slope, start := c.reg(0), c.reg(2), c.reg(4), c.reg(5)
+	if c.wide {
+		const smallerMagnitude = 0xa
+		c.mul(c.reg(by+k), x, y)
+		VRANGEPS(U8(smallerMagnitude), c.number(codeOne), y, y) // 1 where it is not a number
+		c.max(c.number(codeSmall), y, y)
+		VPSRLD(U8(23), y, slope)
+		c.move(slope, start)
+		VPERMI2PS(c.reg(tables+2*k+1), c.reg(tables+2*k), slope)
+		VPERMI2PS(c.reg(encoders+2*k+1), c.reg(encoders+2*k), start)
+	} else {
+		if k == 0 {
+			c.and(c.number(codeMagnitude), x, y)
+			x = y
+		}
+		c.mul(c.reg(by+k), x, y)
+		c.min(c.number(codeOne), y, y) // the same
+		VPSRLD(U8(23), y, d)
+		VPSUBUSW(d, c.number(codeBelowOne), d) // 0 where y is 1
+		VPMINSD(c.number([]int{codeSignedLast, codeUnsignedLast}[k]), d, d)
+		VPMULHUW(c.number(codeThird), d, d)
+		VPERMPS(c.reg(tables+2*k), d, slope)
+		VPERMPS(c.reg(tables+2*k+1), d, start)
+	}
+	c.mul(slope, y, y)
+	c.add(start, y, y)
 }
 
 // pack stores the codes in register 0.
