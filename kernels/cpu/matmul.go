@@ -44,6 +44,7 @@ type matmulWorker struct {
 	panel []byte // packed panel of B
 	block []byte // packed block of A
 	stage []byte // rounded rows, of which columns or sums are made
+	turn  []byte // the transpose of a block of C
 	ahead ahead
 	_     [cacheLine]byte
 }
@@ -68,7 +69,7 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 	default:
 		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
-	if x.flipped {
+	if x.flipped || x.turned {
 		x.a, x.b = x.b, x.a
 	}
 	switch {
@@ -85,6 +86,7 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 		w.panel, work = work[:x.panel], work[x.panel:]
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
+		w.turn, work = work[:x.turn], work[x.turn:]
 		w.tile.kind = x.factorB.kind
 	}
 	return x, nil
@@ -112,19 +114,19 @@ func (x *matmul) empty() {
 	if x.sum == nil {
 		clear(x.c)
 	}
-	x.finish(x.c, 0, x.batch*x.m, 0, x.n)
+	x.finish(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// finish does to rows r0:r1 and columns c0:c1 what the kernel has left.
-func (x *matmul) finish(c []byte, r0, r1, c0, c1 int) {
+// finish does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
+func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
 	size := x.isa.size()
 	switch {
 	case x.add == nil && x.act == nil:
-	case x.add == nil && c1-c0 == x.n:
-		x.act(c[r0*x.n*size : r1*x.n*size])
+	case x.add == nil && c1-c0 == n:
+		x.act(c[r0*n*size : r1*n*size])
 	default:
 		for r := r0; r < r1; r++ {
-			row := c[(r*x.n+c0)*size : (r*x.n+c1)*size]
+			row := c[(r*n+c0)*size : (r*n+c1)*size]
 			if x.add != nil {
 				x.add(row, c0)
 			}
@@ -137,7 +139,7 @@ func (x *matmul) finish(c []byte, r0, r1, c0, c1 int) {
 
 // end decides what the kernel does at the end, and what is done after it.
 func (x *matmul) end(l level, typ arena.DType, t kernels.MatMulAttrs) {
-	after := x.k == 0 || x.dots || x.flipped && t.Bias
+	after := x.k == 0 || x.dots || x.turned || x.flipped && t.Bias
 	switch {
 	case !t.Bias:
 	case !after:
@@ -193,6 +195,17 @@ func (x *matmul) do(i, worker int) {
 	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
 	a, b := x.a[batch*x.nextA:], x.b[batch*x.nextB:]
 	c := x.c[batch*x.m*x.n*size:]
+	if x.turned {
+		x.turnedBlock(w, a, b, c, c0, c1)
+		return
+	}
+	x.multiply(w, a, b, c, r0, r1, c0, c1)
+	x.finish(c, x.n, r0, r1, c0, c1)
+}
+
+// multiply computes rows r0:r1 and columns c0:c1 of C.
+func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
+	size := x.isa.size()
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.flags = 0
 		if k > 0 || x.sum != nil {
@@ -211,7 +224,6 @@ func (x *matmul) do(i, worker int) {
 			x.stretch(w, a, b, c, k, r0, r1, c0, c1)
 		}
 	}
-	x.finish(c, r0, r1, c0, c1)
 }
 
 // dot adds w.tile.k steps to columns c0:c1 of the only row.
@@ -231,7 +243,11 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 	steps := t.k
 	a = x.rowsOfA(w, a, k, r0, r1)
 	t.k = x.isa.elems(steps)
-	t.rowC = x.n * size
+	n, shift := x.n, 0 // elements of a row of c, and its first column
+	if x.turned {
+		n, shift = x.colBlock, c0
+	}
+	t.rowC = n * size
 	tiles := over(r1-r0, s.rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
 	col := c0
@@ -266,7 +282,7 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 				w.ahead.bring(s, i+t.more, tiles)
 			}
 			t.a = a[row*t.rowA:]
-			t.c = c[((r0+row)*x.n+col)*size:]
+			t.c = c[((r0+row)*n+col-shift)*size:]
 			i, row = i+t.more, row+t.more*t.rows
 			t.more--
 			run[t.rows](t)

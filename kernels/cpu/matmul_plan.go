@@ -54,6 +54,7 @@ type matmulPlan struct {
 	dots           bool // computes one row, from the rows of B as they are stored
 	lines          bool // computes one row, most of it in tiles that are as wide as registers allow
 	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
+	turned         bool // computes the transposed product: C has few columns, and is written from its transpose
 
 	kc                   int
 	rowBlock, colBlock   int // of a task
@@ -68,15 +69,17 @@ type matmulPlan struct {
 	factorA, factorB factor // how, where they are
 	sizeA, sizeB     int    // bytes of their elements as stored
 	stage            int    // bytes for rounded rows, for each worker
+	turn             int    // bytes for the transpose of a block of C, for each worker
 }
 
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
 func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
-	if p.n == 1 && p.rows > 1 {
-		p.flipped = true
-		p.m, p.n, p.transA, p.transB = p.n, p.m, false, !p.transA
+	p.flipped = p.n == 1 && p.rows > 1
+	p.turned = p.turns(t, in)
+	if p.flipped || p.turned {
+		p.m, p.n, p.transA, p.transB = p.n, p.m, p.n > 1 && !p.transB, !p.transA
 		p.rows, cols = cols, p.rows
 		in = []kernels.Spec{in[1], in[0]}
 	}
@@ -141,6 +144,11 @@ func (p *matmulPlan) cut(threads int) {
 		unit = s.lineCols
 	}
 	p.split(threads, over(p.m, rows), unit)
+	if p.turned {
+		p.colBlock = min(p.colBlock, turnedPanels*s.cols)
+		p.rowBlock, p.rowBlocks, p.colBlocks = p.m, 1, over(p.n, p.colBlock)
+		p.turn = p.m * p.colBlock * size
+	}
 	if p.packB || !s.whole(p.n%s.cols) && !p.dots {
 		p.panel = s.panel(p.isa.elems(p.kc))
 	}

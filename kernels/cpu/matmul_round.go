@@ -1,10 +1,20 @@
 package cpu
 
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
 // Products whose factors are rounded. Rounding is part of packing, so all of B is packed but for dots and lines, and A unless it lies as tiles read
 // it. Where the kernels know how B is stored they round it as they read it.
 
-// stageElems is the elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache.
-const stageElems = 64
+const (
+	stageElems   = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
+	turnedMost   = 14 // most columns of a product that is computed as its transpose: a tile of as many is nearly whole
+	turnedPanels = 8  // most panels of a block of its transpose
+	turnedLeast  = 2  // fewest panels of all of it
+	turnedTall   = 16 // the same where A has to be transposed
+)
 
 // dotting returns the isa that computes dots, nil where none does.
 func (s *isa) dotting() *isa {
@@ -37,6 +47,9 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 	t, size, f := &w.tile, x.isa.size(), &x.factorA
 	steps := t.k
 	switch {
+	case x.transA && rows == x.rows && x.isa.step() == 1:
+		t.rowA, t.stepA = size, rows*size
+		f.along(w.block, a, 1, 0, steps*rows, 0)
 	case x.dense():
 		t.rowA, t.stepA = x.k*size, size
 		f.along(w.block, a, 1, 0, rows*x.k, 0)
@@ -84,6 +97,29 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 			s.packCols(w.panel[x.isa.elems(at)*t.stepB+j*size:], w.stage, x.isa.elems(n), pitch, rows, t.stepB)
 		}
 	}
+}
+
+// turns reports whether the product is computed as its transpose: where C has few columns and many rows, its tiles are then whole, and A is rounded
+// as it is multiplied, or transposed.
+func (p *matmulPlan) turns(t kernels.MatMulAttrs, in []kernels.Spec) bool {
+	s := p.isa
+	if !p.rounded || p.n < 2 || p.n > turnedMost || p.k == 0 || s.rounding(t.Operands).single.kind == kindFloat {
+		return false
+	}
+	if t.TransA {
+		return p.m >= turnedLeast*s.cols
+	}
+	return p.m >= turnedTall*s.cols && in[0].Type == arena.Float32
+}
+
+// turnedBlock computes rows r0:r1 of C, which are columns of what is computed.
+func (x *matmul) turnedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
+	if x.sum != nil {
+		turn(view[uint32](w.turn), view[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
+	}
+	x.multiply(w, a, b, w.turn, 0, x.m, r0, r1)
+	turn(view[uint32](c[r0*x.m*4:]), view[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
+	x.finish(c, x.m, r0, r1, 0, x.m)
 }
 
 // roundedDot adds w.tile.k steps to columns c0:c1 of the only row.

@@ -16,7 +16,8 @@ import (
 func TestRoundedMatMulHasTheBitsOfRoundedFactors(t *testing.T) {
 	r, seed := random(t)
 	shapes := [][3]int{{1, 13, 300}, {1, 130, 64}, {300, 77, 1}, {3, 40, 64}, {5, 9, 33}, {14, 200, 96}, {6, 330, 48}, {40, 64, 70}, {100, 7, 128}, {1, 1, 256},
-		{1, 700, 521}, {2, 3, 64}}
+		{1, 700, 521}, {2, 3, 64},
+		{300, 340, 10}, {64, 700, 2}, {600, 33, 14}, {129, 64, 6}, {80, 1, 3}}
 	for range 30 {
 		shapes = append(shapes, [3]int{1 + r.IntN(30), 1 + r.IntN(90), 1 + r.IntN(140)})
 	}

@@ -30,7 +30,7 @@ func (p *matmulPlan) workerBytes() int {
 	switch {
 	case p.rounded:
 		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnBytes(kc)
-		return max(most, p.loneBytes())
+		return max(most, p.loneBytes(), p.turnedBytes())
 	case over(p.n, s.cols) < packPanels:
 	case p.transA && p.rows*s.size() > farApart:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
@@ -56,6 +56,14 @@ func (p *matmulPlan) loneBytes() int {
 		most = max(most, s.dotBytes(min(p.k, dotSteps)))
 	}
 	return most
+}
+
+// turnedBytes returns the most that a worker needs of a product that is computed as its transpose, of any up to this size.
+func (p *matmulPlan) turnedBytes() int {
+	s := p.isa
+	kc := min(p.k, s.steps())
+	block := max(kc*s.pitch(turnedMost), turnedMost*s.pitch(kc))
+	return s.panel(kc) + block + p.turnBytes(kc) + turnedMost*turnedPanels*s.cols*s.size()
 }
 
 // packedBytes returns the most that a packed block of A takes.
