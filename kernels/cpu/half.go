@@ -23,19 +23,33 @@ func halfAt(l level, t arena.DType) *conversions {
 	return float16At(l)
 }
 
+// The portable functions. Those of bfloat16 that products need call what the compiler inlines, which takes a fifth to a third of the time.
 var (
-	goBfloat16 = goConversions(kernels.ToBfloat16, kernels.FromBfloat16)
-	goFloat16  = goConversions(kernels.ToFloat16, kernels.FromFloat16)
-)
-
-// goConversions returns the portable functions.
-func goConversions(to func(float32) uint16, from func(uint16) float32) *conversions {
-	return &conversions{
-		widen:  goConvert(from),
-		round:  goConvert(func(v float32) float32 { return from(to(v)) }),
-		encode: goConvert(to),
+	goBfloat16 = &conversions{
+		widen: func(dst, src []byte, rows, stride, n, pitch int) {
+			for r := range rows {
+				d := view[float32](dst[r*pitch:])[:n]
+				for i, v := range view[uint16](src[r*stride:])[:n] {
+					d[i] = kernels.FromBfloat16(v)
+				}
+			}
+		},
+		round: func(dst, src []byte, rows, stride, n, pitch int) {
+			for r := range rows {
+				d := view[float32](dst[r*pitch:])[:n]
+				for i, v := range view[float32](src[r*stride:])[:n] {
+					d[i] = kernels.FromBfloat16(kernels.ToBfloat16(v))
+				}
+			}
+		},
+		encode: goConvert(kernels.ToBfloat16),
 	}
-}
+	goFloat16 = &conversions{
+		widen:  goConvert(kernels.FromFloat16),
+		round:  goConvert(func(v float32) float32 { return kernels.FromFloat16(kernels.ToFloat16(v)) }),
+		encode: goConvert(kernels.ToFloat16),
+	}
+)
 
 func goConvert[S, D uint16 | float32](f func(S) D) convertFunc {
 	return func(dst, src []byte, rows, stride, n, pitch int) {
