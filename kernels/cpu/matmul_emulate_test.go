@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // Few processors have AVX-512. This test executes the text of the generated tile kernels in an interpreter of the
@@ -27,6 +29,9 @@ const (
 	atC     = 0x30_0000
 	atBias  = 0x40_0000
 	atPanel = 0x50_0000
+
+	atRounding     = 0x60_0000
+	atWideRounding = 0x70_0000
 )
 
 func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
@@ -55,8 +60,17 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			if n == cols && least == 1 && r.IntN(2) == 0 { // a tile that may be told to pack B
 				e.more, e.packs = 0, cols*bits/8 == 2*vectorBytes(p[1])
 			}
-			if err := e.run(r); err != nil {
-				t.Errorf("%s, %d columns, k %d, flags %d: %v (seed %d)", name, e.n, e.k, e.flags, err, *matmulSeed)
+			run := func() {
+				if err := e.run(r); err != nil {
+					t.Errorf("%s, %d columns, k %d, flags %d, kind %d: %v (seed %d)", name, e.n, e.k, e.flags, e.kind, err, *matmulSeed)
+				}
+			}
+			run()
+			if packs := cols*bits/8 == 2*vectorBytes(p[1]); bits == 32 && n == cols && (packs || least > 1) {
+				for e.kind = 1; e.kind <= 4; e.kind++ {
+					e.more, e.packs = 0, packs
+					run()
+				}
 			}
 		}
 	}
@@ -79,6 +93,7 @@ type emulation struct {
 	rows, more, cols, size, n, k, flags int
 	rowA, stepA, rowB, rowC             int  // elements
 	packs                               bool // the rows of B into a panel
+	kind                                int  // of B
 	a, b, c, bias, panel                []byte
 }
 
@@ -105,6 +120,7 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 		e.a = whole((e.height()-1)*e.rowA + (e.k-1)*e.stepA + 1)
 		e.b = whole((e.k-1)*e.rowB + e.cols)
 	}
+	stored, sizeB := e.store(r)
 	e.c, e.bias = whole((e.height()-1)*e.rowC+e.n), whole(e.n)
 	if r.IntN(4) == 0 {
 		putFloat(e.bias, e.size, math.NaN())
@@ -113,7 +129,7 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 		e.panel = make([]byte, e.k*e.cols*e.size)
 	}
 	want := e.expect()
-	e.machine().run(e.f)
+	e.machine(stored, sizeB).run(e.f)
 	for i := 0; e.packs && i < e.k; i++ {
 		if row := e.cols * e.size; !bytes.Equal(e.panel[i*row:][:row], e.b[i*e.rowB*e.size:][:row]) {
 			return fmt.Errorf("row %d of the panel is not that of B", i)
@@ -131,14 +147,37 @@ func (e *emulation) run(r *rand.Rand) (err error) {
 // height returns the rows of all tiles.
 func (e *emulation) height() int { return e.rows * (1 + e.more) }
 
-func (e *emulation) machine() *machine {
+// store returns B as it is stored, and the bytes of an element: e.b rounded is what it becomes.
+func (e *emulation) store(r *rand.Rand) (b []byte, size int) {
+	if e.kind == 0 {
+		return e.b, e.size
+	}
+	to, size := arena.Bfloat16, 4
+	if e.kind%2 == 0 {
+		to = arena.Float16
+	}
+	if e.kind > 2 {
+		size = 2
+	}
+	for i := 0; i < len(e.b); i += 4 {
+		v := math.Float32frombits(binary.LittleEndian.Uint32(e.b[i:]))
+		if size == 2 {
+			b = binary.LittleEndian.AppendUint16(b, toHalf(to, v))
+		} else { // not halfway to the next, so that it is rounded to v
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v)+uint32(r.IntN(0xfff)))
+		}
+	}
+	return b, size
+}
+
+func (e *emulation) machine(stored []byte, sizeB int) *machine {
 	tile := make([]byte, 208)
 	panel := 0
 	if e.packs {
 		panel = atPanel
 	}
 	for i, v := range map[int]int{0: atA, 24: atB, 48: atC, 72: atBias, 96: e.k, 104: e.rowA * e.size, 112: e.stepA * e.size,
-		120: e.rowB * e.size, 128: e.rowC * e.size, 136: e.n, 144: e.flags, 160: e.more, 176: panel} {
+		120: e.rowB * sizeB, 128: e.rowC * e.size, 136: e.n, 144: e.flags, 160: e.more, 176: panel, 200: e.kind} {
 		binary.LittleEndian.PutUint64(tile[i:], uint64(v))
 	}
 	masks := make([]byte, 256)
@@ -146,7 +185,8 @@ func (e *emulation) machine() *machine {
 		masks[i] = 0xff
 	}
 	return &machine{size: e.size, gp: map[string]uint64{}, memory: map[uint64][]byte{
-		atTile: tile, atMasks: masks, atA: e.a, atB: e.b, atC: e.c, atBias: e.bias, atPanel: e.panel}}
+		atTile: tile, atMasks: masks, atA: e.a, atB: stored, atC: e.c, atBias: e.bias, atPanel: e.panel,
+		atRounding: roundingTable(0x7fff, 0x8000, 0xffff0000, 0x400000), atWideRounding: roundingTable(0x7fff, 1, 0xffff0000, 0x22)}}
 }
 
 // expect returns what C should hold afterwards.
@@ -172,4 +212,15 @@ func (e *emulation) expect() []byte {
 		}
 	}
 	return c
+}
+
+// roundingTable is the constants of internal/gen/rounding.
+func roundingTable(numbers ...uint32) []byte {
+	var b []byte
+	for _, n := range numbers {
+		for range 8 {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	return b
 }

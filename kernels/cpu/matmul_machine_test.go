@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // An inst is one line of assembly.
@@ -84,6 +87,12 @@ func (m *machine) address(arg string) uint64 {
 		n, _ := strconv.Atoi(strings.TrimSuffix(off, "(SB)"))
 		return atMasks + uint64(n)
 	}
+	for name, at := range map[string]uint64{"rounding<>+": atRounding, "wideRounding<>+": atWideRounding} {
+		if off, ok := strings.CutPrefix(arg, name); ok {
+			n, _ := strconv.Atoi(strings.TrimSuffix(off, "(SB)"))
+			return at + uint64(n)
+		}
+	}
 	p := memoryForm.FindStringSubmatch(arg)
 	disp, _ := strconv.Atoi(p[1])
 	addr := m.reg(p[2]) + uint64(disp)
@@ -131,6 +140,8 @@ func isVector(arg string) (int, bool) {
 		return 64, true
 	case 'Y':
 		return 32, true
+	case 'X':
+		return 16, true
 	}
 	return 0, false
 }
@@ -321,6 +332,8 @@ func (m *machine) vector(in inst) {
 		m.move(a[0], last, 32, func(i int) bool { return mask[(i+1)*m.size-1]&0x80 != 0 })
 	case "VBROADCASTSS", "VBROADCASTSD":
 		m.broadcast(a[0], last, bytes)
+	case "VPSRLD", "VPSLLD", "VPADDD", "VPAND", "VPANDD", "VPOR", "VPTERNLOGD", "VFIXUPIMMPS", "VCMPPS", "VBLENDVPS", "VPMOVZXWD", "VCVTPH2PS", "VCVTPS2PH":
+		m.round(op, suffix, a, bytes)
 	default:
 		m.arithmetic(strings.TrimRight(op, "SD"), suffix, a, bytes)
 	}
@@ -332,6 +345,100 @@ func (m *machine) broadcast(from, to string, bytes int) {
 		v[i] = getFloat(m.at(m.address(from), m.size), m.size)
 	}
 	m.set(to, v)
+}
+
+// words returns n elements of size bytes of arg, a register or memory, or of the one that is broadcast from there.
+func (m *machine) words(arg string, n, size int, broadcast bool) []uint32 {
+	var b []byte
+	switch _, register := isVector(arg); {
+	case register:
+		b = m.vec[number(arg)][:n*size]
+	case broadcast:
+		b = bytes.Repeat(m.at(m.address(arg), size), n)
+	default:
+		b = m.at(m.address(arg), n*size)
+	}
+	v := make([]uint32, n)
+	for i := range v {
+		if size == 2 {
+			v[i] = uint32(binary.LittleEndian.Uint16(b[2*i:]))
+		} else {
+			v[i] = binary.LittleEndian.Uint32(b[4*i:])
+		}
+	}
+	return v
+}
+
+// round executes the instructions that round float32, on so many bytes.
+func (m *machine) round(op, suffix string, a []string, size int) {
+	last := a[len(a)-1]
+	n, from := size/4, 4
+	switch op {
+	case "VPMOVZXWD", "VCVTPH2PS":
+		from = 2
+	case "VCVTPS2PH":
+		n, _ = isVector(a[1])
+		n /= 4
+	}
+	var x [3][]uint32
+	operands := a[:len(a)-1]
+	if operands[0][0] == '$' {
+		operands = operands[1:]
+	}
+	for i, arg := range operands {
+		x[i] = m.words(arg, n, from, i == 0 && suffix == "BCST")
+	}
+	isNaN := func(v uint32) bool { return v&0x7fffffff > 0x7f800000 }
+	out, old := make([]uint32, n), m.words(last, min(n, 16), 4, false)
+	for i := range out {
+		v := x[0][i]
+		switch op {
+		case "VPSRLD":
+			out[i] = v >> m.value(a[0])
+		case "VPSLLD":
+			out[i] = v << m.value(a[0])
+		case "VPADDD":
+			out[i] = v + x[1][i]
+		case "VPAND", "VPANDD":
+			out[i] = v & x[1][i]
+		case "VPOR":
+			out[i] = v | x[1][i]
+		case "VPTERNLOGD":
+			for bit := range 32 {
+				out[i] |= uint32(m.value(a[0])>>(old[i]>>bit&1<<2|x[1][i]>>bit&1<<1|v>>bit&1)&1) << bit
+			}
+		case "VFIXUPIMMPS":
+			if out[i] = old[i]; v != 0x22 {
+				panic("not a table that replaces NaNs")
+			}
+			if isNaN(x[1][i]) {
+				out[i] = x[1][i] | 0x400000
+			}
+		case "VCMPPS":
+			if isNaN(v) || isNaN(x[1][i]) { // unordered
+				out[i] = math.MaxUint32
+			}
+		case "VBLENDVPS":
+			if out[i] = x[2][i]; v>>31 != 0 {
+				out[i] = x[1][i]
+			}
+		case "VPMOVZXWD":
+			out[i] = v
+		case "VCVTPH2PS":
+			out[i] = math.Float32bits(kernels.FromFloat16(uint16(v)))
+		case "VCVTPS2PH":
+			out[i] = uint32(kernels.ToFloat16(math.Float32frombits(v)))
+		}
+	}
+	r := &m.vec[number(last)]
+	*r = [64]byte{}
+	for i, v := range out {
+		if op == "VCVTPS2PH" {
+			binary.LittleEndian.PutUint16(r[2*i:], uint16(v))
+		} else {
+			binary.LittleEndian.PutUint32(r[4*i:], v)
+		}
+	}
 }
 
 func (m *machine) arithmetic(op, suffix string, a []string, bytes int) {
