@@ -93,9 +93,11 @@ func load(t testing.TB, dev kernels.Device, homes *ir.Homes, p *ir.Program) *mac
 func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) {
 	t.Helper()
 	for _, n := range g.AllNodes() {
-		if part, ok := m.homes.Find(ir.Parameters, n.Name()); ok && n.IsVar() && n.Value() != nil {
-			if err := store(m.at(part.Ref), part.Spec.Type, n.Value()); err != nil {
-				t.Fatalf("%s: %v", n.Name(), err)
+		for _, r := range []arena.Region{ir.Parameters, ir.HostParameters} {
+			if part, ok := m.homes.Find(r, n.Name()); ok && n.IsVar() && n.Value() != nil {
+				if err := store(m.at(part.Ref), part.Spec.Type, n.Value()); err != nil {
+					t.Fatalf("%s: %v", n.Name(), err)
+				}
 			}
 		}
 	}
@@ -179,7 +181,7 @@ type outcome map[string]string
 func (m *machine) outcome() outcome {
 	o := outcome{}
 	for r, name := range map[arena.Region]string{ir.Results: "result", ir.Gradients: "gradient", ir.Parameters: "parameter", ir.State: "state",
-		ir.Statistics: "statistic", ir.Guard: "guard"} {
+		ir.HostParameters: "parameter", ir.HostState: "state", ir.Statistics: "statistic", ir.Guard: "guard"} {
 		for _, part := range m.homes.Parts(r) {
 			o[name+" "+part.Name] = string(m.at(part.Ref))
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gorgonia.org/tensor"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -207,4 +209,70 @@ func copiesAtOnce(p *ir.Program) (most int) {
 		most = max(most, len(weights))
 	}
 	return most
+}
+
+// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is frozen and how updates are checked - leaves random graphs their bits, and nothing but
+// transfers touches that memory.
+func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
+	dev, optimizers := openCPU(t), optim.All()
+	for s := range uint64(60) {
+		s += *seed * 1000
+		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
+		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+		cfg := g.config(dev, loss)
+		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+		cfg.Update.Lean = g.r.IntN(2) == 0
+		if frozen := g.params()[0].Name(); len(g.params()) > 1 && g.r.IntN(3) == 0 {
+			cfg.Frozen = func(name string) bool { return name == frozen }
+		}
+		want, p := g.steps(t, dev, cfg, o, 2)
+		for range 3 {
+			cfg, sch := g.hostile(cfg, p), "best"
+			if cfg.scheduler != nil {
+				sch = cfg.scheduler.name
+			}
+			got, q := g.steps(t, dev, cfg, o, 2)
+			if name := got.differs(want); name != "" {
+				t.Fatalf("seed %d, %v, %T, lean %v: offload %+v, without passes %b, order %q, recompute %+v: %s differs: %x, %x\n%v\n%v", s, g.grown, o, cfg.Update.Lean,
+					cfg.Offload, cfg.Off, sch, cfg.Recompute, name, got[name], want[name], listing(q), listing(p))
+			}
+			for i, in := range q.Instrs {
+				for _, v := range slices.Concat(in.In, in.Out) {
+					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !kernels.Transfers(in.Op) && !q.IsView(&q.Instrs[i]) {
+						t.Errorf("seed %d: %s %q touches what is in host memory", s, in.Op.Name, in.Label)
+					}
+				}
+			}
+		}
+	}
+}
+
+// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p is the program without.
+func (g *grower) hostile(cfg Config, p *ir.Program) Config {
+	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
+	for _, w := range g.params() {
+		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
+			cfg.Offload.Layers = append(cfg.Offload.Layers, Owner(w.Name()))
+		}
+	}
+	if g.r.IntN(3) == 0 {
+		cfg.Off = passes[g.r.IntN(len(passes))].off &^ Sums // which changes bits
+	}
+	switch sch := shuffled(g.r.Uint64()); g.r.IntN(3) {
+	case 0:
+		cfg.scheduler = &sch
+	case 1:
+		cfg.scheduler = &schedulers[g.r.IntN(len(schedulers))]
+	}
+	switch g.r.IntN(3) {
+	case 0:
+		cfg.Recompute.Budget = 1 + g.r.Int64N(max(p.Plan.Live, 1))
+	case 1:
+		for _, v := range p.Values {
+			if g.r.IntN(2) == 0 {
+				cfg.Recompute.Owners = append(cfg.Recompute.Owners, v.Owner)
+			}
+		}
+	}
+	return cfg
 }
