@@ -167,15 +167,16 @@ func (c *compiler) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 // from one stop to the next.
 //
 //	fetch 1 │ fetch 2 │ stop 1 │ … │ stow 1 │ fetch 3 │ stop 2 │ … │ stow 2 │ fetch 4 │ stop 3 │ … │ stow 3
-func (c *compiler) streamed(order []int32) []int32 {
-	s := c.newStreaming(order)
+func (s *streaming) streamed(order []int32) []int32 {
+	s.stop(order)
 	if len(s.stops) == 0 {
 		return order
 	}
+	s.order, s.done = make([]int32, 0, len(order)), make([]bool, len(s.c.Instrs))
 	k := 0
 	for _, i := range order {
 		switch {
-		case kernels.Transfers(c.Instrs[i].Op):
+		case kernels.Transfers(s.c.Instrs[i].Op):
 			continue
 		case k < len(s.stops) && i == s.stops[k]:
 			if k == 0 {
@@ -192,20 +193,25 @@ func (c *compiler) streamed(order []int32) []int32 {
 	return s.order
 }
 
-// streaming makes an order in which transfers overlap with other work.
+// streaming makes orders in which transfers overlap with other work.
 type streaming struct {
 	c       *compiler
-	order   []int32
-	done    []bool                    // by instruction: it is in order
-	maker   map[kernels.Value]int32   // of views and of what is fetched
-	fetched map[kernels.Value][]int32 // by home: the fetches of its bytes
-	stows   map[kernels.Value][]int32 // by what is stowed
-	stops   []int32                   // the first readers of what is fetched, in order
+	maker   []int32   // by value: the instruction that makes it, where that is a view or fetches it, else -1
+	reads   [][]int32 // by instruction: the fetches of what it reads
+	fetched [][]int32 // by home: the fetches of its bytes
+	stows   [][]int32 // by what is stowed
+
+	// Of the order that is made:
+	order []int32
+	done  []bool  // by instruction: it is in order
+	stops []int32 // the first readers of what is fetched
 }
 
-func (c *compiler) newStreaming(order []int32) *streaming {
-	s := &streaming{c: c, order: make([]int32, 0, len(order)), done: make([]bool, len(c.Instrs)),
-		maker: make(map[kernels.Value]int32), fetched: make(map[kernels.Value][]int32), stows: make(map[kernels.Value][]int32)}
+func (c *compiler) newStreaming() *streaming {
+	s := &streaming{c: c, maker: make([]int32, len(c.Values)), reads: make([][]int32, len(c.Instrs)), fetched: make([][]int32, len(c.Values)), stows: make([][]int32, len(c.Values))}
+	for v := range s.maker {
+		s.maker[v] = -1
+	}
 	for i := range c.Instrs {
 		switch in := &c.Instrs[i]; {
 		case in.Op == kernels.Stow:
@@ -218,10 +224,23 @@ func (c *compiler) newStreaming(order []int32) *streaming {
 			s.maker[in.Out[0]] = int32(i)
 		}
 	}
-	read := make(map[int32]bool) // fetches
+	for i := range c.Instrs {
+		for _, v := range c.Instrs[i].In {
+			if f := s.maker[v]; f >= 0 && c.Instrs[f].Op == kernels.Fetch {
+				s.reads[i] = append(s.reads[i], f)
+			}
+		}
+	}
+	return s
+}
+
+// stop finds the stops of an order.
+func (s *streaming) stop(order []int32) {
+	s.stops = s.stops[:0]
+	read := make([]bool, len(s.c.Instrs)) // fetches
 	for _, i := range order {
 		first := false
-		for _, f := range s.fetches(i) {
+		for _, f := range s.reads[i] {
 			first = first || !read[f]
 			read[f] = true
 		}
@@ -229,17 +248,6 @@ func (c *compiler) newStreaming(order []int32) *streaming {
 			s.stops = append(s.stops, i)
 		}
 	}
-	return s
-}
-
-// fetches returns the fetches of what instruction i reads.
-func (s *streaming) fetches(i int32) (found []int32) {
-	for _, v := range s.c.Instrs[i].In {
-		if f, ok := s.maker[v]; ok && s.c.Instrs[f].Op == kernels.Fetch {
-			found = append(found, f)
-		}
-	}
-	return found
 }
 
 // add appends an instruction, behind the views that a transfer is about, and what is stowed behind all that is fetched of the bytes that were there.
@@ -251,7 +259,7 @@ func (s *streaming) add(i int32) {
 	in := &s.c.Instrs[i]
 	if kernels.Transfers(in.Op) {
 		for _, v := range in.In {
-			if m, ok := s.maker[v]; ok {
+			if m := s.maker[v]; m >= 0 {
 				s.add(m)
 			}
 		}
@@ -279,7 +287,7 @@ func (s *streaming) fetch(k int) {
 	if k >= len(s.stops) {
 		return
 	}
-	for _, f := range s.fetches(s.stops[k]) {
+	for _, f := range s.reads[s.stops[k]] {
 		s.add(f)
 	}
 }

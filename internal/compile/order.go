@@ -66,13 +66,13 @@ func (c *compiler) candidates() []candidate {
 	case c.alike:
 		return []candidate{{order: slices.Clone(c.Like.Order)}}
 	case c.Off&Order != 0:
-		return []candidate{{order: c.streamed(made)}}
+		return []candidate{{order: c.newStreaming().streamed(made)}}
 	}
-	s := c.schedule()
+	s, moved := c.schedule(), c.newStreaming()
 	if c.scheduler != nil {
-		return []candidate{{order: c.streamed(c.scheduler.order(s, made))}}
+		return []candidate{{order: moved.streamed(c.scheduler.order(s, made))}}
 	}
-	made = c.streamed(made)
+	made = moved.streamed(made)
 	found := []candidate{{order: made, peak: c.in(made).most()}}
 	for range expansions {
 		from := -1
@@ -86,7 +86,7 @@ func (c *compiler) candidates() []candidate {
 		}
 		found[from].expanded = true
 		for _, sch := range schedulers {
-			order := c.streamed(sch.order(s, found[from].order))
+			order := moved.streamed(sch.order(s, found[from].order))
 			if !slices.ContainsFunc(found, func(f candidate) bool { return slices.Equal(f.order, order) }) {
 				found = append(found, candidate{order: order, peak: c.in(order).most()})
 			}
