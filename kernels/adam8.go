@@ -32,10 +32,11 @@ type Adam8Attrs struct {
 //
 // Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b
 //
-//	mean = largest[b, 0] · Decode8 of m as an int8;  √v = largest[b, 1] · Decode8 of root
+//	mean = largest[b, 0] · Decode8 of m as an int8;  root = √v = largest[b, 1] · Decode8 of root
 //
 // where largest is the largest magnitude in the block, in the parameter's type; 0 for one below Least8. A step is Adam's, with the means before they become codes
-// again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it.
+// again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²)
+// also where v would be more, or less, than its type can hold.
 //
 // Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise quantization", ICLR 2022, sections 2 and 3. Ours has
 // smaller blocks, a code whose intervals are powers of 8 in place of 10, so that it needs no table, and keeps √v in place of v: twice the
@@ -99,12 +100,9 @@ func refAdam8(attrs any, in, out []Tensor) {
 		var next [2]float64
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			s := &states[i]
-			s[0] = most[0] * decodeSigned(m[lo+i])
-			s[1] = most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)
-			s[1] *= s[1]
-			p[i] = a.move(a.Decoupled, in[3].Data, p[i], g, s[:])
-			s[1] = math.Sqrt(s[1])
+			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)}
+			p[i] = a.step(in[3].Data, p[i], g, &s)
+			states[i] = s
 			for k, v := range s {
 				if v = math.Abs(v); v > next[k] { // not where v is NaN
 					next[k] = v
@@ -121,6 +119,20 @@ func refAdam8(attrs any, in, out []Tensor) {
 			root[lo+i] = encodeRoot(states[i][1], most[1])
 		}
 	}
+}
+
+// step moves an element's mean and root, and returns the parameter. Squares are not made, so that any root is what its type can hold.
+func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
+	kept := 1.0
+	if a.Decoupled {
+		kept -= c[0] * a.Decay
+	} else {
+		g += a.Decay * p
+	}
+	s[0] = a.Beta1*s[0] + (1-a.Beta1)*g
+	s[1] = math.Hypot(math.Sqrt(a.Beta2)*s[1], math.Sqrt(1-a.Beta2)*g)
+	unbias := math.Sqrt(c[3])
+	return kept*p - c[0]*unbias/c[2]*(s[0]/(s[1]+a.Epsilon*unbias))
 }
 
 // decodeSigned returns what a byte stands for that holds an int8.
@@ -152,13 +164,19 @@ func encodeRoot(v, most float64) float64 {
 	return float64(max(1, Encode8(v/most, TopUnsigned)))
 }
 
-// adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next.
+// adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next. In some cases gradients, means
+// and roots are of a size whose squares their type cannot hold.
 func adam8Case(r *rand.Rand, float arena.DType) Case {
 	decoupled := r.IntN(2) == 0
 	c := updateCase(r, float, 0, func(_ *rand.Rand, u UpdateAttrs) Adam8Attrs {
 		return Adam8Attrs{AdamAttrs{u, 0.9, 0.999, 1e-8}, decoupled}
 	})
 	first, fill := len(c.In), c.Fill
+	most := math.MaxFloat64
+	if float == arena.Float32 {
+		most = math.MaxFloat32
+	}
+	size := []float64{1, 1, most / 4, 0x1p10 * math.Sqrt(most), 0x1p-10 / math.Sqrt(most)}[r.IntN(5)]
 	for _, s := range Adam8States(c.In[0]) {
 		c.In = append(c.In, s.Spec)
 	}
@@ -173,9 +191,14 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 				data[i] = float64(1<<TopUnsigned + r.IntN(1<<TopUnsigned))
 			}
 		case 2:
-			between(r, data, 0.5, 1)
+			between(r, data, 0.5*size, size)
 		default:
 			fill(r, k, data)
+		}
+		if k == 1 {
+			for i := range data {
+				data[i] *= size
+			}
 		}
 	}
 	c.Steps = 1

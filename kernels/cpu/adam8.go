@@ -14,7 +14,6 @@ type rule8[T float] struct {
 	m       []int8  // [elements] codes of means
 	root    []uint8 // [elements] codes of roots
 	largest []T     // [blocks, 2]
-	unbias  T       // √own[5]
 
 	means, roots coder[T]
 }
@@ -29,6 +28,9 @@ func bindAdam8(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// vectorEpsilon8 is the least Epsilon of assembly, which takes the steps of roots below 2⁻⁶³ as if these were 0.
+const vectorEpsilon8 = 0x1p-36
+
 // bindAdam8Of takes whole blocks by the device's level, and the last one, if it is shorter, in Go.
 func bindAdam8Of[T float](b *binding) (func(), error) {
 	attrs, all := b.Attrs.(kernels.Adam8Attrs), rulesAt[T](b.dev.level)
@@ -36,7 +38,17 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	if attrs.Decoupled {
 		run, last = all.adamW8, goAdamW8[T]
 	}
+	if attrs.Epsilon < vectorEpsilon8 {
+		run = last
+	}
 	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
+	u.own[3], u.own[4] = T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
+	rates := u.rates
+	u.rates = func(c []float64) { // the root's correction goes into the rate and ε, since it might make the root too large for its type
+		rates(c)
+		unbias := math.Sqrt(c[3])
+		u.own[0], u.own[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
+	}
 	r := &rule8[T]{m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
 	r.means.fill(kernels.TopSigned)
 	for i := range 128 { // the bytes of negative codes
@@ -50,7 +62,7 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	})
 	return func() {
 		if u.begin() {
-			r.rule, r.unbias = u.rule, T(math.Sqrt(float64(u.own[5])))
+			r.rule = u.rule
 			pieces()
 		}
 	}, nil
@@ -71,29 +83,27 @@ func goAdam8[T float](r *rule8[T], lo, hi int) { r.adam8(0, lo, hi) }
 
 func goAdamW8[T float](r *rule8[T], lo, hi int) { r.adam8(r.own[7], lo, hi) }
 
-// adam8 updates one block after the other, whose states are on the stack meanwhile.
+// adam8 updates one block after the other, whose means and roots are on the stack meanwhile.
 func (r *rule8[T]) adam8(shrink T, lo, hi int) {
-	var s, v [kernels.Block8]T
+	rate, b1, r1, b2, r2, eps := r.own[0], r.own[1], r.own[2], r.own[3], r.own[4], r.own[6]
+	var means, sizes, tile [kernels.Block8]T
 	for b := lo; b < hi; b++ {
 		from, to := b*kernels.Block8, min((b+1)*kernels.Block8, len(r.p))
-		one := r.rule
-		one.p, one.g, one.s, one.v = r.p[from:to], r.g[from:to], s[:to-from], v[:to-from]
-		m, root, largest := r.m[from:to], r.root[from:to], r.largest[2*b:][:2]
+		p, m, root, largest := r.p[from:to], r.m[from:to], r.root[from:to], r.largest[2*b:][:2]
+		g := r.grads(tile[:], p, from)
+		s, v := means[:len(p)], sizes[:len(p)]
 		for i, code := range m {
-			one.s[i] = largest[0] * r.means.values[uint8(code)]
-			x := largest[1] * r.roots.values[root[i]]
-			one.v[i] = x * x
+			s[i] = b1*(largest[0]*r.means.values[uint8(code)]) + r1*g[i]
+			v[i] = hypot(b2*(largest[1]*r.roots.values[root[i]]), r2*g[i])
+			p[i] -= shrink*p[i] + rate*s[i]/(v[i]+eps)
 		}
-		one.adam(shrink, 0, to-from)
 		most := [2]T{}
-		for i, x := range one.s {
-			y := T(math.Sqrt(float64(one.v[i])))
-			one.v[i] = y
+		for i, x := range s {
 			if x = T(math.Abs(float64(x))); x > most[0] { // not where x is NaN
 				most[0] = x
 			}
-			if y > most[1] {
-				most[1] = y
+			if v[i] > most[1] {
+				most[1] = v[i]
 			}
 		}
 		for k, x := range most {
@@ -101,9 +111,18 @@ func (r *rule8[T]) adam8(shrink T, lo, hi int) {
 				largest[k] = x
 			}
 		}
-		r.means.means(m, one.s, largest[0])
-		r.roots.roots(root, one.v, largest[1])
+		r.means.means(m, s, largest[0])
+		r.roots.roots(root, v, largest[1])
 	}
+}
+
+// hypot returns √(x² + y²), also where squares leave the range of their type.
+func hypot[T float](x, y T) T {
+	a, b := float64(x), float64(y)
+	if s := a*a + b*b; s > 0x1p-900 && s < 0x1p1000 || a == 0 && b == 0 {
+		return T(math.Sqrt(s))
+	}
+	return T(math.Hypot(a, b))
 }
 
 // A coder knows the codes of a byte as tables, so that it need not branch on what cannot be foretold.
@@ -134,16 +153,24 @@ func (c *coder[T]) encode(x T) int {
 	return int(x*c.slope[d] + c.start[d])
 }
 
+// scales returns two numbers by which most becomes 1: where it is huge, one alone would be denormal.
+func scales[T float](most T) (shrink, by T) {
+	if shrink = 1; most > 1 {
+		shrink = 0x1p-8
+	}
+	return shrink, 1 / (most * shrink)
+}
+
 // means writes the codes of x, of which the largest magnitude is most.
 func (c *coder[T]) means(codes []int8, x []T, most T) {
 	if most == 0 {
 		clear(codes)
 		return
 	}
-	by := 1 / most
+	shrink, by := scales(most)
 	for i, v := range x {
 		negative := int32(math.Float32bits(float32(v))) >> 31
-		code := int32(c.encode(T(math.Abs(float64(v))) * by))
+		code := int32(c.encode(T(math.Abs(float64(v))) * shrink * by))
 		codes[i] = int8((code ^ negative) - negative)
 	}
 }
@@ -154,9 +181,9 @@ func (c *coder[T]) roots(codes []uint8, x []T, most T) {
 		clear(codes)
 		return
 	}
-	by := 1 / most
+	shrink, by := scales(most)
 	for i, v := range x {
-		code := uint8(c.encode(v * by))
+		code := uint8(c.encode(v * shrink * by))
 		if code == 0 && v > 0 {
 			code = 1
 		}

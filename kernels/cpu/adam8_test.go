@@ -203,3 +203,94 @@ func TestNaNInABlockOfBytesStaysWithItsElement(t *testing.T) {
 		}
 	}
 }
+
+// Means and roots of any size that the type can hold become what the reference says: squares are not made, and reciprocals are not denormal. Numbers are
+// shares of a scale, which is what a block's largest are about.
+func TestBlocksOfBytesReachTheEndsOfTheRange(t *testing.T) {
+	for _, float := range floats {
+		most := map[arena.DType]float64{arena.Float32: math.MaxFloat32, arena.Float64: math.MaxFloat64}[float]
+		for _, size := range []float64{most, most / 4, most / 16, math.Sqrt(most) * 1e6, math.Sqrt(most), 1 / math.Sqrt(most), kernels.Least8 * 4} {
+			for name, shares := range map[string][]float64{ // of gradients, means, roots
+				"first": {1, 0, 0}, "all": {0.5, 0.5, 0.5}, "none": {0, 0.9, 0.9}, "little": {1e-20, 0.9, 0.9}, "new": {1, 1e-20, 1e-20},
+			} {
+				for _, decoupled := range []bool{false, true} {
+					for _, epsilon := range []float64{1e-8, 1e-30} {
+						atTheEnds(t, float, size, shares, kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: epsilon}, Decoupled: decoupled}, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func atTheEnds(t *testing.T, float arena.DType, size float64, shares []float64, attrs kernels.Adam8Attrs, name string) {
+	t.Helper()
+	const n = 2*kernels.Block8 + 9
+	c := coded(attrs, n)
+	for k := range c.In {
+		if c.In[k].Type == arena.Float32 {
+			c.In[k].Type = float
+		}
+	}
+	c.Fill = func(r *rand.Rand, k int, v []float64) {
+		for i := range v {
+			switch k {
+			case 0:
+				v[i] = r.Float64()
+			case 1: // one in seven is of ordinary size, one is 0
+				if v[i] = size * shares[0] * (2*r.Float64() - 1); i%7 == 3 && size > 1 {
+					v[i] = r.Float64()
+				} else if i%7 == 4 {
+					v[i] = 0
+				}
+			case 3:
+				v[i] = []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3), 0, 0, 0, 0}[i]
+			case 4:
+				v[i] = float64(uint8(r.IntN(255) - 127))
+			case 5:
+				v[i] = float64(100 + r.IntN(156))
+			case 6:
+				v[i] = size * shares[1+i%2]
+			}
+		}
+	}
+	seed := rand.Uint64()
+	in := make([]kernels.Tensor, len(c.In))
+	for k, r := 0, rand.New(rand.NewPCG(seed, 1)); k < len(in); k++ {
+		in[k] = kernels.Tensor{Spec: c.In[k], Data: make([]float64, c.In[k].Shape.Elems())}
+		c.Fill(r, k, in[k].Data)
+		for i, v := range in[k].Data {
+			in[k].Data[i] = kernels.Round(c.In[k].Type, v)
+		}
+	}
+	want, err := kernels.Eval(kernels.Adam8, c.Attrs, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range levels(t, 1) {
+		u := newUse(t, rand.New(rand.NewPCG(seed, 1)), d, kernels.Adam8, c)
+		u.launch(t)
+		for k, b := range u.results() {
+			got := make([]float64, len(want[k].Data))
+			kernels.Load(got, want[k].Type, b)
+			for i, w := range want[k].Data {
+				off := math.Abs(got[i] - w)
+				switch k {
+				case 1:
+					off = math.Abs(float64(int8(uint8(got[i])) - int8(uint8(w))))
+					fallthrough
+				case 2: // a rounding decides between codes
+					off -= 1
+				case 3:
+					off -= 1e-6 * w
+				default:
+					off -= 1e-5 * (1 + math.Abs(w))
+				}
+				if !(off <= 0) {
+					t.Fatalf("%v of %v, size %v, %s: element %d of output %d is %v, want %v; seed %d", attrs, float, size, name, i, k, got[i], w, seed)
+				}
+			}
+		}
+		u.close(t)
+	}
+}

@@ -5159,8 +5159,8 @@ DATA updateCodes<>+24(SB)/4, $0x00000014
 DATA updateCodes<>+28(SB)/4, $0x00000017
 DATA updateCodes<>+32(SB)/4, $0x00005556
 DATA updateCodes<>+36(SB)/4, $0x17800000
-DATA updateCodes<>+40(SB)/4, $0x00000000
-DATA updateCodes<>+44(SB)/4, $0x00000000
+DATA updateCodes<>+40(SB)/4, $0x7e000000
+DATA updateCodes<>+44(SB)/4, $0x7f000000
 DATA updateCodes<>+48(SB)/4, $0x00000000
 DATA updateCodes<>+52(SB)/4, $0x00000000
 DATA updateCodes<>+56(SB)/4, $0x00000000
@@ -5328,7 +5328,7 @@ DATA updateCodes<>+700(SB)/4, $0x42da6db7
 GLOBL updateCodes<>(SB), RODATA|NOPTR, $704
 
 // func wideAdamBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX512DQ, AVX512F, SSE
+// Requires: AVX, AVX512DQ, AVX512F, CMOV, SSE
 TEXT ·wideAdamBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
@@ -5366,9 +5366,8 @@ TEXT ·wideAdamBytes32(SB), $4168-24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
-	VBROADCASTSS    224(AX), Z28
-	VBROADCASTSS    144(AX), Z29
-	VBROADCASTSS    120(AX), Z30
+	VBROADCASTSS    144(AX), Z28
+	VBROADCASTSS    120(AX), Z29
 
 block:
 	TESTQ        CX, CX
@@ -5382,7 +5381,6 @@ block:
 	VBROADCASTSS (R10), Z4
 	VMULPS       Z4, Z9, Z9
 	VBROADCASTSS 4(R10), Z4
-	VMULPS       Z4, Z11, Z11
 	VMULPS       Z4, Z11, Z11
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z15, Z15, Z15
@@ -5421,10 +5419,10 @@ prepared:
 	VPERMPS       Z26, Z4, Z6
 	VPERMPS       Z27, Z4, Z4
 	VFMADD213PS   Z4, Z6, Z3
-	VMULPS        Z3, Z3, Z3
+	VMULPS        Z11, Z3, Z3
 	VMULPS        Z12, Z1, Z4
-	VMULPS        Z1, Z4, Z4
-	VFMADD213PS   Z4, Z11, Z3
+	VMULPS        Z3, Z3, Z3
+	VFMADD231PS   Z4, Z4, Z3
 	VSQRTPS       Z3, Z3
 	VMOVUPS       Z2, (R11)(DX*4)
 	VMOVUPS       Z3, 1024(R11)(DX*4)
@@ -5452,13 +5450,83 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+36(SB), X1, X4
-	VANDPS        X4, X1, X1
-	VMOVSS        X1, 4(R10)
-	TESTQ         R13, R13
-	JE            next
+	VMOVD         X1, BX
+	LEAL          -729808896(BX), DX
+	CMPL          DX, $0x54000000
+	JCS           fit
+	ORL           (R10), BX
+	ORL           4(R10), BX
+	JE            fit
+	VPXORD        Z15, Z15, Z15
+	XORQ          DX, DX
+
+mend:
+	VMOVUPS      (DI)(DX*4), Z0
+	VMOVUPS      (SI)(DX*4), Z1
+	CMPQ         96(AX), $0x00
+	JE           mendPrepared
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+
+mendPrepared:
+	VPMOVZXBD     (R9)(DX*1), Z3
+	VPADDD        Z18, Z3, Z3
+	VCVTDQ2PS     Z3, Z3
+	VPSRLD        $0x17, Z3, Z4
+	VPERMPS       Z26, Z4, Z6
+	VPERMPS       Z27, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z3
+	VMULPS        Z11, Z3, Z3
+	VMULPS        Z12, Z1, Z4
+	VBROADCASTSS  updateCodes<>+16(SB), Z7
+	VANDPS        Z7, Z4, Z5
+	VMAXPS        Z3, Z5, Z5
+	VBROADCASTSS  updateCodes<>+40(SB), Z7
+	VANDPS        Z7, Z5, Z6
+	VBROADCASTSS  updateCodes<>+44(SB), Z7
+	VPSUBD        Z6, Z7, Z5
+	VMULPS        Z5, Z3, Z3
+	VMULPS        Z5, Z4, Z4
+	VMULPS        Z3, Z3, Z3
+	VFMADD231PS   Z4, Z4, Z3
+	VSQRTPS       Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VMOVUPS       Z3, 1024(R11)(DX*4)
+	VMAXPS        Z15, Z3, Z15
+	ADDQ          $0x10, DX
+	CMPQ          DX, $0x00000100
+	JLT           mend
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VMAXPS        Y15, Y1, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VMAXPS        X15, X1, X1
+	VMOVHLPS      X1, X1, X4
+	VMAXPS        X4, X1, X1
+	VMOVSHDUP     X1, X4
+	VMAXSS        X4, X1, X1
+
+fit:
+	VCMPSS $0x0d, updateCodes<>+36(SB), X1, X4
+	VANDPS X4, X1, X1
+	VMOVSS X1, 4(R10)
+	TESTQ  R13, R13
+	JE     next
 
 last:
+	MOVL    -8(R10), BX
+	CMPL    BX, -4(R10)
+	CMOVLCS -4(R10), BX
+	CMPL    BX, $0x7e800000
+	JLS     flush
+	LDMXCSR 4(SP)
+
+flush:
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Z12
@@ -5484,44 +5552,47 @@ last:
 	XORQ         DX, DX
 
 finish:
-	VMOVUPS     (R12)(DX*4), Z1
-	VMOVUPS     1024(R12)(DX*4), Z6
-	VMOVUPS     -1024(DI)(DX*4), Z3
-	VMOVUPS     Z6, Z5
-	VFMADD213PS Z29, Z28, Z5
-	VMULPS      Z30, Z1, Z2
-	VDIVPS      Z5, Z2, Z2
-	VSUBPS      Z2, Z3, Z3
-	VMOVUPS     Z3, -1024(DI)(DX*4)
-	VMULPS      Z12, Z1, Z0
-	VRANGEPS    $0x0a, Z17, Z0, Z0
-	VMAXPS      Z19, Z0, Z0
-	VPSRLD      $0x17, Z0, Z4
-	VMOVUPS     Z4, Z5
-	VPERMI2PS   Z9, Z8, Z4
-	VPERMI2PS   Z21, Z20, Z5
-	VMULPS      Z4, Z0, Z0
-	VADDPS      Z5, Z0, Z0
-	VPTERNLOGD  $0xf8, Z16, Z1, Z0
-	VCVTTPS2DQ  Z0, Z0
-	VPMOVDB     Z0, -256(R8)(DX*1)
-	VMULPS      Z13, Z6, Z0
-	VRANGEPS    $0x0a, Z17, Z0, Z0
-	VMAXPS      Z19, Z0, Z0
-	VPSRLD      $0x17, Z0, Z4
-	VMOVUPS     Z4, Z5
-	VPERMI2PS   Z11, Z10, Z4
-	VPERMI2PS   Z23, Z22, Z5
-	VMULPS      Z4, Z0, Z0
-	VADDPS      Z5, Z0, Z0
-	VCVTTPS2DQ  Z0, Z0
-	VPMINUD     Z14, Z6, Z2
-	VPMAXSD     Z2, Z0, Z0
-	VPMOVDB     Z0, -256(R9)(DX*1)
-	ADDQ        $0x10, DX
-	CMPQ        DX, $0x00000100
-	JLT         finish
+	VMOVUPS    (R12)(DX*4), Z1
+	VMOVUPS    1024(R12)(DX*4), Z6
+	VMOVUPS    -1024(DI)(DX*4), Z3
+	VADDPS     Z28, Z6, Z5
+	VMULPS     Z29, Z1, Z2
+	VDIVPS     Z5, Z2, Z2
+	VSUBPS     Z2, Z3, Z3
+	VMOVUPS    Z3, -1024(DI)(DX*4)
+	VMULPS     Z12, Z1, Z0
+	VRANGEPS   $0x0a, Z17, Z0, Z0
+	VMAXPS     Z19, Z0, Z0
+	VPSRLD     $0x17, Z0, Z4
+	VMOVUPS    Z4, Z5
+	VPERMI2PS  Z9, Z8, Z4
+	VPERMI2PS  Z21, Z20, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VPTERNLOGD $0xf8, Z16, Z1, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMOVDB    Z0, -256(R8)(DX*1)
+	VMULPS     Z13, Z6, Z0
+	VRANGEPS   $0x0a, Z17, Z0, Z0
+	VMAXPS     Z19, Z0, Z0
+	VPSRLD     $0x17, Z0, Z4
+	VMOVUPS    Z4, Z5
+	VPERMI2PS  Z11, Z10, Z4
+	VPERMI2PS  Z23, Z22, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMINUD    Z14, Z6, Z2
+	VPMAXSD    Z2, Z0, Z0
+	VPMOVDB    Z0, -256(R9)(DX*1)
+	ADDQ       $0x10, DX
+	CMPQ       DX, $0x00000100
+	JLT        finish
+	CMPL       BX, $0x7e800000
+	JLS        finished
+	LDMXCSR    (SP)
 
+finished:
 next:
 	ADDQ    $0x00000400, DI
 	ADDQ    $0x00000400, SI
@@ -5539,7 +5610,7 @@ end:
 	RET
 
 // func wideAdamWBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX512DQ, AVX512F, SSE
+// Requires: AVX, AVX512DQ, AVX512F, CMOV, SSE
 TEXT ·wideAdamWBytes32(SB), $4168-24
 	LEAQ            71(SP), R11
 	ANDQ            $-64, R11
@@ -5577,10 +5648,9 @@ TEXT ·wideAdamWBytes32(SB), $4168-24
 	VBROADCASTF32X8 updateCodes<>+96(SB), Z25
 	VBROADCASTF32X8 updateCodes<>+128(SB), Z26
 	VBROADCASTF32X8 updateCodes<>+160(SB), Z27
-	VBROADCASTSS    224(AX), Z28
-	VBROADCASTSS    144(AX), Z29
-	VBROADCASTSS    120(AX), Z30
-	VBROADCASTSS    148(AX), Z31
+	VBROADCASTSS    144(AX), Z28
+	VBROADCASTSS    120(AX), Z29
+	VBROADCASTSS    148(AX), Z30
 
 block:
 	TESTQ        CX, CX
@@ -5594,7 +5664,6 @@ block:
 	VBROADCASTSS (R10), Z4
 	VMULPS       Z4, Z9, Z9
 	VBROADCASTSS 4(R10), Z4
-	VMULPS       Z4, Z11, Z11
 	VMULPS       Z4, Z11, Z11
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z15, Z15, Z15
@@ -5633,10 +5702,10 @@ prepared:
 	VPERMPS       Z26, Z4, Z6
 	VPERMPS       Z27, Z4, Z4
 	VFMADD213PS   Z4, Z6, Z3
-	VMULPS        Z3, Z3, Z3
+	VMULPS        Z11, Z3, Z3
 	VMULPS        Z12, Z1, Z4
-	VMULPS        Z1, Z4, Z4
-	VFMADD213PS   Z4, Z11, Z3
+	VMULPS        Z3, Z3, Z3
+	VFMADD231PS   Z4, Z4, Z3
 	VSQRTPS       Z3, Z3
 	VMOVUPS       Z2, (R11)(DX*4)
 	VMOVUPS       Z3, 1024(R11)(DX*4)
@@ -5664,13 +5733,83 @@ prepared:
 	VMAXPS        X4, X1, X1
 	VMOVSHDUP     X1, X4
 	VMAXSS        X4, X1, X1
-	VCMPSS        $0x0d, updateCodes<>+36(SB), X1, X4
-	VANDPS        X4, X1, X1
-	VMOVSS        X1, 4(R10)
-	TESTQ         R13, R13
-	JE            next
+	VMOVD         X1, BX
+	LEAL          -729808896(BX), DX
+	CMPL          DX, $0x54000000
+	JCS           fit
+	ORL           (R10), BX
+	ORL           4(R10), BX
+	JE            fit
+	VPXORD        Z15, Z15, Z15
+	XORQ          DX, DX
+
+mend:
+	VMOVUPS      (DI)(DX*4), Z0
+	VMOVUPS      (SI)(DX*4), Z1
+	CMPQ         96(AX), $0x00
+	JE           mendPrepared
+	VBROADCASTSS 104(AX), Z7
+	VMULPS       Z7, Z1, Z1
+	VBROADCASTSS 108(AX), Z7
+	VMINPS       Z1, Z7, Z1
+	VBROADCASTSS 112(AX), Z7
+	VMAXPS       Z1, Z7, Z1
+	VBROADCASTSS 116(AX), Z7
+	VFMADD231PS  Z7, Z0, Z1
+
+mendPrepared:
+	VPMOVZXBD     (R9)(DX*1), Z3
+	VPADDD        Z18, Z3, Z3
+	VCVTDQ2PS     Z3, Z3
+	VPSRLD        $0x17, Z3, Z4
+	VPERMPS       Z26, Z4, Z6
+	VPERMPS       Z27, Z4, Z4
+	VFMADD213PS   Z4, Z6, Z3
+	VMULPS        Z11, Z3, Z3
+	VMULPS        Z12, Z1, Z4
+	VBROADCASTSS  updateCodes<>+16(SB), Z7
+	VANDPS        Z7, Z4, Z5
+	VMAXPS        Z3, Z5, Z5
+	VBROADCASTSS  updateCodes<>+40(SB), Z7
+	VANDPS        Z7, Z5, Z6
+	VBROADCASTSS  updateCodes<>+44(SB), Z7
+	VPSUBD        Z6, Z7, Z5
+	VMULPS        Z5, Z3, Z3
+	VMULPS        Z5, Z4, Z4
+	VMULPS        Z3, Z3, Z3
+	VFMADD231PS   Z4, Z4, Z3
+	VSQRTPS       Z3, Z3
+	VMULPS        Z6, Z3, Z3
+	VMOVUPS       Z3, 1024(R11)(DX*4)
+	VMAXPS        Z15, Z3, Z15
+	ADDQ          $0x10, DX
+	CMPQ          DX, $0x00000100
+	JLT           mend
+	VEXTRACTF64X4 $0x01, Z15, Y1
+	VMAXPS        Y15, Y1, Y15
+	VEXTRACTF128  $0x01, Y15, X1
+	VMAXPS        X15, X1, X1
+	VMOVHLPS      X1, X1, X4
+	VMAXPS        X4, X1, X1
+	VMOVSHDUP     X1, X4
+	VMAXSS        X4, X1, X1
+
+fit:
+	VCMPSS $0x0d, updateCodes<>+36(SB), X1, X4
+	VANDPS X4, X1, X1
+	VMOVSS X1, 4(R10)
+	TESTQ  R13, R13
+	JE     next
 
 last:
+	MOVL    -8(R10), BX
+	CMPL    BX, -4(R10)
+	CMOVLCS -4(R10), BX
+	CMPL    BX, $0x7e800000
+	JLS     flush
+	LDMXCSR 4(SP)
+
+flush:
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Z12
@@ -5696,46 +5835,49 @@ last:
 	XORQ         DX, DX
 
 finish:
-	VMOVUPS     (R12)(DX*4), Z1
-	VMOVUPS     1024(R12)(DX*4), Z6
-	VMOVUPS     -1024(DI)(DX*4), Z3
-	VMOVUPS     Z6, Z5
-	VFMADD213PS Z29, Z28, Z5
-	VMULPS      Z30, Z1, Z2
-	VDIVPS      Z5, Z2, Z2
-	VMULPS      Z31, Z3, Z4
-	VSUBPS      Z4, Z3, Z3
-	VSUBPS      Z2, Z3, Z3
-	VMOVUPS     Z3, -1024(DI)(DX*4)
-	VMULPS      Z12, Z1, Z0
-	VRANGEPS    $0x0a, Z17, Z0, Z0
-	VMAXPS      Z19, Z0, Z0
-	VPSRLD      $0x17, Z0, Z4
-	VMOVUPS     Z4, Z5
-	VPERMI2PS   Z9, Z8, Z4
-	VPERMI2PS   Z21, Z20, Z5
-	VMULPS      Z4, Z0, Z0
-	VADDPS      Z5, Z0, Z0
-	VPTERNLOGD  $0xf8, Z16, Z1, Z0
-	VCVTTPS2DQ  Z0, Z0
-	VPMOVDB     Z0, -256(R8)(DX*1)
-	VMULPS      Z13, Z6, Z0
-	VRANGEPS    $0x0a, Z17, Z0, Z0
-	VMAXPS      Z19, Z0, Z0
-	VPSRLD      $0x17, Z0, Z4
-	VMOVUPS     Z4, Z5
-	VPERMI2PS   Z11, Z10, Z4
-	VPERMI2PS   Z23, Z22, Z5
-	VMULPS      Z4, Z0, Z0
-	VADDPS      Z5, Z0, Z0
-	VCVTTPS2DQ  Z0, Z0
-	VPMINUD     Z14, Z6, Z2
-	VPMAXSD     Z2, Z0, Z0
-	VPMOVDB     Z0, -256(R9)(DX*1)
-	ADDQ        $0x10, DX
-	CMPQ        DX, $0x00000100
-	JLT         finish
+	VMOVUPS    (R12)(DX*4), Z1
+	VMOVUPS    1024(R12)(DX*4), Z6
+	VMOVUPS    -1024(DI)(DX*4), Z3
+	VADDPS     Z28, Z6, Z5
+	VMULPS     Z29, Z1, Z2
+	VDIVPS     Z5, Z2, Z2
+	VMULPS     Z30, Z3, Z4
+	VSUBPS     Z4, Z3, Z3
+	VSUBPS     Z2, Z3, Z3
+	VMOVUPS    Z3, -1024(DI)(DX*4)
+	VMULPS     Z12, Z1, Z0
+	VRANGEPS   $0x0a, Z17, Z0, Z0
+	VMAXPS     Z19, Z0, Z0
+	VPSRLD     $0x17, Z0, Z4
+	VMOVUPS    Z4, Z5
+	VPERMI2PS  Z9, Z8, Z4
+	VPERMI2PS  Z21, Z20, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VPTERNLOGD $0xf8, Z16, Z1, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMOVDB    Z0, -256(R8)(DX*1)
+	VMULPS     Z13, Z6, Z0
+	VRANGEPS   $0x0a, Z17, Z0, Z0
+	VMAXPS     Z19, Z0, Z0
+	VPSRLD     $0x17, Z0, Z4
+	VMOVUPS    Z4, Z5
+	VPERMI2PS  Z11, Z10, Z4
+	VPERMI2PS  Z23, Z22, Z5
+	VMULPS     Z4, Z0, Z0
+	VADDPS     Z5, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPMINUD    Z14, Z6, Z2
+	VPMAXSD    Z2, Z0, Z0
+	VPMOVDB    Z0, -256(R9)(DX*1)
+	ADDQ       $0x10, DX
+	CMPQ       DX, $0x00000100
+	JLT        finish
+	CMPL       BX, $0x7e800000
+	JLS        finished
+	LDMXCSR    (SP)
 
+finished:
 next:
 	ADDQ    $0x00000400, DI
 	ADDQ    $0x00000400, SI
@@ -5753,7 +5895,7 @@ end:
 	RET
 
 // func adamBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
 TEXT ·adamBytes32(SB), $4168-24
 	LEAQ    71(SP), R11
 	ANDQ    $-64, R11
@@ -5797,7 +5939,6 @@ block:
 	VMULPS       Y4, Y9, Y9
 	VBROADCASTSS 4(R10), Y4
 	VMULPS       Y4, Y11, Y11
-	VMULPS       Y4, Y11, Y11
 	VPXOR        Y13, Y13, Y13
 	VPXOR        Y15, Y15, Y15
 	XORQ         DX, DX
@@ -5839,10 +5980,10 @@ prepared:
 	VPERMPS      updateCodes<>+128(SB), Y4, Y6
 	VPERMPS      updateCodes<>+160(SB), Y4, Y4
 	VFMADD213PS  Y4, Y6, Y3
-	VMULPS       Y3, Y3, Y3
+	VMULPS       Y11, Y3, Y3
 	VMULPS       Y12, Y1, Y4
-	VMULPS       Y1, Y4, Y4
-	VFMADD213PS  Y4, Y11, Y3
+	VMULPS       Y3, Y3, Y3
+	VFMADD231PS  Y4, Y4, Y3
 	VSQRTPS      Y3, Y3
 	VMOVUPS      Y2, (R11)(DX*4)
 	VMOVUPS      Y3, 1024(R11)(DX*4)
@@ -5868,13 +6009,82 @@ prepared:
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
-	VCMPSS       $0x0d, updateCodes<>+36(SB), X1, X4
-	VANDPS       X4, X1, X1
-	VMOVSS       X1, 4(R10)
-	TESTQ        R13, R13
-	JE           next
+	VMOVD        X1, BX
+	LEAL         -729808896(BX), DX
+	CMPL         DX, $0x54000000
+	JCS          fit
+	ORL          (R10), BX
+	ORL          4(R10), BX
+	JE           fit
+	VPXOR        Y15, Y15, Y15
+	XORQ         DX, DX
+
+mend:
+	VMOVUPS      (DI)(DX*4), Y0
+	VMOVUPS      (SI)(DX*4), Y1
+	CMPQ         96(AX), $0x00
+	JE           mendPrepared
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+
+mendPrepared:
+	VPMOVZXBD    (R9)(DX*1), Y3
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VPADDD       Y7, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPSRLD       $0x17, Y3, Y4
+	VPERMPS      updateCodes<>+128(SB), Y4, Y6
+	VPERMPS      updateCodes<>+160(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y3
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VANDPS       Y7, Y4, Y5
+	VMAXPS       Y3, Y5, Y5
+	VBROADCASTSS updateCodes<>+40(SB), Y7
+	VANDPS       Y7, Y5, Y6
+	VBROADCASTSS updateCodes<>+44(SB), Y7
+	VPSUBD       Y6, Y7, Y5
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y5, Y4, Y4
+	VMULPS       Y3, Y3, Y3
+	VFMADD231PS  Y4, Y4, Y3
+	VSQRTPS      Y3, Y3
+	VMULPS       Y6, Y3, Y3
+	VMOVUPS      Y3, 1024(R11)(DX*4)
+	VMAXPS       Y15, Y3, Y15
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          mend
+	VEXTRACTF128 $0x01, Y15, X1
+	VMAXPS       X15, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VMAXPS       X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VMAXSS       X4, X1, X1
+
+fit:
+	VCMPSS $0x0d, updateCodes<>+36(SB), X1, X4
+	VANDPS X4, X1, X1
+	VMOVSS X1, 4(R10)
+	TESTQ  R13, R13
+	JE     next
 
 last:
+	MOVL    -8(R10), BX
+	CMPL    BX, -4(R10)
+	CMOVLCS -4(R10), BX
+	CMPL    BX, $0x7e800000
+	JLS     flush
+	LDMXCSR 4(SP)
+
+flush:
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Y12
@@ -5883,8 +6093,8 @@ last:
 	VCMPPS       $0x0d, Y4, Y6, Y4
 	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VANDPS       Y7, Y4, Y14
-	VANDPS       228(AX), Y4, Y8
-	VANDPS       260(AX), Y4, Y9
+	VANDPS       224(AX), Y4, Y8
+	VANDPS       256(AX), Y4, Y9
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Y13
@@ -5893,18 +6103,16 @@ last:
 	VCMPPS       $0x0d, Y4, Y6, Y4
 	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VANDPS       Y7, Y4, Y14
-	VANDPS       1320(AX), Y4, Y10
-	VANDPS       1352(AX), Y4, Y11
+	VANDPS       1316(AX), Y4, Y10
+	VANDPS       1348(AX), Y4, Y11
 	XORQ         DX, DX
 
 finish:
 	VMOVUPS      (R12)(DX*4), Y1
 	VMOVUPS      1024(R12)(DX*4), Y6
 	VMOVUPS      -1024(DI)(DX*4), Y3
-	VMOVUPS      Y6, Y5
 	VBROADCASTSS 144(AX), Y2
-	VBROADCASTSS 224(AX), Y4
-	VFMADD213PS  Y2, Y4, Y5
+	VADDPS       Y2, Y6, Y5
 	VBROADCASTSS 120(AX), Y4
 	VMULPS       Y4, Y1, Y2
 	VDIVPS       Y5, Y2, Y2
@@ -5956,7 +6164,11 @@ finish:
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
 	JLT          finish
+	CMPL         BX, $0x7e800000
+	JLS          finished
+	LDMXCSR      (SP)
 
+finished:
 next:
 	ADDQ    $0x00000400, DI
 	ADDQ    $0x00000400, SI
@@ -5974,7 +6186,7 @@ end:
 	RET
 
 // func adamWBytes32(r *int8, lo int, hi int)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
 TEXT ·adamWBytes32(SB), $4168-24
 	LEAQ    71(SP), R11
 	ANDQ    $-64, R11
@@ -6018,7 +6230,6 @@ block:
 	VMULPS       Y4, Y9, Y9
 	VBROADCASTSS 4(R10), Y4
 	VMULPS       Y4, Y11, Y11
-	VMULPS       Y4, Y11, Y11
 	VPXOR        Y13, Y13, Y13
 	VPXOR        Y15, Y15, Y15
 	XORQ         DX, DX
@@ -6060,10 +6271,10 @@ prepared:
 	VPERMPS      updateCodes<>+128(SB), Y4, Y6
 	VPERMPS      updateCodes<>+160(SB), Y4, Y4
 	VFMADD213PS  Y4, Y6, Y3
-	VMULPS       Y3, Y3, Y3
+	VMULPS       Y11, Y3, Y3
 	VMULPS       Y12, Y1, Y4
-	VMULPS       Y1, Y4, Y4
-	VFMADD213PS  Y4, Y11, Y3
+	VMULPS       Y3, Y3, Y3
+	VFMADD231PS  Y4, Y4, Y3
 	VSQRTPS      Y3, Y3
 	VMOVUPS      Y2, (R11)(DX*4)
 	VMOVUPS      Y3, 1024(R11)(DX*4)
@@ -6089,13 +6300,82 @@ prepared:
 	VMAXPS       X4, X1, X1
 	VMOVSHDUP    X1, X4
 	VMAXSS       X4, X1, X1
-	VCMPSS       $0x0d, updateCodes<>+36(SB), X1, X4
-	VANDPS       X4, X1, X1
-	VMOVSS       X1, 4(R10)
-	TESTQ        R13, R13
-	JE           next
+	VMOVD        X1, BX
+	LEAL         -729808896(BX), DX
+	CMPL         DX, $0x54000000
+	JCS          fit
+	ORL          (R10), BX
+	ORL          4(R10), BX
+	JE           fit
+	VPXOR        Y15, Y15, Y15
+	XORQ         DX, DX
+
+mend:
+	VMOVUPS      (DI)(DX*4), Y0
+	VMOVUPS      (SI)(DX*4), Y1
+	CMPQ         96(AX), $0x00
+	JE           mendPrepared
+	VBROADCASTSS 104(AX), Y7
+	VMULPS       Y7, Y1, Y1
+	VBROADCASTSS 108(AX), Y7
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS 112(AX), Y7
+	VMAXPS       Y1, Y7, Y1
+	VBROADCASTSS 116(AX), Y7
+	VFMADD231PS  Y7, Y0, Y1
+
+mendPrepared:
+	VPMOVZXBD    (R9)(DX*1), Y3
+	VBROADCASTSS updateCodes<>+8(SB), Y7
+	VPADDD       Y7, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VPSRLD       $0x17, Y3, Y4
+	VPERMPS      updateCodes<>+128(SB), Y4, Y6
+	VPERMPS      updateCodes<>+160(SB), Y4, Y4
+	VFMADD213PS  Y4, Y6, Y3
+	VMULPS       Y11, Y3, Y3
+	VMULPS       Y12, Y1, Y4
+	VBROADCASTSS updateCodes<>+16(SB), Y7
+	VANDPS       Y7, Y4, Y5
+	VMAXPS       Y3, Y5, Y5
+	VBROADCASTSS updateCodes<>+40(SB), Y7
+	VANDPS       Y7, Y5, Y6
+	VBROADCASTSS updateCodes<>+44(SB), Y7
+	VPSUBD       Y6, Y7, Y5
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y5, Y4, Y4
+	VMULPS       Y3, Y3, Y3
+	VFMADD231PS  Y4, Y4, Y3
+	VSQRTPS      Y3, Y3
+	VMULPS       Y6, Y3, Y3
+	VMOVUPS      Y3, 1024(R11)(DX*4)
+	VMAXPS       Y15, Y3, Y15
+	ADDQ         $0x08, DX
+	CMPQ         DX, $0x00000100
+	JLT          mend
+	VEXTRACTF128 $0x01, Y15, X1
+	VMAXPS       X15, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VMAXPS       X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VMAXSS       X4, X1, X1
+
+fit:
+	VCMPSS $0x0d, updateCodes<>+36(SB), X1, X4
+	VANDPS X4, X1, X1
+	VMOVSS X1, 4(R10)
+	TESTQ  R13, R13
+	JE     next
 
 last:
+	MOVL    -8(R10), BX
+	CMPL    BX, -4(R10)
+	CMOVLCS -4(R10), BX
+	CMPL    BX, $0x7e800000
+	JLS     flush
+	LDMXCSR 4(SP)
+
+flush:
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -8(R10), X5, X5
 	VBROADCASTSS X5, Y12
@@ -6104,8 +6384,8 @@ last:
 	VCMPPS       $0x0d, Y4, Y6, Y4
 	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VANDPS       Y7, Y4, Y14
-	VANDPS       228(AX), Y4, Y8
-	VANDPS       260(AX), Y4, Y9
+	VANDPS       224(AX), Y4, Y8
+	VANDPS       256(AX), Y4, Y9
 	VMOVSS       updateCodes<>+4(SB), X5
 	VDIVSS       -4(R10), X5, X5
 	VBROADCASTSS X5, Y13
@@ -6114,18 +6394,16 @@ last:
 	VCMPPS       $0x0d, Y4, Y6, Y4
 	VBROADCASTSS updateCodes<>+8(SB), Y7
 	VANDPS       Y7, Y4, Y14
-	VANDPS       1320(AX), Y4, Y10
-	VANDPS       1352(AX), Y4, Y11
+	VANDPS       1316(AX), Y4, Y10
+	VANDPS       1348(AX), Y4, Y11
 	XORQ         DX, DX
 
 finish:
 	VMOVUPS      (R12)(DX*4), Y1
 	VMOVUPS      1024(R12)(DX*4), Y6
 	VMOVUPS      -1024(DI)(DX*4), Y3
-	VMOVUPS      Y6, Y5
 	VBROADCASTSS 144(AX), Y2
-	VBROADCASTSS 224(AX), Y4
-	VFMADD213PS  Y2, Y4, Y5
+	VADDPS       Y2, Y6, Y5
 	VBROADCASTSS 120(AX), Y4
 	VMULPS       Y4, Y1, Y2
 	VDIVPS       Y5, Y2, Y2
@@ -6180,7 +6458,11 @@ finish:
 	ADDQ         $0x08, DX
 	CMPQ         DX, $0x00000100
 	JLT          finish
+	CMPL         BX, $0x7e800000
+	JLS          finished
+	LDMXCSR      (SP)
 
+finished:
 next:
 	ADDQ    $0x00000400, DI
 	ADDQ    $0x00000400, SI

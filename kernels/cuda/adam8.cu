@@ -23,12 +23,23 @@ template <class T> DEVICE T decode(int32 code, int32 top) {
   return x * (1 + 7 * (T)(code - (1 << k) + 1) / (T)(1 << k));
 }
 
+// norm returns √(x² + y²), also where squares leave the range of their type: by a power of two they are brought back.
+template <class T> DEVICE T norm(T x, T y, T high, T down, T low, T up) {
+  T size = num::abs(x) > num::abs(y) ? num::abs(x) : num::abs(y), by = size > high ? down : size < low ? up : T(1);
+  x *= by;
+  y *= by;
+  return num::sqrt(x * x + y * y) / by;
+}
+DEVICE float norm(float x, float y) { return norm(x, y, 0x1p60f, 0x1p-68f, 0x1p-40f, 0x1p90f); }
+DEVICE double norm(double x, double y) { return norm(x, y, 0x1p500, 0x1p-530, 0x1p-400, 0x1p600); }
+
 template <class T>
 DEVICE void adam8(T *param, const T *grad, int8 *m, uint8 *root, T *largest, int64 n, const int32 *guard, const double *controls, const double *by,
-                  double clipAt, double decayBy, double b1, double b2, double epsilon, bool decoupled) {
+                  double clipAt, double decayBy, double b1, double rootB2, double rootRest, double epsilon, bool decoupled) {
   if (guard[0] != 0) return;
-  T rate = (T)controls[0], c2 = (T)controls[2], c3 = (T)controls[3], clip = (T)clipAt, decay = (T)decayBy, scale = by ? (T)by[0] : T(1);
-  T a = (T)b1, b = (T)b2, notA = (T)(1 - b1), notB = (T)(1 - b2), eps = (T)epsilon;
+  double unbias = num::sqrt(controls[3]);
+  T rate = (T)controls[0], by2 = (T)(unbias / controls[2]), clip = (T)clipAt, decay = (T)decayBy, scale = by ? (T)by[0] : T(1);
+  T a = (T)b1, b = (T)rootB2, notA = (T)(1 - b1), notB = (T)rootRest, eps = (T)(epsilon * unbias);
   int32 lane = threadIdx.x % warp;
   for (int64 block = index() / warp; block * block8 < n; block += stride() / warp) {
     T mean[perLane], size[perLane], oldMean = largest[2 * block], oldRoot = largest[2 * block + 1], mostMean = 0, mostRoot = 0;
@@ -42,11 +53,11 @@ DEVICE void adam8(T *param, const T *grad, int8 *m, uint8 *root, T *largest, int
       if (!decoupled) g = g + decay * p;
       int32 code = m[i];
       T was = oldMean * decode<T>(code < 0 ? -code : code, topSigned), r = oldRoot * decode<T>(root[i], topUnsigned);
-      T to = a * (code < 0 ? -was : was) + notA * g, v = b * (r * r) + notB * g * g;
-      T step = to / c2 / (num::sqrt(v / c3) + eps);
+      T to = a * (code < 0 ? -was : was) + notA * g, v = norm(b * r, notB * g);
+      T step = to / (v + eps) * by2;
       param[i] = p - rate * (decoupled ? step + decay * p : step);
       mean[j] = to;
-      size[j] = num::sqrt(v);
+      size[j] = v;
       if (num::abs(to) > mostMean) mostMean = num::abs(to); // not where it is NaN
       if (size[j] > mostRoot) mostRoot = size[j];
     }
@@ -65,15 +76,16 @@ DEVICE void adam8(T *param, const T *grad, int8 *m, uint8 *root, T *largest, int
       int32 code = mostMean == 0 ? 0 : encode(num::abs(mean[j]) / mostMean, topSigned);
       m[i] = (int8)(mean[j] < 0 ? -code : code);
       code = mostRoot == 0 ? 0 : encode(size[j] / mostRoot, topUnsigned);
-      root[i] = (uint8)(code == 0 && size[j] > 0 ? 1 : code);
+      root[i] = (uint8)(code == 0 && mostRoot > 0 && size[j] > 0 ? 1 : code);
     }
   }
 }
 
 #define ADAM8(name, T)                                                                                                                             \
   KERNEL adam8_##name(T *param, const T *grad, int8 *m, uint8 *root, T *largest, int64 n, const int32 *guard, const double *controls,              \
-                      const double *scale, double clip, double decay, double b1, double b2, double epsilon, int32 decoupled) {                     \
-    adam8(param, grad, m, root, largest, n, guard, controls, scale, clip, decay, b1, b2, epsilon, decoupled != 0);                                 \
+                      const double *scale, double clip, double decay, double b1, double rootB2, double rootRest, double epsilon,                   \
+                      int32 decoupled) {                                                                                                           \
+    adam8(param, grad, m, root, largest, n, guard, controls, scale, clip, decay, b1, rootB2, rootRest, epsilon, decoupled != 0);                   \
   }
 ADAM8(f32, float)
 ADAM8(f64, double)

@@ -18,9 +18,8 @@ const (
 	offCodes     = 152
 	offRootCodes = 176
 	offLargest   = 200
-	offUnbias    = 224
-	offMeans     = 228
-	offRoots     = 1320
+	offMeans     = 224
+	offRoots     = 1316
 	offSlope     = 0 // in a coder
 	offStart     = 32
 )
@@ -37,6 +36,7 @@ const (
 var codeNumbers = []uint32{
 	codeSign: 1 << 31, codeOne: 0x3f800000, codeUnit: 1, codeSmall: (126 - 29) << 23, codeMagnitude: 1<<31 - 1, codeBelowOne: 126,
 	codeSignedLast: 3*topSigned + 2, codeUnsignedLast: 3*topUnsigned + 2, codeThird: 21846, codeLeast: 0x17800000, // 2⁻⁸⁰
+	codeExponent: 252 << 23, codeTwice: 254 << 23,
 }
 
 const (
@@ -50,6 +50,8 @@ const (
 	codeUnsignedLast
 	codeThird // times less than 98, shifted right by 16, is a third
 	codeLeast
+	codeExponent // of a float but for its last two bits, so that the reciprocal is no denormal number
+	codeTwice    // the sum of the exponents of a power of two and its reciprocal
 )
 
 // Tables from codeNumbers on: slope and start of means, then of roots.
@@ -206,15 +208,14 @@ const (
 
 // Numbers of a parameter's step.
 const (
-	stepUnbias = iota
-	stepEpsilon
+	stepEpsilon = iota
 	stepRate
 	stepShrink // of AdamW
 )
 
 // stepNumbers are the places of these numbers.
 func (c *coded) stepNumbers() []Mem {
-	return []Mem{{Base: args, Disp: offUnbias}, c.mem(own + 6), c.mem(own), c.mem(own + 7)}[:c.rule.numbers-4]
+	return []Mem{c.mem(own + 6), c.mem(own), c.mem(own + 7)}[:c.rule.numbers-5]
 }
 
 // ofStep is a register that holds one of them, with AVX2 the one given.
@@ -261,14 +262,11 @@ func (c *coded) update() {
 			c.broadcast(c.mem(own+i), c.reg(r))
 		}
 	}
-	// What is left of the largest mean and of the square of the largest root takes the place of their shares.
+	// What is left of the largest mean and of the largest root takes the place of their shares.
 	for i, r := range []VecPhysical{c.own(1), c.own(3)} {
 		was := c.temp(0)
 		c.broadcast(Mem{Base: largest, Disp: 4 * i}, was)
 		c.mul(was, r, r)
-		if i == 1 {
-			c.mul(was, r, r)
-		}
 	}
 	for _, i := range []int{mostMean, mostRoot} {
 		c.clear(c.reg(i))
@@ -289,10 +287,10 @@ func (c *coded) update() {
 		c.fma213(t, c.own(1), m)
 		VPMOVZXBD(vec(ptrs[3], 1), v)
 		c.decode(v, 1)
-		c.mul(v, v, v)
+		c.mul(c.own(3), v, v)
 		c.mul(c.own(4), g, t)
-		c.mul(g, t, t)
-		c.fma213(t, c.own(3), v)
+		c.mul(v, v, v)
+		c.fma(t, t, v)
 		c.sqrt(v, v)
 		c.move(m, onStack(tile, 0))
 		c.move(v, onStack(tile, 1))
@@ -357,14 +355,80 @@ func (c *coded) measure() {
 	for k, from := range []int{mostMean, mostRoot} {
 		most, live := c.reg(k).AsX(), c.temp(0).AsX()
 		c.fold(c.reg(from), c.reg(k))
+		if k == 1 {
+			c.mend()
+		}
 		VCMPSS(U8(atLeast), c.table.Offset(4*codeLeast), most, live)
 		VANDPS(live, most, most)
 		VMOVSS(most, Mem{Base: largest, Disp: 4 * k})
 	}
 }
 
-// finish moves the parameters of the block before, and writes its codes.
+// Of roots from tiny to infinity, excluded, the squares were in range. Reciprocals of what is above huge are denormal.
+const (
+	tiny     = 0x2b800000 // 2⁻⁴⁰, as bits
+	huge     = 0x7e800000 // 2¹²⁶
+	infinity = 0x7f800000
+)
+
+// mend makes all roots of a block anew where the largest, in register 1, says that squares may have left the range of a float.
+func (c *coded) mend() {
+	VMOVD(c.reg(1).AsX(), EBX)
+	LEAL(Mem{Base: RBX, Disp: -tiny}, EDX)
+	CMPL(EDX, U32(infinity-tiny))
+	JCS(LabelRef("fit"))
+	ORL(Mem{Base: largest}, EBX) // the mean, as it is
+	ORL(Mem{Base: largest, Disp: 4}, EBX)
+	JE(LabelRef("fit")) // all is 0
+	c.clear(c.reg(mostRoot))
+	c.each("mend", func() {
+		p, g, v, t := c.param(), c.grad(), c.square(), c.temp(0)
+		c.move(vec(ptrs[0], 4), p)
+		c.move(vec(ptrs[1], 4), g)
+		CMPQ(Mem{Base: args, Disp: offPrepare}, Imm(0))
+		JE(LabelRef("mendPrepared"))
+		c.prepare()
+		Label("mendPrepared")
+		VPMOVZXBD(vec(ptrs[3], 1), v)
+		c.decode(v, 1)
+		c.mul(c.own(3), v, v)
+		c.mul(c.own(4), g, t)
+		c.hypot()
+		c.move(v, onStack(tile, 1))
+		c.max(c.reg(mostRoot), v, c.reg(mostRoot))
+	})
+	c.fold(c.reg(mostRoot), c.reg(1))
+	Label("fit")
+}
+
+// hypot leaves √(v² + t²) in v, of t in temp(0). Both are first divided by a power of 16 that is in the larger one, so that squares stay in range; 0 where
+// that is below 2⁻¹²³.
+func (c *coded) hypot() {
+	v, t, by, unit, number := c.square(), c.temp(0), c.temp(1), c.temp(2), c.reg(number)
+	c.broadcast(c.table.Offset(4*codeMagnitude), number)
+	c.and(number, t, by)
+	c.max(v, by, by)
+	c.broadcast(c.table.Offset(4*codeExponent), number)
+	c.and(number, by, unit)
+	c.broadcast(c.table.Offset(4*codeTwice), number)
+	VPSUBD(unit, number, by)
+	c.mul(by, v, v)
+	c.mul(by, t, t)
+	c.mul(v, v, v)
+	c.fma(t, t, v)
+	c.sqrt(v, v)
+	c.mul(unit, v, v)
+}
+
+// finish moves the parameters of the block before, and writes its codes. Where the largest is huge denormal numbers are computed with meanwhile.
 func (c *coded) finish() {
+	MOVL(Mem{Base: largest, Disp: -8}, EBX)
+	CMPL(EBX, Mem{Base: largest, Disp: -4})
+	CMOVLCS(Mem{Base: largest, Disp: -4}, EBX)
+	CMPL(EBX, U32(huge))
+	JLS(LabelRef("flush"))
+	LDMXCSR(c.local.Offset(4))
+	Label("flush")
 	c.beginCodes()
 	c.each("finish", func() {
 		x, was, t, root := c.reg(0), c.reg(1), c.reg(2), c.reg(6)
@@ -387,6 +451,10 @@ func (c *coded) finish() {
 		VPMAXSD(t, x, x)
 		c.pack(1)
 	})
+	CMPL(EBX, U32(huge))
+	JLS(LabelRef("finished"))
+	LDMXCSR(c.local)
+	Label("finished")
 }
 
 // beginCodes loads what codes of means, then of roots, are computed with: zeros where the largest is below the least.
@@ -422,8 +490,7 @@ func (c *coded) step(mean, root VecPhysical) {
 	at := vec(ptrs[0], 4)
 	at.Disp -= 4 * block
 	c.move(at, p)
-	c.move(root, v)
-	c.fma213(c.ofStep(stepEpsilon, t), c.ofStep(stepUnbias, u), v)
+	c.add(c.ofStep(stepEpsilon, t), root, v)
 	c.mul(c.ofStep(stepRate, u), mean, t)
 	c.div(v, t, t)
 	if c.rule.numbers > 7 { // of AdamW
