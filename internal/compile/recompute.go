@@ -352,21 +352,18 @@ func (r *remat) apply(c *compiler, rounds []round) (now rewritten) {
 // rewrite is apply for one round.
 func (r *remat) rewrite(c *compiler, x *round) rewritten {
 	now := make(map[kernels.Value]kernels.Value) // the second computation of a value
+	asked := make([]bool, len(c.Instrs))         // whether an instruction has been repeated
 	made := make([]ir.Instr, 0, 2*len(c.Instrs))
 	as := rewritten{origin: slices.Clone(r.origin), work: make([]int64, 0, 2*len(c.Instrs)), extra: r.extra, positions: make([]int32, len(c.Instrs))}
-	var again func(v kernels.Value) kernels.Value
-	again = func(v kernels.Value) kernels.Value {
-		if w, ok := now[v]; ok {
-			return w
-		}
-		in := c.Instrs[r.maker[v]]
+	repeat := func(i int32) {
+		in := c.Instrs[i]
 		in.In, in.Out = slices.Clone(in.In), slices.Clone(in.Out)
 		if !in.Again {
 			in.Back, in.Again, in.Label = true, true, in.Label+" again"
 		}
 		for k, w := range in.In {
 			if !r.stays(x, w) {
-				in.In[k] = again(w)
+				in.In[k] = now[w]
 			}
 		}
 		for k, o := range in.Out {
@@ -376,8 +373,12 @@ func (r *remat) rewrite(c *compiler, x *round) rewritten {
 			as.origin = append(as.origin, r.origin[o])
 			now[o] = in.Out[k]
 		}
-		work := r.work[r.maker[v]]
-		made, as.work, as.extra = append(made, in), append(as.work, work), as.extra+work
+		made, as.work, as.extra = append(made, in), append(as.work, r.work[i]), as.extra+r.work[i]
+	}
+	again := func(v kernels.Value) kernels.Value {
+		for _, i := range r.makers(x, v, asked) {
+			repeat(i)
+		}
 		return now[v]
 	}
 	wanted := r.wanted(x)
@@ -403,6 +404,27 @@ func (r *remat) rewrite(c *compiler, x *round) rewritten {
 	}
 	c.Instrs = made
 	return as
+}
+
+// makers returns the instructions that are to be repeated for v, in their order, without those that were asked for before.
+func (r *remat) makers(x *round, v kernels.Value, asked []bool) (all []int32) {
+	var visit func(v kernels.Value)
+	visit = func(v kernels.Value) {
+		i := r.maker[v]
+		if asked[i] {
+			return
+		}
+		asked[i] = true
+		all = append(all, i)
+		for _, w := range r.c.Instrs[i].In {
+			if !r.stays(x, w) {
+				visit(w)
+			}
+		}
+	}
+	visit(v)
+	slices.Sort(all)
+	return all
 }
 
 // wanted is a value that is computed again, the homes that this reads, and the last instruction that wants it.

@@ -97,7 +97,8 @@ func (r *remat) newTree(budget int64) *tree {
 		}
 	}
 	most := t.needs(0, n)
-	for top := max(min(budget, most), t.reach()); ; top = min(most, top+top/4) {
+	reach := t.reach()
+	for top := min(most, max(budget, reach+reach/4)); ; top = min(most, top+top/4) {
 		t.unit = (top + units - 1) / units
 		if t.solve(); top == most || t.least[t.at(0, n, units)] <= r.limit() {
 			return t
