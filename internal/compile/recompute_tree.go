@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -166,27 +167,28 @@ func (t *tree) forth(segment []int) {
 	var open []kernels.Value
 	var passing, loose int64 // bytes of open, and of those of them that are not kept
 	for i := range r.c.Instrs {
-		if in := &r.c.Instrs[i]; in.Back {
+		in := &r.c.Instrs[i]
+		if in.Back {
 			continue
-		} else {
-			for _, o := range in.Out {
-				if r.root[o] != o || r.c.Values[o].Home || r.transferred(o) {
-					continue
-				}
-				open, passing = append(open, o), passing+r.bytes[o]
-				if !kept[o] {
-					loose += r.bytes[o]
-					continue
-				}
-				for a := range segment[i] + 1 {
-					since[a] += r.bytes[o]
-				}
+		}
+		for _, o := range in.Out {
+			if r.root[o] != o || r.c.Values[o].Home || r.transferred(o) {
+				continue
+			}
+			open, passing = append(open, o), passing+r.bytes[o]
+			if !kept[o] {
+				loose += r.bytes[o]
+				continue
+			}
+			for a := range segment[i] + 1 {
+				since[a] += r.bytes[o]
 			}
 		}
 		k := segment[i]
-		t.passing[k] = max(t.passing[k], passing)
+		work := arena.Round(r.c.workspace(in))
+		t.passing[k] = max(t.passing[k], passing+work)
 		for a := range k + 1 {
-			t.made[k][a] = max(t.made[k][a], since[a]+loose)
+			t.made[k][a] = max(t.made[k][a], since[a]+loose+work)
 		}
 		open = slices.DeleteFunc(open, func(v kernels.Value) bool {
 			gone := r.until[v] <= int32(i)
