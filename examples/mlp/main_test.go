@@ -196,12 +196,12 @@ func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 5) 
 
 // Numbers of the page about memory are those of plans, but for a few that are not bytes, and its table of 16 bits, which trainer compares.
 func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {
-	printed := "1,500 buffers, 10,000 lifetimes, 70,000 digits, 9,600 images, 1,605,632 bytes in hidden1/w"
+	printed := "1,500 buffers, 10,000 lifetimes, 70,000 digits, 9,600 images, 1,605,632 bytes in hidden1/w, 22,020,096 in a net of internal/nets"
 	once := example
 	train, test, err := example.Load(example.Flags)
 	once.Load = func(run.Flags) (dataloader.Dataset, dataloader.Dataset, error) { return train, test, err }
 	for _, device := range []string{"emu", "cpu"} {
-		for _, args := range []string{"", "-lean", "-offload", "-offload -lean", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
+		for _, args := range []string{"", "-lean", "-offload state", "-offload state -lean", "-offload state,parameters", "-offload state,parameters -lean", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
 			printed += runtest.Printed(t, once, append(strings.Fields(args), "-plan", "-device", device)...)
 		}
 	}
