@@ -220,3 +220,17 @@ func tape(b *testing.B) (step func()) {
 		vm.Reset()
 	}
 }
+
+// BenchmarkExplore makes the table of what fits, of the net of examples/mlp.
+func BenchmarkExplore(b *testing.B) {
+	for _, most := range []int{0, 6000} {
+		b.Run(fmt.Sprintf("largest=%d", most), func(b *testing.B) {
+			opt := trainer.Options{Batch: 128, Optimizer: optim.Adam{}, Memory: 8 << 20}
+			for b.Loop() {
+				if _, err := trainer.Explore(b.Context(), digits, opt, most); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

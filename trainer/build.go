@@ -33,6 +33,7 @@ type key struct {
 type build struct {
 	opt      Options
 	model    ModelFunc
+	cache    *cache // nil: all programs are compiled for this build alone
 	homes    ir.Homes
 	programs map[key]*ir.Program
 	order    []key                // of programs, as they were compiled
@@ -57,13 +58,18 @@ type source struct {
 // newBuild compiles all programs for the full batches and lays the arena out. Where recomputation is to make it fit, it does so anew for what scratch
 // may have.
 func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool) (*build, error) {
+	return newBuildWith(ctx, model, opt, needDevice, nil)
+}
+
+// newBuildWith is newBuild with programs from a cache.
+func newBuildWith(ctx context.Context, model ModelFunc, opt Options, needDevice bool, known *cache) (*build, error) {
 	if err := opt.check(needDevice); err != nil {
 		return nil, err
 	}
 	if model == nil {
 		return nil, fmt.Errorf("no model function: %w", ErrModel)
 	}
-	b, err := buildWithin(ctx, model, opt, 0)
+	b, err := buildWithin(ctx, model, opt, 0, known)
 	if err != nil || !opt.Recompute.Auto || opt.Memory == 0 && opt.Device == nil {
 		return b, err
 	}
@@ -74,7 +80,7 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 	// The search knows the most bytes that are live, not yet their places: what those take more is taken off.
 	plain := b
 	for budget, try := limit-b.layout.Total()+b.scratch, 0; b.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
-		if b, err = buildWithin(ctx, model, opt, budget); err != nil {
+		if b, err = buildWithin(ctx, model, opt, budget, known); err != nil {
 			return nil, err
 		}
 		if b.programs[b.order[0]].Plan.Live > budget { // no choice that is known is within it
@@ -86,7 +92,7 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 		return b, nil
 	}
 	// As far as it goes. An aim that is missed does not end here, but at what is best for it in another order: all limits from here on must fit.
-	if b, err = buildWithin(ctx, model, opt, 1); err != nil || b.layout.Total() < plain.layout.Total() {
+	if b, err = buildWithin(ctx, model, opt, 1, known); err != nil || b.layout.Total() < plain.layout.Total() {
 		return b, err
 	}
 	return plain, nil
@@ -96,8 +102,8 @@ func newBuild(ctx context.Context, model ModelFunc, opt Options, needDevice bool
 const budgetTries = 3
 
 // buildWithin is newBuild with so many bytes of scratch to aim at by recomputation, 0 for no aim.
-func buildWithin(ctx context.Context, model ModelFunc, opt Options, budget int64) (*build, error) {
-	b := &build{opt: opt, model: model, budget: budget, programs: make(map[key]*ir.Program)}
+func buildWithin(ctx context.Context, model ModelFunc, opt Options, budget int64, known *cache) (*build, error) {
+	b := &build{opt: opt, model: model, cache: known, budget: budget, programs: make(map[key]*ir.Program)}
 	if err := b.widen(ctx); err != nil {
 		return nil, err
 	}
@@ -130,7 +136,7 @@ func (b *build) widen(ctx context.Context) error {
 	if b.opt.rows(compile.Evaluate) <= b.opt.Batch {
 		return nil
 	}
-	trial := &build{opt: b.opt, model: b.model}
+	trial := &build{opt: b.opt, model: b.model, cache: b.cache}
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
 			_, err := trial.compile(ctx, key{mode: mode, rows: b.opt.rows(mode), source: s}, nil)
@@ -168,8 +174,16 @@ func (b *build) sources() []int {
 	return s
 }
 
-// compile compiles the program that k names. like is the same program for the full batch.
+// compile returns the program that k names. like is the same program for the full batch.
 func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Program, error) {
+	if b.cache != nil {
+		return b.cache.compile(ctx, b, k, like)
+	}
+	return b.fresh(ctx, k, like)
+}
+
+// fresh compiles the program that k names.
+func (b *build) fresh(ctx context.Context, k key, like *ir.Program) (*ir.Program, error) {
 	g := gorgonia.NewGraph()
 	m, err := b.call(g, k.rows)
 	if err != nil {
@@ -178,11 +192,11 @@ func (b *build) compile(ctx context.Context, k key, like *ir.Program) (*ir.Progr
 	cfg := compile.Config{
 		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
 		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
-		Offload: compile.Offload(b.opt.Offload), Homes: &b.homes, Device: b.opt.Device, Like: like, Update: b.update(k.window), Debug: b.opt.Debug,
+		Offload: compile.Offload(b.opt.Offload), Homes: &b.homes, Device: b.opt.Device, Like: like, Debug: b.opt.Debug,
 		Precision: compile.Precision{Type: b.opt.Precision, Float32: b.opt.KeepFloat32},
 	}
 	if k.mode == compile.Train {
-		cfg.Recompute = compile.Recompute{Owners: b.opt.Recompute.Layers, Budget: b.budget}
+		cfg.Update, cfg.Recompute = b.update(k.window), compile.Recompute{Owners: b.opt.Recompute.Layers, Budget: b.budget}
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true

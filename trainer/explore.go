@@ -51,12 +51,13 @@ func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Expl
 	if err != nil {
 		return nil, err
 	}
-	asked, err := newBuild(ctx, model, opt, false)
+	known := new(cache)
+	asked, err := newBuildWith(ctx, model, opt, false, known)
 	if err != nil {
 		return nil, err
 	}
 	levers := opt.levers(asked)
-	e := &explorer{model: model, limit: limit, most: most, asked: asked.time(), progress: opt.Progress}
+	e := &explorer{model: model, known: known, limit: limit, most: most, asked: asked.time(), progress: opt.Progress}
 	opt.Memory = limit
 	return e.explore(ctx, opt, levers)
 }
@@ -185,6 +186,7 @@ func batchName(rows, steps int) string {
 // explorer plans combinations.
 type explorer struct {
 	model ModelFunc
+	known *cache
 	limit int64
 	most  int
 	asked int64 // time of an update as it was asked for
@@ -320,13 +322,13 @@ func (e *explorer) said(phase int) func(done, of int) {
 
 // plan fills in a choice.
 func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) error {
-	b, err := newBuild(ctx, e.model, opt, false)
+	b, err := newBuildWith(ctx, e.model, opt, false, e.known)
 	if err != nil {
 		return err
 	}
 	c.Total, c.Fits = b.layout.Total(), b.layout.Total() <= e.limit
 	c.Time = float64(b.time())/float64(e.asked) - 1
-	c.Regions = b.report().Categories()
+	c.Regions = report.Plan{Regions: b.layout.Regions()}.Categories()
 	c.MaxBatch = -1
 	return nil
 }
@@ -335,7 +337,7 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
 	at := func(batch int) (int64, error) {
 		opt.Batch = batch
-		b, err := newBuild(ctx, e.model, opt, false)
+		b, err := newBuildWith(ctx, e.model, opt, false, e.known)
 		if err != nil {
 			return 0, err
 		}
@@ -399,7 +401,7 @@ func (b *build) time() int64 {
 // another optimizer only where none of these is enough.
 func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	levers := b.opt.levers(b)
-	e := &explorer{model: b.model, limit: limit, asked: b.time()}
+	e := &explorer{model: b.model, known: new(cache), limit: limit, asked: b.time()}
 	asked := b.opt
 	asked.Memory = limit
 	whole := combination{opt: asked}

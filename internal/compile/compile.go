@@ -110,8 +110,8 @@ func (w Window) String() string {
 // adds reports whether gradients are added to those of earlier steps.
 func (w Window) adds() bool { return w == Inner || w == Last }
 
-// updates reports whether parameters change.
-func (w Window) updates() bool { return w == Alone || w == Last }
+// Updates reports whether parameters change in the step.
+func (w Window) Updates() bool { return w == Alone || w == Last }
 
 // Config says what to compile a graph for.
 type Config struct {

@@ -47,7 +47,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return err
 		}
-		if !c.Update.Window.updates() {
+		if !c.Update.Window.Updates() {
 			c.moveStatistics(guard)
 			c.guard = guard
 			return nil
@@ -138,7 +138,7 @@ func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 		if err != nil {
 			return err
 		}
-		if !c.Update.Window.updates() {
+		if !c.Update.Window.Updates() {
 			c.Roots = append(c.Roots, v)
 		}
 		grads[p.value] = v

@@ -28,6 +28,7 @@ type Homes struct {
 	index [Regions]map[string]int
 	end   [Regions]int64
 	made  int
+	asked []Part // what Place has given out, in order
 	// Sealed makes a new name an error: the layout is final.
 	Sealed bool
 }
@@ -35,6 +36,14 @@ type Homes struct {
 // Place returns the home of name in region r, making one at first. A home's spec is fixed, but for Slot and
 // Results, where a smaller batch takes the first rows of the place of a larger one.
 func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (arena.Ref, error) {
+	ref, err := h.place(r, owner, name, spec)
+	if err == nil {
+		h.asked = append(h.asked, Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
+	}
+	return ref, err
+}
+
+func (h *Homes) place(r arena.Region, owner, name string, spec kernels.Spec) (arena.Ref, error) {
 	if i, ok := h.index[r][name]; ok {
 		p := h.parts[r][i]
 		switch {
@@ -59,6 +68,27 @@ func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 	h.made++
 	h.end[r] = arena.Round(ref.Offset + ref.Size)
 	return ref, nil
+}
+
+// Asked returns what Place has given out, in order, and as often as it has.
+func (h *Homes) Asked() []Part { return h.asked }
+
+// Repeat places what others have asked for, in their order, and reports whether all of it has the places that it has there. If not, h is as before.
+func (h *Homes) Repeat(asked []Part) bool {
+	was := *h
+	for _, p := range asked {
+		if ref, err := h.Place(p.Ref.Region, p.Owner, p.Name, p.Spec); err == nil && ref == p.Ref {
+			continue
+		}
+		for r := range h.parts {
+			for _, more := range h.parts[r][len(was.parts[r]):] {
+				delete(h.index[r], more.Name)
+			}
+		}
+		*h = was
+		return false
+	}
+	return true
 }
 
 // Adopt takes over another's homes in regions where h has none yet.

@@ -1,0 +1,111 @@
+package trainer
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/emu"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Builds that share a cache are those that are made alone, whatever was asked before, and errors are those of the same mistakes.
+func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
+	seed, _ := flag.Lookup("seed").Value.(flag.Getter).Get().(uint64)
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	dev := emu.Open(emu.Options{})
+	defer func() {
+		if err := dev.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	calls := 0
+	model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
+		calls++
+		if batch == 6 {
+			return Model{}, fmt.Errorf("takes no batch of 6")
+		}
+		net := layers.On(g)
+		x := net.Input("x", batch, 2, 4, 4)
+		h := net.BatchNorm(net.Conv(x, "conv", layers.Conv2D{Out: 4, Kernel: layers.Square(3), Pad: layers.Square(1)}, layers.ReLU), "norm", nil)
+		h = net.Dense(net.Flatten(h, "flat"), "hidden", 24, layers.ReLU)
+		return net.Classifier(x, net.Dense(net.Dropout(h, "dropout", 0.5), "out", 3, nil))
+	}
+	all := optim.All()
+	opt := Options{Batch: 4, Memory: 24 << 10}
+	redraw := []func(){
+		func() { opt.Batch = []int{2, 4, 4, 8, 6}[r.IntN(5)] },
+		func() { opt.EvalBatch = 4 * r.IntN(3) },
+		func() { opt.Accumulate = r.IntN(4) },
+		func() { opt.Optimizer = all[r.IntN(len(all))].Optimizer },
+		func() { opt.Guard = Guard(r.IntN(2)) },
+		func() {
+			opt.Precision, opt.KeepFloat32 = []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)], nil
+		},
+		func() {
+			if opt.Precision.Half() {
+				opt.KeepFloat32 = [][]string{nil, {"hidden"}}[r.IntN(2)]
+			}
+		},
+		func() { opt.Recompute = []Recompute{{}, {Auto: true}, {Layers: []string{"conv"}}}[r.IntN(3)] },
+		func() { opt.Memory = int64(8+r.IntN(40)) << 10 },
+		func() { opt.Device = []kernels.Device{nil, dev}[r.IntN(2)] },
+		func() { opt.Offload = Offload{State: r.IntN(2) == 0, Parameters: r.IntN(2) == 0} },
+		func() { opt.Clip.Norm = float64(r.IntN(2)) },
+		func() { opt.Schedule = []optim.Schedule{nil, optim.Cosine{Steps: 9}}[r.IntN(2)] },
+		func() { opt.Frozen = [][]string{nil, {"conv"}}[r.IntN(2)] },
+		func() {
+			opt.LossScale.Mode = []optim.ScalingMode{optim.ScaleFloat16, optim.ScaleAlways, optim.ScaleNever}[r.IntN(3)]
+		},
+		func() { opt.Keep = [][]string{nil, {"hidden/w"}}[r.IntN(2)] },
+		func() { opt.Workers, opt.Sequential, opt.Seed = r.IntN(3), r.IntN(2) == 0, uint64(r.IntN(2)) },
+	}
+	known, built, compiled := new(cache), 0, [2]int{} // without the cache, and with it
+	tries := 120
+	if testing.Short() {
+		tries = 40
+	}
+	for range tries {
+		was := opt
+		redraw[r.IntN(len(redraw))]()
+		before := calls
+		fresh, want := newBuild(t.Context(), model, opt, false)
+		between := calls
+		got, err := newBuildWith(t.Context(), model, opt, false, known)
+		compiled[0], compiled[1] = compiled[0]+between-before, compiled[1]+calls-between
+		if fmt.Sprint(err) != fmt.Sprint(want) {
+			t.Fatalf("%+v: got %v, want %v", opt, err, want)
+		}
+		if err != nil {
+			opt = was
+			continue
+		}
+		built++
+		if !reflect.DeepEqual(got.programs, fresh.programs) || !reflect.DeepEqual(got.order, fresh.order) {
+			t.Fatalf("%+v: programs from the cache are others", opt)
+		}
+		for i := range ir.Regions {
+			if r := arena.Region(i); !reflect.DeepEqual(got.homes.Parts(r), fresh.homes.Parts(r)) || len(got.starts[r]) != len(fresh.starts[r]) {
+				t.Fatalf("%+v: region %d has %v, want %v", opt, r, got.homes.Parts(r), fresh.homes.Parts(r))
+			}
+		}
+		if !reflect.DeepEqual(got.report(), fresh.report()) {
+			t.Fatalf("%+v: got %v, want %v", opt, got.report(), fresh.report())
+		}
+	}
+	if built < tries/2 || 4*compiled[1] > 3*compiled[0] {
+		t.Errorf("of %d builds %d are compared; %d programs were compiled with the cache, %d without", tries, built, compiled[1], compiled[0])
+	}
+}
