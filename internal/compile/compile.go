@@ -228,6 +228,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	c.slices()
 	c.offload()
 	c.recompute()
+	c.prune() // what a round fetches or computes again, and a later one does not read
 	c.alias()
 	return c.finish(ctx)
 }
