@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"gorgonia.org/gorgonia"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -206,5 +210,27 @@ func TestOffloadedParametersAreReadAndWritten(t *testing.T) {
 	}
 	if want, got := names(trainer.Offload{}), names(offloaded); !slices.Equal(got, want) {
 		t.Errorf("the parameters are %q, want %q", got, want)
+	}
+}
+
+// A weight that many layers share is planned with whatever is recomputed: fetched for each round of it, and no copy stays that nobody reads.
+func TestASharedWeightIsOffloadedAndRecomputed(t *testing.T) {
+	shared := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 7)
+		u, h := net.Param("shared/w", layers.GlorotUniform{}, 7, 7), x
+		for i := range 4 {
+			h = net.LayerNorm(gorgonia.Must(gorgonia.Tanh(gorgonia.Must(gorgonia.Mul(h, u)))), fmt.Sprint("norm", i))
+			h = net.Dense(h, fmt.Sprint("layer", i), 7, layers.Tanh)
+		}
+		return meanProduct(net, h, net.Param("out/w", layers.Ones{}, 7, 1))
+	}
+	for _, offload := range []trainer.Offload{{Parameters: true}, {Layers: []string{"shared"}}} {
+		for _, part := range []float64{0, 0.4} {
+			opt := tight(t, shared, trainer.Options{Batch: 5, Accumulate: 3, Offload: offload}, part)
+			if _, err := trainer.Plan(shared, opt); err != nil {
+				t.Errorf("%v, %v of scratch: %v", offload, part, err)
+			}
+		}
 	}
 }
