@@ -38,6 +38,16 @@ type lever struct {
 	settings []setting
 }
 
+// Indices of the levers. The last is there only where a device has memory of its own.
+const (
+	ofOptimizer = iota
+	ofGradients
+	ofBatch
+	ofRecompute
+	ofPrecision
+	ofHost
+)
+
 // Explore plans the model in every combination of the ways that the trainer has of trading time, or another optimizer, for bytes, and says which
 // fit in Options.Memory, or in what is free on Options.Device where that is 0. An update stays one of as many samples as asked for,
 // Batch·Accumulate. For each that no other beats it looks for the largest batch of a step, most at most; 0 leaves that out. A batch that
@@ -134,7 +144,13 @@ func (o *Options) levers(asked *build) []lever {
 			batches = append(batches, setting{batchName(whole/k, k), alike, func(o *Options) { o.Batch, o.Accumulate = whole/k, k }})
 		}
 	}
-	levers := []lever{{"optimizer", o.optimizers(asked)}, {"gradients", guards}, {"batch", batches}, {"recompute", o.recomputations()}, {"precision", o.precisions()}}
+	levers := []lever{
+		ofOptimizer: {"optimizer", o.optimizers(asked)},
+		ofGradients: {"gradients", guards},
+		ofBatch:     {"batch", batches},
+		ofRecompute: {"recompute", o.recomputations()},
+		ofPrecision: {"precision", o.precisions()},
+	}
 	if away := o.offloads(); away != nil {
 		levers = append(levers, lever{"on the host", away})
 	}
@@ -236,7 +252,7 @@ func (c combination) each(left []lever) []combination {
 // per cent, fewer changes, fewer bytes.
 func (c *combination) better(d *combination) bool {
 	percent := func(c *combination) int { return int(math.Round(100 * c.choice.Time)) }
-	return cmp.Or(c.unlike-d.unlike, c.at[0]-d.at[0], percent(c)-percent(d), c.changes-d.changes, cmp.Compare(c.choice.Total, d.choice.Total)) < 0
+	return cmp.Or(c.unlike-d.unlike, c.at[ofOptimizer]-d.at[ofOptimizer], percent(c)-percent(d), c.changes-d.changes, cmp.Compare(c.choice.Total, d.choice.Total)) < 0
 }
 
 func (e *explorer) explore(ctx context.Context, opt Options, levers []lever) (*Exploration, error) {
@@ -405,20 +421,20 @@ func (b *build) cheapest(ctx context.Context, limit int64) (change string, opt O
 	asked := b.opt
 	asked.Memory = limit
 	whole := combination{opt: asked}
-	for o := range levers[0].settings {
-		c := whole.with(levers[0], o)
+	for o := range levers[ofOptimizer].settings {
+		c := whole.with(levers[ofOptimizer], o)
 		var best *combination
-		for p := 0; p < len(levers[4].settings) && best == nil; p++ { // another precision changes the results
+		for p := 0; p < len(levers[ofPrecision].settings) && best == nil; p++ { // another precision changes the results
 			var tried []combination
-			for g := range levers[1].settings {
-				for r := range levers[3].settings {
-					tried = append(tried, c.with(levers[1], g).with(levers[2], 0).with(levers[3], r).with(levers[4], p).each(levers[5:])...)
+			for g := range levers[ofGradients].settings {
+				for r := range levers[ofRecompute].settings {
+					tried = append(tried, c.with(levers[ofGradients], g).with(levers[ofBatch], 0).with(levers[ofRecompute], r).with(levers[ofPrecision], p).each(levers[ofHost:])...)
 				}
 			}
 			best = e.best(ctx, tried)
 		}
-		for k := 1; k < len(levers[2].settings); k++ {
-			if fewer := e.best(ctx, []combination{c.with(levers[1], 0).with(levers[2], k).with(levers[3], 0).with(levers[4], 0).each(levers[5:])[0]}); fewer != nil {
+		for k := 1; k < len(levers[ofBatch].settings); k++ {
+			if fewer := e.best(ctx, []combination{c.with(levers[ofGradients], 0).with(levers[ofBatch], k).with(levers[ofRecompute], 0).with(levers[ofPrecision], 0).each(levers[ofHost:])[0]}); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}
