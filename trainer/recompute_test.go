@@ -102,7 +102,7 @@ func TestTheLeastThatRecomputationReachesFits(t *testing.T) {
 		}
 		opt := trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach}
 		var least int64
-		for _, part := range []float64{0, 0.1, 0.15} {
+		for _, part := range []float64{0, 0.15} {
 			opt := tight(t, n.Model, opt, part)
 			total, again, _ := recomputed(t, n.Model, opt)
 			if least == 0 {
@@ -137,7 +137,7 @@ func TestRecomputationChangesNoBits(t *testing.T) {
 				for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 					opt.Guard = guard
 					choices := []trainer.Options{opt, all(t, model, opt)}
-					for _, part := range []float64{0.8, 0.6, 0.4, 0} {
+					for _, part := range []float64{0.6, 0} {
 						choices = append(choices, tight(t, model, opt, part))
 					}
 					for i, opt := range choices {

@@ -60,6 +60,42 @@ func TestAPlanOfFiftyMillionParametersIsArithmetic(t *testing.T) {
 	})
 }
 
+// What a step of a thousand operations is to compute again is found in about a second, 10 where the machine has other work.
+func TestAThousandOperationsAreComputedAgainInASecond(t *testing.T) {
+	if cputest.Race {
+		t.Skip("takes ten times as long under the race detector")
+	}
+	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.On(g)
+		x := net.Input("x", batch, 64)
+		h := x
+		for i := range 110 {
+			h = net.Dense(h, fmt.Sprint("hidden", i), 64, layers.Tanh)
+		}
+		return net.Classifier(x, net.Dense(h, "out", 10, nil))
+	}
+	opt := trainer.Options{Batch: 256, Optimizer: optim.Adam{}}
+	plain, err := trainer.Plan(model, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratch := plain.Category("scratch")
+	opt.Recompute.Auto, opt.Memory = true, plain.Total-scratch+scratch/4
+	within(t, 10*time.Second, "a plan with recomputation", func() {
+		start := time.Now()
+		plan, err := trainer.Plan(model, opt)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n := plain.Programs[0].Instructions
+		t.Logf("%d instructions planned in %v", n, time.Since(start))
+		if n < 1000 || plan.Total > opt.Memory {
+			t.Errorf("%d instructions in %d bytes of %d", n, plan.Total, opt.Memory)
+		}
+	})
+}
+
 func TestLargerBatchesRunInTheirPlansToo(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		step := 7

@@ -35,11 +35,20 @@ func (c *compiler) recompute() {
 		return
 	}
 	made := slices.Clone(c.Instrs)
-	if like := c.likeAgain(); like != nil {
-		c.arrange(made, like.Order)
-		c.drops(like)
+	if c.Again = c.likeAgain(); c.Again == nil {
+		c.Again = c.chosen(made)
+	}
+	if len(c.Again.Rounds) == 0 {
+		c.Instrs = made
+		c.refetch()
 		return
 	}
+	c.arrange(made, c.Again.Order)
+	c.drops(c.Again)
+}
+
+// chosen returns what is best computed again of the instructions made, and in which order of them. It leaves c's instructions in any order.
+func (c *compiler) chosen(made []ir.Instr) *ir.Again {
 	var best []int32
 	var least choice
 	for _, order := range c.orders() { // what lives when depends on it
@@ -64,13 +73,7 @@ func (c *compiler) recompute() {
 	if len(c.Recompute.Owners) == 0 {
 		r.polish(&least, c.Recompute.Budget)
 	}
-	again := &ir.Again{Values: len(c.Values), Order: best, Rounds: r.rounds(&least)}
-	if len(again.Rounds) == 0 {
-		c.Instrs = made
-		c.refetch()
-		return
-	}
-	c.drops(again)
+	return &ir.Again{Values: len(c.Values), Order: best, Rounds: r.rounds(&least)}
 }
 
 // refetch fetches once more what is kept in host memory, where nothing is computed again.
@@ -137,7 +140,6 @@ func (c *compiler) drops(a *ir.Again) {
 			rounds[k].keep[v] = true
 		}
 	}
-	c.Again = a
 	r.apply(c, rounds)
 }
 

@@ -49,9 +49,9 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			for _, r := range asked {
 				cfg.Recompute = r
 				got, q := g.steps(t, dev, cfg, o, 2)
-				if q.Again != nil {
+				if n := len(q.Again.Rounds); n > 0 {
 					again++
-					if len(q.Again.Rounds) > 1 {
+					if n > 1 {
 						twice++
 					}
 				}
@@ -154,7 +154,7 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	g, cfg := n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 14 * 512 * 64 * 4
 	full := compileFor(t, g, cfg)
-	if full.Again == nil {
+	if len(full.Again.Rounds) == 0 {
 		t.Fatal("nothing is recomputed")
 	}
 	g, small := n.config(t, Train, 17, openCPU(t), homes)
@@ -165,6 +165,15 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	}
 	if !slices.Equal(p.Plan.Offsets, full.Plan.Offsets) {
 		t.Error("a batch of 17 lies elsewhere than the full one")
+	}
+	// So it is where the full batch drops nothing, whatever the smaller one's limit is.
+	g, cfg = n.config(t, Train, n.batch, openCPU(t), homes)
+	cfg.Recompute.Budget = 1 << 40
+	full = compileFor(t, g, cfg)
+	g, small = n.config(t, Train, 17, openCPU(t), homes)
+	small.Recompute, small.Like = Recompute{Budget: 1}, full
+	if p := compileFor(t, g, small); len(full.Again.Rounds)+len(p.Again.Rounds) > 0 {
+		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Again.Rounds), len(p.Again.Rounds))
 	}
 }
 

@@ -78,7 +78,7 @@ type Program struct {
 	Trained   []string   // parameters that are updated
 	Indices   []Indices  // what is checked to be of a row
 	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
-	Again     *Again     // what is computed again; nil: nothing
+	Again     *Again     // what is computed again; nil: nobody has asked for it
 	Order     []int32    // the order of the instructions, as indices into the order they were made in
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
@@ -89,7 +89,7 @@ type Program struct {
 type Again struct {
 	Values int     // of the program before
 	Order  []int32 // of its instructions, as indices into the order they were made in
-	Rounds []Round // one after the other, at least one
+	Rounds []Round // one after the other; none: nothing is
 }
 
 // Round is what the backward pass reads a second computation of. The values are those of the program before the first round, and stand for their last
