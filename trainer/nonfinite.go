@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -282,11 +281,7 @@ func (t *Trainer) firstBad(s *slot, v ir.Value) *NonFiniteError {
 
 // read copies a program's value to the host.
 func (t *Trainer) read(s *slot, v ir.Value) ([]byte, error) {
-	if away, ok := t.offloaded(v.Ref); ok {
-		t.announce(away, false)
-		return bytes.Clone(view(away)), nil
-	}
-	h, err := t.arena.Handle(t.at(v.Ref, s.index), v.Name)
+	h, err := t.homeOf(v.Ref, s.index, v.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (t *Trainer) Params() ([]Param, error) {
 	}
 	var ps []Param
 	for _, p := range slices.Concat(t.parameters(), t.homes.Parts(ir.Statistics)) {
-		h, err := t.homeOf(p)
+		h, err := t.homeOf(p.Ref, 0, p.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -72,18 +72,18 @@ func (b *build) parameter(name string) ir.Part {
 	return p
 }
 
-// home is where the host reads and writes what outlives a step, between steps.
+// home is where the host reads and writes a program's value between steps.
 type home interface {
 	Read(dst []byte) error
 	Write(src []byte) error
 }
 
-// homeOf returns the home of p.
-func (t *Trainer) homeOf(p ir.Part) (home, error) {
-	if s, ok := t.offloaded(p.Ref); ok {
-		return offloaded{t, s, p.Name}, nil
+// homeOf returns the home of what a program calls ref when it works on slot i.
+func (t *Trainer) homeOf(ref arena.Ref, i int, name string) (home, error) {
+	if s, ok := t.offloaded(ref); ok {
+		return offloaded{t, s, name}, nil
 	}
-	return t.arena.Handle(t.at(p.Ref, 0), p.Name)
+	return t.arena.Handle(t.at(ref, i), name)
 }
 
 // offloaded is a home in pinned host memory.

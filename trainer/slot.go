@@ -181,10 +181,7 @@ func (t *Trainer) bind(k key) error {
 	t.bound[k] = p
 	p.loss, _ = p.ir.Result(compile.LossName)
 	p.right, p.guess = p.ir.Result(compile.CorrectName)
-	p.updates = slices.ContainsFunc(p.ir.Instrs, func(in ir.Instr) bool {
-		_, is := in.Attrs.(kernels.Updater)
-		return is
-	})
+	p.updates = k.mode == compile.Train && k.window.Updates() && len(p.ir.Trained) > 0
 	for _, v := range slotValues(p.ir) {
 		if v.Name != compile.ControlsName && v.Name != compile.IndexField {
 			p.bytes += v.Ref.Size

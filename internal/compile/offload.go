@@ -52,7 +52,7 @@ func (c *compiler) offload() {
 		case in.Op.View != nil && o.away[in.In[0]] && changed[in.Out[0]]: // some rows, for an update
 			o.away[in.Out[0]] = true
 			c.Instrs = append(c.Instrs, in)
-		case in.Op == c.Update.Op && len(o.moved(&in)) > 0:
+		case in.Op == c.Update.Op:
 			o.update(in)
 		default:
 			o.onCopies(&in, nil)
@@ -97,15 +97,15 @@ func (o *offloader) onCopies(in *ir.Instr, but []int8) {
 	}
 }
 
-// moved returns which operands of an update are changed in host memory.
-func (o *offloader) moved(in *ir.Instr) []int8 {
-	return slices.DeleteFunc(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), func(k int8) bool { return !o.away[in.In[k]] })
-}
-
-// update appends the parts of an update, with their transfers.
+// update appends an update: where it changes what is in host memory, its parts, with their transfers.
 func (o *offloader) update(in ir.Instr) {
-	c, moved, updates := o.c, o.moved(&in), kernels.UpdatesOf(in.Op, in.Attrs)
+	c, updates := o.c, kernels.UpdatesOf(in.Op, in.Attrs)
+	moved := slices.DeleteFunc(slices.Clone(updates), func(k int8) bool { return !o.away[in.In[k]] })
 	o.onCopies(&in, moved)
+	if len(moved) == 0 {
+		c.Instrs = append(c.Instrs, in)
+		return
+	}
 	c.owner, c.mark, c.back = in.Owner, "", true
 	c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
 	name := strings.TrimPrefix(in.Label, "update ")

@@ -78,6 +78,9 @@ func (c *compiler) chosen(made []ir.Instr) *ir.Again {
 
 // refetch fetches once more what is kept in host memory, where nothing is computed again.
 func (c *compiler) refetch() {
+	if !slices.ContainsFunc(c.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Fetch }) {
+		return
+	}
 	if r := c.newRemat(); slices.Contains(r.fetched, true) {
 		r.apply(c, []round{r.nothing()})
 	}

@@ -36,10 +36,9 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(given["picture"], "picture", f.Picture, "-what-fits draws none: add it where you train or plan what fits")
 	}
 	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
-	names := strings.Split(f.Recompute, ",")
+	names := list(f.Recompute)
 	for _, name := range names {
-		name = strings.TrimSpace(name)
-		wrong(f.Recompute != "" && name == "", "recompute", f.Recompute, "has an empty name: write the names of layers as a,b")
+		wrong(name == "", "recompute", f.Recompute, "has an empty name: write the names of layers as a,b")
 		wrong(len(names) > 1 && (name == "auto" || name == "none"), "recompute", f.Recompute, name+" stands alone: leave it or the layers out")
 	}
 	return errors.Join(errs...)
