@@ -96,7 +96,7 @@ func TestARaisedGuardStopsEveryRule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k, u := range kernels.UpdatesOf(op, c.Attrs) {
+		for k, u := range op.UpdatesFor(c.Attrs) {
 			sameBits(t, op.Name, out[k], in[u])
 		}
 	}

@@ -528,7 +528,10 @@ func ExampleNewMachine() {
 	if _, err := gorgonia.Grad(loss, w); err != nil {
 		panic(err)
 	}
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		panic(err)
+	}
 	defer device.Close()
 	vm, err := trainer.NewMachine(g, trainer.MachineOptions{Device: device}) // in place of gorgonia.NewTapeMachine(g)
 	if err != nil {

@@ -146,14 +146,12 @@ func outside(p *report.Plan, dev kernels.Device, pinned int64) {
 
 // staged returns the bytes that a device pins for itself to run p: one block, for the call that needs most.
 func staged(dev kernels.Device, p *ir.Program) (bytes int64) {
-	d, ok := dev.(interface {
-		Staged(op *kernels.Op, in, out []kernels.Spec) int64
-	})
+	d, ok := dev.(kernels.HostStager)
 	if !ok {
 		return 0
 	}
 	for _, in := range p.Instrs {
-		bytes = max(bytes, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+		bytes = max(bytes, d.StagingBytes(in.Op, p.Specs(in.In), p.Specs(in.Out)))
 	}
 	return bytes
 }
@@ -165,13 +163,13 @@ func (b *build) program(p *ir.Program) report.Program {
 	if r.Recomputed > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra))
 	}
-	slow, _ := b.opt.Device.(interface{ ByReference(op *kernels.Op) bool })
+	slow, _ := b.opt.Device.(kernels.ReferenceRunner)
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
 		switch {
 		case in.Mark != "":
 			r.Fallbacks = append(r.Fallbacks, in.Label)
-		case slow != nil && slow.ByReference(in.Op):
+		case slow != nil && slow.RunsByReference(in.Op):
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s has no kernel on %s and runs by its reference, slowly, and allocates on the Go heap", in.Label, in.Op.Name, b.opt.Device.Name()))
 		}
 	}
@@ -187,7 +185,7 @@ func again(p *ir.Program) (n int, share float64) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		switch {
-		case kernels.Transfers(in.Op):
+		case in.Op.IsTransfer():
 		case in.Again:
 			n++
 			extra = extra.Add(p.WorkOf(in))

@@ -66,7 +66,7 @@ func (c *compiler) changed() map[kernels.Value]bool {
 	found := make(map[kernels.Value]bool)
 	for i := range c.Instrs {
 		if in := &c.Instrs[i]; in.Op == c.Update.Op {
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				found[in.In[k]] = true
 			}
 		}
@@ -99,7 +99,7 @@ func (o *offloader) onCopies(in *ir.Instr, but []int8) {
 
 // update appends an update: where it changes what is in host memory, its parts, with their transfers.
 func (o *offloader) update(in ir.Instr) {
-	c, updates := o.c, kernels.UpdatesOf(in.Op, in.Attrs)
+	c, updates := o.c, in.Op.UpdatesFor(in.Attrs)
 	moved := slices.DeleteFunc(slices.Clone(updates), func(k int8) bool { return !o.away[in.In[k]] })
 	o.onCopies(&in, moved)
 	if len(moved) == 0 {
@@ -141,7 +141,7 @@ func (c *compiler) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	}
 	c.label = in.Label
 	flat := slices.Clone(in.In)
-	cut := append(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), 1) // and the gradient
+	cut := append(slices.Clone(in.Op.UpdatesFor(in.Attrs)), 1) // and the gradient
 	for _, k := range cut {
 		if c.Spec(in.In[k]).Shape.Equal(param) { // the rest has a row for each block
 			flat[k] = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
@@ -176,7 +176,7 @@ func (s *streaming) streamed(order []int32) []int32 {
 	k := 0
 	for _, i := range order {
 		switch {
-		case kernels.Transfers(s.c.Instrs[i].Op):
+		case s.c.Instrs[i].Op.IsTransfer():
 			continue
 		case k < len(s.stops) && i == s.stops[k]:
 			if k == 0 {
@@ -257,7 +257,7 @@ func (s *streaming) add(i int32) {
 	}
 	s.done[i] = true
 	in := &s.c.Instrs[i]
-	if kernels.Transfers(in.Op) {
+	if in.Op.IsTransfer() {
 		for _, v := range in.In {
 			if m := s.maker[v]; m >= 0 {
 				s.add(m)

@@ -14,7 +14,7 @@ import (
 func (c *compiler) alias() {
 	for i := range c.Instrs {
 		in := &c.Instrs[i]
-		for k, u := range kernels.UpdatesOf(in.Op, in.Attrs) {
+		for k, u := range in.Op.UpdatesFor(in.Attrs) {
 			c.over(in.Out[k], in.In[u])
 		}
 		if in.Op.View == nil || c.Off&Views != 0 || c.Values[in.Out[0]].Home {
@@ -44,7 +44,7 @@ func (c *compiler) inPlace() {
 		if len(in.Op.InPlace) == 0 || c.Values[in.Out[0]].Home || c.Values[in.Out[0]].Of != kernels.None {
 			continue
 		}
-		for _, k := range kernels.InPlaceOf(in.Op, in.Attrs) {
+		for _, k := range in.Op.InPlaceFor(in.Attrs) {
 			if int(k) >= len(in.In) || !c.takes(in, int(k), int32(i), last) {
 				continue
 			}

@@ -230,7 +230,7 @@ func (c *compiler) newRemat() *remat {
 	d := c.copied()
 	d.alias()
 	for i := range d.Instrs {
-		if in := &d.Instrs[i]; !kernels.Transfers(in.Op) { // they run beside
+		if in := &d.Instrs[i]; !in.Op.IsTransfer() { // they run beside
 			now.work[i] = d.WorkOf(in).Time
 		}
 	}
@@ -396,7 +396,7 @@ func (r *remat) rewrite(c *compiler, x *round) rewritten {
 					in.In[k] = again(v)
 				}
 			}
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				for _, w := range wanted { // what reads this home has to do so before it changes
 					if w.until > int32(i) && slices.Contains(w.homes, r.root[c.Instrs[i].In[k]]) {
 						again(w.value)

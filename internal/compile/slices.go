@@ -85,7 +85,7 @@ func (c *compiler) sliceables() []sliceable {
 // byRows reports whether all that an update changes has the shape of its parameter, and so the same rows.
 func (c *compiler) byRows(apply *ir.Instr) bool {
 	s := c.Spec(apply.In[0])
-	return !slices.ContainsFunc(kernels.UpdatesOf(apply.Op, apply.Attrs), func(k int8) bool { return !c.Spec(apply.In[k]).Shape.Equal(s.Shape) })
+	return !slices.ContainsFunc(apply.Op.UpdatesFor(apply.Attrs), func(k int8) bool { return !c.Spec(apply.In[k]).Shape.Equal(s.Shape) })
 }
 
 // rehearse returns a copy of c as it will be when it is placed, without slices.
@@ -197,7 +197,7 @@ func (c *compiler) cut(f sliceable, n int) {
 		c.label, c.owner = apply.Label, apply.Owner
 		in := slices.Clone(apply.In)
 		in[1], in[2] = slice, guard
-		for _, k := range kernels.UpdatesOf(apply.Op, apply.Attrs) {
+		for _, k := range apply.Op.UpdatesFor(apply.Attrs) {
 			in[k] = c.rowsOf(in[k], r, end)
 		}
 		updated := c.apply(apply.Op, apply.Attrs, in...)

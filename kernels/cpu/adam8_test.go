@@ -254,7 +254,7 @@ func atTheEnds(t *testing.T, float arena.DType, size float64, shares []float64, 
 			}
 		}
 	}
-	seed := rand.Uint64()
+	_, seed := random(t)
 	in := make([]kernels.Tensor, len(c.In))
 	for k, r := 0, rand.New(rand.NewPCG(seed, 1)); k < len(in); k++ {
 		in[k] = kernels.Tensor{Spec: c.In[k], Data: make([]float64, c.In[k].Shape.Elems())}

@@ -146,7 +146,7 @@ func (p *program) bind(c kernels.Call, mem []byte, base []int64) (func(), error)
 			return nil, fmt.Errorf("%s output %d: %w", c.Op.Name, k, err)
 		}
 	}
-	for k, i := range kernels.UpdatesOf(c.Op, c.Attrs) {
+	for k, i := range c.Op.UpdatesFor(c.Attrs) {
 		if c.Out[k].Ref.Region != c.In[i].Ref.Region || c.Out[k].Ref.Offset != c.In[i].Ref.Offset {
 			return nil, fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
 		}

@@ -39,7 +39,7 @@ func fence(t *testing.T, call *kernels.Call, upper bool) mapped {
 	for k := range call.In {
 		call.In[k].Ref = next(call.In[k].Bytes())
 	}
-	updates := kernels.UpdatesOf(call.Op, call.Attrs)
+	updates := call.Op.UpdatesFor(call.Attrs)
 	for k := range call.Out {
 		if k < len(updates) {
 			call.Out[k].Ref = call.In[updates[k]].Ref

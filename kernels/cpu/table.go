@@ -94,8 +94,8 @@ func lookup(op *kernels.Op) kernel {
 	return kernel{bindReference, nil}
 }
 
-// ByReference reports whether the device has no kernel for op and runs it by its meaning in float64, slowly and allocating.
-func (d *Device) ByReference(op *kernels.Op) bool {
+// RunsByReference reports whether op has no kernel: its float64 reference runs, which is slow and allocates.
+func (d *Device) RunsByReference(op *kernels.Op) bool {
 	_, own := table[op]
 	return !own && op.Elem == nil
 }
@@ -113,7 +113,7 @@ func bindReference(b *binding) (func(), error) {
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
-	if d == nil || d.pool == nil || d.lacks != nil {
+	if d == nil || d.pool == nil {
 		return d.usable("supports")
 	}
 	if op == nil {

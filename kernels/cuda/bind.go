@@ -34,8 +34,8 @@ const (
 	stepCopy            // bytes from src to dst, either of which may be pinned
 	stepFill            // bytes of value at dst
 	stepGemm            // a product by cuBLAS
-	stepMark            // the place that its stream has come to
-	stepAwait           // a mark of the other stream
+	stepRecord          // an event of its stream
+	stepWait            // for an event of the other stream
 	stepHost            // a function of the host
 )
 
@@ -44,8 +44,8 @@ type step struct {
 	kind stepKind
 	call int // index of its call in the list given to Bind
 
-	beside bool // on the stream for transfers
-	mark   int  // of stepMark and stepAwait
+	transfer bool // on the stream for transfers
+	event    int  // of stepRecord and stepWait
 
 	// a kernel
 	module      module
@@ -85,12 +85,12 @@ type binding struct {
 	props *properties
 	index int
 
-	beside bool // it is enqueued on the stream for transfers
+	transfer bool // it is enqueued on the stream for transfers
 	places
 	steps []step
 }
 
-// places are where the regions that calls refer to lie.
+// places are the addresses of the regions that calls refer to.
 type places struct {
 	mem    address
 	size   int64                   // bytes at mem
@@ -154,7 +154,7 @@ func (b *binding) fill(dst address, value byte, bytes int64) {
 }
 
 func (b *binding) append(s step) {
-	s.call, s.beside = b.index, b.beside
+	s.call, s.transfer = b.index, b.transfer
 	b.steps = append(b.steps, s)
 }
 
@@ -181,23 +181,23 @@ func slot(a any) uint64 {
 	panic(fmt.Sprintf("cuda: a kernel has no parameter of type %T", a))
 }
 
-// bindAll returns the steps of calls, in the order in which moves enqueue them. It reports everything that is wrong with them at once.
-func bindAll(p *properties, calls []kernels.Call, at places, moves []kernels.Move) ([]step, error) {
+// bindAll returns the steps of calls, in the order of schedule. It reports all mistakes at once.
+func bindAll(p *properties, calls []kernels.Call, at places, schedule []kernels.StreamOp) ([]step, error) {
 	var steps []step
 	var errs []error
-	for _, m := range moves {
-		if m.Do != kernels.Enqueue {
-			kind := stepMark
-			if m.Do == kernels.Await {
-				kind = stepAwait
+	for _, o := range schedule {
+		if o.Kind != kernels.Enqueue {
+			kind := stepRecord
+			if o.Kind == kernels.Wait {
+				kind = stepWait
 			}
-			steps = append(steps, step{kind: kind, call: m.Call, beside: m.Beside, mark: m.Mark})
+			steps = append(steps, step{kind: kind, call: o.Call, transfer: o.Transfer, event: o.Event})
 			continue
 		}
-		c := calls[m.Call]
-		b := &binding{Call: c, props: p, index: m.Call, beside: m.Beside, places: at}
+		c := calls[o.Call]
+		b := &binding{Call: c, props: p, index: o.Call, transfer: o.Transfer, places: at}
 		if err := b.bind(); err != nil {
-			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", m.Call, c.Label, err))
+			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", o.Call, c.Label, err))
 			continue
 		}
 		steps = append(steps, b.steps...)
@@ -227,7 +227,7 @@ func (b *binding) bind() error {
 			return fmt.Errorf("%s output %d: %v: %w", c.Op.Name, k, o.Spec, err)
 		}
 	}
-	for k, i := range kernels.UpdatesOf(c.Op, c.Attrs) {
+	for k, i := range c.Op.UpdatesFor(c.Attrs) {
 		if c.Out[k].Ref.Region != c.In[i].Ref.Region || c.Out[k].Ref.Offset != c.In[i].Ref.Offset {
 			return fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
 		}
@@ -250,7 +250,7 @@ func (b *binding) checkRef(ref arena.Ref, bytes, align int64) error {
 	size, at := b.size, ref.Offset
 	x, away := b.pinned[ref.Region]
 	switch {
-	case away && !kernels.Transfers(b.Op):
+	case away && !b.Op.IsTransfer():
 		return fmt.Errorf("region %d is in pinned memory, which only transfers work on", ref.Region)
 	case away:
 		size = x.bytes

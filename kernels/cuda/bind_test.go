@@ -59,6 +59,6 @@ func TestBindNamesEveryCallThatIsWrong(t *testing.T) {
 
 // bindAt binds calls one after the other.
 func bindAt(p *properties, calls []kernels.Call, mem address, size int64, base []int64) ([]step, error) {
-	moves, _ := kernels.Binding{Base: base}.Moves(calls)
-	return bindAll(p, calls, places{mem: mem, size: size, base: base}, moves)
+	schedule, _ := kernels.Binding{Base: base}.StreamSchedule(calls)
+	return bindAll(p, calls, places{mem: mem, size: size, base: base}, schedule)
 }

@@ -77,23 +77,23 @@ func meet(a, b kernels.Call) bool {
 	return false
 }
 
-// before returns, by call, which calls moves put before it; at n those before the end of the program, on its stream. Call n is what was enqueued
-// on that stream before. skip leaves a move out.
-func before(moves []kernels.Move, n, marks, skip int) [][]bool {
+// before returns, by call, which calls ops order before it; at n those before the end of the program, on its stream. Call n is what was
+// enqueued on that stream before. skip leaves an operation out.
+func before(ops []kernels.StreamOp, n, events, skip int) [][]bool {
 	known := map[bool][]bool{false: make([]bool, n+1), true: make([]bool, n+1)}
 	known[false][n] = true
-	at, order := make([][]bool, marks), make([][]bool, n+1)
-	for k, m := range moves {
-		now := known[m.Beside]
+	at, order := make([][]bool, events), make([][]bool, n+1)
+	for k, m := range ops {
+		now := known[m.Transfer]
 		switch {
 		case k == skip:
-		case m.Do == kernels.Enqueue:
+		case m.Kind == kernels.Enqueue:
 			order[m.Call] = slices.Clone(now)
 			now[m.Call] = true
-		case m.Do == kernels.Mark:
-			at[m.Mark] = slices.Clone(now)
-		case at[m.Mark] != nil:
-			for i, v := range at[m.Mark] {
+		case m.Kind == kernels.Record:
+			at[m.Event] = slices.Clone(now)
+		case at[m.Event] != nil:
+			for i, v := range at[m.Event] {
 				now[i] = now[i] || v
 			}
 		}
@@ -102,8 +102,8 @@ func before(moves []kernels.Move, n, marks, skip int) [][]bool {
 	return order
 }
 
-// ordered reports whether all that must be is ordered: calls that meet, everything before a function of the host and after it, what was enqueued before the
-// program, and all before its end.
+// ordered reports whether order is sufficient: for calls that conflict, for everything before and after a function of the host, for what was
+// enqueued before the program, and for the end of the program.
 func ordered(calls []kernels.Call, order [][]bool) bool {
 	n := len(calls)
 	for i, c := range calls {
@@ -119,30 +119,30 @@ func ordered(calls []kernels.Call, order [][]bool) bool {
 	return true
 }
 
-func TestMovesOrderCallsThatMeetAndNoOthers(t *testing.T) {
+func TestAScheduleOrdersConflictingCallsAndNoOthers(t *testing.T) {
 	r := random(t)
 	for range 300 {
 		calls := randomCalls(r, 1+r.IntN(30))
-		moves, marks := twoRegions.Moves(calls)
+		ops, events := twoRegions.StreamSchedule(calls)
 		var run []int
-		for _, m := range moves {
-			if m.Do != kernels.Enqueue {
+		for _, m := range ops {
+			if m.Kind != kernels.Enqueue {
 				continue
 			}
-			if m.Beside != kernels.Transfers(calls[m.Call].Op) {
-				t.Fatalf("%s is beside: %v", calls[m.Call].Op.Name, m.Beside)
+			if m.Transfer != calls[m.Call].Op.IsTransfer() {
+				t.Fatalf("%s is on the transfer stream: %v", calls[m.Call].Op.Name, m.Transfer)
 			}
 			run = append(run, m.Call)
 		}
 		if len(run) != len(calls) || !slices.IsSorted(run) {
 			t.Fatalf("calls %v are enqueued of %d", run, len(calls))
 		}
-		if !ordered(calls, before(moves, len(calls), marks, -1)) {
-			t.Fatalf("calls that meet are not ordered: %+v", moves)
+		if !ordered(calls, before(ops, len(calls), events, -1)) {
+			t.Fatalf("conflicting calls are not ordered: %+v", ops)
 		}
-		for k, m := range moves {
-			if m.Do != kernels.Enqueue && ordered(calls, before(moves, len(calls), marks, k)) {
-				t.Fatalf("move %d, %+v, is not needed: %+v", k, m, moves)
+		for k, m := range ops {
+			if m.Kind != kernels.Enqueue && ordered(calls, before(ops, len(calls), events, k)) {
+				t.Fatalf("operation %d, %+v, is not needed: %+v", k, m, ops)
 			}
 		}
 	}
@@ -150,24 +150,24 @@ func TestMovesOrderCallsThatMeetAndNoOthers(t *testing.T) {
 
 func TestProgramsWithoutTransfersHaveOneStream(t *testing.T) {
 	calls := randomCalls(random(t), 20)
-	moves, marks := kernels.Binding{Base: []int64{0, 4096}}.Moves(calls)
-	if marks != 0 || len(moves) != len(calls) || slices.ContainsFunc(moves, func(m kernels.Move) bool { return m.Beside || m.Do != kernels.Enqueue }) {
-		t.Errorf("%d marks, moves %+v of calls that refer to no pinned memory", marks, moves)
+	ops, events := kernels.Binding{Base: []int64{0, 4096}}.StreamSchedule(calls)
+	if events != 0 || len(ops) != len(calls) || slices.ContainsFunc(ops, func(m kernels.StreamOp) bool { return m.Transfer || m.Kind != kernels.Enqueue }) {
+		t.Errorf("%d events, ops %+v of calls that refer to no pinned memory", events, ops)
 	}
 }
 
-// A transfer whose bytes nobody else has meanwhile waits for nothing but the start, and only its reader waits for it.
-func TestATransferRunsBesideTheCallsThatHaveNothingToDoWithIt(t *testing.T) {
+// A transfer whose bytes no other call uses meanwhile waits for the start only, and only its reader waits for it.
+func TestATransferOverlapsTheCallsThatDoNotUseItsBytes(t *testing.T) {
 	add := func(lo int64) kernels.Call {
 		return kernels.Call{Op: kernels.Add, In: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}, Out: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}}
 	}
 	fetch := kernels.Call{Op: kernels.Fetch, In: []kernels.Operand{bytesAt(inPinned, 0, 8)}, Out: []kernels.Operand{bytesAt(inMemory, 64, 72)}}
-	moves, _ := twoRegions.Moves([]kernels.Call{add(0), fetch, add(8), add(64), add(16)})
-	want := []kernels.Move{{kernels.Mark, false, 0, 1}, {kernels.Enqueue, false, 0, 0}, {kernels.Await, true, 1, 1}, {kernels.Enqueue, true, 1, 0},
-		{kernels.Mark, true, 1, 0}, {kernels.Enqueue, false, 2, 0}, {kernels.Await, false, 3, 0}, {kernels.Enqueue, false, 3, 0}, {kernels.Enqueue, false, 4, 0}}
-	for i, m := range want { // marks have any numbers
-		if i >= len(moves) || moves[i].Do != m.Do || moves[i].Beside != m.Beside || moves[i].Call != m.Call {
-			t.Fatalf("got  %+v\nwant %+v", moves, want)
+	ops, _ := twoRegions.StreamSchedule([]kernels.Call{add(0), fetch, add(8), add(64), add(16)})
+	want := []kernels.StreamOp{{kernels.Record, false, 0, 1}, {kernels.Enqueue, false, 0, 0}, {kernels.Wait, true, 1, 1}, {kernels.Enqueue, true, 1, 0},
+		{kernels.Record, true, 1, 0}, {kernels.Enqueue, false, 2, 0}, {kernels.Wait, false, 3, 0}, {kernels.Enqueue, false, 3, 0}, {kernels.Enqueue, false, 4, 0}}
+	for i, m := range want { // events have any numbers
+		if i >= len(ops) || ops[i].Kind != m.Kind || ops[i].Transfer != m.Transfer || ops[i].Call != m.Call {
+			t.Fatalf("got  %+v\nwant %+v", ops, want)
 		}
 	}
 }
