@@ -18,11 +18,13 @@ const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm
 // rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
 var rules = map[string]rule{
 	"arena":                     {},
-	"kernels":                   {ours: "arena"},
-	"kernels/cpu":               {ours: "arena kernels", other: "golang.org/x/sys"},
-	"kernels/cuda":              {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels"},
-	"kernels/kerneltest":        {ours: "arena kernels internal/seed"},
+	"kernels":                   {ours: "arena kernels/internal/numeric"},
+	"kernels/internal/numeric":  {ours: "arena"},
+	"kernels/internal/devcheck": {ours: "arena kernels"},
+	"kernels/cpu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "golang.org/x/sys"},
+	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
+	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck"},
+	"kernels/kerneltest":        {ours: "arena kernels kernels/internal/numeric internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"internal/ir":               {ours: "arena kernels"},
 	"internal/compile":          {ours: "arena kernels internal/ir", other: gorgonia},

@@ -138,4 +138,10 @@ func (u *use) close(t testing.TB) {
 	}
 }
 
+// factorSpecs returns the specs of Adafactor's states.
+func factorSpecs(param kernels.Spec) (rows, columns kernels.Spec) {
+	s := kernels.AdafactorStates(param)
+	return s[0].Spec, s[1].Spec
+}
+
 var floats = []arena.DType{arena.Float32, arena.Float64}

@@ -146,7 +146,8 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	},
 	kernels.Adafactor: func(s sizes) measured {
 		p := float(s.rows...)
-		rows, columns := kernels.FactorSpecs(p)
+		states := kernels.AdafactorStates(p)
+		rows, columns := states[0].Spec, states[1].Spec
 		return measured{attrs: adafactor, in: []kernels.Spec{p, p, integers(4), kernels.ControlsSpec, rows, columns}}
 	},
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 	"gorgonia.org/cu"
 )
 
@@ -53,7 +54,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if m.gone() {
 		return nil, fmt.Errorf("cuda: bind: memory of %d bytes: %w", m.size, arena.ErrFreed)
 	}
-	where := places{mem: m.at, size: m.size, base: at.Base}
+	where := places{mem: m.at, check: devcheck.Of(at)}
 	for r, s := range at.Pinned {
 		in, err := d.span(s)
 		if err == nil && in.host == nil {
@@ -63,9 +64,9 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			return nil, fmt.Errorf("cuda: bind: pinned region %d: %w", r, err)
 		}
 		if where.pinned == nil {
-			where.pinned = make(map[arena.Region]extent)
+			where.pinned = make(map[arena.Region]address)
 		}
-		where.pinned[r] = extent{in.at + address(s.Offset), s.Size}
+		where.pinned[r] = in.at + address(s.Offset)
 	}
 	schedule, events := at.StreamSchedule(calls)
 	steps, err := bindAll(&d.props, calls, where, schedule)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
 // program is a list of calls whose places are checked.
@@ -54,25 +55,8 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	if !d.opened() {
 		return fmt.Errorf("emu: supports: not opened, use emu.Open: the device is %w", arena.ErrClosed)
 	}
-	if op == nil || op.Infer == nil {
-		return fmt.Errorf("emu: %w: no such operation", kernels.ErrUnsupported)
-	}
-	for _, s := range slices.Concat(in, out) {
-		if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
-			return fmt.Errorf("emu: %s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
-		}
-	}
-	want, err := op.Infer(attrs, in)
-	if err != nil {
-		return fmt.Errorf("emu: %s: %w", op.Name, err)
-	}
-	if len(want) != len(out) {
-		return fmt.Errorf("emu: %s: %d outputs instead of %d: %w", op.Name, len(out), len(want), kernels.ErrShape)
-	}
-	for i := range want {
-		if !want[i].Equal(out[i]) {
-			return fmt.Errorf("emu: %s: output %d is %v instead of %v: %w", op.Name, i, out[i], want[i], kernels.ErrShape)
-		}
+	if err := devcheck.Specs(op, attrs, in, out, 0); err != nil {
+		return fmt.Errorf("emu: %w", err)
 	}
 	return nil
 }
@@ -96,6 +80,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	case m.pinned:
 		return nil, fmt.Errorf("emu: bind: %v: %w: calls work on device memory", m, arena.ErrInvalid)
 	}
+	check := devcheck.Of(at)
 	p := &program{d: d, memory: m, calls: make([]bound, len(calls))}
 	var errs []error
 	for i, c := range calls {
@@ -106,7 +91,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			continue
 		}
 		b.name = fmt.Sprintf("call %d %q (%s)", i, c.Label, c.Op.Name)
-		if err := b.bind(d, at); err != nil {
+		if err := b.bind(d, at, check); err != nil {
 			errs = append(errs, fmt.Errorf("emu: bind: %s: %w", b.name, err))
 		}
 	}
@@ -165,12 +150,12 @@ func (c piece) extends(o kernels.StreamOp) bool {
 }
 
 // bind checks b and finds the spans of its operands.
-func (b *bound) bind(d *Device, at kernels.Binding) error {
+func (b *bound) bind(d *Device, at kernels.Binding, check devcheck.Memory) error {
 	if err := d.Supports(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out)); err != nil {
 		return err
 	}
-	if !b.Op.IsTransfer() && at.UsesPinned(&b.Call) {
-		return fmt.Errorf("an operand in pinned memory, which only transfers work on: %w", arena.ErrInvalid)
+	if err := check.Call(&b.Call, 0); err != nil {
+		return err
 	}
 	var err error
 	find := func(what string, i int, o kernels.Operand) span {
@@ -199,20 +184,13 @@ func (b *bound) bind(d *Device, at kernels.Binding) error {
 	return b.overlaps()
 }
 
-// locate turns a reference into a part of the bound memory of the given length.
+// locate returns the span of a checked reference, of the given length.
 func locate(d *Device, at kernels.Binding, r arena.Ref, bytes int64) (span, error) {
-	pinned, away := at.Pinned[r.Region]
-	switch {
-	case away && (r.Offset < 0 || bytes > r.Size || r.Size > pinned.Size || r.Offset > pinned.Size-r.Size):
-		return span{}, fmt.Errorf("%d bytes at offset %d of %d in pinned memory for an operand of %d bytes: %w", r.Size, r.Offset, pinned.Size, bytes, arena.ErrInvalid)
-	case away:
+	if bytes == 0 { // it has no place
+		return d.span(arena.Span{Memory: at.Memory})
+	}
+	if pinned, ok := at.Pinned[r.Region]; ok {
 		return d.span(arena.Span{Memory: pinned.Memory, Offset: pinned.Offset + r.Offset, Size: bytes})
-	case r.Region < 0 || int(r.Region) >= len(at.Base):
-		return span{}, fmt.Errorf("region %d of %d: %w", r.Region, len(at.Base), arena.ErrInvalid)
-	case r.Offset < 0 || r.Size < bytes:
-		return span{}, fmt.Errorf("%d bytes at offset %d for an operand of %d bytes: %w", r.Size, r.Offset, bytes, arena.ErrInvalid)
-	case r.Offset > at.Memory.Size() || at.Base[r.Region] < 0:
-		return span{}, fmt.Errorf("offset %d of region %d at %d: %w", r.Offset, r.Region, at.Base[r.Region], arena.ErrInvalid)
 	}
 	return d.span(arena.Span{Memory: at.Memory, Offset: at.Base[r.Region] + r.Offset, Size: bytes})
 }
@@ -256,11 +234,6 @@ func (b *bound) overlaps() error {
 	for k, p := range b.in {
 		if p.meets(b.work) {
 			errs = append(errs, fmt.Errorf("input %d %v overlaps the workspace %v: %w", k, p, b.work, arena.ErrInvalid))
-		}
-	}
-	for i, k := range b.Op.UpdatesFor(b.Attrs) {
-		if i < len(b.out) && b.out[i] != b.in[k] {
-			errs = append(errs, fmt.Errorf("output %d lies at %v instead of on input %d at %v: %w", i, b.out[i], k, b.in[k], arena.ErrInvalid))
 		}
 	}
 	return errors.Join(errs...)

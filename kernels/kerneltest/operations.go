@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var floatTypes = []arena.DType{arena.Float32, arena.Float64}
@@ -154,7 +155,7 @@ func apartBy(t arena.DType, a, b float64) int {
 
 // ordinal returns where a bfloat16 stands among all, counted from 0.
 func ordinal(x float64) int {
-	b := int(kernels.ToBfloat16(float32(math.Abs(x))))
+	b := int(numeric.ToBFloat16(float32(math.Abs(x))))
 	if x < 0 {
 		return -b
 	}
