@@ -54,7 +54,6 @@ var table = map[*kernels.Op]kernel{
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindGather, nil},
 	kernels.Scatter:   {bindScatter, nil},
-	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
 	kernels.Fetch:     {bindReshape, nil},
