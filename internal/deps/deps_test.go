@@ -3,6 +3,7 @@ package deps_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -29,6 +30,20 @@ func TestThisModuleKeepsItsRules(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
+	files, err := deps.Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range deps.Stale(files) {
+		t.Error(err)
+	}
+	gone := slices.DeleteFunc(files, func(f deps.File) bool { return f.Dir == "arena" })
+	if errs := deps.Stale(gone); len(errs) != 1 || !strings.Contains(errs[0].Error(), "package arena") {
+		t.Errorf("without arena: got %v, want one error", errs)
 	}
 }
 

