@@ -314,7 +314,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	}
 	for _, n := range m.Inputs {
 		once("Inputs", n)
-		if n != nil && (n.Name() == compile.ControlsName || n.Name() == compile.IndexField) {
+		if n != nil && (n.Name() == ir.ControlsName || n.Name() == ir.IndexField) {
 			bad("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
 	}
@@ -480,7 +480,7 @@ func (b *build) outcome(i int) arena.Ref {
 	return arena.Ref{Region: b.region[ir.Results], Offset: int64(i) * n, Size: n + b.homes.Bytes(ir.Guard)}
 }
 
-func owner(name string) string { return compile.Owner(name) }
+func owner(name string) string { return ir.OwnerOf(name) }
 
 // comparable reports whether a dataset can be told from another.
 func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Comparable() }

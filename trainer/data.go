@@ -152,7 +152,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 		}
 	}
 	for _, v := range full.Values {
-		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName &&
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
 			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
 			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
 		}

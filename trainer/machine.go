@@ -205,13 +205,13 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 
 // talk opens what host and program tell each other: which run it is, and which index was not of a row.
 func (m *Machine) talk(p *ir.Program, homes *ir.Homes, at func(arena.Ref, string) (arena.Handle, error)) (err error) {
-	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
+	if part, ok := homes.Find(ir.Slot, ir.ControlsName); ok {
 		m.said = make([]byte, part.Spec.Bytes())
 		if m.controls, err = at(part.Ref, part.Name); err != nil {
 			return err
 		}
 	}
-	if part, ok := homes.Find(ir.Guard, compile.GuardName); ok {
+	if part, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		m.status, m.indices = make([]byte, part.Spec.Bytes()), p.Indices
 		if m.guard, err = at(part.Ref, part.Name); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 // portion appends what the gradient of the loss starts with where steps share an update, or the loss is scaled: the step's share of the window's
 // samples times the scale, as the host says.
 func (c *compiler) portion(loss kernels.Spec) (kernels.Value, error) {
-	share, err := c.controlAt(kernels.ControlShare)
+	share, err := c.ControlAt(kernels.ControlShare)
 	if err != nil {
 		return kernels.None, err
 	}
@@ -20,7 +20,7 @@ func (c *compiler) portion(loss kernels.Spec) (kernels.Value, error) {
 
 // accumulate adds dx to what lies at the gradient's home, and returns the sum.
 func (c *compiler) accumulate(name string, dx kernels.Value) (kernels.Value, error) {
-	before, err := c.home(ir.Gradients, c.owner, name, c.Spec(dx))
+	before, err := c.Home(ir.Gradients, c.Owner, name, c.Spec(dx))
 	if err != nil {
 		return kernels.None, err
 	}

@@ -147,15 +147,13 @@ type Config struct {
 // compiler carries one compilation through its passes.
 type compiler struct {
 	Config
-	graph
+	*ir.Builder
 	values  map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
 	params  []param                          // in the order in which the graph was read
 	byName  map[string]kernels.Value         // parameters
 	named   map[string]kernels.Value         // results
 	moving  []moved                          // running statistics
 	follows map[kernels.Value]kernels.Value  // slices of gradients, and what must be made before each
-	guard   kernels.Value                    // the status word as it is by now; None: nothing is checked yet
-	control kernels.Value                    // what the host says about a step; None: nobody has asked
 	alike   bool                             // the instructions are those of Like
 }
 
@@ -174,28 +172,26 @@ func newCompiler(cfg Config) *compiler {
 	}
 	return &compiler{
 		Config:  cfg,
-		graph:   graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}},
+		Builder: ir.NewBuilder(&ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}, cfg.Homes),
 		values:  make(map[*gorgonia.Node]kernels.Value),
 		byName:  make(map[string]kernels.Value),
 		named:   make(map[string]kernels.Value),
 		follows: make(map[kernels.Value]kernels.Value),
-		guard:   kernels.None,
-		control: kernels.None,
 	}
 }
 
 // compile runs the passes on what build makes of the graph.
 func (c *compiler) compile(ctx context.Context, build func() error) (err error) {
 	defer func() {
-		if e, ok := recovered(recover()); ok {
+		if e := ir.Recovered(recover()); e != nil {
 			err = e
 		}
 	}()
 	if err := build(); err != nil {
 		return err
 	}
-	if c.guard != kernels.None {
-		c.Roots = append(c.Roots, c.guard)
+	if c.Guard != kernels.None {
+		c.Roots = append(c.Roots, c.Guard)
 	}
 	if c.Off&Fold == 0 {
 		c.fold()
@@ -258,7 +254,7 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 			continue
 		}
 		v := c.values[r.node]
-		c.label, c.owner, c.mark = r.name, "results", ""
+		c.Label, c.Owner, c.Mark = r.name, "results", ""
 		if r.sum {
 			v = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, v)
 		}
@@ -270,7 +266,7 @@ func (c *compiler) build(g *gorgonia.ExprGraph) error {
 		if n == nil {
 			continue
 		}
-		c.label, c.owner, c.mark = n.Name(), "results", ""
+		c.Label, c.Owner, c.Mark = n.Name(), "results", ""
 		if err := c.result(n.Name(), c.values[n]); err != nil {
 			return err
 		}

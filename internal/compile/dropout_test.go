@@ -36,7 +36,7 @@ func newDropping(t *testing.T, rate float64, name string, seed uint64) dropping 
 // step runs step number n and returns what is left.
 func (d dropping) step(t *testing.T, n int) []float64 {
 	t.Helper()
-	part, _ := d.homes.Find(ir.Slot, ControlsName)
+	part, _ := d.homes.Find(ir.Slot, ir.ControlsName)
 	view[float64](d.at(part.Ref))[kernels.ControlStep] = float64(n)
 	d.run(t)
 	return d.numbers(t, ir.Results, d.Results[1].Name)

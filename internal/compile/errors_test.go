@@ -134,12 +134,13 @@ func TestStoredTypesThatFitAreTakenAndOthersRefused(t *testing.T) {
 }
 
 func TestShapesThatDoNotFitNameTheNode(t *testing.T) {
-	g := graph{Program: &ir.Program{}, label: "hidden/xw"}
+	g := ir.NewBuilder(&ir.Program{}, nil)
+	g.Label = "hidden/xw"
 	a := g.Add(ir.Value{Spec: kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 3}}, Of: kernels.None})
 	defer func() {
-		b, ok := recover().(bug)
-		if !ok || !errors.Is(b.err, kernels.ErrShape) || !strings.Contains(b.err.Error(), "hidden/xw") {
-			t.Errorf("got %v, want ErrShape that names hidden/xw", b.err)
+		b, ok := recover().(ir.BuildError)
+		if !ok || !errors.Is(b, kernels.ErrShape) || !strings.Contains(b.Error(), "hidden/xw") {
+			t.Errorf("got %v, want ErrShape that names hidden/xw", b.Err)
 		}
 	}()
 	g.Apply(kernels.MatMul, kernels.MatMulAttrs{}, a, a)

@@ -67,9 +67,9 @@ func (r *reader) host(f *foreign, in ...kernels.Value) kernels.Value {
 	if f.waits = r.after != kernels.None && !slices.Contains(in, r.after); f.waits {
 		in = append(slices.Clone(in), r.after)
 	}
-	mark := r.mark
-	r.mark = fallbackMark
-	defer func() { r.mark = mark }()
+	mark := r.Mark
+	r.Mark = fallbackMark
+	defer func() { r.Mark = mark }()
 	return r.Apply(kernels.Host, f, in...)
 }
 
@@ -208,9 +208,9 @@ func (c *compiler) fallbackGrad(n kernels.Node, dy []kernels.Value) (grads []ker
 			roots[i] = nil
 		}
 	}
-	label, owner := c.label, c.owner
+	label, owner := c.Label, c.Owner
 	r.read(roots)
-	c.label, c.owner = label, owner
+	c.Label, c.Owner = label, owner
 	if len(r.errs) > 0 {
 		return nil, r.errs[0]
 	}

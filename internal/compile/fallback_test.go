@@ -269,7 +269,7 @@ func TestAnIndexOutsideIsInTheStatusWord(t *testing.T) {
 	if err := r.run(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.floats(r.guard), []float64{float64(ir.FirstIndices), 1, 2, 0}; !slices.Equal(got, want) {
+	if got, want := r.floats(r.Guard), []float64{float64(ir.FirstIndices), 1, 2, 0}; !slices.Equal(got, want) {
 		t.Errorf("the status word is %v, want %v", got, want)
 	}
 	if got, want := r.Indices, []ir.Indices{{Node: "embedding", Rows: 2}}; !slices.Equal(got, want) {

@@ -8,6 +8,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
 // errVersion is wrapped when Gorgonia's types are not laid out as in the version that the compiler was written for.
@@ -113,7 +115,7 @@ func opKey(op gorgonia.Op) string {
 func children(n *gorgonia.Node) gorgonia.Nodes {
 	f := reflect.ValueOf(n).Elem().FieldByName("children")
 	if f.Kind() != reflect.Slice {
-		panic(bug{fmt.Errorf("a node has no children: %w", errVersion)})
+		panic(ir.BuildError{Err: fmt.Errorf("a node has no children: %w", errVersion)})
 	}
 	ns := make(gorgonia.Nodes, f.Len())
 	for i := range ns {

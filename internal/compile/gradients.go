@@ -18,9 +18,9 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		grads[i] = kernels.None
 	}
 	forward := len(c.Instrs)
-	c.back = true
+	c.Backward = true
 	spec := c.Spec(loss)
-	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
+	c.Label, c.Owner, c.Mark = "dloss", c.Values[loss].Owner, ""
 	if c.Update.Window == Alone && !c.Update.Scaled {
 		grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
 	} else if grads[loss], err = c.portion(spec); err != nil {
@@ -32,7 +32,7 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		if !reached || !needed(in, needs) {
 			continue
 		}
-		c.label, c.owner, c.mark = "d"+in.Label, in.Owner, ""
+		c.Label, c.Owner, c.Mark = "d"+in.Label, in.Owner, ""
 		dx, err := c.inputGrads(in, dy)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value,
 	case in.Op.Grad == nil:
 		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, ErrUnsupported)
 	}
-	return in.Op.Grad(&c.graph, n, dy), nil
+	return in.Op.Grad(c.Builder, n, dy), nil
 }
 
 // dependents marks the values that depend on one of wanted.

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -46,7 +47,7 @@ func (c *compiler) read(g *gorgonia.ExprGraph, roots gorgonia.Nodes) error {
 		}
 	}
 	r.read(roots)
-	c.label, c.owner, c.mark = "", "", ""
+	c.Label, c.Owner, c.Mark = "", "", ""
 	return errors.Join(r.errs...)
 }
 
@@ -99,19 +100,19 @@ func (r *reader) needed(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, o
 // ruleOf finds how n is computed. An error becomes a rule that fails.
 func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
 	defer func() {
-		if b, ok := recovered(recover()); ok {
+		if b := ir.Recovered(recover()); b != nil {
 			found = &rule{build: func([]kernels.Value) (kernels.Value, error) { return kernels.None, b }}
 		}
 	}()
 	if n.Op() == nil {
 		if t, ok := n.Type().(gorgonia.TensorType); ok && t.Dims != len(n.Shape()) {
-			panic(bug{fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w", n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})
+			panic(ir.BuildError{Err: fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w", n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})
 		}
 		return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.leaf(n) }}
 	}
 	found, err := r.lower(n)
 	if err != nil {
-		panic(bug{err})
+		panic(ir.BuildError{Err: err})
 	}
 	return found
 }
@@ -125,34 +126,22 @@ func (r *reader) build(n *gorgonia.Node, how *rule) (v kernels.Value) {
 		}
 	}
 	defer func() {
-		if err, ok := recovered(recover()); ok {
+		if err := ir.Recovered(recover()); err != nil {
 			r.errs = append(r.errs, r.blame(n, err))
 			v = kernels.None
 		}
 	}()
 	if r.at(n); r.of != "" {
-		r.label, r.owner = r.of, Owner(r.of)
+		r.Label, r.Owner = r.of, ir.OwnerOf(r.of)
 	}
 	v, err := how.build(in)
 	if err == nil && n.Op() != nil {
 		v, err = r.fit(n, v)
 	}
 	if err != nil {
-		panic(bug{err})
+		panic(ir.BuildError{Err: err})
 	}
 	return v
-}
-
-// recovered returns the error that a rule or kernels.Graph panicked with, and makes one of any other panic: rules may be a user's own.
-func recovered(p any) (error, bool) {
-	if p == nil {
-		return nil, false
-	}
-	b, ok := p.(bug)
-	if !ok {
-		return fmt.Errorf("panic: %v: %w", p, ErrUnsupported), true
-	}
-	return b.err, true
 }
 
 // blame says which node an error is about.

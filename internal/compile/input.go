@@ -23,19 +23,11 @@ type param struct {
 
 // at says which node is being lowered: what is applied from now on carries the node's label and layer.
 func (c *compiler) at(n *gorgonia.Node) {
-	c.label, c.mark = n.Name(), ""
-	c.owner = ""
-	if strings.Contains(c.label, "/") {
-		c.owner = Owner(c.label)
+	c.Label, c.Mark = n.Name(), ""
+	c.Owner = ""
+	if strings.Contains(c.Label, "/") {
+		c.Owner = ir.OwnerOf(c.Label)
 	}
-}
-
-// Owner returns the layer that a node belongs to by its name: what stands before the last slash, or all of it.
-func Owner(name string) string {
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		return name[:i]
-	}
-	return name
 }
 
 // input returns the value of a node without an op: a field of the batch, or a parameter.
@@ -62,7 +54,7 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 	if c.Offload.keeps(name, spec) {
 		region = ir.HostParameters
 	}
-	v, err := c.home(region, Owner(name), name, spec)
+	v, err := c.Home(region, ir.OwnerOf(name), name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
@@ -77,10 +69,10 @@ func (c *compiler) input(n *gorgonia.Node) (kernels.Value, error) {
 func (c *compiler) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kernels.Value, error) {
 	owner := "constants"
 	if strings.Contains(n.Name(), "/") {
-		owner = Owner(n.Name())
+		owner = ir.OwnerOf(n.Name())
 	}
 	sum := sha256.Sum256(data)
-	v, err := c.home(ir.Parameters, owner, fmt.Sprintf("constant %v %x", spec, sum[:8]), spec)
+	v, err := c.Home(ir.Parameters, owner, fmt.Sprintf("constant %v %x", spec, sum[:8]), spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("constant %w", err)
 	}
@@ -94,18 +86,6 @@ func (c *compiler) nameOf(n *gorgonia.Node) string {
 		return c.fresh(ir.Parameters, n.Name())
 	}
 	return n.Name()
-}
-
-// home adds a value that lives outside scratch.
-func (c *compiler) home(r arena.Region, owner, name string, spec kernels.Spec) (kernels.Value, error) {
-	if err := spec.Check(); err != nil {
-		return kernels.None, fmt.Errorf("%q: %w", name, err)
-	}
-	ref, err := c.Homes.Place(r, owner, name, spec)
-	if err != nil {
-		return kernels.None, err
-	}
-	return c.Add(ir.Value{Name: name, Owner: owner, Spec: spec, Ref: ref, Home: true, Of: kernels.None}), nil
 }
 
 // field reads a graph input from the batch: gathered where the dataset is resident, decoded where it is stored otherwise.
@@ -141,25 +121,22 @@ func (in Input) scaled() bool { return in.Scale != 0 && in.Scale != 1 || in.Shif
 // stored returns the field as stored: a range of the slot, or rows gathered from resident data by the slot's index.
 func (c *compiler) stored(in Input) (kernels.Value, error) {
 	if in.Resident == "" {
-		return c.home(ir.Slot, "batch", in.Field, in.Spec)
+		return c.Home(ir.Slot, "batch", in.Field, in.Spec)
 	}
 	if in.Samples < 1 {
 		return kernels.None, fmt.Errorf("%s has %d samples: %w", in.Resident, in.Samples, kernels.ErrShape)
 	}
 	all := kernels.Spec{Type: in.Spec.Type, Shape: append(kernels.Shape{in.Samples}, in.Spec.Shape[1:]...)}
-	data, err := c.home(ir.Resident, in.Resident, in.Resident+"/"+in.Field, all)
+	data, err := c.Home(ir.Resident, in.Resident, in.Resident+"/"+in.Field, all)
 	if err != nil {
 		return kernels.None, err
 	}
-	index, err := c.home(ir.Slot, "batch", IndexField, kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{c.Batch}})
+	index, err := c.Home(ir.Slot, "batch", ir.IndexField, kernels.Spec{Type: arena.Int32, Shape: kernels.Shape{c.Batch}})
 	if err != nil {
 		return kernels.None, err
 	}
 	return c.Apply(kernels.Gather, nil, data, index), nil
 }
-
-// IndexField is the slot's field of sample indices, where datasets are resident.
-const IndexField = "index"
 
 // SpecOf returns the spec of a node of tensor or scalar type.
 func SpecOf(n *gorgonia.Node) (kernels.Spec, error) {

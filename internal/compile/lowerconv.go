@@ -6,6 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -126,7 +127,7 @@ func groupNormOf(n *gorgonia.Node) (a kernels.GroupNormAttrs, err error) {
 func (r *reader) channels(x kernels.Value, c float64) kernels.Value {
 	spec := r.Spec(x)
 	if len(spec.Shape) < 2 {
-		panic(bug{fmt.Errorf("normalizes %v: %w", spec, kernels.ErrShape)})
+		panic(ir.BuildError{Err: fmt.Errorf("normalizes %v: %w", spec, kernels.ErrShape)})
 	}
 	return r.fill(spec.Type, spec.Shape[1:2], c)
 }

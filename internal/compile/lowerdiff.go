@@ -20,7 +20,7 @@ func lowerMaxPoolDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	return r.again(in[0], in[2], func(x, dy kernels.Value) kernels.Value {
 		s := r.Spec(x).Shape
-		return r.Apply(kernels.MaxPoolGrad, kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{s[2], s[3]}}, r.apply(kernels.MaxPool, a, x)[1], dy)
+		return r.Apply(kernels.MaxPoolGrad, kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{s[2], s[3]}}, r.ApplyAll(kernels.MaxPool, a, x)[1], dy)
 	}), nil
 }
 
@@ -36,7 +36,7 @@ func lowerBatchNormDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	return r.again(in[0], in[1], func(x, dy kernels.Value) kernels.Value {
 		one, zero := r.channels(x, 1), r.channels(x, 0)
-		y := r.apply(kernels.BatchNorm, a, x, one, zero)
+		y := r.ApplyAll(kernels.BatchNorm, a, x, one, zero)
 		return r.Apply(kernels.BatchNormGrad, a, x, one, zero, y[1], y[2], dy)
 	}), nil
 }
@@ -50,7 +50,7 @@ func lowerGroupNormDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	return r.again(in[0], in[1], func(x, dy kernels.Value) kernels.Value {
 		one := r.channels(x, 1)
-		y := r.apply(kernels.GroupNorm, a, x, one, r.channels(x, 0))
+		y := r.ApplyAll(kernels.GroupNorm, a, x, one, r.channels(x, 0))
 		return r.Apply(kernels.GroupNormGrad, a, x, one, y[1], y[2], dy)
 	}), nil
 }

@@ -36,13 +36,13 @@ func (r *reader) gather(n *gorgonia.Node) *rule {
 
 // checkIndex appends the check of indices x.
 func (c *compiler) checkIndex(index kernels.Value, x ir.Indices) error {
-	guard, err := c.status()
+	guard, err := c.Status()
 	if err != nil {
 		return err
 	}
 	a := kernels.CheckIndexAttrs{Rows: x.Rows, Code: ir.FirstIndices - int32(len(c.Indices))}
 	c.Indices = append(c.Indices, x)
-	c.guard = c.Apply(kernels.CheckIndex, a, index, guard)
+	c.Guard = c.Apply(kernels.CheckIndex, a, index, guard)
 	return nil
 }
 

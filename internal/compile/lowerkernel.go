@@ -5,7 +5,6 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -90,29 +89,10 @@ func (r *reader) drop(x *gorgonia.Node, a kernels.DropoutAttrs) (*rule, error) {
 	}
 	a.Seed = r.Seed
 	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
-		controls, err := r.controls()
+		controls, err := r.Controls()
 		if err != nil {
 			return kernels.None, err
 		}
 		return r.Apply(kernels.Dropout, a, v[0], controls), nil
 	}}, nil
-}
-
-// controls returns the vector of what the host says about a step.
-func (c *compiler) controls() (kernels.Value, error) {
-	if c.control != kernels.None {
-		return c.control, nil
-	}
-	var err error
-	c.control, err = c.home(ir.Slot, "batch", ControlsName, kernels.ControlsSpec)
-	return c.control, err
-}
-
-// controlAt appends the slice that is one number of controls.
-func (c *compiler) controlAt(k int) (kernels.Value, error) {
-	controls, err := c.controls()
-	if err != nil {
-		return kernels.None, err
-	}
-	return c.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{k}, End: []int{k + 1}, Step: []int{1}}, controls), nil
 }

@@ -87,7 +87,7 @@ func (c *compiler) machine(g *gorgonia.ExprGraph, links *Links) error {
 		return err
 	}
 	for _, n := range f.outputs {
-		c.label, c.owner, c.mark = n.Name(), "results", ""
+		c.Label, c.Owner, c.Mark = n.Name(), "results", ""
 		name := c.fresh(ir.Results, n.Name())
 		if err := c.result(name, c.values[n]); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (c *compiler) machineGradients(f *face, links *Links) error {
 			continue
 		}
 		name := c.Values[v].Name
-		c.label, c.owner, c.mark = "d"+name, Owner(name), ""
+		c.Label, c.Owner, c.Mark = "d"+name, ir.OwnerOf(name), ""
 		_, read := c.values[n.Deriv()]
 		l := Link{Node: n, Spec: c.Spec(v), Sum: c.Sum[n], Own: !read && f.own(n, c.Sum[n])}
 		if l.Sum {
@@ -140,7 +140,7 @@ func (c *compiler) machineGradients(f *face, links *Links) error {
 				l.Ref = c.Values[sum].Ref
 				c.Roots = append(c.Roots, sum)
 			}
-		} else if grads[v], err = c.settle(ir.Gradients, c.owner, name, grads[v]); err == nil {
+		} else if grads[v], err = c.settle(ir.Gradients, c.Owner, name, grads[v]); err == nil {
 			l.Ref = c.Values[grads[v]].Ref
 			c.Roots = append(c.Roots, grads[v])
 		}
@@ -162,7 +162,7 @@ func (c *compiler) machineGradients(f *face, links *Links) error {
 func (c *compiler) fresh(r arena.Region, name string) string {
 	try := name
 	for i := 2; ; i++ {
-		if _, taken := c.Homes.Find(r, try); !taken {
+		if _, taken := c.Builder.Homes.Find(r, try); !taken {
 			return try
 		}
 		try = fmt.Sprintf("%s#%d", name, i)

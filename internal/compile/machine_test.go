@@ -106,7 +106,7 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 
 // controls writes those of o's update number t, if the program updates.
 func (m *machine) controls(o optim.Optimizer, t int64) {
-	if part, ok := m.homes.Find(ir.Slot, ControlsName); ok {
+	if part, ok := m.homes.Find(ir.Slot, ir.ControlsName); ok {
 		controls := view[float64](m.at(part.Ref))
 		if err := optim.Write(o, nil, t, controls); err != nil {
 			panic(err)

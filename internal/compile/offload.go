@@ -18,7 +18,7 @@ type Offload struct {
 // keeps reports whether a parameter is kept in host memory: it is one of two dimensions or more. Vectors are small: transfers of them would take
 // longer to begin than to be done.
 func (o *Offload) keeps(name string, spec kernels.Spec) bool {
-	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, Owner(name)))
+	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
 }
 
 // A part of an update is what is fetched, changed and stowed at once: of a rule that treats every element, or block of them, by itself, some of the elements.
@@ -90,7 +90,7 @@ func (o *offloader) onCopies(in *ir.Instr, but []int8) {
 		}
 		if _, ok := o.copies[v]; !ok {
 			c := o.c
-			c.label, c.owner, c.mark, c.back = "fetch "+c.Values[v].Name, c.Values[v].Owner, "", in.Back
+			c.Label, c.Owner, c.Mark, c.Backward = "fetch "+c.Values[v].Name, c.Values[v].Owner, "", in.Back
 			o.copies[v] = c.Apply(kernels.Fetch, nil, v)
 		}
 		in.In[k] = o.copies[v]
@@ -106,18 +106,18 @@ func (o *offloader) update(in ir.Instr) {
 		c.Instrs = append(c.Instrs, in)
 		return
 	}
-	c.owner, c.mark, c.back = in.Owner, "", true
+	c.Owner, c.Mark, c.Backward = in.Owner, "", true
 	c.Roots = slices.DeleteFunc(c.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
 	name := strings.TrimPrefix(in.Label, "update ")
 	for _, homes := range c.parts(&in, moved) {
 		operands := slices.Clone(homes)
-		c.label = "fetch " + name
+		c.Label = "fetch " + name
 		for _, k := range moved {
 			operands[k] = c.Apply(kernels.Fetch, nil, homes[k])
 		}
-		c.label = in.Label
-		out := slices.Clone(c.apply(in.Op, in.Attrs, operands...))
-		c.label = "stow " + name
+		c.Label = in.Label
+		out := slices.Clone(c.ApplyAll(in.Op, in.Attrs, operands...))
+		c.Label = "stow " + name
 		for i, k := range updates {
 			if slices.Contains(moved, k) {
 				out[i] = c.Apply(kernels.Stow, nil, out[i], homes[k])
@@ -139,7 +139,7 @@ func (c *compiler) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	if n < 2 || c.Off&Views != 0 || in.Op != kernels.Adam8 && !c.byRows(in) {
 		return [][]kernels.Value{in.In}
 	}
-	c.label = in.Label
+	c.Label = in.Label
 	flat := slices.Clone(in.In)
 	cut := append(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), 1) // and the gradient
 	for _, k := range cut {

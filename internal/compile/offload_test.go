@@ -252,7 +252,7 @@ func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {
 		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
-			cfg.Offload.Layers = append(cfg.Offload.Layers, Owner(w.Name()))
+			cfg.Offload.Layers = append(cfg.Offload.Layers, ir.OwnerOf(w.Name()))
 		}
 	}
 	if g.r.IntN(3) == 0 {

@@ -42,7 +42,8 @@ func (c *compiler) in(order []int32) *compiler {
 	for at, i := range order {
 		p.Instrs[at] = c.Instrs[i]
 	}
-	d.Program = &p
+	b := *c.Builder
+	b.Program, d.Builder = &p, &b
 	if d.Off&InPlace == 0 {
 		d.inPlace()
 	}

@@ -77,7 +77,7 @@ func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, home
 		}}
 	cfg.Update.Lean = n.lean
 	if n.frozen != "" {
-		cfg.Frozen = func(name string) bool { return Owner(name) == n.frozen }
+		cfg.Frozen = func(name string) bool { return ir.OwnerOf(name) == n.frozen }
 	}
 	return g, cfg
 }

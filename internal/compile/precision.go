@@ -45,7 +45,7 @@ func (c *compiler) narrow() {
 	for _, v := range kept[:len(kept)-1] {
 		n.half[v] = kernels.None
 	}
-	back := c.back
+	back := c.Backward
 	c.Instrs = make([]ir.Instr, 0, len(n.instrs)+2*len(kept))
 	for _, in := range n.instrs {
 		in.In = slices.Clone(in.In)
@@ -67,7 +67,7 @@ func (c *compiler) narrow() {
 			}
 		}
 	}
-	c.back = back
+	c.Backward = back
 }
 
 // narrower is the work of the pass on the instructions that there were before it.
@@ -82,7 +82,7 @@ type narrower struct {
 // apply appends an instruction that belongs to activation v.
 func (n *narrower) apply(back bool, v kernels.Value, what string, op *kernels.Op, attrs any, in kernels.Value) kernels.Value {
 	val := n.c.Values[v]
-	n.c.label, n.c.owner, n.c.mark, n.c.back = val.Name+" "+what, val.Owner, "", back
+	n.c.Label, n.c.Owner, n.c.Mark, n.c.Backward = val.Name+" "+what, val.Owner, "", back
 	return n.c.Apply(op, attrs, in)
 }
 

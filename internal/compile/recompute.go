@@ -511,6 +511,7 @@ func (c *compiler) lived() (live []int64, peak int64) {
 func (c *compiler) copied() *compiler {
 	d, p := *c, *c.Program
 	p.Instrs, p.Values = slices.Clone(p.Instrs), slices.Clone(p.Values)
-	d.Program = &p
+	b := *c.Builder
+	b.Program, d.Builder = &p, &b
 	return &d
 }

@@ -183,24 +183,24 @@ func (c *compiler) cut(f sliceable, n int) {
 		r, end := sliceStart(f.rows, n, k), sliceStart(f.rows, n, k+1)
 		a := product.Attrs.(kernels.MatMulAttrs)
 		a.Rows = [2]int{r, end}
-		c.label, c.owner, c.mark = "d"+c.Trained[f.trained], product.Owner, product.Mark
+		c.Label, c.Owner, c.Mark = "d"+c.Trained[f.trained], product.Owner, product.Mark
 		slice := c.Apply(kernels.MatMul, a, product.In...)
 		if last != kernels.None {
 			c.follows[slice] = last
 		}
-		c.label, c.owner = check.Label, check.Owner
+		c.Label, c.Owner = check.Label, check.Owner
 		guard = c.Apply(kernels.CheckFinite, check.Attrs, slice, guard)
 		if end == f.rows {
 			guard = check.Out[0]
 			c.Instrs[len(c.Instrs)-1].Out[0] = guard
 		}
-		c.label, c.owner = apply.Label, apply.Owner
+		c.Label, c.Owner = apply.Label, apply.Owner
 		in := slices.Clone(apply.In)
 		in[1], in[2] = slice, guard
 		for _, k := range kernels.UpdatesOf(apply.Op, apply.Attrs) {
 			in[k] = c.rowsOf(in[k], r, end)
 		}
-		updated := c.apply(apply.Op, apply.Attrs, in...)
+		updated := c.ApplyAll(apply.Op, apply.Attrs, in...)
 		c.Roots, last = append(c.Roots, updated...), updated[0]
 	}
 	c.Instrs = append(c.Instrs, rest...)

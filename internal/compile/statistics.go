@@ -43,7 +43,7 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	if r.Mode == Train && len(shape) > 1 && shape[0] == 1 {
 		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: take a larger batch, group or layer normalization, or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
-	out := r.apply(kernels.BatchNorm, a, x, gamma, beta)
+	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
@@ -87,7 +87,7 @@ func (r *reader) normalize(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 // scaleConv returns x·scale + shift, by channel, as a convolution with other weights and another bias, where x is the result of a
 // convolution that only n reads: normalizing after training then costs nothing.
 func (r *reader) scaleConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
-	conv := r.maker(x)
+	conv := r.Maker(x)
 	if r.training() || conv == nil || conv.Op != kernels.Conv || r.readsOf(children(n)[0]) != 1 {
 		return kernels.None, false
 	}
@@ -132,7 +132,7 @@ func (c *compiler) moveStatistics(guard kernels.Value) {
 			at = v
 		}
 		name := c.Values[m.at].Name
-		c.label, c.owner, c.mark = "update "+name, Owner(name), ""
+		c.Label, c.Owner, c.Mark = "update "+name, ir.OwnerOf(name), ""
 		now[m.at] = c.Apply(kernels.RunningStat, m.attrs, at, m.batch, guard)
 		c.Roots = append(c.Roots, now[m.at])
 	}
@@ -140,7 +140,7 @@ func (c *compiler) moveStatistics(guard kernels.Value) {
 
 // statistic returns the home of a running statistic that is an input of the graph.
 func (c *compiler) statistic(n *gorgonia.Node, spec kernels.Spec) (kernels.Value, error) {
-	v, err := c.home(ir.Statistics, Owner(n.Name()), n.Name(), spec)
+	v, err := c.Home(ir.Statistics, ir.OwnerOf(n.Name()), n.Name(), spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("running statistic %w", err)
 	}
@@ -243,7 +243,7 @@ func (r *reader) opStatistics(n *gorgonia.Node, op statisticsOp, spec kernels.Sp
 
 // startStatistic returns the home of a running statistic that starts as a tensor is now.
 func (r *reader) startStatistic(n *gorgonia.Node, name string, spec kernels.Spec, start tensor.Tensor) (kernels.Value, error) {
-	v, err := r.home(ir.Statistics, n.Name(), n.Name()+"/"+name, spec)
+	v, err := r.Home(ir.Statistics, n.Name(), n.Name()+"/"+name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("running statistic %w", err)
 	}

@@ -96,7 +96,7 @@ func TestRunningStatisticsFollowTheBatchUnlessTheStepStops(t *testing.T) {
 			t.Errorf("channel %d: got %v and %v, want %v", i, gotMean[i], gotVar[i], want)
 		}
 	}
-	guard, _ := m.homes.Find(ir.Guard, GuardName)
+	guard, _ := m.homes.Find(ir.Guard, ir.GuardName)
 	view[int32](m.at(guard.Ref))[0] = 7
 	before := string(m.region(ir.Statistics))
 	m.run(t)

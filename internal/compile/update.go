@@ -9,12 +9,6 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Names of the values that host and program share.
-const (
-	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
-	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index not of a row
-)
-
 // update appends the checks and the optimizer to the program.
 //
 // The usual way keeps every gradient until loss and gradients are known to be finite, and only then changes a parameter:
@@ -30,15 +24,15 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
 		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
 	}
-	guard, err := c.status()
+	guard, err := c.Status()
 	if err != nil {
 		return err
 	}
-	controls, err := c.controls()
+	controls, err := c.Controls()
 	if err != nil {
 		return err
 	}
-	c.label, c.owner, c.mark = "check loss", "guard", ""
+	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
 	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
 	keep := !c.Update.Lean || c.Update.ClipNorm > 0 || c.Update.Window != Alone || c.Update.Scaled
@@ -49,7 +43,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		}
 		if !c.Update.Window.Updates() {
 			c.moveStatistics(guard)
-			c.guard = guard
+			c.Guard = guard
 			return nil
 		}
 		for i, p := range trained {
@@ -70,20 +64,12 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		if in, err = c.states(p, in); err != nil {
 			return err
 		}
-		c.label, c.owner = "update "+p.name, Owner(p.name)
-		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
+		c.Label, c.Owner = "update "+p.name, ir.OwnerOf(p.name)
+		c.Roots = append(c.Roots, c.ApplyAll(c.Update.Op, c.Update.Attrs, in...)...)
 	}
 	c.moveStatistics(guard)
-	c.guard = guard
+	c.Guard = guard
 	return nil
-}
-
-// status returns the status word as it is by now.
-func (c *compiler) status() (guard kernels.Value, err error) {
-	if c.guard == kernels.None {
-		c.guard, err = c.home(ir.Guard, "guard", GuardName, kernels.GuardSpec)
-	}
-	return c.guard, err
 }
 
 // states appends what the optimizer keeps for p to the operands of its update.
@@ -96,7 +82,7 @@ func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) 
 		region = ir.HostState
 	}
 	for _, s := range c.Update.States(c.Spec(p.value)) {
-		v, err := c.home(region, Owner(p.name), p.name+"/"+s.Name, s.Spec)
+		v, err := c.Home(region, ir.OwnerOf(p.name), p.name+"/"+s.Name, s.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +115,7 @@ func (c *compiler) trained(grads []kernels.Value) []param {
 // keepGradients gives each gradient a home, or adds it to what is there. One that is another's too, or that no instruction makes, is copied there.
 func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 	for _, p := range ps {
-		c.label, c.owner = "d"+p.name, Owner(p.name)
+		c.Label, c.Owner = "d"+p.name, ir.OwnerOf(p.name)
 		keep := c.settleGradient
 		if c.Update.Window.adds() {
 			keep = c.accumulate
@@ -147,13 +133,13 @@ func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
 }
 
 func (c *compiler) settleGradient(name string, dx kernels.Value) (kernels.Value, error) {
-	return c.settle(ir.Gradients, c.owner, name, dx)
+	return c.settle(ir.Gradients, c.Owner, name, dx)
 }
 
 // settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy. A
 // gradient may also be the view of a value that is made there.
 func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
-	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
+	ref, err := c.Builder.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
 		return kernels.None, err
 	}
@@ -161,15 +147,15 @@ func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (
 	if r == ir.Gradients {
 		made = c.reshaped(v)
 	}
-	if in := c.maker(made); in != nil {
-		in.Label, in.Owner = c.label, c.owner
+	if in := c.Maker(made); in != nil {
+		in.Label, in.Owner = c.Label, c.Owner
 	} else {
 		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
 		made = v
 	}
 	c.Values[v].Ref = ref // known to whoever asks before the program is placed
 	val := &c.Values[made]
-	val.Name, val.Owner, val.Ref, val.Home = c.label, c.owner, ref, true
+	val.Name, val.Owner, val.Ref, val.Home = c.Label, c.Owner, ref, true
 	return v, nil
 }
 
@@ -183,23 +169,9 @@ func (c *compiler) reshaped(v kernels.Value) kernels.Value {
 	return v
 }
 
-// maker returns the instruction that makes v, if it may write it anywhere; else nil.
-func (c *compiler) maker(v kernels.Value) *ir.Instr {
-	if c.Values[v].Home {
-		return nil
-	}
-	for i := len(c.Instrs) - 1; i >= 0; i-- {
-		in := &c.Instrs[i]
-		if k := slices.Index(in.Out, v); k >= 0 && in.Op.View == nil && k >= len(in.Op.Updates) {
-			return in
-		}
-	}
-	return nil
-}
-
 // check appends the test that the gradient of the i-th trained parameter is finite.
 func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
-	c.label, c.owner = "check d"+p.name, Owner(p.name)
+	c.Label, c.Owner = "check d"+p.name, ir.OwnerOf(p.name)
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.value], guard)
 }
 
@@ -207,8 +179,8 @@ func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Va
 func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, error) {
 	unscale, limit := kernels.None, c.Update.ClipNorm
 	if c.Update.Scaled {
-		c.label, c.owner = "unscale", "loss scale"
-		one, err := c.controlAt(kernels.ControlUnscale)
+		c.Label, c.Owner = "unscale", "loss scale"
+		one, err := c.ControlAt(kernels.ControlUnscale)
 		if err != nil {
 			return kernels.None, err
 		}
@@ -222,9 +194,9 @@ func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, erro
 		in = append(in, unscale)
 	}
 	for _, p := range ps {
-		c.label, c.owner = fmt.Sprintf("norm d%s", p.name), Owner(p.name)
+		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.name), ir.OwnerOf(p.name)
 		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.value]))
 	}
-	c.label, c.owner = "clip norm", "clip"
+	c.Label, c.Owner = "clip norm", "clip"
 	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: limit, Scaled: c.Update.Scaled}, in...), nil
 }
