@@ -9,24 +9,11 @@ package compile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
-	"gorgonia.org/gorgonia"
-
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
-)
-
-// Errors that callers tell apart.
-var (
-	ErrNoLoss      = errors.New("the model has no loss")
-	ErrUnreached   = errors.New("the loss does not reach a parameter")
-	ErrUnsupported = kernels.ErrUnsupported
-	ErrInput       = errors.New("a graph input has no source")
-	ErrNoOutput    = errors.New("the model has no output to predict")
-	ErrName        = errors.New("a name is taken")
 )
 
 // Names of a program's results.
@@ -70,15 +57,6 @@ const (
 	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify | Slices | Sums
 )
 
-// Input says where the value of a graph input comes from: a field of the batch.
-type Input struct {
-	Field        string       // name in the slot
-	Spec         kernels.Spec // as stored, rows first; without rows where Rows is set
-	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
-	Resident     string       // name of the resident dataset, empty when streamed
-	Samples      int          // rows of the resident dataset
-}
-
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
@@ -115,21 +93,9 @@ func (w Window) Updates() bool { return w == Alone || w == Last }
 
 // Config says what to compile a graph for.
 type Config struct {
-	Mode   Mode
-	Batch  int
-	Inputs map[*gorgonia.Node]Input
-	// Params are nodes that are parameters though they hold no value yet.
-	Params map[*gorgonia.Node]bool
-	// Statistics are nodes that hold running statistics. They have homes beside the parameters, and training moves them.
-	Statistics map[*gorgonia.Node]bool
-	Frozen     func(name string) bool // parameters that are not trained, and statistics that are not moved; nil: none
-	Seed       uint64                 // of what is drawn at random in training
-
-	Loss, Output, Correct *gorgonia.Node
-	Keep                  gorgonia.Nodes // read by the host after a step, under their names
-
-	Sum  map[*gorgonia.Node]bool // of a machine: inputs whose gradients are added to what is there
-	Eval bool                    // of a machine: dropout and the like do what they do after training
+	frontend.Model
+	Mode Mode
+	Eval bool // of a machine: dropout and batch normalization work as outside training
 
 	Update    Update
 	Recompute Recompute
@@ -148,19 +114,17 @@ type Config struct {
 type compiler struct {
 	Config
 	*ir.Builder
-	values  map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
-	params  []param                          // in the order in which the graph was read
-	byName  map[string]kernels.Value         // parameters
-	named   map[string]kernels.Value         // results
-	moving  []moved                          // running statistics
-	follows map[kernels.Value]kernels.Value  // slices of gradients, and what must be made before each
-	alike   bool                             // the instructions are those of Like
+	graph   *frontend.Graph
+	forward *frontend.Forward
+	named   map[string]kernels.Value        // results
+	follows map[kernels.Value]kernels.Value // slices of gradients, and what must be made before each
+	alike   bool                            // the instructions are those of Like
 }
 
-// Compile compiles the graph that the nodes of cfg belong to.
-func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (*ir.Program, error) {
+// Compile compiles the model of cfg.
+func Compile(ctx context.Context, cfg Config) (*ir.Program, error) {
 	c := newCompiler(cfg)
-	if err := c.compile(ctx, func() error { return c.build(g) }); err != nil {
+	if err := c.compile(ctx, c.build); err != nil {
 		return nil, err
 	}
 	return c.Program, nil
@@ -170,11 +134,17 @@ func newCompiler(cfg Config) *compiler {
 	if cfg.Homes == nil {
 		cfg.Homes = &ir.Homes{}
 	}
+	b := ir.NewBuilder(&ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}, cfg.Homes)
 	return &compiler{
 		Config:  cfg,
-		Builder: ir.NewBuilder(&ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}, cfg.Homes),
-		values:  make(map[*gorgonia.Node]kernels.Value),
-		byName:  make(map[string]kernels.Value),
+		Builder: b,
+		graph: frontend.New(b, cfg.Model, frontend.Options{
+			Training:  cfg.Mode == Train || cfg.Mode == Machine && !cfg.Eval,
+			Predict:   cfg.Mode == Predict,
+			Machine:   cfg.Mode == Machine,
+			Offloaded: cfg.Offload.keeps,
+		}),
+		forward: &frontend.Forward{},
 		named:   make(map[string]kernels.Value),
 		follows: make(map[kernels.Value]kernels.Value),
 	}
@@ -229,94 +199,50 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	return c.finish(ctx)
 }
 
-// build reads the graph and appends what the mode asks for: results, gradients, update.
-func (c *compiler) build(g *gorgonia.ExprGraph) error {
-	roots, err := c.roots()
-	if err != nil {
-		return err
-	}
-	if err := c.read(g, roots); err != nil {
+// build lowers the graph and appends what the mode needs: results, gradients, update.
+func (c *compiler) build() (err error) {
+	if c.forward, err = c.graph.Forward(); err != nil {
 		return err
 	}
 	c.round()
-	loss := kernels.None
-	if c.Mode != Predict {
-		if loss, err = c.scalarLoss(); err != nil {
+	f := c.forward
+	for _, r := range []ir.Result{{Name: LossName, Value: f.Loss}, {Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output}} {
+		if r.Value == kernels.None {
+			continue
+		}
+		c.Label, c.Owner, c.Mark = r.Name, "results", ""
+		if r.Name == CorrectName {
+			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, r.Value)
+		}
+		if err := c.result(r.Name, r.Value); err != nil {
 			return err
 		}
 	}
-	for _, r := range []struct {
-		name string
-		node *gorgonia.Node
-		sum  bool
-	}{{LossName, c.Loss, false}, {CorrectName, c.Correct, true}, {OutputName, c.Output, false}} {
-		if r.node == nil || !slices.Contains(roots, r.node) {
-			continue
-		}
-		v := c.values[r.node]
-		c.Label, c.Owner, c.Mark = r.name, "results", ""
-		if r.sum {
-			v = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, v)
-		}
-		if err := c.result(r.name, v); err != nil {
-			return err
-		}
-	}
-	for _, n := range c.Keep {
-		if n == nil {
-			continue
-		}
-		c.Label, c.Owner, c.Mark = n.Name(), "results", ""
-		if err := c.result(n.Name(), c.values[n]); err != nil {
+	for _, r := range f.Kept {
+		c.Label, c.Owner, c.Mark = r.Name, "results", ""
+		if err := c.result(r.Name, r.Value); err != nil {
 			return err
 		}
 	}
 	if c.Mode != Train {
 		return nil
 	}
-	grads, err := c.gradients(loss, c.wanted())
+	grads, err := c.gradients(f.Loss, c.wanted())
 	if err != nil {
 		return err
 	}
-	if err := c.reach(g, grads); err != nil {
+	if err := c.graph.CheckReached(grads); err != nil {
 		return err
 	}
-	return c.update(loss, grads)
-}
-
-// roots returns the nodes that the mode needs.
-func (c *compiler) roots() (gorgonia.Nodes, error) {
-	var roots gorgonia.Nodes
-	add := func(n *gorgonia.Node) {
-		if n != nil && !slices.Contains(roots, n) {
-			roots = append(roots, n)
-		}
-	}
-	switch c.Mode {
-	case Predict:
-		if c.Output == nil {
-			return nil, ErrNoOutput
-		}
-		add(c.Output)
-	default:
-		if c.Loss == nil {
-			return nil, ErrNoLoss
-		}
-		add(c.Loss)
-		add(c.Correct)
-	}
-	for _, n := range c.Keep {
-		add(n)
-	}
-	return roots, nil
+	return c.update(f.Loss, grads)
 }
 
 // wanted returns the parameters to differentiate for.
 func (c *compiler) wanted() []kernels.Value {
 	var vs []kernels.Value
-	for _, p := range c.params {
-		if !p.frozen {
-			vs = append(vs, p.value)
+	for _, p := range c.forward.Params {
+		if !p.Frozen {
+			vs = append(vs, p.Value)
 		}
 	}
 	return vs
@@ -325,7 +251,7 @@ func (c *compiler) wanted() []kernels.Value {
 // result gives v a place that the host reads after a step. The same value may be asked for twice.
 func (c *compiler) result(name string, v kernels.Value) error {
 	if was, ok := c.named[name]; ok && was != v {
-		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, ErrName)
+		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, frontend.ErrName)
 	} else if ok {
 		return nil
 	}

@@ -3,8 +3,6 @@ package compile
 import (
 	"fmt"
 
-	"gorgonia.org/gorgonia"
-
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -55,9 +53,9 @@ func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value,
 	n := kernels.Node{Op: in.Op, Attrs: in.Attrs, In: in.In, Out: in.Out}
 	switch {
 	case in.Op == kernels.Host:
-		return c.fallbackGrad(n, dy)
+		return c.graph.HostGrad(n, dy)
 	case in.Op.Grad == nil:
-		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, ErrUnsupported)
+		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, kernels.ErrUnsupported)
 	}
 	return in.Op.Grad(c.Builder, n, dy), nil
 }
@@ -94,53 +92,4 @@ func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reache
 		reached = reached || dy[k] != kernels.None
 	}
 	return dy, reached
-}
-
-// UnreachedError names the parameters that a loss does not depend on.
-type UnreachedError struct {
-	Loss   string
-	Params []string
-}
-
-func (e *UnreachedError) Error() string {
-	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or take them out of the graph", ErrUnreached, e.Loss, e.Params)
-}
-
-// Unwrap returns ErrUnreached.
-func (e *UnreachedError) Unwrap() error { return ErrUnreached }
-
-// reach returns an error unless the loss depends on every trainable parameter of the graph.
-func (c *compiler) reach(g *gorgonia.ExprGraph, grads []kernels.Value) error {
-	var missing []string
-	for _, n := range g.AllNodes() {
-		if !n.IsVar() || c.isField(n) || n.Value() == nil && !c.Params[n] || c.Statistics[n] || c.frozen(n.Name()) || !floating(n) {
-			continue
-		}
-		if v, ok := c.values[n]; !ok || grads[v] == kernels.None {
-			missing = append(missing, n.Name())
-		}
-	}
-	if missing == nil {
-		return nil
-	}
-	return &UnreachedError{Loss: c.Loss.Name(), Params: missing}
-}
-
-func (c *compiler) isField(n *gorgonia.Node) bool { _, ok := c.Inputs[n]; return ok }
-
-func floating(n *gorgonia.Node) bool {
-	t, err := dtypeOf(n.Dtype())
-	return err == nil && t.Float()
-}
-
-// scalarLoss returns the value of the loss, which must have one floating-point element.
-func (c *compiler) scalarLoss() (kernels.Value, error) {
-	if c.Loss == nil {
-		return kernels.None, ErrNoLoss
-	}
-	v := c.values[c.Loss]
-	if s := c.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
-		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w", c.Loss.Name(), s, kernels.ErrShape)
-	}
-	return v, nil
 }

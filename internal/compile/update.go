@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -22,7 +23,7 @@ import (
 // scaled as well: an update that overflows is left out as a whole.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	if c.Update.Op == nil {
-		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
+		return fmt.Errorf("training without an optimizer's operation: %w", kernels.ErrUnsupported)
 	}
 	guard, err := c.Status()
 	if err != nil {
@@ -42,7 +43,7 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 			return err
 		}
 		if !c.Update.Window.Updates() {
-			c.moveStatistics(guard)
+			c.updateStatistics(guard)
 			c.Guard = guard
 			return nil
 		}
@@ -57,23 +58,23 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 		if !keep {
 			guard = c.check(p, i, grads, guard)
 		}
-		in := []kernels.Value{p.value, grads[p.value], guard, controls}
+		in := []kernels.Value{p.Value, grads[p.Value], guard, controls}
 		if scale != kernels.None {
 			in = append(in, scale)
 		}
 		if in, err = c.states(p, in); err != nil {
 			return err
 		}
-		c.Label, c.Owner = "update "+p.name, ir.OwnerOf(p.name)
+		c.Label, c.Owner = "update "+p.Name, ir.OwnerOf(p.Name)
 		c.Roots = append(c.Roots, c.ApplyAll(c.Update.Op, c.Update.Attrs, in...)...)
 	}
-	c.moveStatistics(guard)
+	c.updateStatistics(guard)
 	c.Guard = guard
 	return nil
 }
 
 // states appends what the optimizer keeps for p to the operands of its update.
-func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) {
+func (c *compiler) states(p frontend.Param, in []kernels.Value) ([]kernels.Value, error) {
 	if c.Update.States == nil {
 		return in, nil
 	}
@@ -81,8 +82,8 @@ func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) 
 	if c.Offload.State {
 		region = ir.HostState
 	}
-	for _, s := range c.Update.States(c.Spec(p.value)) {
-		v, err := c.Home(region, ir.OwnerOf(p.name), p.name+"/"+s.Name, s.Spec)
+	for _, s := range c.Update.States(c.Spec(p.Value)) {
+		v, err := c.Home(region, ir.OwnerOf(p.Name), p.Name+"/"+s.Name, s.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -92,42 +93,42 @@ func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) 
 }
 
 // trained returns the parameters to update, in the order in which their gradients are made.
-func (c *compiler) trained(grads []kernels.Value) []param {
+func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 	made := make(map[kernels.Value]int)
 	for i, in := range c.Instrs {
 		for _, o := range in.Out {
 			made[o] = i
 		}
 	}
-	var ps []param
-	for _, p := range c.params {
-		if !p.frozen {
+	var ps []frontend.Param
+	for _, p := range c.forward.Params {
+		if !p.Frozen {
 			ps = append(ps, p)
 		}
 	}
-	slices.SortStableFunc(ps, func(a, b param) int { return made[grads[a.value]] - made[grads[b.value]] })
+	slices.SortStableFunc(ps, func(a, b frontend.Param) int { return made[grads[a.Value]] - made[grads[b.Value]] })
 	for _, p := range ps {
-		c.Trained = append(c.Trained, p.name)
+		c.Trained = append(c.Trained, p.Name)
 	}
 	return ps
 }
 
 // keepGradients gives each gradient a home, or adds it to what is there. One that is another's too, or that no instruction makes, is copied there.
-func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
+func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) error {
 	for _, p := range ps {
-		c.Label, c.Owner = "d"+p.name, ir.OwnerOf(p.name)
+		c.Label, c.Owner = "d"+p.Name, ir.OwnerOf(p.Name)
 		keep := c.settleGradient
 		if c.Update.Window.adds() {
 			keep = c.accumulate
 		}
-		v, err := keep(p.name, grads[p.value])
+		v, err := keep(p.Name, grads[p.Value])
 		if err != nil {
 			return err
 		}
 		if !c.Update.Window.Updates() {
 			c.Roots = append(c.Roots, v)
 		}
-		grads[p.value] = v
+		grads[p.Value] = v
 	}
 	return nil
 }
@@ -170,13 +171,13 @@ func (c *compiler) reshaped(v kernels.Value) kernels.Value {
 }
 
 // check appends the test that the gradient of the i-th trained parameter is finite.
-func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
-	c.Label, c.Owner = "check d"+p.name, ir.OwnerOf(p.name)
-	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.value], guard)
+func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
+	c.Label, c.Owner = "check d"+p.Name, ir.OwnerOf(p.Name)
+	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.Value], guard)
 }
 
 // scale appends what updates multiply gradients by: 1 / the loss scale, and less where their global norm is above its limit; None without either.
-func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, error) {
+func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (kernels.Value, error) {
 	unscale, limit := kernels.None, c.Update.ClipNorm
 	if c.Update.Scaled {
 		c.Label, c.Owner = "unscale", "loss scale"
@@ -194,9 +195,24 @@ func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, erro
 		in = append(in, unscale)
 	}
 	for _, p := range ps {
-		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.name), ir.OwnerOf(p.name)
-		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.value]))
+		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.Name), ir.OwnerOf(p.Name)
+		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 	}
 	c.Label, c.Owner = "clip norm", "clip"
 	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: limit, Scaled: c.Update.Scaled}, in...), nil
+}
+
+// updateStatistics appends the update of the running statistics. An update changes nothing once the status word is set.
+func (c *compiler) updateStatistics(guard kernels.Value) {
+	now := make(map[kernels.Value]kernels.Value) // by home: its contents after the updates so far
+	for _, s := range c.forward.Statistics {
+		at := s.Home
+		if v, ok := now[s.Home]; ok {
+			at = v
+		}
+		name := c.Values[s.Home].Name
+		c.Label, c.Owner, c.Mark = "update "+name, ir.OwnerOf(name), ""
+		now[s.Home] = c.Apply(kernels.RunningStat, s.Attrs, at, s.Batch, guard)
+		c.Roots = append(c.Roots, now[s.Home])
+	}
 }
