@@ -48,33 +48,29 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	return schedule.Run(ctx, c.Program, c.cfg.schedule())
 }
 
-// rewrite runs the passes. Their order:
+// rewrite runs the passes, in this order. A pass with a switch can be turned off in Config.Off.
 func (c *compiler) rewrite() {
 	p, cfg := c.Program, &c.cfg
-	run := func(switchedBy Pass, pass func(p *ir.Program)) {
-		if cfg.on(switchedBy) {
+	train := cfg.Mode == Train
+	run := func(on bool, pass func(p *ir.Program)) {
+		if on {
 			pass(p)
 		}
 	}
-	run(Fold, passes.Fold)
-	run(Merge, passes.Merge)
-	passes.Prune(p)
-	run(Redecode, passes.Redecode)
-	run(PoolReluGrad, passes.PoolReluGrad)
-	run(FuseBatchNormRelu, passes.FuseBatchNormRelu)
-	run(Sums, passes.Sums)
-	run(Fuse, passes.Fuse)
-	run(Reduce, passes.Reduce)
-	if cfg.Mode != Train {
-		return
-	}
-	passes.Narrow(p, cfg.Precision)
-	if cfg.Update.Lean {
-		run(Slices|Views, func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
-	}
-	passes.Offload(p, cfg.Update.Op, cfg.on(Views))
-	remat.Run(p, cfg.Recompute, cfg.schedule())
-	passes.Prune(p) // repetitions that a later round drops again
+	run(cfg.on(Fold), passes.Fold)
+	run(cfg.on(Merge), passes.Merge)
+	run(true, passes.Prune)
+	run(cfg.on(Redecode), passes.Redecode)
+	run(cfg.on(PoolReluGrad), passes.PoolReluGrad)
+	run(cfg.on(FuseBatchNormRelu), passes.FuseBatchNormRelu)
+	run(cfg.on(Sums), passes.Sums)
+	run(cfg.on(Fuse), passes.Fuse)
+	run(cfg.on(Reduce), passes.Reduce)
+	run(train, func(p *ir.Program) { passes.Narrow(p, cfg.Precision) })
+	run(cfg.Update.Lean && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
+	run(true, func(p *ir.Program) { passes.Offload(p, cfg.Update.Op, cfg.on(Views)) })
+	run(train, func(p *ir.Program) { remat.Run(p, cfg.Recompute, cfg.schedule()) })
+	run(true, passes.Prune) // repetitions that a later round drops again
 }
 
 // compiler is the state of one compilation.

@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/nets"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -59,15 +60,14 @@ func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Mode: Train, Batch: n.Batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Homes: &ir.Homes{}, Update: updateOf(optim.Adam{}, optim.Clip{}),
-		Inputs: make(map[*gorgonia.Node]Input), Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool)}
+	cfg := Config{Model: frontend.Model{Batch: n.Batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Inputs: make(map[*gorgonia.Node]frontend.Input), Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool)}, Mode: Train, Homes: &ir.Homes{}, Update: updateOf(optim.Adam{}, optim.Clip{})}
 	cfg.Update.Lean = lean
 	for _, in := range m.Inputs {
-		s, err := SpecOf(in)
+		s, err := frontend.SpecOf(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Inputs[in] = Input{Field: in.Name(), Spec: s}
+		cfg.Inputs[in] = frontend.Input{Field: in.Name(), Spec: s}
 	}
 	for _, p := range m.Params {
 		cfg.Params[p.Node] = true

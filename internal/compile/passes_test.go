@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -108,7 +109,7 @@ func TestChainsStayWithinTheirLimits(t *testing.T) {
 	left, right, both := sums(d)
 	for name, n := range map[string]*gorgonia.Node{"left": left, "right": right, "both": both} {
 		loss := d.must(gorgonia.Sum(n))
-		p := compileFor(t, d.g, Config{Mode: Evaluate, Loss: loss})
+		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: loss}, Mode: Evaluate})
 		chains := 0
 		for _, in := range p.Instrs {
 			if in.Op != kernels.Chain {
@@ -132,7 +133,7 @@ func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testin
 	ones := gorgonia.NewConstant(tensor.Ones(tensor.Float64, 3, 4), gorgonia.WithName("ones"))
 	loss := d.must(gorgonia.Sum(d.must(gorgonia.Tanh(d.must(gorgonia.HadamardProd(x, ones))))))
 	dev := openCPU(t)
-	cfg := Config{Mode: Train, Loss: loss, Update: updateOf(still{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}}
+	cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(still{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}}
 	m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
 	m.start(t, d.g, still{})
 	if got, want := m.loss(t), 12*math.Tanh(numbers(x.Value())[0]); !near([]float64{got}, []float64{want}, 1e-12) {
@@ -145,7 +146,7 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	for _, shape := range [][]int{{5}, {1, 5}} {
 		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 		y := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 3), d.in(3, 5))), d.in(shape...), nil, []byte{0}))
-		p := compileFor(t, d.g, Config{Mode: Evaluate, Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y)))), Device: openCPU(t)})
+		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y))))}, Mode: Evaluate, Device: openCPU(t)})
 		if got := len(p.Calls()); got != 2 {
 			t.Errorf("bias %v: got %d calls, want a matmul and a sum\n%s", shape, got, listing(p))
 		}
@@ -165,7 +166,7 @@ func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 		}
 		var want outcome
 		for _, off := range []Pass{Fuse, 0} {
-			cfg := Config{Mode: Train, Loss: loss, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
+			cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
 			m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
 			m.start(t, d.g, optim.SGD{})
 			m.run(t)

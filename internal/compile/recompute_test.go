@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -97,11 +98,11 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 			}
 			return sch.order(s, from)
 		}}
-		p := compileFor(t, g, Config{Mode: Train, Batch: 16, Loss: m.Loss, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
-			scheduler: &once, Update: lean, Inputs: map[*gorgonia.Node]Input{
-				m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
-				m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
-			}})
+		p := compileFor(t, g, Config{Model: frontend.Model{Batch: 16, Loss: m.Loss, Inputs: map[*gorgonia.Node]frontend.Input{
+			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
+			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
+		}}, Mode: Train, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
+			scheduler: &once, Update: lean})
 		updated := make(map[kernels.Value]string)
 		for _, in := range p.Instrs {
 			for _, v := range in.In {

@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"errors"
@@ -99,7 +99,7 @@ func TestFallbacksComputeTheSameTwice(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDraft(rand.New(rand.NewPCG(*seed, 3)), tensor.Float32)
 			root := c.build(d)
-			r, err := readGraph(Train, root)
+			r, err := readGraph(training, root)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,17 +118,17 @@ func TestFallbacksComputeTheSameTwice(t *testing.T) {
 }
 
 // fallbackGradients returns the gradients of Σ y ⊙ w for the inputs of the one fallback behind y, and those inputs,
-// built by fallbackGrad.
+// built by HostGrad.
 func fallbackGradients(r *reading, w *gorgonia.Node) (in []kernels.Value, grads []kernels.Value, err error) {
 	for _, i := range r.Instrs {
-		f, ok := i.Attrs.(*foreign)
+		f, ok := i.Attrs.(*gorgoniaOp)
 		if !ok {
 			continue
 		}
 		if i.Mark != fallbackMark {
 			return nil, nil, fmt.Errorf("%s is marked %q", f.name, i.Mark)
 		}
-		grads, err = r.fallbackGrad(kernels.Node{Op: i.Op, Attrs: i.Attrs, In: i.In, Out: i.Out}, []kernels.Value{r.values[w]})
+		grads, err = r.HostGrad(kernels.Node{Op: i.Op, Attrs: i.Attrs, In: i.In, Out: i.Out}, []kernels.Value{r.values[w]})
 		return i.In, grads, err
 	}
 	return nil, nil, errors.New("nothing fell back")
@@ -149,7 +149,7 @@ func TestGradientsOfFallbacksAreThoseOfGorgonia(t *testing.T) {
 
 // descend returns the node at or behind n that falls back, nil for none.
 func descend(n *gorgonia.Node) *gorgonia.Node {
-	if key := opKeyOf(n); key != "" && lowerings[strings.Split(key, ":")[0]] == nil && kernels.ByGorgonia(key) == nil {
+	if key := opKeyOf(n); key != "" && lowerings()[strings.Split(key, ":")[0]] == nil && kernels.ByGorgonia(key) == nil {
 		return n
 	}
 	for _, x := range children(n) {
@@ -166,7 +166,7 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 	y := descend(c.build(d))
 	inputs := gorgonia.Nodes(children(y))
 	w := d.in(y.Shape()...)
-	r, err := readGraph(Train, y, w)
+	r, err := readGraph(training, y, w)
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}
@@ -214,12 +214,12 @@ func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.DiagFlat(d.in(3)))
 	gorgonia.WithName("spread")(y)
-	r, err := readGraph(Train, y)
+	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = fallbackGradients(r, d.inputs[0])
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "DiagFlat") {
+	if !errors.Is(err, kernels.ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "DiagFlat") {
 		t.Errorf("got %v, want ErrUnsupported that names DiagFlat", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
 func TestRandomNodesAreDrawnAnew(t *testing.T) {
 	d := newDraft(nil, tensor.Float64)
 	n := gorgonia.GaussianRandomNode(d.g, tensor.Float64, 0, 1, 30, 40)
-	r, err := readGraph(Train, n)
+	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,9 +246,9 @@ func TestRandomNodesAreDrawnAnew(t *testing.T) {
 func TestWhatGorgoniaComputesWronglyIsRefused(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	pool := d.must(gorgonia.AveragePool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
-	_, err := readGraph(Evaluate, pool)
-	if !errors.Is(err, ErrUnsupported) {
-		t.Fatalf("got %v, want ErrUnsupported", err)
+	_, err := readGraph(inference, pool)
+	if !errors.Is(err, kernels.ErrUnsupported) {
+		t.Fatalf("got %v, want kernels.ErrUnsupported", err)
 	}
 	for _, want := range []string{"avgPoolOp", "AvgPool of package layers"} {
 		if !strings.Contains(err.Error(), want) {
@@ -262,7 +262,7 @@ func TestAnIndexOutsideIsInTheStatusWord(t *testing.T) {
 	y := d.must(gorgonia.ByIndices(d.in(2, 3), d.ints(1, 2), 0))
 	gorgonia.WithName("embedding")(y)
 	d.inputs[1].Value().Data().([]int)[1] = 2
-	r, err := readGraph(Train, y)
+	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func (bomb) String() string                               { return "bomb" }
 func TestWhatAnOperationPanicsWithIsAnErrorThatNamesItsNode(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.in(2)))
-	r, err := readGraph(Train, y)
+	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestAGradientWaitsForWhatItsOperationLeftBehind(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	x, w := d.in(), d.in()
 	y := d.must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
-	r, err := readGraph(Train, y, w)
+	r, err := readGraph(training, y, w)
 	if err != nil {
 		t.Fatal(err)
 	}

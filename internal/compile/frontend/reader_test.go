@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"errors"
@@ -65,7 +65,7 @@ func TestAnMLPOfOurLayersBecomesOneOperationForEachThatItIsWrittenIn(t *testing.
 			if m.Correct != nil {
 				roots = append(roots, m.Correct)
 			}
-			got, err := readGraph(Train, roots...)
+			got, err := readGraph(training, roots...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
 	p := d.must(gorgonia.SoftMax(h))
 	rows := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(d.must(gorgonia.Log(p)), y)), 1))
 	loss := d.must(gorgonia.Neg(d.must(gorgonia.Mean(rows))))
-	r, err := readGraph(Train, loss)
+	r, err := readGraph(training, loss)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestDeepGraphsAreReadWithoutRecursionAndInLinearTime(t *testing.T) {
 		n = d.must(gorgonia.Tanh(n))
 	}
 	start := time.Now()
-	r, err := readGraph(Train, n)
+	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestOnlyWhatTheRootsNeedIsRead(t *testing.T) {
 	x := d.in(3, 4)
 	want := d.must(gorgonia.Sum(x, 1))
 	d.must(gorgonia.Exp(d.in(9)))
-	r, err := readGraph(Train, want, nil, want)
+	r, err := readGraph(training, want, nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestANodeThatIsUsedTwiceIsReadOnce(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	e := d.must(gorgonia.Exp(d.in(3)))
 	n := d.must(gorgonia.Add(d.must(gorgonia.Tanh(e)), d.must(gorgonia.HadamardProd(e, e))))
-	r, err := readGraph(Train, n)
+	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +172,11 @@ func TestEveryNodeThatCannotBeReadIsReportedAtOnce(t *testing.T) {
 	orphan := gorgonia.NewVector(d.g, tensor.Float64, gorgonia.WithShape(9), gorgonia.WithName("orphan"))
 	sum := d.must(gorgonia.Add(d.must(gorgonia.Sum(a)), d.must(gorgonia.Sum(b))))
 	root := d.must(gorgonia.Add(sum, d.must(gorgonia.Sum(orphan))))
-	r, err := readGraph(Train, root)
+	r, err := readGraph(training, root)
 	if err == nil {
 		t.Fatalf("got\n%v, want an error", instructions(r))
 	}
-	if !errors.Is(err, ErrUnsupported) {
+	if !errors.Is(err, kernels.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported in it", err)
 	}
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 2 {
@@ -195,7 +195,7 @@ func TestKnownScalarsAreComputedWhenTheGraphIsRead(t *testing.T) {
 	size := d.must(gorgonia.HadamardProd(d.must(gorgonia.SizeOf(0, x)), d.must(gorgonia.SizeOf(2, x))))
 	third := d.must(gorgonia.HadamardDiv(d.must(gorgonia.Sub(size, gorgonia.NewConstant(float32(5)))), gorgonia.NewConstant(float32(30))))
 	n := d.must(gorgonia.HadamardProd(x, third))
-	r, err := readGraph(Train, n)
+	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestReadsHaveTheValueAndTheAddressOfWhatTheyRead(t *testing.T) {
 	y := d.must(gorgonia.Exp(d.in(3)))
 	var into gorgonia.Value
 	read := gorgonia.Read(y, &into)
-	r, err := readGraph(Train, y, read)
+	r, err := readGraph(training, y, read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestElementsAtCoordinatesAreRead(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in(3, 4)
 	n := d.must(gorgonia.At(x, 2, 1))
-	r, err := readGraph(Train, n)
+	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,19 +254,19 @@ func TestElementsAtCoordinatesAreRead(t *testing.T) {
 func TestMalformedNodesAreErrors(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := gorgonia.NewMatrix(d.g, tensor.Float64, gorgonia.WithName("shapeless"))
-	if _, err := readGraph(Train, x); !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "shapeless") {
+	if _, err := readGraph(training, x); !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "shapeless") {
 		t.Errorf("a matrix without a shape: got %v, want ErrShape that names it", err)
 	}
 	set := gorgonia.Set(d.in(2), d.in(2))
-	if _, err := readGraph(Train, set); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("a statement: got %v, want ErrUnsupported", err)
+	if _, err := readGraph(training, set); !errors.Is(err, kernels.ErrUnsupported) {
+		t.Errorf("a statement: got %v, want kernels.ErrUnsupported", err)
 	}
 	other := newDraft(d.r, tensor.Float64)
-	r, err := readGraph(Train, d.in(2))
+	r, err := readGraph(training, d.in(2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.read(d.g, gorgonia.Nodes{other.in(2)}); !errors.Is(err, ErrInput) {
+	if err := r.lower(gorgonia.Nodes{other.in(2)}); !errors.Is(err, ErrInput) {
 		t.Errorf("a node of another graph: got %v, want ErrInput", err)
 	}
 }

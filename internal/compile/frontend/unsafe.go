@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -11,20 +11,20 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// view returns the bytes as elements. They are aligned: operands lie at multiples of arena.Align.
+// view returns the bytes as elements, without a copy. Operands are aligned to arena.Align.
 func view[T any](b []byte) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
 
-// bytesOf returns the memory of elements.
+// bytesOf returns the memory of elements, without a copy.
 func bytesOf[T any](s []T) []byte {
 	var t T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
 }
 
-// wrap returns a Gorgonia value over b: it shares the bytes of a tensor, and holds a copy of a scalar.
-func (d declared) wrap(b []byte) gorgonia.Value {
+// wrap returns a Gorgonia value of the elements at b: a tensor shares the bytes, a scalar is a copy.
+func (d nodeType) wrap(b []byte) gorgonia.Value {
 	switch d.dtype {
 	case tensor.Float64:
 		return wrap(view[float64](b), d, gorgonia.NewF64)
@@ -39,17 +39,18 @@ func (d declared) wrap(b []byte) gorgonia.Value {
 	case tensor.Uint8:
 		return wrap(b, d, gorgonia.NewU8)
 	}
-	panic(fmt.Errorf("operands of type %v: %w", d.dtype, ErrUnsupported))
+	panic(fmt.Errorf("operands of type %v: %w", d.dtype, kernels.ErrUnsupported))
 }
 
-func wrap[T any, S gorgonia.Value](s []T, d declared, scalar func(T) S) gorgonia.Value {
+// wrap returns the tensor or scalar of d's type with elements s.
+func wrap[T any, S gorgonia.Value](s []T, d nodeType, scalar func(T) S) gorgonia.Value {
 	if len(d.shape) == 0 {
 		return scalar(s[0])
 	}
 	return tensor.New(tensor.WithShape(d.shape...), tensor.WithBacking(s))
 }
 
-// store writes the elements of v, which need not be contiguous, to dst as type t: as they are, or, for bools, as 1 and 0.
+// store copies the elements of v, which need not be contiguous, to dst, whose type t is that of v. Bools become 1 and 0 in any type.
 func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 	if d, ok := v.(*tensor.Dense); ok && (d.RequiresIterator() || !d.DataOrder().IsRowMajor() || d.IsView()) {
 		v = d.Materialize().(gorgonia.Value)
@@ -92,6 +93,7 @@ func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 	return nil
 }
 
+// storeBools writes bools as 1 and 0 of type t.
 func storeBools(dst []byte, t arena.DType, bs []bool) error {
 	if int64(len(dst)) != int64(len(bs))*t.Size() {
 		return fmt.Errorf("result has %d bools for %d bytes of %v: %w", len(bs), len(dst), t, kernels.ErrShape)

@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ const (
 	batchedMatMul
 )
 
-// lowerLinAlg reads the products of matrices and vectors: all are one matmul, vectors being matrices of one row or column.
+// lowerLinAlg lowers a product of matrices or vectors to one matmul; a vector is reshaped to a matrix of one row or column.
 func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	f := fields{n.Op()}
 	kind, err := f.Int("āBinaryOperator")
@@ -47,8 +47,8 @@ func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// lowerTensordot reads a contraction: both operands are brought to matrices, the axes that stay on one side and those that
-// are summed over on the other.
+// lowerTensordot lowers a contraction to a matmul of two matrices [free, summed]: rows for the axes that stay, columns for the axes that
+// are summed over.
 func lowerTensordot(r *reader, n *gorgonia.Node) (*rule, error) {
 	f := fields{n.Op()}
 	aAxes, err := f.Ints("aAxes")
@@ -60,11 +60,11 @@ func lowerTensordot(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	in := children(n)
-	a, err := contraction(shapeOf(in[0]), aAxes)
+	a, err := matrixFormOf(shapeOf(in[0]), aAxes)
 	if err != nil {
 		return nil, err
 	}
-	b, err := contraction(shapeOf(in[1]), bAxes)
+	b, err := matrixFormOf(shapeOf(in[1]), bAxes)
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +75,15 @@ func lowerTensordot(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// folding says how a tensor becomes a matrix [free, summed].
-type folding struct {
+// matrixForm is the way in which a tensor becomes a matrix [free, summed].
+type matrixForm struct {
 	perm         []int // free axes in their order, then the summed ones
-	free, summed int   // how many elements
-	frees        int   // how many axes are free
+	free, summed int   // rows and columns
+	freeAxes     int   // number of free axes
 }
 
-func contraction(shape kernels.Shape, axes []int) (c folding, err error) {
+// matrixFormOf returns the form of a tensor of that shape, summed over axes.
+func matrixFormOf(shape kernels.Shape, axes []int) (c matrixForm, err error) {
 	c.free, c.summed = 1, 1
 	for i, d := range shape {
 		if !slices.Contains(axes, i) {
@@ -90,7 +91,7 @@ func contraction(shape kernels.Shape, axes []int) (c folding, err error) {
 			c.free *= d
 		}
 	}
-	c.frees = len(c.perm)
+	c.freeAxes = len(c.perm)
 	for _, i := range axes {
 		if i < 0 || i >= len(shape) {
 			return c, fmt.Errorf("axis %d of %v: %w", i, shape, kernels.ErrShape)
@@ -101,12 +102,12 @@ func contraction(shape kernels.Shape, axes []int) (c folding, err error) {
 	return c, nil
 }
 
-// matrix returns v as [free, summed], or as [summed, free] and true where that takes no copy.
-func (r *reader) matrix(v kernels.Value, c folding) (m kernels.Value, transposed bool) {
+// matrix returns v as [free, summed], or as [summed, free] and true where that needs no copy.
+func (r *reader) matrix(v kernels.Value, c matrixForm) (m kernels.Value, transposed bool) {
 	if slices.IsSorted(c.perm) {
 		return r.reshape(v, kernels.Shape{c.free, c.summed}), false
 	}
-	if other := slices.Concat(c.perm[c.frees:], c.perm[:c.frees]); slices.IsSorted(other) {
+	if other := slices.Concat(c.perm[c.freeAxes:], c.perm[:c.freeAxes]); slices.IsSorted(other) {
 		return r.reshape(v, kernels.Shape{c.summed, c.free}), true
 	}
 	v = r.Apply(kernels.Transpose, kernels.TransposeAttrs{Perm: c.perm}, v)

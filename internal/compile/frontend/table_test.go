@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func TestEveryOperationThatIsReadIsComparedWithGorgonia(t *testing.T) {
 		}
 	}
 	var want []string
-	for key := range lowerings {
+	for key := range lowerings() {
 		want = append(want, key)
 	}
 	for _, op := range kernels.All() {
@@ -142,7 +142,7 @@ func TestAReadNodeIsTheNodeThatItReads(t *testing.T) {
 	if key := fmt.Sprintf("%T", read.Op()); key != "gorgonia.readOp" {
 		t.Fatalf("gorgonia.Read made a %s", key)
 	}
-	r, err := readGraph(Train, read)
+	r, err := readGraph(training, read)
 	if err != nil {
 		t.Fatal(err)
 	}

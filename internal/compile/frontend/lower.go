@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -11,17 +11,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// lowering finds the rule of a node with a certain type of op. nil, nil: there is none, and the node falls back.
+// lowering returns the rule of a node whose op has a certain type. nil, nil: it has none for this node, which then falls back.
 type lowering func(r *reader, n *gorgonia.Node) (*rule, error)
 
-// lowerings is keyed by the Go types of Gorgonia's ops. Ops that correspond one to one are found by kernels.ByGorgonia
-// instead, from the keys in their own files.
-var lowerings map[string]lowering
-
-func init() { // refers to itself through the rules that recognise patterns
-	lowerings = map[string]lowering{
-		"gorgonia.readOp":               lowerSame,
-		"gorgonia.Iop":                  lowerSame,
+// lowerings returns the lowering of each Go type of Gorgonia's ops that needs one. Ops that one of ours computes as they are need none:
+// kernels.ByGorgonia finds them.
+func lowerings() map[string]lowering {
+	return map[string]lowering{
+		"gorgonia.readOp":               lowerIdentity,
+		"gorgonia.Iop":                  lowerIdentity,
 		"gorgonia.constantScalar":       lowerConstant,
 		"gorgonia.constantTensor":       lowerConstant,
 		"gorgonia.sizeOp":               lowerSize,
@@ -34,7 +32,7 @@ func init() { // refers to itself through the rules that recognise patterns
 		"*gorgonia.maxOp":               lowerReduce,
 		"*gorgonia.softmaxOp":           lowerSoftmax,
 		"*gorgonia.softmaxDiffOp":       lowerSoftmaxDiff,
-		"gorgonia.reshapeOp":            lowerSame,
+		"gorgonia.reshapeOp":            lowerIdentity,
 		"*gorgonia.sliceOp":             lowerSlice,
 		"gorgonia.sliceIncrOp":          lowerSliceIncr,
 		"gorgonia.atOp":                 lowerAt,
@@ -54,30 +52,30 @@ func init() { // refers to itself through the rules that recognise patterns
 	}
 }
 
-// refused are ops that neither we nor Gorgonia compute rightly.
+// refused are ops that Gorgonia computes wrongly and that have no kernel here, and the advice that their error gives.
 var refused = map[string]string{
 	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use AvgPool of package layers, or GlobalAveragePool2D",
 	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
 }
 
-// lower finds how the op of n is computed.
-func (r *reader) lower(n *gorgonia.Node) (*rule, error) {
+// lowerOp returns the rule of a node with an op.
+func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 	key := fmt.Sprintf("%T", n.Op())
 	if n.Type() == nil && key != "gorgonia.readOp" {
-		return nil, fmt.Errorf("a statement has no value: %w", ErrUnsupported)
+		return nil, fmt.Errorf("a statement has no value: %w", kernels.ErrUnsupported)
 	}
 	if why := refused[key]; why != "" {
-		return nil, fmt.Errorf("%s: %w", why, ErrUnsupported)
+		return nil, fmt.Errorf("%s: %w", why, kernels.ErrUnsupported)
 	}
-	if x, ok := r.known(n); ok {
+	if x, ok := r.evalScalar(n); ok {
 		return r.constantRule(n, x)
 	}
 	if k, ok := n.Op().(kernelOp); ok {
 		return lowerKernel(r, n, k)
 	}
-	l := lowerings[key]
+	l := r.lowerings[key]
 	if l == nil {
-		l = (*reader).direct
+		l = lowerDirect
 	}
 	found, err := l(r, n)
 	if found != nil || err != nil {
@@ -86,8 +84,8 @@ func (r *reader) lower(n *gorgonia.Node) (*rule, error) {
 	return r.fallback(n)
 }
 
-// direct is the rule of an op that corresponds to one of ours.
-func (r *reader) direct(n *gorgonia.Node) (*rule, error) {
+// lowerDirect lowers an op that one of ours computes as it is.
+func lowerDirect(r *reader, n *gorgonia.Node) (*rule, error) {
 	op := kernels.ByGorgonia(opKey(n.Op()))
 	if op == nil {
 		return nil, nil
@@ -99,39 +97,40 @@ func (r *reader) direct(n *gorgonia.Node) (*rule, error) {
 			return nil, err
 		}
 	}
-	return r.use(op, attrs, children(n)...), nil
+	return r.applyRule(op, attrs, children(n)...), nil
 }
 
-// use is the rule of one op on the values of nodes.
-func (r *reader) use(op *kernels.Op, attrs any, in ...*gorgonia.Node) *rule {
+// applyRule returns the rule that applies one op of ours to nodes.
+func (r *reader) applyRule(op *kernels.Op, attrs any, in ...*gorgonia.Node) *rule {
 	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.Apply(op, attrs, v...), nil }}
 }
 
-// same is the rule of a node that is another one, but for its shape.
-func same(n *gorgonia.Node) *rule {
+// identity returns the rule of a node with the elements of n.
+func identity(n *gorgonia.Node) *rule {
 	return &rule{in: gorgonia.Nodes{n}, build: func(v []kernels.Value) (kernels.Value, error) { return v[0], nil }}
 }
 
-func lowerSame(r *reader, n *gorgonia.Node) (*rule, error) { return same(children(n)[0]), nil }
+// lowerIdentity lowers an op whose result has the elements of its operand: a read, a reshape.
+func lowerIdentity(_ *reader, n *gorgonia.Node) (*rule, error) { return identity(children(n)[0]), nil }
 
-// constant is a scalar that is known when the graph is read.
-type constant struct {
+// scalarConst is a scalar that may be constant.
+type scalarConst struct {
 	x  float64
-	ok bool
+	ok bool // it is constant
 }
 
-// known returns the value of a scalar that does not depend on data: a constant, a size, or arithmetic on such. Arithmetic is
-// rounded to the type of n after each operation, as it would be when run.
-func (r *reader) known(n *gorgonia.Node) (float64, bool) {
-	if c, ok := r.scalar[n]; ok {
-		return c.x, c.ok
+// evalScalar returns the value of a scalar that does not depend on data: a constant, a size, or arithmetic on these. Arithmetic is
+// rounded to the type of n after each operation, as a device does it.
+func (r *reader) evalScalar(n *gorgonia.Node) (float64, bool) {
+	c, done := r.scalars[n]
+	if !done {
+		c = r.evaluate(n)
+		r.scalars[n] = c
 	}
-	c := r.evaluate(n)
-	r.scalar[n] = c
 	return c.x, c.ok
 }
 
-func (r *reader) evaluate(n *gorgonia.Node) (c constant) {
+func (r *reader) evaluate(n *gorgonia.Node) (c scalarConst) {
 	if n.Op() == nil || n.Type() == nil || len(n.Shape()) > 0 {
 		return c
 	}
@@ -149,17 +148,17 @@ func (r *reader) evaluate(n *gorgonia.Node) (c constant) {
 		if err != nil || axis >= len(shape) && len(shape) > 0 {
 			return c
 		}
-		if c = (constant{1, true}); len(shape) > 0 {
+		if c = (scalarConst{1, true}); len(shape) > 0 {
 			c.x = float64(shape[axis])
 		}
 	case "gorgonia.elemBinOp:+", "gorgonia.elemBinOp:-", "gorgonia.elemBinOp:⊙", "gorgonia.elemBinOp:÷":
 		in := children(n)
-		a, okA := r.known(in[0])
-		b, okB := r.known(in[1])
+		a, okA := r.evalScalar(in[0])
+		b, okB := r.evalScalar(in[1])
 		if !okA || !okB || !t.Float() {
 			return c
 		}
-		c = constant{arithmetic(op, a, b), true}
+		c = scalarConst{arithmetic(op, a, b), true}
 	default:
 		return c
 	}
@@ -167,6 +166,7 @@ func (r *reader) evaluate(n *gorgonia.Node) (c constant) {
 	return c
 }
 
+// arithmetic returns a op b, before rounding.
 func arithmetic(op string, a, b float64) float64 {
 	switch op {
 	case "gorgonia.elemBinOp:+":
@@ -179,26 +179,26 @@ func arithmetic(op string, a, b float64) float64 {
 	return a / b
 }
 
-// scalarOf returns the one element of v.
-func scalarOf(v gorgonia.Value) constant {
+// scalarOf returns the element of a scalar; it is not constant where a float64 cannot hold it.
+func scalarOf(v gorgonia.Value) scalarConst {
 	switch x := v.Data().(type) {
 	case float64:
-		return constant{x, true}
+		return scalarConst{x, true}
 	case float32:
-		return constant{float64(x), true}
+		return scalarConst{float64(x), true}
 	case int:
-		return constant{float64(x), int(float64(x)) == x}
+		return scalarConst{float64(x), int(float64(x)) == x}
 	case int64:
-		return constant{float64(x), int64(float64(x)) == x}
+		return scalarConst{float64(x), int64(float64(x)) == x}
 	case int32:
-		return constant{float64(x), true}
+		return scalarConst{float64(x), true}
 	case uint8:
-		return constant{float64(x), true}
+		return scalarConst{float64(x), true}
 	}
-	return constant{}
+	return scalarConst{}
 }
 
-// constantRule is the rule of a known scalar.
+// constantRule returns the rule of a scalar that is the constant x.
 func (r *reader) constantRule(n *gorgonia.Node, x float64) (*rule, error) {
 	t, err := typeOf(n)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *reader) constantRule(n *gorgonia.Node, x float64) (*rule, error) {
 	return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.fill(t, shapeOf(n), x), nil }}, nil
 }
 
-// lowerConstant gives a tensor a place, or fills it where all elements are equal: then no bytes outlive the step.
+// lowerConstant lowers a constant tensor: a home with its data, or a fill, which needs no home, where all elements are equal.
 func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	t, err := typeOf(n)
 	if err != nil {
@@ -231,18 +231,18 @@ func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// lowerSize is reached only where the size cannot be known.
-func lowerSize(r *reader, n *gorgonia.Node) (*rule, error) {
+// lowerSize is called for sizes that evalScalar does not know: those along an axis that the operand lacks.
+func lowerSize(_ *reader, n *gorgonia.Node) (*rule, error) {
 	return nil, fmt.Errorf("the size of %q along an axis that it does not have: %w", children(n)[0].Name(), kernels.ErrShape)
 }
 
-// lowerGlobalAverage reads [B, C, H, W] → [B, C, 1, 1] as a mean.
+// lowerGlobalAverage lowers global average pooling, [B, C, H, W] → [B, C, 1, 1], to a mean.
 func lowerGlobalAverage(r *reader, n *gorgonia.Node) (*rule, error) {
-	return r.use(kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}, Keep: true}, children(n)[0]), nil
+	return r.applyRule(kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}, Keep: true}, children(n)[0]), nil
 }
 
-// lowerConvert reads conversions of integers to floats. Those between floats do not run in Gorgonia either; those
-// to integers fall back.
+// lowerConvert lowers a conversion of integers to floats to a decode. Conversions to integers fall back; those between floats are refused,
+// as Gorgonia does not run them either.
 func lowerConvert(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
 	from, err := typeOf(x)
@@ -254,7 +254,7 @@ func lowerConvert(r *reader, n *gorgonia.Node) (*rule, error) {
 	case err != nil || !to.Float():
 		return nil, err
 	case from.Float():
-		return nil, fmt.Errorf("from %v to %v: %w", from, to, ErrUnsupported)
+		return nil, fmt.Errorf("from %v to %v: %w", from, to, kernels.ErrUnsupported)
 	}
-	return r.use(kernels.Decode, kernels.DecodeAttrs{To: to, Scale: 1}, x), nil
+	return r.applyRule(kernels.Decode, kernels.DecodeAttrs{To: to, Scale: 1}, x), nil
 }

@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -26,30 +26,32 @@ func axesOf(n *gorgonia.Node) ([]int, error) {
 	return axes, nil
 }
 
-// lowerReduce reads reductions of floats; those of integers fall back.
+// lowerReduce lowers a reduction of floats; those of integers fall back.
 func lowerReduce(r *reader, n *gorgonia.Node) (*rule, error) {
 	if t, err := typeOf(n); err != nil || !t.Float() {
 		return nil, err
 	}
-	return r.direct(n)
+	return lowerDirect(r, n)
 }
 
+// lowerSum lowers a sum, and the cross entropy that is written as one.
 func lowerSum(r *reader, n *gorgonia.Node) (*rule, error) {
-	if e, ok := r.crossEntropy(n); ok {
+	if e, ok := r.matchCrossEntropy(n); ok {
 		return e.rule(r, -1), nil
 	}
 	return lowerReduce(r, n)
 }
 
+// lowerConcat lowers a concatenation; that of one operand is the operand.
 func lowerConcat(r *reader, n *gorgonia.Node) (*rule, error) {
 	if in := children(n); len(in) == 1 {
-		return same(in[0]), nil
+		return identity(in[0]), nil
 	}
-	return r.direct(n)
+	return lowerDirect(r, n)
 }
 
-// lowerRepeat reads a repeat: each element k times along an axis, k being known from the shapes. A repeated dimension of size
-// d > 1 is broadcast behind itself: [.., d, ..] → [.., d, 1, ..] → [.., d, k, ..] → [.., d*k, ..].
+// lowerRepeat lowers a repeat, each element k times along an axis, to a broadcast; the shapes give k. A dimension of size d > 1 is broadcast
+// along a new axis after it: [.., d, ..] → [.., d, 1, ..] → [.., d, k, ..] → [.., d*k, ..].
 func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
 	along, err := fields{n.Op()}.Int("along")
@@ -57,9 +59,9 @@ func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	out := shapeOf(n)
-	if o := spread(n); o.node != n {
+	if o := unrepeat(n); o.node != n {
 		return &rule{in: gorgonia.Nodes{o.node}, build: func(v []kernels.Value) (kernels.Value, error) {
-			y := r.align(v[0], o.shape, out)
+			y := r.alignTo(v[0], o.shape, out)
 			if r.Spec(y).Shape.Equal(out) {
 				return y, nil
 			}
@@ -80,8 +82,8 @@ func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// cut returns the range that a slicing op takes of each dimension of shape, as attributes of kernels.Slice.
-func cut(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, err error) {
+// sliceAttrsOf returns the range of each dimension of shape that a slicing op selects.
+func sliceAttrsOf(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, err error) {
 	for _, d := range shape {
 		a.Start, a.End, a.Step = append(a.Start, 0), append(a.End, d), append(a.Step, 1)
 	}
@@ -103,25 +105,25 @@ func cut(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, err error) 
 	return a, nil
 }
 
-// lowerSlice reads a slice along one axis. Gorgonia drops the axis where one row is left; the reader reshapes.
+// lowerSlice lowers a slice along one axis. Gorgonia drops the axis where one row is left; toNodeShape does so afterwards.
 func lowerSlice(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
-	a, err := cut(n.Op(), shapeOf(x))
+	a, err := sliceAttrsOf(n.Op(), shapeOf(x))
 	if err != nil {
 		return nil, err
 	}
 	if slices.Equal(a.End, []int(shapeOf(x))) && slices.Max(a.Start) == 0 && slices.Max(a.Step) == 1 {
-		return same(x), nil
+		return identity(x), nil
 	}
-	return r.use(kernels.Slice, a, x), nil
+	return r.applyRule(kernels.Slice, a, x), nil
 }
 
-// lowerSliceIncr reads the gradient of a slice: the second operand, put where the slice came from, in zeros of the first
-// one's shape.
+// lowerSliceIncr lowers the gradient of a slice: a tensor of the first operand's shape, with the second operand at the place of the slice and
+// zeros elsewhere.
 func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	shape := shapeOf(in[0])
-	a, err := cut(n.Op(), shape)
+	a, err := sliceAttrsOf(n.Op(), shape)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// lowerAt reads one element.
+// lowerAt lowers the selection of one element to a slice.
 func lowerAt(r *reader, n *gorgonia.Node) (*rule, error) {
 	at, err := fields{n.Op()}.Ints("coordinates")
 	if err != nil {
@@ -148,5 +150,5 @@ func lowerAt(r *reader, n *gorgonia.Node) (*rule, error) {
 		}
 		a.End, a.Step = append(a.End, at[i]+1), append(a.Step, 1)
 	}
-	return r.use(kernels.Slice, a, x), nil
+	return r.applyRule(kernels.Slice, a, x), nil
 }

@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"math/rand/v2"
@@ -67,7 +67,7 @@ func TestGorgoniasGradientGraphsComputeWhatGorgoniaComputes(t *testing.T) {
 					t.Fatalf("seed %d: %v", s, err)
 				}
 				roots := append(gorgonia.Nodes{loss}, dw...)
-				r, err := readGraph(Train, roots...)
+				r, err := readGraph(training, roots...)
 				if err != nil {
 					t.Fatalf("seed %d: %v", s, err)
 				}

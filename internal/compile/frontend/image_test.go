@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"math/rand/v2"
@@ -100,7 +100,7 @@ func TestPaddingForEachSideIsWhereItsNameSays(t *testing.T) {
 		x.Value().Data().([]float64)[i] = v
 	}
 	y := d.must(gorgonia.MaxPool2D(x, tensor.Shape{2, 2}, []int{1, 0, 0, 1}, []int{1, 1})) // a row above, a column on the right
-	r, err := readGraph(Train, y)
+	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestPaddingForEachSideIsWhereItsNameSays(t *testing.T) {
 func TestAnIm2ColOfAnotherShapeFallsBack(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.Conv2d(d.in(2, 1, 5, 6), d.in(3, 1, 2, 3), tensor.Shape{3, 2}, []int{0, 0}, []int{1, 1}, []int{1, 1}))
-	r, err := readGraph(Train, y)
+	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}

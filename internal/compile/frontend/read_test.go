@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"flag"
@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -87,37 +88,39 @@ func (d *draft) tensor(draw func() float64, dims ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(f64))
 }
 
-// reading is what the compiler made of a graph, run by the references of its operations.
+// Programs that train, and others.
+var training, inference = Options{Training: true}, Options{}
+
+// reading is a lowered graph, run by the reference code of its operations.
 type reading struct {
-	*compiler
+	*Graph
 	bytes map[kernels.Value][]byte
 }
 
-// readGraph reads the graph of roots; every input is a parameter.
-func readGraph(mode Mode, roots ...*gorgonia.Node) (*reading, error) {
-	c := newCompiler(Config{Mode: mode})
-	g := roots[0].Graph()
-	c.Params = map[*gorgonia.Node]bool{}
-	for _, n := range g.AllNodes() {
+// readGraph lowers the graph of roots; every node without an op is a parameter.
+func readGraph(o Options, roots ...*gorgonia.Node) (*reading, error) {
+	m := Model{Graph: roots[0].Graph(), Params: make(map[*gorgonia.Node]bool)}
+	for _, n := range m.Graph.AllNodes() {
 		if n.Op() == nil {
-			c.Params[n] = true
+			m.Params[n] = true
 		}
 	}
-	if err := c.read(g, roots); err != nil {
+	g := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), m, o)
+	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
-	return &reading{compiler: c}, nil
+	return &reading{Graph: g}, nil
 }
 
 // run executes all instructions, on memory that is not zero before.
 func (c *reading) run() error {
 	c.bytes = make(map[kernels.Value][]byte)
 	for _, p := range c.params {
-		b := make([]byte, c.Spec(p.value).Bytes())
-		if err := store(b, c.Spec(p.value).Type, p.node.Value()); err != nil {
+		b := make([]byte, c.Spec(p.Value).Bytes())
+		if err := store(b, c.Spec(p.Value).Type, p.node.Value()); err != nil {
 			return err
 		}
-		c.bytes[p.value] = b
+		c.bytes[p.Value] = b
 	}
 	for _, k := range c.Constants {
 		c.bytes[k.Value] = k.Data
@@ -259,7 +262,7 @@ func compare(t *testing.T, c recipe, dt tensor.Dtype, s uint64) bool {
 	if d.err != nil { // Gorgonia refuses these shapes
 		return false
 	}
-	got, err := readGraph(Train, root)
+	got, err := readGraph(training, root)
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}

@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -10,26 +10,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// lowerTranspose reads a transpose, and the convolution that one of Gorgonia's ends in.
+// lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
 func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
-	if found, err := r.convolution(n); found != nil || err != nil {
+	if found, err := r.matchConv(n); found != nil || err != nil {
 		return found, err
 	}
-	return r.direct(n)
+	return lowerDirect(r, n)
 }
 
-// convolution recognises what gorgonia.Conv2d and Conv1d build, where x is [B, C, H, W] and w is [O, C, KH, KW]:
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W] and w is [O, C, KH, KW]:
 //
 //	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
 //
-// An im2col that is used otherwise falls back.
-func (r *reader) convolution(n *gorgonia.Node) (*rule, error) {
+// An im2col in any other place falls back.
+func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	perm, err := fields{n.Op()}.Ints("pattern")
 	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
 		return nil, err
 	}
-	product := behind(children(n)[0], "gorgonia.reshapeOp")
-	if product == nil || !is(product, "gorgonia.linAlgBinOp") {
+	product := unwrap(children(n)[0], "gorgonia.reshapeOp")
+	if product == nil || !isOp(product, "gorgonia.linAlgBinOp") {
 		return nil, nil
 	}
 	kind, err := fields{product.Op()}.Int("āBinaryOperator")
@@ -41,8 +41,8 @@ func (r *reader) convolution(n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	in := children(product)
-	patches, w := behind(in[0], "gorgonia.reshapeOp"), behind(in[1], "gorgonia.reshapeOp")
-	if kind != matMul || attrs != any(kernels.MatMulAttrs{TransB: true}) || patches == nil || w == nil || !is(patches, "gorgonia.im2colOp") {
+	patches, w := unwrap(in[0], "gorgonia.reshapeOp"), unwrap(in[1], "gorgonia.reshapeOp")
+	if kind != matMul || attrs != any(kernels.MatMulAttrs{TransB: true}) || patches == nil || w == nil || !isOp(patches, "gorgonia.im2colOp") {
 		return nil, nil
 	}
 	x := children(patches)[0]
@@ -53,29 +53,29 @@ func (r *reader) convolution(n *gorgonia.Node) (*rule, error) {
 	if want := (kernels.Shape{in[1].Shape()[0], x.Shape()[1], kernel[0], kernel[1]}); !shapeOf(w).Equal(want) {
 		return nil, nil
 	}
-	return r.use(kernels.Conv, a, x, w), nil
+	return r.applyRule(kernels.Conv, a, x, w), nil
 }
 
-// behind returns the operand of n where n is the result of the op with that key, else nil.
-func behind(n *gorgonia.Node, key string) *gorgonia.Node {
-	if !is(n, key) {
+// unwrap returns the operand of n where the op of n has that key, else nil.
+func unwrap(n *gorgonia.Node, key string) *gorgonia.Node {
+	if !isOp(n, key) {
 		return nil
 	}
 	return children(n)[0]
 }
 
-// im2colOf returns the convolution that an im2col prepares, and its kernel's height and width.
+// im2colOf returns the attributes of the convolution that an im2col prepares, and the height and width of its kernel.
 func im2colOf(n *gorgonia.Node) (a kernels.ConvAttrs, kernel [2]int, err error) {
 	a.Groups = 1
-	err = pairs(fields{n.Op()}, map[string]*int{
+	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &kernel[0], "w": &kernel[1], "padH": &a.Pad[0], "padW": &a.Pad[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],
 		"dilationH": &a.Dilation[0], "dilationW": &a.Dilation[1],
 	})
 	return a, kernel, err
 }
 
-// pairs reads integer fields.
-func pairs(f fields, into map[string]*int) (err error) {
+// readInts reads integer fields, by name, into variables.
+func readInts(f fields, into map[string]*int) (err error) {
 	for name, at := range into {
 		if *at, err = f.Int(name); err != nil {
 			return err
@@ -84,36 +84,37 @@ func pairs(f fields, into map[string]*int) (err error) {
 	return nil
 }
 
-// lowerMaxPool reads max pooling.
+// lowerMaxPool lowers max pooling.
 func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 	a, err := maxPoolOf(n)
 	if err != nil {
 		return nil, err
 	}
-	return r.use(kernels.MaxPool, a, children(n)[0]), nil
+	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
 }
 
-// maxPoolOf returns the attributes of max pooling, or of its gradient. Where padding is given for all four sides, Gorgonia puts that of
-// the bottom and the right at the top and the left; ours is where the names say.
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have paddings of their own, Gorgonia pads the top
+// and the left by those of the bottom and the right; ours pads the sides as named.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
-	err = pairs(fields{n.Op()}, map[string]*int{
+	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],
 		"padNorth": &a.Pad[0], "padWest": &a.Pad[1], "padSouth": &a.PadEnd[0], "padEast": &a.PadEnd[1],
 	})
 	return a, err
 }
 
-// lowerGroupNorm reads Gorgonia's group normalization, which has neither scale nor shift.
+// lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they become constants 1 and 0.
 func lowerGroupNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	a, err := groupNormOf(n)
 	if err != nil {
 		return nil, err
 	}
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
-		return r.Apply(kernels.GroupNorm, a, v[0], r.channels(v[0], 1), r.channels(v[0], 0)), nil
+		return r.Apply(kernels.GroupNorm, a, v[0], r.channelConst(v[0], 1), r.channelConst(v[0], 0)), nil
 	}}, nil
 }
 
+// groupNormOf returns the attributes of group normalization, or of its gradient.
 func groupNormOf(n *gorgonia.Node) (a kernels.GroupNormAttrs, err error) {
 	f := fields{n.Op()}
 	if a.Groups, err = f.Int("numGroups"); err != nil {
@@ -123,8 +124,8 @@ func groupNormOf(n *gorgonia.Node) (a kernels.GroupNormAttrs, err error) {
 	return a, err
 }
 
-// channels returns a constant for each channel of x [B, C, ...].
-func (r *reader) channels(x kernels.Value, c float64) kernels.Value {
+// channelConst returns a constant [C], filled with c, for x [B, C, ...].
+func (r *reader) channelConst(x kernels.Value, c float64) kernels.Value {
 	spec := r.Spec(x)
 	if len(spec.Shape) < 2 {
 		panic(ir.BuildError{Err: fmt.Errorf("normalizes %v: %w", spec, kernels.ErrShape)})

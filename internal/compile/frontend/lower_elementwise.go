@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -20,63 +20,63 @@ const (
 	opNeg = "gorgonia.elemUnaryOp:neg"
 )
 
-// is reports whether n is the result of the op with that key.
-func is(n *gorgonia.Node, key string) bool { return n.Op() != nil && opKey(n.Op()) == key }
+// isOp reports whether n is the result of the op with that key.
+func isOp(n *gorgonia.Node, key string) bool { return n.Op() != nil && opKey(n.Op()) == key }
 
-// lowerUnary reads the patterns that end in an elementwise op of one operand: -Σ log p ⊙ y.
+// lowerUnary lowers an elementwise op of one operand; -Σ log p ⊙ y and its mean become a cross entropy.
 func lowerUnary(r *reader, n *gorgonia.Node) (*rule, error) {
-	if !is(n, opNeg) {
-		return r.direct(n)
+	if !isOp(n, opNeg) {
+		return lowerDirect(r, n)
 	}
 	x := children(n)[0]
-	if ce, ok := r.crossEntropy(x); ok {
+	if ce, ok := r.matchCrossEntropy(x); ok {
 		return ce.rule(r, 1), nil
 	}
-	if is(x, opDiv) { // a mean
+	if isOp(x, opDiv) { // a mean
 		in := children(x)
-		ce, ok := r.crossEntropy(in[0])
-		count, known := r.known(in[1])
+		ce, ok := r.matchCrossEntropy(in[0])
+		count, known := r.evalScalar(in[1])
 		if ok && known {
 			return ce.rule(r, count), nil
 		}
 	}
-	return r.direct(n)
+	return lowerDirect(r, n)
 }
 
-// lowerBinary reads an elementwise op of two operands, and the patterns that end in one. Where Gorgonia repeats an operand to
-// the shape of the other, ours broadcasts it.
+// lowerBinary lowers an elementwise op of two operands, and the patterns that end in one. Gorgonia repeats an operand to the shape of the
+// other; an instruction broadcasts it, without a copy.
 func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	key, in := opKey(n.Op()), children(n)
 	var found *rule
 	switch key {
 	case opMul:
-		found = r.relu(in[0], in[1])
+		found = r.matchRelu(in[0], in[1])
 	case opAdd:
-		if found = r.leakyRelu(in[0], in[1]); found == nil {
-			found = r.affineNorm(in[0], in[1])
+		if found = r.matchLeakyRelu(in[0], in[1]); found == nil {
+			found = r.matchAffineBatchNorm(in[0], in[1])
 		}
 	case opDiv:
-		found = r.mean(in[0], in[1])
+		found = r.matchMean(in[0], in[1])
 	}
 	if found != nil {
 		return found, nil
 	}
 	op := kernels.ByGorgonia(key)
-	ta, err := r.storage(in[0])
+	ta, err := r.storageType(in[0])
 	if err != nil {
 		return nil, err
 	}
-	tb, err := r.storage(in[1])
+	tb, err := r.storageType(in[1])
 	if err != nil {
 		return nil, err
 	}
 	if op == nil || !ta.Float() || ta != tb {
 		return nil, nil // arithmetic on integers falls back
 	}
-	a, b := spread(in[0]), spread(in[1])
+	a, b := unrepeat(in[0]), unrepeat(in[1])
 	out := shapeOf(n)
 	return &rule{in: gorgonia.Nodes{a.node, b.node}, build: func(v []kernels.Value) (kernels.Value, error) {
-		x, y := r.align(v[0], a.shape, out), r.align(v[1], b.shape, out)
+		x, y := r.alignTo(v[0], a.shape, out), r.alignTo(v[1], b.shape, out)
 		v2 := r.Apply(op, nil, x, y)
 		if r.Spec(v2).Shape.Elems() < out.Elems() { // both were repeated along one axis
 			v2 = r.Apply(kernels.Broadcast, kernels.BroadcastAttrs{Shape: out}, v2)
@@ -85,16 +85,19 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// operand is a node, and the shape in which its value broadcasts to what a chain of repeats makes of it.
-type operand struct {
+// broadcastOperand is a node that Gorgonia repeats, and the shape in which its value broadcasts to the repeated one.
+type broadcastOperand struct {
 	node  *gorgonia.Node
 	shape kernels.Shape
 }
 
-// spread follows repeats of dimensions of size 1 down from n, and a reshape that only put such dimensions there.
-func spread(n *gorgonia.Node) operand {
-	o := operand{n, shapeOf(n)}
-	for is(o.node, "*gorgonia.repeatOp") {
+// unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and past a reshape that only inserted such
+// dimensions.
+//
+//	repeat along 0 (reshape [1, C] b)   becomes   b, to be broadcast as [1, C]
+func unrepeat(n *gorgonia.Node) broadcastOperand {
+	o := broadcastOperand{n, shapeOf(n)}
+	for isOp(o.node, "*gorgonia.repeatOp") {
 		x := children(o.node)[0]
 		along, err := fields{o.node.Op()}.Int("along")
 		if err != nil {
@@ -104,10 +107,10 @@ func spread(n *gorgonia.Node) operand {
 		if len(shape) != len(o.shape) || shape[along] != 1 {
 			return o
 		}
-		o = operand{x, slices.Clone(o.shape)}
+		o = broadcastOperand{x, slices.Clone(o.shape)}
 		o.shape[along] = 1
 	}
-	if is(o.node, "gorgonia.reshapeOp") && !o.shape.Equal(shapeOf(n)) {
+	if isOp(o.node, "gorgonia.reshapeOp") && !o.shape.Equal(shapeOf(n)) {
 		if x := children(o.node)[0]; shapeOf(x).Elems() == o.shape.Elems() {
 			o.node = x
 		}
@@ -123,8 +126,9 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 	return s
 }
 
-// align gives v the shape in which it broadcasts to out: as it is where its dimensions are those of shape but for leading ones.
-func (r *reader) align(v kernels.Value, shape, out kernels.Shape) kernels.Value {
+// alignTo returns v in a shape that broadcasts to out: v itself where its shape differs from the wanted one in leading dimensions of
+// size 1 only, otherwise a reshape.
+func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
 	if shape.Elems() == out.Elems() {
 		shape = out
 	}
@@ -146,57 +150,57 @@ func (r *reader) align(v kernels.Value, shape, out kernels.Shape) kernels.Value 
 	return r.reshape(v, append(kernels.Shape{}, shape...))
 }
 
-// zero reports whether n is the constant 0.
-func (r *reader) zero(n *gorgonia.Node) bool {
-	x, ok := r.known(n)
+// isZero reports whether n is the constant 0.
+func (r *reader) isZero(n *gorgonia.Node) bool {
+	x, ok := r.evalScalar(n)
 	return ok && x == 0
 }
 
-// compares reports whether n is x compared with 0 by one of the ops.
-func (r *reader) compares(n, x *gorgonia.Node, ops ...string) bool {
+// comparesWithZero reports whether n compares x with 0 by one of the ops.
+func (r *reader) comparesWithZero(n, x *gorgonia.Node, ops ...string) bool {
 	if n.Op() == nil || !slices.Contains(ops, opKey(n.Op())) {
 		return false
 	}
 	in := children(n)
-	return in[0] == x && r.zero(in[1])
+	return in[0] == x && r.isZero(in[1])
 }
 
-// relu recognises x ⊙ (x ≥ 0), which is what gorgonia.Rectify builds, and x ⊙ (x > 0).
-func (r *reader) relu(a, b *gorgonia.Node) *rule {
+// matchRelu recognises x ⊙ (x ≥ 0), which gorgonia.Rectify builds, and x ⊙ (x > 0).
+func (r *reader) matchRelu(a, b *gorgonia.Node) *rule {
 	switch {
-	case r.compares(b, a, opGe, opGt):
-		return r.use(kernels.Relu, nil, a)
-	case r.compares(a, b, opGe, opGt):
-		return r.use(kernels.Relu, nil, b)
+	case r.comparesWithZero(b, a, opGe, opGt):
+		return r.applyRule(kernels.Relu, nil, a)
+	case r.comparesWithZero(a, b, opGe, opGt):
+		return r.applyRule(kernels.Relu, nil, b)
 	}
 	return nil
 }
 
-// leakyRelu recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which is what gorgonia.LeakyRelu builds. A negative slope
-// stays as it is: the sign of the result would not tell that of x.
-func (r *reader) leakyRelu(a, b *gorgonia.Node) *rule {
-	if !is(a, opMul) || !is(b, opMul) {
+// matchLeakyRelu recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which gorgonia.LeakyRelu builds. It does not match a negative slope: the
+// gradient reads the sign of x from the result.
+func (r *reader) matchLeakyRelu(a, b *gorgonia.Node) *rule {
+	if !isOp(a, opMul) || !isOp(b, opMul) {
 		return nil
 	}
 	pos, scaled := children(a), children(b)
 	x := pos[0]
-	slope, ok := r.known(scaled[1])
-	if !ok || slope < 0 || !is(scaled[0], opMul) || !r.compares(pos[1], x, opGe, opGt) {
+	slope, ok := r.evalScalar(scaled[1])
+	if !ok || slope < 0 || !isOp(scaled[0], opMul) || !r.comparesWithZero(pos[1], x, opGe, opGt) {
 		return nil
 	}
-	if neg := children(scaled[0]); neg[0] != x || !r.compares(neg[1], x, opLt) {
+	if neg := children(scaled[0]); neg[0] != x || !r.comparesWithZero(neg[1], x, opLt) {
 		return nil
 	}
-	return r.use(kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
+	return r.applyRule(kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
 }
 
-// mean recognises Σ x ÷ n where n is the number of the elements that are added, which is what gorgonia.Mean builds.
-func (r *reader) mean(a, b *gorgonia.Node) *rule {
-	count, ok := r.known(b)
-	if !ok || !is(a, "gorgonia.sumOp") {
+// matchMean recognises Σ x ÷ n, where n is the number of summed elements, which gorgonia.Mean builds.
+func (r *reader) matchMean(a, b *gorgonia.Node) *rule {
+	count, ok := r.evalScalar(b)
+	if !ok || !isOp(a, "gorgonia.sumOp") {
 		return nil
 	}
-	if ce, ok := r.crossEntropy(a); ok {
+	if ce, ok := r.matchCrossEntropy(a); ok {
 		return ce.rule(r, -count)
 	}
 	x := children(a)[0]
@@ -211,24 +215,24 @@ func (r *reader) mean(a, b *gorgonia.Node) *rule {
 	if float64(n) != count {
 		return nil
 	}
-	return r.use(kernels.Mean, kernels.ReduceAttrs{Axes: axes}, x)
+	return r.applyRule(kernels.Mean, kernels.ReduceAttrs{Axes: axes}, x)
 }
 
-// entropy is Σ log softmax(logits) ⊙ target over rows, or over all.
-type entropy struct {
+// crossEntropy is Σ log softmax(logits) ⊙ target, summed over each row, or over all elements.
+type crossEntropy struct {
 	logits, target *gorgonia.Node
 	all            bool
 }
 
-// crossEntropy recognises the sum of logarithms of class probabilities, weighted by a target of the same shape. Its
-// stable form never takes the logarithm of 0.
-func (r *reader) crossEntropy(n *gorgonia.Node) (e entropy, ok bool) {
-	if !is(n, "gorgonia.sumOp") {
+// matchCrossEntropy recognises the sum of logarithms of class probabilities, weighted by a target of the same shape. The instruction that it
+// becomes computes from the logits, so that it never takes the logarithm of 0.
+func (r *reader) matchCrossEntropy(n *gorgonia.Node) (e crossEntropy, ok bool) {
+	if !isOp(n, "gorgonia.sumOp") {
 		return e, false
 	}
 	axes, err := axesOf(n)
 	prod := children(n)[0]
-	if err != nil || !is(prod, opMul) || len(prod.Shape()) != 2 {
+	if err != nil || !isOp(prod, opMul) || len(prod.Shape()) != 2 {
 		return e, false
 	}
 	switch {
@@ -239,7 +243,7 @@ func (r *reader) crossEntropy(n *gorgonia.Node) (e entropy, ok bool) {
 	}
 	in := children(prod)
 	for i, p := range in {
-		if !is(p, "*gorgonia.softmaxOp") || !shapeOf(p).Equal(shapeOf(in[1-i])) {
+		if !isOp(p, "*gorgonia.softmaxOp") || !shapeOf(p).Equal(shapeOf(in[1-i])) {
 			continue
 		}
 		axis, log, err := softmaxOf(p)
@@ -251,8 +255,8 @@ func (r *reader) crossEntropy(n *gorgonia.Node) (e entropy, ok bool) {
 	return e, false
 }
 
-// rule computes -Σ log softmax(logits) ⊙ target ÷ count.
-func (e entropy) rule(r *reader, count float64) *rule {
+// rule returns the rule of -Σ log softmax(logits) ⊙ target ÷ count. A count of -1 gives the sum with its sign as in the graph.
+func (e crossEntropy) rule(r *reader, count float64) *rule {
 	return &rule{in: gorgonia.Nodes{e.logits, e.target}, build: func(v []kernels.Value) (kernels.Value, error) {
 		sum := r.Apply(kernels.CrossEntropyDense, nil, v...)
 		if e.all {
@@ -268,8 +272,8 @@ func (e entropy) rule(r *reader, count float64) *rule {
 	}}
 }
 
-// softmaxOf returns the axis of a softmax and whether it is the logarithm. By default it is the last one, but Gorgonia
-// takes a column for a vector.
+// softmaxOf returns the axis of a softmax, and whether it is a log-softmax. The default axis is the last one, or 0 for a column, which
+// Gorgonia treats as a vector.
 func softmaxOf(n *gorgonia.Node) (axis int, log bool, err error) {
 	f, shape := fields{n.Op()}, children(n)[0].Shape()
 	if log, err = f.Bool("isLog"); err != nil {
@@ -290,6 +294,7 @@ func softmaxOf(n *gorgonia.Node) (axis int, log bool, err error) {
 	return axis, log, nil
 }
 
+// lowerSoftmax lowers a softmax or a log-softmax.
 func lowerSoftmax(r *reader, n *gorgonia.Node) (*rule, error) {
 	axis, log, err := softmaxOf(n)
 	if err != nil {
@@ -299,10 +304,10 @@ func lowerSoftmax(r *reader, n *gorgonia.Node) (*rule, error) {
 	if log {
 		op = kernels.LogSoftmax
 	}
-	return r.use(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[0]), nil
+	return r.applyRule(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[0]), nil
 }
 
-// lowerSoftmaxDiff reads the gradient of a softmax, of its operand, result and the result's gradient.
+// lowerSoftmaxDiff lowers the gradient of a softmax. Operands: x, y and dy; x is not needed.
 func lowerSoftmaxDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	axis, log, err := softmaxOf(n)
 	if err != nil {
@@ -312,5 +317,5 @@ func lowerSoftmaxDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	if log {
 		op = kernels.LogSoftmaxGrad
 	}
-	return r.use(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[1:]...), nil
+	return r.applyRule(op, kernels.SoftmaxAttrs{Axis: axis}, children(n)[1:]...), nil
 }

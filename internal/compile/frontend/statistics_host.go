@@ -1,4 +1,4 @@
-package compile
+package frontend
 
 import (
 	"fmt"
@@ -10,33 +10,34 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// A machine has no running statistics of its own: those of a graph stay where its program can see them, in Gorgonia's op or in the
-// values of the nodes that package layers made. Go code on the host brings them from there and moves them. It is what kernels.Host
-// takes as attributes.
+// Running statistics of a machine have no home: they stay in Gorgonia's op, or in the values of the nodes that package layers made, where
+// the user's program finds them. kernels.Host instructions read and update them; readRunningStat and updateRunningStat are their attributes.
 
-// recalled computes a running statistic: it copies the value as it is now.
-type recalled struct {
+// readRunningStat copies a running statistic to its result.
+type readRunningStat struct {
 	name string // of the node
 	spec kernels.Spec
 	from func() gorgonia.Value
 }
 
 // Infer returns the spec of the statistic.
-func (s *recalled) Infer([]kernels.Spec) ([]kernels.Spec, error) { return []kernels.Spec{s.spec}, nil }
+func (s *readRunningStat) Infer([]kernels.Spec) ([]kernels.Spec, error) {
+	return []kernels.Spec{s.spec}, nil
+}
 
 // String names it for plans.
-func (s *recalled) String() string { return "running statistic" }
+func (s *readRunningStat) String() string { return "running statistic" }
 
 // Run copies the statistic to out[0].
-func (s *recalled) Run(_, out [][]byte) error {
+func (s *readRunningStat) Run(_, out [][]byte) error {
 	if err := store(out[0], s.spec.Type, s.from()); err != nil {
 		return fmt.Errorf("statistics of %q: %w", s.name, err)
 	}
 	return nil
 }
 
-// follower moves running statistics towards those of a batch.
-type follower struct {
+// updateRunningStat moves runningStats statistics towards those of a batch.
+type updateRunningStat struct {
 	name           string // of the node
 	spec           kernels.Spec
 	mean, variance func() gorgonia.Value
@@ -44,8 +45,8 @@ type follower struct {
 	factor         float64 // of the variance
 }
 
-// Infer returns the spec of a byte: there is no result but the effect.
-func (f *follower) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
+// Infer returns the spec of one byte: an instruction must have a result.
+func (f *updateRunningStat) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 	if len(in) != 2 || !in[0].Equal(f.spec) || !in[1].Equal(f.spec) {
 		return nil, fmt.Errorf("statistics of %q are %v, not %v: %w", f.name, f.spec, in, kernels.ErrShape)
 	}
@@ -53,10 +54,10 @@ func (f *follower) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 }
 
 // String names it for plans.
-func (f *follower) String() string { return "running statistics" }
+func (f *updateRunningStat) String() string { return "running statistics" }
 
-// Run moves both.
-func (f *follower) Run(in, out [][]byte) error {
+// Run updates both.
+func (f *updateRunningStat) Run(in, out [][]byte) error {
 	out[0][0] = 0
 	if err := f.move(f.mean(), in[0], 1); err != nil {
 		return err
@@ -64,7 +65,8 @@ func (f *follower) Run(in, out [][]byte) error {
 	return f.move(f.variance(), in[1], f.factor)
 }
 
-func (f *follower) move(v gorgonia.Value, batch []byte, factor float64) error {
+// move moves the statistic v, a tensor of Gorgonia's, towards that of the batch.
+func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64) error {
 	d, ok := v.(*tensor.Dense)
 	if ok {
 		t, err := dtypeOf(d.Dtype())
@@ -89,7 +91,7 @@ func (f *follower) move(v gorgonia.Value, batch []byte, factor float64) error {
 	return nil
 }
 
-// tensorOf returns elements that lie at b, or zeros where that is nil.
+// tensorOf returns a tensor with the elements at b, or zeros where b is nil.
 func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
 	t := kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
 	if b != nil {
@@ -98,13 +100,14 @@ func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
 	return t
 }
 
-// hostStatistics returns the running statistics of a machine's batch normalization: where they are now, or how they follow.
-func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool, mean, variance func() gorgonia.Value) running {
+// hostStatistics returns the running statistics of a machine's batch normalization: fixed, the values that it normalizes by; otherwise the
+// attribute of the instruction that updates them.
+func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool, mean, variance func() gorgonia.Value) runningStats {
 	if fixed {
 		at := func(from func() gorgonia.Value) kernels.Value {
-			return r.Apply(kernels.Host, &recalled{name: n.Name(), spec: spec, from: from})
+			return r.Apply(kernels.Host, &readRunningStat{name: n.Name(), spec: spec, from: from})
 		}
-		return running{fixed: true, mean: at(mean), variance: at(variance)}
+		return runningStats{fixed: true, mean: at(mean), variance: at(variance)}
 	}
-	return running{host: &follower{name: n.Name(), spec: spec, mean: mean, variance: variance}}
+	return runningStats{host: &updateRunningStat{name: n.Name(), spec: spec, mean: mean, variance: variance}}
 }
