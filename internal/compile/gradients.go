@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// gradients appends the reverse pass of loss to the program and returns the gradient of each value that depends on a wanted
-// one, None elsewhere. Every rule is the one in the operation's own file; a fallback has Gorgonia's.
+// gradients appends the backward pass of loss and returns, by value, the gradient of each value that depends on a wanted one; None elsewhere.
+// It is reverse-mode differentiation over the instructions: each operation's own file has its rule, a fallback has Gorgonia's.
 func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
 	needs := c.dependents(wanted)
 	grads = make([]kernels.Value, len(c.Values))
@@ -17,17 +17,14 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	}
 	forward := len(c.Instrs)
 	c.Backward = true
-	spec := c.Spec(loss)
 	c.Label, c.Owner, c.Mark = "dloss", c.Values[loss].Owner, ""
-	if c.Update.Window == Alone && !c.Update.Scaled {
-		grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
-	} else if grads[loss], err = c.portion(spec); err != nil {
+	if grads[loss], err = c.lossSeed(c.Spec(loss)); err != nil {
 		return nil, err
 	}
 	for i := forward - 1; i >= 0; i-- {
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)
-		if !reached || !needed(in, needs) {
+		if !reached || !reads(in, needs) {
 			continue
 		}
 		c.Label, c.Owner, c.Mark = "d"+in.Label, in.Owner, ""
@@ -49,6 +46,21 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	return grads, nil
 }
 
+// lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update, or the loss is scaled, it is the step's share of the
+// window's samples times the scale, which the host sends.
+func (c *compiler) lossSeed(loss kernels.Spec) (kernels.Value, error) {
+	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
+		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil
+	}
+	share, err := c.ControlAt(kernels.ControlShare)
+	if err != nil {
+		return kernels.None, err
+	}
+	share = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, share)
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, share), nil
+}
+
+// inputGrads appends the gradients of an instruction's operands, given those of its results.
 func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value, error) {
 	n := kernels.Node{Op: in.Op, Attrs: in.Attrs, In: in.In, Out: in.Out}
 	switch {
@@ -60,14 +72,14 @@ func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value,
 	return in.Op.Grad(c.Builder, n, dy), nil
 }
 
-// dependents marks the values that depend on one of wanted.
+// dependents returns, by value, whether it depends on one of wanted.
 func (c *compiler) dependents(wanted []kernels.Value) []bool {
 	needs := make([]bool, len(c.Values))
 	for _, v := range wanted {
 		needs[v] = true
 	}
 	for _, in := range c.Instrs {
-		if needed(in, needs) {
+		if reads(in, needs) {
 			for _, o := range in.Out {
 				needs[o] = true
 			}
@@ -76,15 +88,17 @@ func (c *compiler) dependents(wanted []kernels.Value) []bool {
 	return needs
 }
 
-func needed(in ir.Instr, needs []bool) bool {
+// reads reports whether in has an operand in set.
+func reads(in ir.Instr, set []bool) bool {
 	for _, v := range in.In {
-		if needs[v] {
+		if set[v] {
 			return true
 		}
 	}
 	return false
 }
 
+// outputGrads returns the gradients of the results of in, and whether there is any.
 func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reached bool) {
 	dy = make([]kernels.Value, len(in.Out))
 	for k, o := range in.Out {

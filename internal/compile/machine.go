@@ -48,7 +48,7 @@ func (c *compiler) machine() (*frontend.Links, error) {
 	}
 	for _, o := range outputs {
 		c.Label, c.Owner, c.Mark = o.Name, "results", ""
-		if err := c.result(c.Builder.Homes.FreshName(ir.Results, o.Name), o.Value); err != nil {
+		if err := c.result(c.Homes.FreshName(ir.Results, o.Name), o.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -75,15 +75,12 @@ func (c *compiler) machineGradients(view *frontend.View) error {
 		}
 		name, grad := c.Values[w.Value].Name, grads[w.Value]
 		c.Label, c.Owner, c.Mark = "d"+name, ir.OwnerOf(name), ""
-		var home kernels.Value
-		if w.Accumulate {
-			home, err = c.accumulate(name, grad)
-		} else {
-			home, err = c.settle(ir.Gradients, c.Owner, name, grad)
-			grad = home
-		}
+		home, err := c.keepGradient(name, grad, w.Accumulate)
 		if err != nil {
 			return err
+		}
+		if !w.Accumulate {
+			grad = home
 		}
 		c.Roots = append(c.Roots, home)
 		view.SetGrad(w, grad, home)
