@@ -8,12 +8,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// CompileMachine compiles the graph of cfg as it is: the values of its roots, of the nodes that gorgonia.Read reads and of cfg.Keep, and the
-// gradients of the inputs that gorgonia.Grad was called for. Every node without an op gets a home.
+// CompileMachine compiles the graph of cfg as it is: the values of its roots, of the nodes that
+// gorgonia.Read reads and of cfg.Keep, and the gradients of the inputs that gorgonia.Grad was
+// called for. Every node without an op gets a home.
 //
 //	forward ─► gradients of the loss ─► values that the graph computes from gradients
 //
-// Gorgonia's own gradient nodes are not executed: those of inputs get the values of the gradients here.
+// Gorgonia's own gradient nodes are not executed: those of inputs get the values of the gradients
+// here.
 func CompileMachine(ctx context.Context, cfg Config) (*ir.Program, *frontend.Links, error) {
 	cfg.Mode = Machine
 	c := newCompiler(cfg)

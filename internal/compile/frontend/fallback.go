@@ -15,7 +15,8 @@ import (
 // fallbackMark marks instructions that run Gorgonia's code in a plan.
 const fallbackMark = "fallback, allocates"
 
-// gorgoniaOp runs an op of Gorgonia's on operands in memory of the program. It is the attribute of a kernels.Host instruction.
+// gorgoniaOp runs an op of Gorgonia's on operands in memory of the program. It is the attribute of
+// a kernels.Host instruction.
 type gorgoniaOp struct {
 	op          gorgonia.Op
 	name        string // of the node
@@ -36,13 +37,15 @@ type nodeType struct {
 // nodeTypeOf returns the type and shape of n.
 func nodeTypeOf(n *gorgonia.Node) nodeType { return nodeType{n.Dtype(), n.Shape()} }
 
-// writesAll are the ops whose UsePreallocDo overwrites all of the given memory. The others ignore it, return other memory, or read it.
+// writesAll are the ops whose UsePreallocDo overwrites all of the given memory. The others ignore
+// it, return other memory, or read it.
 var writesAll = map[string]bool{
 	"gorgonia.im2colOp": true,
 	"gorgonia.col2imOp": true,
 }
 
-// fallback returns the rule of an op without a kernel: a kernels.Host instruction runs Gorgonia's code.
+// fallback returns the rule of an op without a kernel: a kernels.Host instruction runs Gorgonia's
+// code.
 func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	op, in := n.Op(), children(n)
 	key := fmt.Sprintf("%T", op)
@@ -50,7 +53,8 @@ func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)}, intoMemory: writesAll[key], indexedAxis: -1}
+	f := &gorgoniaOp{op: op, name: n.Name(), out: nodeTypeOf(n), spec: kernels.Spec{Type: t, Shape: shapeOf(n)},
+		intoMemory: writesAll[key], indexedAxis: -1}
 	for _, x := range in {
 		f.in = append(f.in, nodeTypeOf(x))
 	}
@@ -73,8 +77,8 @@ func (r *reader) callHost(f *gorgoniaOp, in ...kernels.Value) kernels.Value {
 	return r.Apply(kernels.Host, f, in...)
 }
 
-// storageType returns the type in which n's elements are stored. The bools of a comparison of floats are stored as 1 and 0 in the type of the
-// floats; other bools as bytes.
+// storageType returns the type in which n's elements are stored. The bools of a comparison of
+// floats are stored as 1 and 0 in the type of the floats; other bools as bytes.
 func (r *reader) storageType(n *gorgonia.Node) (arena.DType, error) {
 	for n.Dtype() == tensor.Bool {
 		if !strings.HasPrefix(opKeyOf(n), "gorgonia.elemBinOp") {
@@ -106,7 +110,8 @@ func (f *gorgoniaOp) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 	}
 	for i, s := range in {
 		if want, err := dtypeOf(f.in[i].dtype); err == nil && want != s.Type {
-			return nil, fmt.Errorf("operand %d of %q is %v, Gorgonia's code reads %v: store it as that: %w", i, f.name, s.Type, want, kernels.ErrShape)
+			return nil, fmt.Errorf("operand %d of %q is %v, but Gorgonia's code reads %v: store it as %v: %w",
+				i, f.name, s.Type, want, want, kernels.ErrShape)
 		}
 		if want := s.Shape.Elems(); want != f.in[i].shape.TotalSize() && len(f.in[i].shape) > 0 {
 			return nil, fmt.Errorf("operand %d of %q is %v, not %v: %w", i, f.name, s, f.in[i].shape, kernels.ErrShape)
@@ -151,7 +156,7 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 	return store(out[0], f.spec.Type, v)
 }
 
-// checkBounds returns an error for an index outside 0..n-1. Gorgonia does not check it.
+// checkBounds returns an error for an index that is not in 0..n-1. Gorgonia does not check indices.
 func checkBounds(indices gorgonia.Value, n int) error {
 	xs, _ := indices.Data().([]int)
 	for i, x := range xs {
@@ -168,10 +173,13 @@ func (f *gorgoniaOp) differentiable() bool {
 	return ok
 }
 
-// HostGrad appends the gradients of the operands of a kernels.Host instruction, given those of its results, and returns them; None for
-// operands without one. Gorgonia differentiates the op symbolically in a small graph, which is then lowered like any other:
+// HostGrad appends the gradients of the operands of n, a kernels.Host instruction, and returns
+// them: None for operands without one. dy is the gradient of its result. Gorgonia differentiates
+// the op symbolically in a small graph; the nodes that it makes for dx are then lowered like any
+// other, with the values of x, y and dy.
 //
-//	x ─► op ─► y,  dy   Gorgonia's SymDiff makes nodes for dx from x, y and dy
+//	x ─► op ─► y,   dy
+//	SymDiff(x, y, dy) ─► dx
 func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Value, err error) {
 	f, ok := n.Attrs.(*gorgoniaOp)
 	if !ok || !f.differentiable() {
@@ -185,9 +193,10 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 			err = fmt.Errorf("gradient of node %q (%v): %w", f.name, f.op, err)
 		}
 	}()
-	r := &reader{Graph: g, label: f.name, runAfter: n.Out[0], values: make(map[*gorgonia.Node]kernels.Value), readInput: func(n *gorgonia.Node) (kernels.Value, error) {
-		return kernels.None, fmt.Errorf("its gradient needs %q: %w", n.Name(), kernels.ErrUnsupported)
-	}}
+	r := &reader{Graph: g, label: f.name, runAfter: n.Out[0], values: make(map[*gorgonia.Node]kernels.Value),
+		readInput: func(n *gorgonia.Node) (kernels.Value, error) {
+			return kernels.None, fmt.Errorf("its gradient needs %q: %w", n.Name(), kernels.ErrUnsupported)
+		}}
 	small := gorgonia.NewGraph()
 	in := make(gorgonia.Nodes, len(f.in))
 	for i, d := range f.in {
@@ -198,16 +207,16 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 	if err != nil {
 		return nil, err
 	}
-	d := f.out.node(small, f.name+"/dy")
-	r.values[y], r.values[d] = n.Out[0], dy[0]
-	sd := f.op.(gorgonia.SDOp)
-	with := sd.DiffWRT(len(in))
-	roots, err := sd.SymDiff(in, y, d)
+	dyNode := f.out.node(small, f.name+"/dy")
+	r.values[y], r.values[dyNode] = n.Out[0], dy[0]
+	op := f.op.(gorgonia.SDOp)
+	wanted := op.DiffWRT(len(in))
+	roots, err := op.SymDiff(in, y, dyNode)
 	if err != nil {
 		return nil, err
 	}
-	for i := range roots {
-		if i >= len(in) || i < len(with) && !with[i] {
+	for i := range roots { // SymDiff may return nodes for operands that have no gradient
+		if i >= len(in) || i < len(wanted) && !wanted[i] {
 			roots[i] = nil
 		}
 	}
@@ -220,7 +229,8 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 	return r.rootsAs(n.In, roots), nil
 }
 
-// rootsAs returns the values of the roots, each in the shape of its operand; None where a root is nil.
+// rootsAs returns the values of the roots, each in the shape of its operand; None where a root is
+// nil.
 func (r *reader) rootsAs(in []kernels.Value, roots gorgonia.Nodes) []kernels.Value {
 	grads := make([]kernels.Value, len(in))
 	for i, v := range in {

@@ -12,13 +12,14 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// errVersion is wrapped when Gorgonia's types are not laid out as in the version that the compiler was written for.
+// errVersion is wrapped by errors about types of Gorgonia that differ from those of the version in
+// go.mod.
 var errVersion = errors.New("gorgonia is not the version that go.mod asks for")
 
 // fields reads the unexported fields of a Gorgonia op. It implements kernels.Fields.
 type fields struct{ op gorgonia.Op }
 
-// find follows the dots of name through structs, pointers and interfaces.
+// find returns a field of the op. A name with dots, "a.b", follows fields, pointers and interfaces.
 func (f fields) find(name string) (reflect.Value, error) {
 	v := reflect.ValueOf(f.op)
 	for part := range strings.SplitSeq(name, ".") {
@@ -37,8 +38,8 @@ func (f fields) find(name string) (reflect.Value, error) {
 	return v, nil
 }
 
-// wrong is the error about a field of another kind than want.
-func (f fields) wrong(name, want string, v reflect.Value) error {
+// kindError returns the error of a field that is not of the wanted kind.
+func (f fields) kindError(name, want string, v reflect.Value) error {
 	return fmt.Errorf("field %q of %T is %v, not %s: %w", name, f.op, v.Type(), want, errVersion)
 }
 
@@ -53,7 +54,7 @@ func (f fields) Int(name string) (int, error) {
 	case v.CanUint():
 		return int(v.Uint()), nil
 	}
-	return 0, f.wrong(name, "an integer", v)
+	return 0, f.kindError(name, "an integer", v)
 }
 
 // Float returns a floating-point field.
@@ -63,7 +64,7 @@ func (f fields) Float(name string) (float64, error) {
 		return 0, err
 	}
 	if !v.CanFloat() {
-		return 0, f.wrong(name, "a float", v)
+		return 0, f.kindError(name, "a float", v)
 	}
 	return v.Float(), nil
 }
@@ -75,7 +76,7 @@ func (f fields) Bool(name string) (bool, error) {
 		return false, err
 	}
 	if v.Kind() != reflect.Bool {
-		return false, f.wrong(name, "a bool", v)
+		return false, f.kindError(name, "a bool", v)
 	}
 	return v.Bool(), nil
 }
@@ -87,7 +88,7 @@ func (f fields) Ints(name string) ([]int, error) {
 		return nil, err
 	}
 	if v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Int {
-		return nil, f.wrong(name, "a slice of integers", v)
+		return nil, f.kindError(name, "a slice of integers", v)
 	}
 	s := make([]int, v.Len())
 	for i := range s {
@@ -96,8 +97,8 @@ func (f fields) Ints(name string) ([]int, error) {
 	return s, nil
 }
 
-// opKey returns what kernels.ByGorgonia is asked for: the Go type of op, and the operator's name where one type stands
-// for several operations.
+// opKey returns the key of op in kernels.ByGorgonia and in patterns: its Go type, and after a colon
+// the operator's name where one type has several operators, as in "gorgonia.elemBinOp:+".
 func opKey(op gorgonia.Op) string {
 	key := fmt.Sprintf("%T", op)
 	switch key {
@@ -110,8 +111,8 @@ func opKey(op gorgonia.Op) string {
 	return key
 }
 
-// children returns the operands of n. They are read from the node: the graph's own look-ups go stale when Gorgonia
-// removes nodes.
+// children returns the operands of n. They are read from the node: the edges that the graph holds
+// are wrong after Gorgonia has removed a node.
 func children(n *gorgonia.Node) gorgonia.Nodes {
 	f := reflect.ValueOf(n).Elem().FieldByName("children")
 	if f.Kind() != reflect.Slice {
@@ -124,7 +125,7 @@ func children(n *gorgonia.Node) gorgonia.Nodes {
 	return ns
 }
 
-// sliceOf returns the range that a slicing op cuts, nil for everything.
+// sliceOf returns the range that a slicing op selects, nil for all; ok is false for other ops.
 func sliceOf(op gorgonia.Op) (s tensor.Slice, ok bool) {
 	sl, ok := op.(interface{ IsSlice() tensor.Slice })
 	if !ok {
@@ -133,15 +134,17 @@ func sliceOf(op gorgonia.Op) (s tensor.Slice, ok bool) {
 	return sl.IsSlice(), true
 }
 
-// valueOf returns what a constant op holds, nil for other ops.
+// valueOf returns the value of a constant op, nil for other ops.
 func valueOf(op gorgonia.Op) gorgonia.Value {
-	if c, ok := op.(interface{ Value() gorgonia.Value }); ok && strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant") {
+	c, ok := op.(interface{ Value() gorgonia.Value })
+	if ok && strings.HasPrefix(fmt.Sprintf("%T", op), "gorgonia.constant") {
 		return c.Value()
 	}
 	return nil
 }
 
-// readTarget returns where gorgonia.Read wants the value of n's only operand, and false for nodes of other ops.
+// readTarget returns the variable that gorgonia.Read made n to fill with the value of its operand;
+// ok is false for nodes of other ops.
 func readTarget(n *gorgonia.Node) (into *gorgonia.Value, ok bool) {
 	if n.Op() == nil || opKey(n.Op()) != "gorgonia.readOp" {
 		return nil, false

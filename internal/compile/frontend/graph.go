@@ -1,22 +1,26 @@
-// Package frontend lowers a Gorgonia graph: it appends the instructions that compute the graph's nodes to a program under
-// construction. The rest of the compiler knows values and instructions only, and does not import Gorgonia.
+// Package frontend lowers a Gorgonia graph: it appends the instructions that compute the graph's
+// nodes to a program under construction. The rest of the compiler knows only values and
+// instructions, and does not import Gorgonia.
 //
-// A [Model] is a graph and the roles of its nodes. [New] makes a [Graph] of it, which appends to an [ir.Builder]:
+// A [Model] is a graph and the roles of its nodes. [New] makes a [Graph] of it, which appends to an
+// [ir.Builder]:
 //
-//	[Graph.Forward]       lowers what a program reads, and returns its values, parameters and running statistics
-//	[Graph.HostGrad]      appends the gradient of an operation that runs Gorgonia's code
+//	[Graph.Forward]       lowers the nodes that a program reads; returns values and parameters
 //	[Graph.CheckReached]  compares the gradients with the parameters of the graph
-//	[Graph.View]          lowers a graph as it is, with the gradients and reads that its program asked Gorgonia for
+//	[Graph.HostGrad]      appends the gradient of an op that runs Gorgonia's code
+//	[Graph.View]          lowers a graph whose user calls gorgonia.Grad and gorgonia.Read
 //
-// Each node is lowered by a rule: the nodes that it reads, and a function that appends instructions to their values. There are three kinds:
+// A rule lowers a node. It consists of the nodes that it reads and a function that appends
+// instructions to their values. An op of Gorgonia's gets its rule in one of three ways:
 //
-//  1. An op that one of ours computes as it is. The op's own file in package kernels names it (Op.Gorgonia) and reads its
-//     attributes (Op.Decode); nothing is added here.
-//  2. An op, or a pattern of ops, that becomes other instructions: a function lowerX in the file lower_<family>.go, and a line in
-//     lowerings. A pattern is recognised at its last node; its other nodes are then lowered only if something else reads them.
-//  3. Any other op falls back: the host runs Gorgonia's code, slowly.
+//  1. An operation of package kernels computes the op as it is. The operation's file names the op
+//     (Op.Gorgonia) and decodes its attributes (Op.Decode). Nothing is added here.
+//  2. The op, or a pattern of ops, becomes other instructions. A function lowerX in a file
+//     lower_<family>.go returns the rule, and the table in lowerings names it. A pattern is
+//     recognised at its last node; its other nodes are lowered only if other nodes read them.
+//  3. All other ops fall back: the host runs Gorgonia's code, which is slow and allocates.
 //
-// A test recipe for each op compares the instructions with Gorgonia's own results (recipes in lower_test.go).
+// For each op, a recipe in the tests compares the instructions with Gorgonia's own results.
 package frontend
 
 import (
@@ -30,7 +34,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Errors of graphs that cannot be lowered, for errors.Is. Operations without a kernel or a fallback wrap [kernels.ErrUnsupported].
+// Errors of graphs that cannot be lowered, for errors.Is. Operations without a kernel or a fallback
+// wrap [kernels.ErrUnsupported].
 var (
 	ErrNoLoss    = errors.New("the model has no loss")
 	ErrNoOutput  = errors.New("the model has no output to predict")
@@ -39,7 +44,8 @@ var (
 	ErrName      = errors.New("a name is taken")
 )
 
-// Model is a graph and the roles of its nodes. Nodes without an op that are neither inputs nor statistics are parameters.
+// Model is a graph and the roles of its nodes. Nodes without an op that are neither inputs nor
+// statistics are parameters.
 type Model struct {
 	Graph *gorgonia.ExprGraph
 	Batch int // rows of a batch
@@ -47,24 +53,26 @@ type Model struct {
 	Inputs map[*gorgonia.Node]Input
 	// Params are parameters that need hold no value yet.
 	Params map[*gorgonia.Node]bool
-	// Statistics are nodes that hold running statistics. Their homes are in region Statistics, and training updates them.
+	// Statistics are nodes that hold running statistics. Their homes are in region Statistics, and
+	// training updates them.
 	Statistics map[*gorgonia.Node]bool
 	Frozen     func(name string) bool // parameters, and statistics, that training does not change; nil: none
 	Seed       uint64                 // of dropout
 
 	Loss, Output, Correct *gorgonia.Node
-	Keep                  gorgonia.Nodes // results besides, under their own names
+	Keep                  gorgonia.Nodes // further results, under their own names
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
 	Accumulate map[*gorgonia.Node]bool
 }
 
-// Options are what else lowering depends on.
+// Options select the program that a graph is lowered for.
 type Options struct {
 	Training bool // dropout drops elements, batch normalization uses the statistics of the batch
-	Predict  bool // the program computes the output; otherwise the loss and the number of correct rows
-	// Machine lowers for a program that holds the graph and reads and writes the values of its nodes. Parameters may share a name, and
-	// running statistics stay where Gorgonia has them: in an op, or in a node's value.
+	Predict  bool // the program computes Output; otherwise Loss and Correct
+	// Machine lowers for a program that holds the graph and reads and writes the values of its
+	// nodes. Parameters may share a name, and running statistics stay where Gorgonia has them: in
+	// an op, or in a node's value.
 	Machine bool
 	// Offloaded reports whether a parameter's home is in pinned host memory; nil: none is.
 	Offloaded func(name string, spec kernels.Spec) bool
@@ -77,7 +85,8 @@ type Param struct {
 	Frozen bool // training does not change it
 }
 
-// StatisticUpdate is a running statistic and the statistic of the batch that a step moves it towards.
+// StatisticUpdate is a running statistic and the statistic of the batch that a step moves it
+// towards.
 type StatisticUpdate struct {
 	Home, Batch kernels.Value
 	Attrs       kernels.RunningStatAttrs
@@ -91,7 +100,8 @@ type Forward struct {
 	Statistics            []StatisticUpdate
 }
 
-// Graph lowers the nodes of one graph. Each is lowered once, whatever reads it.
+// Graph lowers the nodes of one graph. A node is lowered once, however many nodes read it. Methods
+// must not be called concurrently.
 type Graph struct {
 	*ir.Builder
 	Model
@@ -109,14 +119,17 @@ type paramNode struct {
 	node *gorgonia.Node
 }
 
-// New returns a graph whose nodes are lowered to instructions of b's program. Nothing is lowered yet.
+// New returns a graph whose nodes are lowered to instructions of b's program. Nothing is lowered
+// yet.
 func New(b *ir.Builder, m Model, o Options) *Graph {
-	return &Graph{Builder: b, Model: m, Options: o,
-		values: make(map[*gorgonia.Node]kernels.Value), byName: make(map[string]kernels.Value), lowerings: lowerings()}
+	return &Graph{
+		Builder: b, Model: m, Options: o, lowerings: lowerings(),
+		values: make(map[*gorgonia.Node]kernels.Value), byName: make(map[string]kernels.Value),
+	}
 }
 
-// Forward lowers the nodes that the program reads. The loss must be one floating-point number. The error joins one for each node that
-// cannot be lowered.
+// Forward lowers the nodes that the program reads. The loss must be one floating-point number. The
+// error joins one for each node that cannot be lowered.
 func (g *Graph) Forward() (*Forward, error) {
 	roots, err := g.roots()
 	if err != nil {
@@ -168,7 +181,8 @@ func (g *Graph) roots() (gorgonia.Nodes, error) {
 	return roots, nil
 }
 
-// lower lowers the roots and the nodes that they need, operands first. The error joins one for each node that cannot be lowered.
+// lower lowers the roots and the nodes that they need, operands first. The error joins one for each
+// node that cannot be lowered.
 func (g *Graph) lower(roots gorgonia.Nodes) error {
 	for _, n := range roots {
 		if n != nil && n.Graph() != g.Model.Graph {
@@ -188,7 +202,8 @@ func (g *Graph) scalarLoss() (kernels.Value, error) {
 	}
 	v := g.values[g.Loss]
 	if s := g.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
-		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w", g.Loss.Name(), s, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w",
+			g.Loss.Name(), s, kernels.ErrShape)
 	}
 	return v, nil
 }
@@ -205,13 +220,15 @@ type UnreachedError struct {
 }
 
 func (e *UnreachedError) Error() string {
-	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or take them out of the graph", ErrUnreached, e.Loss, e.Params)
+	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or remove them from the graph",
+		ErrUnreached, e.Loss, e.Params)
 }
 
 // Unwrap returns ErrUnreached.
 func (e *UnreachedError) Unwrap() error { return ErrUnreached }
 
-// CheckReached returns an *UnreachedError unless each trainable parameter of the graph, lowered or not, has a gradient. grads are by value.
+// CheckReached returns an *UnreachedError unless each trainable parameter of the graph, lowered or
+// not, has a gradient. grads are by value.
 func (g *Graph) CheckReached(grads []kernels.Value) error {
 	var missing []string
 	for _, n := range g.Model.Graph.AllNodes() {

@@ -25,8 +25,8 @@ type Input struct {
 // scaled reports whether decoding changes the stored numbers.
 func (in Input) scaled() bool { return in.Scale != 0 && in.Scale != 1 || in.Shift != 0 }
 
-// setLabel gives the instructions that are appended from now on the label and the layer of n. Without a slash in its name the layer is
-// inferred from the operands.
+// setLabel gives the instructions that are appended from now on the label and the layer of n.
+// Without a slash in its name the layer is inferred from the operands.
 func (g *Graph) setLabel(n *gorgonia.Node) {
 	g.Label, g.Owner, g.Mark = n.Name(), "", ""
 	if strings.Contains(g.Label, "/") {
@@ -34,7 +34,8 @@ func (g *Graph) setLabel(n *gorgonia.Node) {
 	}
 }
 
-// input returns the value of a node without an op: a field of the batch, a running statistic, or a parameter.
+// input returns the value of a node without an op: a field of the batch, a running statistic, or a
+// parameter.
 func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 	spec, err := SpecOf(n)
 	if err != nil {
@@ -48,7 +49,8 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 		return g.statistic(n, spec)
 	}
 	if n.Value() == nil && !g.Model.Params[n] && !g.Machine {
-		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w", n.Name(), spec, ErrInput)
+		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w",
+			n.Name(), spec, ErrInput)
 	}
 	name := g.homeName(n)
 	if was, ok := g.byName[name]; ok {
@@ -68,8 +70,9 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 	return v, nil
 }
 
-// constant returns a value with a home that holds data. The home is named by a hash of the data, so that equal constants share it: Gorgonia
-// names a constant by its printed form, which is the same for different large tensors.
+// constant returns a value with a home that holds data. The home is named by a hash of the data, so
+// that equal constants share it: Gorgonia names a constant by its printed form, which is the same
+// for different large tensors.
 func (g *Graph) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kernels.Value, error) {
 	owner := "constants"
 	if strings.Contains(n.Name(), "/") {
@@ -84,8 +87,8 @@ func (g *Graph) constant(n *gorgonia.Node, spec kernels.Spec, data []byte) (kern
 	return v, nil
 }
 
-// homeName returns the name of the home of parameter n. The programs of one model share parameters by name; a machine has one program, and
-// gives each of its parameters a name.
+// homeName returns the name of the home of parameter n. The programs of one model share parameters
+// by name; a machine has one program, and gives each of its parameters a name.
 func (g *Graph) homeName(n *gorgonia.Node) string {
 	if g.Machine {
 		return g.Homes.FreshName(ir.Parameters, n.Name())
@@ -93,17 +96,19 @@ func (g *Graph) homeName(n *gorgonia.Node) string {
 	return n.Name()
 }
 
-// field returns a graph input: rows of the batch, or gathered from a resident dataset, decoded where they are stored in another type
-// or scaled.
+// field returns a graph input: rows of the batch, or gathered from a resident dataset, decoded
+// where they are stored in another type or scaled.
 func (g *Graph) field(n *gorgonia.Node, spec kernels.Spec, in Input) (kernels.Value, error) {
 	switch {
 	case len(spec.Shape) == 0 || spec.Shape[0] != g.Batch:
-		return kernels.None, fmt.Errorf("input %q %v: its first dimension must be the batch, %d: %w", n.Name(), spec, g.Batch, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("input %q %v: its first dimension must be the batch, %d: %w",
+			n.Name(), spec, g.Batch, kernels.ErrShape)
 	case len(in.Spec.Shape) == 0 || in.Spec.Shape[0] != g.Batch || in.Spec.Shape.Elems() != spec.Shape.Elems():
-		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v: %w", n.Name(), spec, in.Spec, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v: %w",
+			n.Name(), spec, in.Spec, kernels.ErrShape)
 	case !spec.Type.Float() && (in.Spec.Type.Float() || in.scaled()): // integers are not decoded
-		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v, scale %v, shift %v: only inputs of float type are decoded: %w",
-			n.Name(), spec, in.Spec, in.Scale, in.Shift, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("input %q is %v in the graph, the data have %v, scale %v, shift %v: "+
+			"only inputs of float type are decoded: %w", n.Name(), spec, in.Spec, in.Scale, in.Shift, kernels.ErrShape)
 	}
 	v, err := g.stored(in)
 	if err != nil {
@@ -122,7 +127,8 @@ func (g *Graph) field(n *gorgonia.Node, spec kernels.Spec, in Input) (kernels.Va
 	return v, nil
 }
 
-// stored returns the field in its storage type: a range of the slot, or rows gathered from resident data by the slot's indices.
+// stored returns the field in its storage type: a range of the slot, or rows gathered from resident
+// data by the slot's indices.
 func (g *Graph) stored(in Input) (kernels.Value, error) {
 	if in.Resident == "" {
 		return g.Home(ir.Slot, "batch", in.Field, in.Spec)
@@ -151,7 +157,8 @@ func SpecOf(n *gorgonia.Node) (kernels.Spec, error) {
 	return kernels.Spec{Type: dt, Shape: append(kernels.Shape{}, n.Shape()...)}, nil
 }
 
-// dtypeOf returns the storage type of a Gorgonia type; int is stored in 64 bits. Bool has none: see storageType.
+// dtypeOf returns the storage type of a Gorgonia type; int is stored in 64 bits. Bool has none: see
+// storageType.
 func dtypeOf(dt tensor.Dtype) (arena.DType, error) {
 	switch dt {
 	case tensor.Float32:

@@ -11,11 +11,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// lowering returns the rule of a node whose op has a certain type. nil, nil: it has none for this node, which then falls back.
+// lowering returns the rule of a node whose op has a certain type. nil, nil: it has none for this
+// node, which then falls back.
 type lowering func(r *reader, n *gorgonia.Node) (*rule, error)
 
-// lowerings returns the lowering of each Go type of Gorgonia's ops that needs one. Ops that one of ours computes as they are need none:
-// kernels.ByGorgonia finds them.
+// lowerings returns the lowering of each Go type of Gorgonia's ops that needs one. Ops that one of
+// ours computes as they are need none: kernels.ByGorgonia finds them.
 func lowerings() map[string]lowering {
 	return map[string]lowering{
 		"gorgonia.readOp":               lowerIdentity,
@@ -52,9 +53,11 @@ func lowerings() map[string]lowering {
 	}
 }
 
-// refused are ops that Gorgonia computes wrongly and that have no kernel here, and the advice that their error gives.
+// refused are ops that Gorgonia computes wrongly and that have no kernel here, and the advice that
+// their error gives.
 var refused = map[string]string{
-	"*gorgonia.avgPoolOp":     "Gorgonia's average pooling divides by the width of its input: use AvgPool of package layers, or GlobalAveragePool2D",
+	"*gorgonia.avgPoolOp": "Gorgonia's average pooling divides by the width of its input: " +
+		"use AvgPool of package layers, or GlobalAveragePool2D",
 	"*gorgonia.avgPoolDiffOp": "Gorgonia's gradient of average pooling is wrong",
 }
 
@@ -119,8 +122,9 @@ type scalarConst struct {
 	ok bool // it is constant
 }
 
-// evalScalar returns the value of a scalar that does not depend on data: a constant, a size, or arithmetic on these. Arithmetic is
-// rounded to the type of n after each operation, as a device does it.
+// evalScalar returns the value of a scalar that does not depend on data: a constant, a size, or
+// arithmetic on these. Arithmetic is rounded to the type of n after each operation, as a device
+// does it.
 func (r *reader) evalScalar(n *gorgonia.Node) (float64, bool) {
 	c, done := r.scalars[n]
 	if !done {
@@ -207,7 +211,8 @@ func (r *reader) constantRule(n *gorgonia.Node, x float64) (*rule, error) {
 	return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.fill(t, shapeOf(n), x), nil }}, nil
 }
 
-// lowerConstant lowers a constant tensor: a home with its data, or a fill, which needs no home, where all elements are equal.
+// lowerConstant lowers a constant tensor: a home with its data, or a fill, which needs no home,
+// where all elements are equal.
 func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	t, err := typeOf(n)
 	if err != nil {
@@ -231,7 +236,8 @@ func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// lowerSize is called for sizes that evalScalar does not know: those along an axis that the operand lacks.
+// lowerSize is called for sizes that evalScalar does not know: those along an axis that the operand
+// lacks.
 func lowerSize(_ *reader, n *gorgonia.Node) (*rule, error) {
 	return nil, fmt.Errorf("the size of %q along an axis that it does not have: %w", children(n)[0].Name(), kernels.ErrShape)
 }
@@ -241,8 +247,8 @@ func lowerGlobalAverage(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}, Keep: true}, children(n)[0]), nil
 }
 
-// lowerConvert lowers a conversion of integers to floats to a decode. Conversions to integers fall back; those between floats are refused,
-// as Gorgonia does not run them either.
+// lowerConvert lowers a conversion of integers to floats to a decode. Conversions to integers fall
+// back; those between floats are refused, as Gorgonia does not run them either.
 func lowerConvert(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
 	from, err := typeOf(x)

@@ -9,7 +9,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Keys of the elementwise ops that patterns are made of.
+// Elementwise ops, the softmax, and the patterns that end in an elementwise op. p is a log-softmax
+// of [B, C].
+//
+//	elemUnaryOp                    →  the operation with its key
+//	elemBinOp                      →  the operation with its key, on operands that broadcast
+//	x ⊙ (x ≥ 0)                    →  relu
+//	x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ s  →  leaky_relu
+//	Σ x ÷ n                        →  mean
+//	-Σ p ⊙ y, also ÷ n             →  cross_entropy_dense
+//	softmaxOp, softmaxDiffOp       →  softmax, log_softmax, and their gradients
+
+// Keys of the elementwise ops in patterns.
 const (
 	opAdd = "gorgonia.elemBinOp:+"
 	opMul = "gorgonia.elemBinOp:⊙"
@@ -23,7 +34,8 @@ const (
 // isOp reports whether n is the result of the op with that key.
 func isOp(n *gorgonia.Node, key string) bool { return n.Op() != nil && opKey(n.Op()) == key }
 
-// lowerUnary lowers an elementwise op of one operand; -Σ log p ⊙ y and its mean become a cross entropy.
+// lowerUnary lowers an elementwise op of one operand; -Σ log p ⊙ y and its mean become a cross
+// entropy.
 func lowerUnary(r *reader, n *gorgonia.Node) (*rule, error) {
 	if !isOp(n, opNeg) {
 		return lowerDirect(r, n)
@@ -43,8 +55,8 @@ func lowerUnary(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// lowerBinary lowers an elementwise op of two operands, and the patterns that end in one. Gorgonia repeats an operand to the shape of the
-// other; an instruction broadcasts it, without a copy.
+// lowerBinary lowers an elementwise op of two operands, and the patterns that end in one. Gorgonia
+// repeats an operand to the shape of the other; an instruction broadcasts it, without a copy.
 func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	key, in := opKey(n.Op()), children(n)
 	var found *rule
@@ -85,14 +97,15 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// broadcastOperand is a node that Gorgonia repeats, and the shape in which its value broadcasts to the repeated one.
+// broadcastOperand is a node that Gorgonia repeats, and the shape in which its value broadcasts to
+// the repeated one.
 type broadcastOperand struct {
 	node  *gorgonia.Node
 	shape kernels.Shape
 }
 
-// unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and past a reshape that only inserted such
-// dimensions.
+// unrepeat follows repeats of dimensions of size 1 from n back to the node that is repeated, and
+// past a reshape that only inserted such dimensions.
 //
 //	repeat along 0 (reshape [1, C] b)   becomes   b, to be broadcast as [1, C]
 func unrepeat(n *gorgonia.Node) broadcastOperand {
@@ -126,8 +139,8 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 	return s
 }
 
-// alignTo returns v in a shape that broadcasts to out: v itself where its shape differs from the wanted one in leading dimensions of
-// size 1 only, otherwise a reshape.
+// alignTo returns v in a shape that broadcasts to out: v itself where its shape differs from the
+// wanted one in leading dimensions of size 1 only, otherwise a reshape.
 func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
 	if shape.Elems() == out.Elems() {
 		shape = out
@@ -176,8 +189,8 @@ func (r *reader) matchRelu(a, b *gorgonia.Node) *rule {
 	return nil
 }
 
-// matchLeakyRelu recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which gorgonia.LeakyRelu builds. It does not match a negative slope: the
-// gradient reads the sign of x from the result.
+// matchLeakyRelu recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which gorgonia.LeakyRelu builds. It
+// does not match a negative slope: the gradient reads the sign of x from the result.
 func (r *reader) matchLeakyRelu(a, b *gorgonia.Node) *rule {
 	if !isOp(a, opMul) || !isOp(b, opMul) {
 		return nil
@@ -194,7 +207,8 @@ func (r *reader) matchLeakyRelu(a, b *gorgonia.Node) *rule {
 	return r.applyRule(kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
 }
 
-// matchMean recognises Σ x ÷ n, where n is the number of summed elements, which gorgonia.Mean builds.
+// matchMean recognises Σ x ÷ n, where n is the number of summed elements, which gorgonia.Mean
+// builds.
 func (r *reader) matchMean(a, b *gorgonia.Node) *rule {
 	count, ok := r.evalScalar(b)
 	if !ok || !isOp(a, "gorgonia.sumOp") {
@@ -224,8 +238,9 @@ type crossEntropy struct {
 	all            bool
 }
 
-// matchCrossEntropy recognises the sum of logarithms of class probabilities, weighted by a target of the same shape. The instruction that it
-// becomes computes from the logits, so that it never takes the logarithm of 0.
+// matchCrossEntropy recognises the sum of logarithms of class probabilities, weighted by a target
+// of the same shape. The instruction that it becomes computes from the logits, so that it never
+// takes the logarithm of 0.
 func (r *reader) matchCrossEntropy(n *gorgonia.Node) (e crossEntropy, ok bool) {
 	if !isOp(n, "gorgonia.sumOp") {
 		return e, false
@@ -255,7 +270,8 @@ func (r *reader) matchCrossEntropy(n *gorgonia.Node) (e crossEntropy, ok bool) {
 	return e, false
 }
 
-// rule returns the rule of -Σ log softmax(logits) ⊙ target ÷ count. A count of -1 gives the sum with its sign as in the graph.
+// rule returns the rule of -Σ log softmax(logits) ⊙ target ÷ count. A count of -1 gives the sum
+// with its sign as in the graph.
 func (e crossEntropy) rule(r *reader, count float64) *rule {
 	return &rule{in: gorgonia.Nodes{e.logits, e.target}, build: func(v []kernels.Value) (kernels.Value, error) {
 		sum := r.Apply(kernels.CrossEntropyDense, nil, v...)
@@ -272,8 +288,8 @@ func (e crossEntropy) rule(r *reader, count float64) *rule {
 	}}
 }
 
-// softmaxOf returns the axis of a softmax, and whether it is a log-softmax. The default axis is the last one, or 0 for a column, which
-// Gorgonia treats as a vector.
+// softmaxOf returns the axis of a softmax, and whether it is a log-softmax. The default axis is the
+// last one, or 0 for a column, which Gorgonia treats as a vector.
 func softmaxOf(n *gorgonia.Node) (axis int, log bool, err error) {
 	f, shape := fields{n.Op()}, children(n)[0].Shape()
 	if log, err = f.Bool("isLog"); err != nil {

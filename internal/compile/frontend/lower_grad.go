@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Gradient nodes that a program reads as values. Gorgonia's ops read results that the forward pass has stored in the op; these rules compute
-// those again, and the merge pass removes the second computation.
+// Gradient nodes that a program reads as values. Gorgonia's ops read results that the forward pass
+// has stored in the op; these rules compute those again, and the merge pass removes the second
+// computation.
 //
 //	maxPoolDiffOp    x, y, dy  →  max_pool, max_pool_grad
 //	batchnormDiffOp  x, dy     →  batch_norm, batch_norm_grad
@@ -24,7 +25,8 @@ func lowerMaxPoolDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	return r.gradRule(in[0], in[2], func(x, dy kernels.Value) kernels.Value {
 		s := r.Spec(x).Shape
-		return r.Apply(kernels.MaxPoolGrad, kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{s[2], s[3]}}, r.ApplyAll(kernels.MaxPool, a, x)[1], dy)
+		index := r.ApplyAll(kernels.MaxPool, a, x)[1] // positions of the maxima
+		return r.Apply(kernels.MaxPoolGrad, kernels.PoolGradAttrs{PoolAttrs: a, Size: [2]int{s[2], s[3]}}, index, dy)
 	}), nil
 }
 
@@ -61,5 +63,7 @@ func lowerGroupNormDiff(r *reader, n *gorgonia.Node) (*rule, error) {
 
 // gradRule returns the rule of a gradient that is computed from x and dy.
 func (r *reader) gradRule(x, dy *gorgonia.Node, grad func(x, dy kernels.Value) kernels.Value) *rule {
-	return &rule{in: gorgonia.Nodes{x, dy}, build: func(v []kernels.Value) (kernels.Value, error) { return grad(v[0], v[1]), nil }}
+	return &rule{in: gorgonia.Nodes{x, dy}, build: func(v []kernels.Value) (kernels.Value, error) {
+		return grad(v[0], v[1]), nil
+	}}
 }

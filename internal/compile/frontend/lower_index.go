@@ -7,6 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Selection by indices.
+//
+//	byIndicesOp along axis 0  →  check_index, gather
+//	            other axes    →  a fallback
+
 // lowerByIndices lowers a selection along axis 0 to a gather of rows; other axes fall back.
 func lowerByIndices(r *reader, n *gorgonia.Node) (*rule, error) {
 	axis, err := fields{n.Op()}.Int("axis")
@@ -16,8 +21,9 @@ func lowerByIndices(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.gather(n), nil
 }
 
-// gather returns the rule of a node that selects rows of its first operand by the indices in its second. An index out of range gives a row
-// of zeros, and its position in the status word, so that the step updates nothing.
+// gather returns the rule of a node that selects rows of its first operand by the indices in its
+// second. An index out of range gives a row of zeros, and its position in the status word, so that
+// the step updates nothing.
 func (r *reader) gather(n *gorgonia.Node) *rule {
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		index := r.reshape(v[1], kernels.Shape{r.Spec(v[1]).Shape.Elems()})
@@ -34,12 +40,13 @@ func (r *reader) gather(n *gorgonia.Node) *rule {
 	}}
 }
 
-// checkIndex appends the check that indices are rows of x.
+// checkIndex appends the check that each index is a row of the x.Rows rows.
 func (g *Graph) checkIndex(index kernels.Value, x ir.Indices) error {
 	guard, err := g.Status()
 	if err != nil {
 		return err
 	}
+	// The position in g.Indices is in the code that the check leaves in the status word.
 	a := kernels.CheckIndexAttrs{Rows: x.Rows, Code: ir.FirstIndices - int32(len(g.Indices))}
 	g.Indices = append(g.Indices, x)
 	g.Guard = g.Apply(kernels.CheckIndex, a, index, guard)

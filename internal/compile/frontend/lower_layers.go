@@ -8,10 +8,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// kernelOp is an op of package layers, which names the kernel that computes it. The node has the operands of the kernel, except:
+// kernelOp is an op of package layers, which names the operation that computes it. The node has the
+// operands of the operation, except:
 //
-//	batchNorm  x, gamma, beta, and the running mean and variance, which are nodes without an op
-//	dropout    x
+//	batch_norm  x, gamma, beta, and the running mean and variance, which are nodes without an op
+//	dropout     x
 type kernelOp interface {
 	Kernel() (op *kernels.Op, attrs any)
 }
@@ -42,57 +43,4 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 		}}, nil
 	}
 	return r.applyRule(op, attrs, in...), nil
-}
-
-// lowerDropout lowers Gorgonia's dropout.
-func lowerDropout(r *reader, n *gorgonia.Node) (*rule, error) {
-	p, err := dropoutOf(n)
-	if err != nil {
-		return nil, err
-	}
-	return r.dropout(children(n)[0], kernels.DropoutAttrs{Rate: p, Layer: kernels.LayerKey(n.Name())})
-}
-
-// lowerDropoutDiff lowers the gradient of Gorgonia's dropout, with operands x, y and dy: dy under the mask of y. Gorgonia's own gradient is
-// wrong: it divides by the probability of dropping.
-func lowerDropoutDiff(r *reader, n *gorgonia.Node) (*rule, error) {
-	p, err := dropoutOf(n)
-	if err != nil {
-		return nil, err
-	}
-	in := children(n)
-	if len(in) != 3 || !isOp(in[1], "*gorgonia.dropoutOp") {
-		return nil, fmt.Errorf("the gradient of a dropout that is not in the graph: %w", kernels.ErrUnsupported)
-	}
-	return r.dropout(in[2], kernels.DropoutAttrs{Rate: p, Layer: kernels.LayerKey(in[1].Name())})
-}
-
-// dropoutOf returns the probability with which Gorgonia's dropout drops an element: 0 where the op is not set to train.
-func dropoutOf(n *gorgonia.Node) (float64, error) {
-	f := fields{n.Op()}
-	p, err := f.Float("probability")
-	if err != nil {
-		return 0, err
-	}
-	training, err := f.Bool("isTraining")
-	if err != nil || !training {
-		return 0, err
-	}
-	return p, nil
-}
-
-// dropout returns the rule of dropout in training, and the identity otherwise. The dropped elements are a function of the model's seed, the
-// number of the step, the layer and the index of the element.
-func (r *reader) dropout(x *gorgonia.Node, a kernels.DropoutAttrs) (*rule, error) {
-	if a.Rate == 0 || !r.Training {
-		return identity(x), nil
-	}
-	a.Seed = r.Seed
-	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
-		controls, err := r.Controls()
-		if err != nil {
-			return kernels.None, err
-		}
-		return r.Apply(kernels.Dropout, a, v[0], controls), nil
-	}}, nil
 }

@@ -9,6 +9,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Products of matrices and vectors.
+//
+//	linAlgBinOp  →  matmul; vectors become matrices of one row or column
+//	tensordotOp  →  matmul of operands that are transposed and reshaped to matrices
+
 // Kinds of linAlgBinOp, from Gorgonia's operatorLinAlg.go.
 const (
 	matMul = iota
@@ -18,7 +23,8 @@ const (
 	batchedMatMul
 )
 
-// lowerLinAlg lowers a product of matrices or vectors to one matmul; a vector is reshaped to a matrix of one row or column.
+// lowerLinAlg lowers a product of matrices or vectors to one matmul; a vector is reshaped to a
+// matrix of one row or column.
 func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	f := fields{n.Op()}
 	kind, err := f.Int("āBinaryOperator")
@@ -47,8 +53,8 @@ func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// lowerTensordot lowers a contraction to a matmul of two matrices [free, summed]: rows for the axes that stay, columns for the axes that
-// are summed over.
+// lowerTensordot lowers a contraction to a matmul of two matrices [free, summed]: rows for the axes
+// that stay, columns for the axes that are summed over.
 func lowerTensordot(r *reader, n *gorgonia.Node) (*rule, error) {
 	f := fields{n.Op()}
 	aAxes, err := f.Ints("aAxes")

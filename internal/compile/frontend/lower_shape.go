@@ -9,6 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Ops that reduce, join, repeat and select.
+//
+//	sumOp, maxOp  →  the reduction; a sum of p ⊙ y, p a log-softmax  →  cross_entropy_dense
+//	concatOp      →  concat
+//	repeatOp      →  broadcast
+//	sliceOp       →  slice
+//	sliceIncrOp   →  unslice
+//	atOp          →  slice of one element
+
 // axesOf returns the axes of a reduction, sorted and distinct; nil for all.
 func axesOf(n *gorgonia.Node) ([]int, error) {
 	axes, err := fields{n.Op()}.Ints("along")
@@ -50,8 +59,9 @@ func lowerConcat(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// lowerRepeat lowers a repeat, each element k times along an axis, to a broadcast; the shapes give k. A dimension of size d > 1 is broadcast
-// along a new axis after it: [.., d, ..] → [.., d, 1, ..] → [.., d, k, ..] → [.., d*k, ..].
+// lowerRepeat lowers a repeat, each element k times along an axis, to a broadcast; the shapes give
+// k. A dimension of size d > 1 is broadcast along a new axis after it: [.., d, ..] → [.., d, 1, ..]
+// → [.., d, k, ..] → [.., d*k, ..].
 func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
 	along, err := fields{n.Op()}.Int("along")
@@ -89,7 +99,7 @@ func sliceAttrsOf(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, er
 	}
 	s, ok := sliceOf(op)
 	if !ok {
-		return a, fmt.Errorf("%T slices nothing: %w", op, errVersion)
+		return a, fmt.Errorf("%T has no slice: %w", op, errVersion)
 	}
 	if s == nil || s.End() <= s.Start() { // everything
 		return a, nil
@@ -105,7 +115,8 @@ func sliceAttrsOf(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, er
 	return a, nil
 }
 
-// lowerSlice lowers a slice along one axis. Gorgonia drops the axis where one row is left; toNodeShape does so afterwards.
+// lowerSlice lowers a slice along one axis. Gorgonia drops the axis where one row is left;
+// toNodeShape does so afterwards.
 func lowerSlice(r *reader, n *gorgonia.Node) (*rule, error) {
 	x := children(n)[0]
 	a, err := sliceAttrsOf(n.Op(), shapeOf(x))
@@ -118,8 +129,8 @@ func lowerSlice(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.Slice, a, x), nil
 }
 
-// lowerSliceIncr lowers the gradient of a slice: a tensor of the first operand's shape, with the second operand at the place of the slice and
-// zeros elsewhere.
+// lowerSliceIncr lowers the gradient of a slice: a tensor of the first operand's shape, with the
+// second operand at the place of the slice and zeros elsewhere.
 func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 	in := children(n)
 	shape := shapeOf(in[0])
@@ -132,7 +143,8 @@ func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 		part[i] = (a.End[i] - a.Start[i] + a.Step[i] - 1) / a.Step[i]
 	}
 	return &rule{in: in[1:], build: func(v []kernels.Value) (kernels.Value, error) {
-		return r.Apply(kernels.Unslice, kernels.UnsliceAttrs{Shape: shape, Start: a.Start, Step: a.Step}, r.reshape(v[0], part)), nil
+		attrs := kernels.UnsliceAttrs{Shape: shape, Start: a.Start, Step: a.Step}
+		return r.Apply(kernels.Unslice, attrs, r.reshape(v[0], part)), nil
 	}}, nil
 }
 

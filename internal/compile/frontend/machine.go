@@ -13,7 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ErrLosses is wrapped by errors about graphs that were differentiated in a way that one backward pass cannot reproduce.
+// ErrLosses is wrapped by errors about graphs that were differentiated in a way that one backward
+// pass cannot reproduce.
 var ErrLosses = errors.New("not the gradient of one loss")
 
 // Links connect the nodes of a machine's graph with the homes of the program.
@@ -39,12 +40,14 @@ type Read struct {
 	Output int // index in Links.Outputs
 }
 
-// View is a graph as a program sees it that builds and runs the graph with Gorgonia's API: it calls gorgonia.Grad for inputs, and reads the
-// values of nodes. The caller appends the gradients, and passes each to SetGrad, before it calls LowerOutputs:
+// View is a graph as a program sees it that builds and runs the graph with Gorgonia's API: it calls
+// gorgonia.Grad for inputs, and reads the values of nodes. The caller appends the gradients, and
+// passes each to SetGrad, before it calls LowerOutputs:
 //
 //	View ─► gradients of Loss for Wanted ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
-// Nodes that Gorgonia made for gradients are not lowered: those of Wanted get the values of SetGrad, and the others are not needed.
+// Nodes that Gorgonia made for gradients are not lowered: those of Wanted get the values of
+// SetGrad, and the others are not needed.
 type View struct {
 	Loss   kernels.Value // None: nothing was differentiated
 	Wanted []Wanted      // inputs that gorgonia.Grad was called for
@@ -69,7 +72,8 @@ type Output struct {
 	Value kernels.Value
 }
 
-// View lowers the nodes of the graph that need no gradients. All nodes without an op become parameters.
+// View lowers the nodes of the graph that need no gradients. All nodes without an op become
+// parameters.
 func (g *Graph) View() (*View, error) {
 	nodes, err := viewOf(g.Model.Graph, g.Keep)
 	if err != nil {
@@ -99,8 +103,9 @@ func (g *Graph) View() (*View, error) {
 	return v, nil
 }
 
-// SetGrad links w's node with home, the value in region Gradients that holds the gradient or the sum that it is added to. The node that
-// Gorgonia made for the gradient has the value grad from then on.
+// SetGrad links w's node with home, the value in region Gradients that holds the gradient or the
+// sum that it is added to. The node that Gorgonia made for the gradient has the value grad from
+// then on.
 func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := v.g, w.node
 	_, lowered := g.values[n.Deriv()]
@@ -111,7 +116,8 @@ func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 	}
 }
 
-// LowerOutputs lowers the other nodes that the program reads and returns all of them. The caller makes each a result, in this order.
+// LowerOutputs lowers the other nodes that the program reads and returns all of them. The caller
+// makes each a result, in this order.
 func (v *View) LowerOutputs() ([]Output, error) {
 	if err := v.g.lower(v.nodes.outputs); err != nil {
 		return nil, err
@@ -150,7 +156,8 @@ type graphView struct {
 	reads   gorgonia.Nodes                    // nodes of gorgonia.Read
 }
 
-// viewOf returns the view of a graph; the nodes of keep are outputs, too. Edges are read from the nodes: the graph's own go stale.
+// viewOf returns the view of a graph; the nodes of keep are outputs, too. Edges are read from the
+// nodes: the graph's own go stale.
 func viewOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*graphView, error) {
 	v := &graphView{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
 	read := make(map[*gorgonia.Node]bool)
@@ -184,14 +191,15 @@ func (v *graphView) isRoot(n *gorgonia.Node) bool {
 	return Computed(n) && len(v.parents[n]) == 0 && !isBackward(n)
 }
 
-// isBackward reports whether Gorgonia made n in order to differentiate. It names the groups of such nodes; those without a group are
-// never roots.
+// isBackward reports whether Gorgonia made n in order to differentiate. It names the groups of such
+// nodes; those without a group are never roots.
 func isBackward(n *gorgonia.Node) bool {
 	group := reflect.ValueOf(n).Elem().FieldByName("group").String()
 	return len(n.DerivOf()) > 0 || group == "gradients" || group == "undifferentiated nodes"
 }
 
-// findLoss finds the node that was differentiated: it has a gradient, and no node with a gradient reads it.
+// findLoss finds the node that was differentiated: it has a gradient, and no node with a gradient
+// reads it.
 func (v *graphView) findLoss(all gorgonia.Nodes) error {
 	var names []string
 	for _, n := range all {
@@ -233,8 +241,9 @@ func (v *graphView) fromGradients() map[*gorgonia.Node]bool {
 	return found
 }
 
-// ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is computed, and is the gradient of no other
-// input. Where the gradient is added to a sum, the program must not read the node either: it expects the gradient alone.
+// ownsDeriv reports whether the node that Gorgonia made for n's gradient can hold it: the node is
+// computed, and is the gradient of no other input. Where the gradient is added to a sum, the
+// program must not read the node either: it expects the gradient alone.
 func (v *graphView) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	d := n.Deriv()
 	if !Computed(d) || sum && slices.Contains(v.outputs, d) {
@@ -243,11 +252,13 @@ func (v *graphView) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	return !slices.ContainsFunc(v.wanted, func(w *gorgonia.Node) bool { return w != n && w.Deriv() == d })
 }
 
-// ValueOver returns a value of n's type with the elements at b: a tensor shares the bytes, a scalar is a copy.
+// ValueOver returns a value of n's type with the elements at b: a tensor shares the bytes, a scalar
+// is a copy.
 func ValueOver(n *gorgonia.Node, b []byte) gorgonia.Value { return Unpooled(nodeTypeOf(n).wrap(b)) }
 
-// Unpooled returns a copy of the tensor v that shares its elements but not its header and shape. Gorgonia's constructors reuse headers that
-// UnbindAll has returned to a pool, though others may still refer to them. A scalar is returned as it is.
+// Unpooled returns a copy of the tensor v that shares its elements but not its header and shape.
+// Gorgonia's constructors reuse headers that UnbindAll has returned to a pool, though others may
+// still refer to them. A scalar is returned as it is.
 func Unpooled(v gorgonia.Value) gorgonia.Value {
 	d, ok := v.(*tensor.Dense)
 	if !ok {
@@ -258,8 +269,9 @@ func Unpooled(v gorgonia.Value) gorgonia.Value {
 	return &own
 }
 
-// CloneShapes gives every node of g a copy of its shape. A node that was made with a value shares the value's shape, and so do nodes that
-// are computed from it: Gorgonia's UnbindAll, which sets that shape to zeros, would change the nodes too.
+// CloneShapes gives every node of g a copy of its shape. A node that was made with a value shares
+// the value's shape, and so do nodes that are computed from it: Gorgonia's UnbindAll, which sets
+// that shape to zeros, would change the nodes too.
 func CloneShapes(g *gorgonia.ExprGraph) {
 	for _, n := range g.AllNodes() {
 		if s := n.Shape(); n.Type() != nil && len(s) > 0 {
@@ -268,5 +280,6 @@ func CloneShapes(g *gorgonia.ExprGraph) {
 	}
 }
 
-// Computed reports whether n has an op that computes its value: it is neither an input nor a constant.
+// Computed reports whether n has an op that computes its value: it is neither an input nor a
+// constant.
 func Computed(n *gorgonia.Node) bool { return n.Op() != nil && valueOf(n.Op()) == nil }

@@ -12,29 +12,34 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// reader lowers the nodes that some roots need. It reads the model's graph, or the small graph of a fallback's gradient.
+// reader lowers the nodes that some roots need. It reads the model's graph, or the small graph of a
+// fallback's gradient.
 type reader struct {
 	*Graph
 	values    map[*gorgonia.Node]kernels.Value // of lowered nodes; None while read runs: the node has an error
 	scalars   map[*gorgonia.Node]scalarConst   // scalars that have been evaluated, constant or not
 	readInput func(n *gorgonia.Node) (kernels.Value, error)
-	// label is the label of all instructions where nodes have generated names; empty: each has its node's.
+	// label is the label of all instructions where nodes have generated names; empty: each has its
+	// node's.
 	label string
-	// runAfter is an additional operand of fallbacks: the value of an op that keeps state for its gradient. None: there is none.
+	// runAfter is an additional operand of fallbacks: the value of an op that keeps state for its
+	// gradient. None: there is none.
 	runAfter kernels.Value
 	uses     map[*gorgonia.Node]int // number of nodes and results that read a node; nil: not counted yet
 	errs     []error
 }
 
-// rule lowers a node: build appends instructions to the values of the nodes in, and returns the node's value.
+// rule lowers a node: build appends instructions to the values of the nodes in, and returns the
+// node's value.
 type rule struct {
 	in    gorgonia.Nodes
 	build func(in []kernels.Value) (kernels.Value, error)
 }
 
-// read lowers the roots and the nodes that they need, in the order of their ids: the order in which the user made them. It is close to the
-// order in which a person would run them. Depth first, the operands of late steps would all come at the start, and their gradients at the
-// end. Errors are appended to r.errs; nodes that need a node with an error are left out.
+// read lowers the roots and the nodes that they need, in the order of their ids: the order in which
+// the user made them. It is close to the order in which a person would run them. Depth first, the
+// operands of late steps would all come at the start, and their gradients at the end. Errors are
+// appended to r.errs; nodes that need a node with an error are left out.
 func (r *reader) read(roots gorgonia.Nodes) {
 	r.scalars = make(map[*gorgonia.Node]scalarConst)
 	rules, order := r.collect(roots)
@@ -51,8 +56,9 @@ func (r *reader) read(roots gorgonia.Nodes) {
 	}
 }
 
-// collect returns the rules of the nodes that the roots need, and these nodes, operands first. A rule can skip nodes: those of a pattern need
-// no rule of their own. The search is depth first with a stack of its own: a graph may be deeper than Go's stack.
+// collect returns the rules of the nodes that the roots need, and these nodes, operands first. A
+// rule can skip nodes: those of a pattern need no rule of their own. The search is depth first with
+// a stack of its own: a graph may be deeper than Go's stack.
 func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, order gorgonia.Nodes) {
 	type frame struct {
 		node *gorgonia.Node
@@ -84,7 +90,8 @@ func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, 
 	return rules, order
 }
 
-// ruleOf returns the rule of n. Where n cannot be lowered, it is a rule that returns the error, so that read reports all of them.
+// ruleOf returns the rule of n. Where n cannot be lowered, it is a rule that returns the error, so
+// that read reports all of them.
 func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
 	defer func() {
 		if err := ir.Recovered(recover()); err != nil {
@@ -93,7 +100,8 @@ func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
 	}()
 	if n.Op() == nil {
 		if t, ok := n.Type().(gorgonia.TensorType); ok && t.Dims != len(n.Shape()) {
-			panic(ir.BuildError{Err: fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w", n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})
+			panic(ir.BuildError{Err: fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w",
+				n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})
 		}
 		return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.readInput(n) }}
 	}
@@ -139,9 +147,10 @@ func nodeError(n *gorgonia.Node, err error) error {
 	return fmt.Errorf("node %q (%v, %s): %w", n.Name(), n.Op(), opKey(n.Op()), err)
 }
 
-// toNodeShape reshapes v to the shape of n in the graph, and checks its type. The shapes may differ: Gorgonia does not distinguish a scalar
-// from a tensor of one element, nor a vector from a matrix of one row or column, and drops dimensions of size 1. Integers have the
-// type in which their field is stored, whatever type the graph gives them.
+// toNodeShape reshapes v to the shape of n in the graph, and checks its type. The shapes may
+// differ: Gorgonia does not distinguish a scalar from a tensor of one element, nor a vector from a
+// matrix of one row or column, and drops dimensions of size 1. Integers have the type in which
+// their field is stored, whatever type the graph gives them.
 func (r *reader) toNodeShape(n *gorgonia.Node, v kernels.Value) (kernels.Value, error) {
 	if n.Type() == nil { // a statement
 		return v, nil

@@ -23,7 +23,8 @@ func bytesOf[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
 }
 
-// wrap returns a Gorgonia value of the elements at b: a tensor shares the bytes, a scalar is a copy.
+// wrap returns a Gorgonia value of the elements at b: a tensor shares the bytes, a scalar is a
+// copy.
 func (d nodeType) wrap(b []byte) gorgonia.Value {
 	switch d.dtype {
 	case tensor.Float64:
@@ -50,7 +51,8 @@ func wrap[T any, S gorgonia.Value](s []T, d nodeType, scalar func(T) S) gorgonia
 	return tensor.New(tensor.WithShape(d.shape...), tensor.WithBacking(s))
 }
 
-// store copies the elements of v, which need not be contiguous, to dst, whose type t is that of v. Bools become 1 and 0 in any type.
+// store copies the elements of v, which need not be contiguous, to dst, whose type t is that of v.
+// Bools become 1 and 0 in any type.
 func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 	if d, ok := v.(*tensor.Dense); ok && (d.RequiresIterator() || !d.DataOrder().IsRowMajor() || d.IsView()) {
 		v = d.Materialize().(gorgonia.Value)
@@ -87,7 +89,8 @@ func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 		src = []byte{x}
 	}
 	if have, err := dtypeOf(v.Dtype()); err != nil || have != t || len(src) != len(dst) {
-		return fmt.Errorf("result is %v %v, %d bytes, not %d of %v: %w", v.Dtype(), v.Shape(), len(src), len(dst), t, kernels.ErrShape)
+		return fmt.Errorf("result is %v %v, %d bytes, not %d of %v: %w",
+			v.Dtype(), v.Shape(), len(src), len(dst), t, kernels.ErrShape)
 	}
 	copy(dst, src)
 	return nil

@@ -12,27 +12,38 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ErrRows is wrapped by errors about batches that are too small to train with: batch normalization divides by the variance of the batch.
-// A batch of 1 has no usable variance: a vector has none, and one image has only that of its own pixels, which differs from the statistics
-// of many images that evaluation uses.
+// Batch normalization.
+//
+//	BatchNormOp  x                      →  batch_norm with scale 1 and shift 0
+//	             γ ⊙ BatchNormOp x + β  →  batch_norm
+//	             outside training       →  mul, add by the running statistics, or a convolution with other weights
+
+// ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
+// divides by the variance of the batch. A batch of 1 has no usable variance: a vector has none, and
+// one image has only that of its own pixels, which differs from the statistics of many images that
+// evaluation uses.
 var ErrRows = errors.New("too few samples for batch normalization")
 
 // runningStats are the running mean and variance of a batch normalization.
 type runningStats struct {
 	fixed          bool // it normalizes by them, and does not update them
 	mean, variance kernels.Value
-	host           *updateRunningStat // of a machine that trains: the attribute of the instruction that updates them; they have no homes
+	// host is the attribute of the instruction that updates them in a machine that trains. They
+	// have no homes then.
+	host *updateRunningStat
 }
 
-// batchNorm normalizes x by the mean and variance of the batch, and records the update of the running ones; outside training, and where
-// the layer is frozen, it normalizes by the running ones.
-func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value, s runningStats) (kernels.Value, error) {
+// batchNorm normalizes x by the mean and variance of the batch, and records the update of the
+// running ones; outside training, and where the layer is frozen, it normalizes by the running ones.
+func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
+	s runningStats) (kernels.Value, error) {
 	if s.fixed {
 		return r.normalizeByRunning(n, a, x, gamma, beta, s)
 	}
 	shape := r.Spec(x).Shape
 	if r.Training && !r.Machine && len(shape) > 1 && shape[0] == 1 {
-		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: use a larger batch, group or layer normalization, or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("%q over a batch of 1, %v: use a larger batch, group or layer normalization, "+
+			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
 	count := float64(shape.Elems() / shape[1])
@@ -48,24 +59,24 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 	return out[0], nil
 }
 
-// normalizeByRunning computes y = x·scale + shift by the running statistics. If x is a convolution that only n reads, its weights are scaled
-// instead, and its bias is shifted.
-func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value, s runningStats) (kernels.Value, error) {
-	if shape := r.Spec(x).Shape; len(shape) < 2 || !r.Spec(s.mean).Shape.Equal(shape[1:2]) || !r.Spec(s.variance).Shape.Equal(shape[1:2]) {
-		return kernels.None, fmt.Errorf("statistics %v and %v of %v: %w", r.Spec(s.mean), r.Spec(s.variance), r.Spec(x), kernels.ErrShape)
+// normalizeByRunning computes y = x·scale + shift by the running statistics. If x is a convolution
+// that only n reads, its weights are scaled instead, and its bias is shifted.
+func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma, beta kernels.Value,
+	s runningStats) (kernels.Value, error) {
+	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
+	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
+		return kernels.None, fmt.Errorf("statistics %v and %v of %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
 	}
-	root := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))
-	scale := r.Apply(kernels.Div, nil, gamma, root)
+	// scale = γ / √(variance + ε), shift = β - mean·scale
+	deviation := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))
+	scale := r.Apply(kernels.Div, nil, gamma, deviation)
 	shift := r.Apply(kernels.Sub, nil, beta, r.Apply(kernels.Mul, nil, s.mean, scale))
 	y, ok := r.scaleIntoConv(n, x, scale, shift)
 	if !ok {
-		channel := func(v kernels.Value) kernels.Value {
-			shape := make(kernels.Shape, len(r.Spec(x).Shape)-1)
-			for i := range shape {
-				shape[i] = 1
-			}
-			shape[0] = r.Spec(v).Shape[0]
-			return r.reshape(v, shape)
+		channel := func(v kernels.Value) kernels.Value { // [C] as [C, 1, ...], which broadcasts to x
+			per := slices.Repeat(kernels.Shape{1}, len(shape)-1)
+			per[0] = r.Spec(v).Shape[0]
+			return r.reshape(v, per)
 		}
 		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, x, channel(scale)), channel(shift))
 	}
@@ -75,8 +86,9 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 	return y, nil
 }
 
-// scaleIntoConv returns x·scale + shift, by channel, as a convolution with other weights and another bias, and false unless x is the result
-// of a convolution that only n reads. Normalization then costs nothing outside training.
+// scaleIntoConv returns x·scale + shift, by channel, as a convolution with other weights and
+// another bias, and false unless x is the result of a convolution that only n reads. Normalization
+// then costs nothing outside training.
 func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) (kernels.Value, bool) {
 	conv := r.Maker(x)
 	if r.Training || conv == nil || conv.Op != kernels.Conv || r.useCount(children(n)[0]) != 1 {
@@ -95,7 +107,8 @@ func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) 
 	return r.Apply(kernels.Conv, a, in[0], w, shift), true
 }
 
-// useCount returns the number of nodes and results that read the elements of n. Reads of its sizes do not count: they are constants.
+// useCount returns the number of nodes and results that read the elements of n. Reads of its sizes
+// do not count: they are constants.
 func (r *reader) useCount(n *gorgonia.Node) int {
 	if r.uses == nil {
 		r.uses = make(map[*gorgonia.Node]int)
@@ -129,8 +142,8 @@ type statisticsOp interface {
 	Reset() error
 }
 
-// lowerBatchNorm lowers Gorgonia's batch normalization, which has neither scale nor shift: they become constants 1 and 0. The homes of its
-// running statistics are named after its node.
+// lowerBatchNorm lowers Gorgonia's batch normalization, which has neither scale nor shift: they
+// become constants 1 and 0. The homes of its running statistics are named after its node.
 func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	a, training, err := batchNormOf(n)
 	if err != nil {
@@ -154,15 +167,17 @@ func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	}}, nil
 }
 
-// matchAffineBatchNorm recognises batch normalization with a scale and a shift for each channel, γ ⊙ norm(x) + β, where no other node reads
-// the values between. gorgonia.BatchNorm builds it with γ and β of shape [1, C, 1, 1].
+// matchAffineBatchNorm recognises batch normalization with a scale and a shift for each channel, γ
+// ⊙ norm(x) + β, where no other node reads the values between. gorgonia.BatchNorm builds it with γ
+// and β of shape [1, C, 1, 1].
 func (r *reader) matchAffineBatchNorm(a, b *gorgonia.Node) *rule {
 	if !isOp(a, opMul) || r.useCount(a) != 1 {
 		return nil
 	}
 	in := children(a)
 	norm, gamma, beta := in[1], unrepeat(in[0]), unrepeat(b)
-	if !isOp(norm, "*gorgonia.BatchNormOp") || r.useCount(norm) != 1 || !perChannel(gamma.shape, norm) || !perChannel(beta.shape, norm) {
+	if !isOp(norm, "*gorgonia.BatchNormOp") || r.useCount(norm) != 1 ||
+		!perChannel(gamma.shape, norm) || !perChannel(beta.shape, norm) {
 		return nil
 	}
 	found, err := lowerBatchNorm(r, norm)
@@ -173,13 +188,15 @@ func (r *reader) matchAffineBatchNorm(a, b *gorgonia.Node) *rule {
 	return found
 }
 
-// perChannel reports whether a value of that shape has one element for each channel of n [B, C, ...].
+// perChannel reports whether a value of that shape has one element for each channel of n [B, C,
+// ...].
 func perChannel(shape kernels.Shape, n *gorgonia.Node) bool {
 	all := shapeOf(n)
 	return len(shape) == len(all) && len(all) > 1 && shape[1] == all[1] && shape.Elems() == all[1]
 }
 
-// batchNormOf returns the attributes of batch normalization, or of its gradient, and whether its op is set to train.
+// batchNormOf returns the attributes of batch normalization, or of its gradient, and whether its op
+// is set to train.
 func batchNormOf(n *gorgonia.Node) (a kernels.BatchNormAttrs, training bool, err error) {
 	f := fields{n.Op()}
 	if a.Eps, err = f.Float("epsilon"); err != nil {
@@ -192,11 +209,13 @@ func batchNormOf(n *gorgonia.Node) (a kernels.BatchNormAttrs, training bool, err
 	return a, training, err
 }
 
-// opStatistics returns the running statistics of one of Gorgonia's ops: values with homes, or, for a machine, in the op itself. Their initial
-// values are those of the op: mean 0 and variance 1 where they were never set.
-func (r *reader) opStatistics(n *gorgonia.Node, op statisticsOp, spec kernels.Spec, fixed bool) (s runningStats, err error) {
+// opStatistics returns the running statistics of one of Gorgonia's ops: values with homes, or, for
+// a machine, in the op itself. Their initial values are those of the op: mean 0 and variance 1
+// where they were never set.
+func (r *reader) opStatistics(n *gorgonia.Node, op statisticsOp, spec kernels.Spec,
+	fixed bool) (s runningStats, err error) {
 	mean, variance := op.Stats()
-	if empty, err := isZero(variance, spec); err != nil {
+	if empty, err := allZero(variance, spec); err != nil {
 		return s, err
 	} else if empty {
 		if err := op.Reset(); err != nil {
@@ -217,8 +236,10 @@ func (r *reader) opStatistics(n *gorgonia.Node, op statisticsOp, spec kernels.Sp
 	return s, err
 }
 
-// startStatistic returns the home of a running statistic with the elements of a tensor as its initial value.
-func (r *reader) startStatistic(n *gorgonia.Node, name string, spec kernels.Spec, start tensor.Tensor) (kernels.Value, error) {
+// startStatistic returns the home of a running statistic with the elements of a tensor as its
+// initial value.
+func (r *reader) startStatistic(n *gorgonia.Node, name string, spec kernels.Spec,
+	start tensor.Tensor) (kernels.Value, error) {
 	v, err := r.Home(ir.Statistics, n.Name(), n.Name()+"/"+name, spec)
 	if err != nil {
 		return kernels.None, fmt.Errorf("running statistic %w", err)
@@ -231,8 +252,8 @@ func (r *reader) startStatistic(n *gorgonia.Node, name string, spec kernels.Spec
 	return v, nil
 }
 
-// isZero reports whether all elements of a variance are 0, as before it is first set.
-func isZero(variance tensor.Tensor, spec kernels.Spec) (bool, error) {
+// allZero reports whether all elements of a variance are 0, as before it is first set.
+func allZero(variance tensor.Tensor, spec kernels.Spec) (bool, error) {
 	data := make([]byte, spec.Bytes())
 	if err := store(data, spec.Type, variance.(gorgonia.Value)); err != nil {
 		return false, err

@@ -10,6 +10,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Operations on images.
+//
+//	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
+//	transposeOp                         otherwise                        →  transpose
+//	maxPoolOp                                                            →  max_pool
+//	GroupNormOp                                                          →  group_norm with scale 1 and shift 0
+
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
 func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 	if found, err := r.matchConv(n); found != nil || err != nil {
@@ -18,7 +25,8 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W] and w is [O, C, KH, KW]:
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H,
+// W] and w is [O, C, KH, KW]:
 //
 //	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
 //
@@ -42,7 +50,8 @@ func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	}
 	in := children(product)
 	patches, w := unwrap(in[0], "gorgonia.reshapeOp"), unwrap(in[1], "gorgonia.reshapeOp")
-	if kind != matMul || attrs != any(kernels.MatMulAttrs{TransB: true}) || patches == nil || w == nil || !isOp(patches, "gorgonia.im2colOp") {
+	if kind != matMul || attrs != any(kernels.MatMulAttrs{TransB: true}) || w == nil ||
+		patches == nil || !isOp(patches, "gorgonia.im2colOp") {
 		return nil, nil
 	}
 	x := children(patches)[0]
@@ -64,7 +73,8 @@ func unwrap(n *gorgonia.Node, key string) *gorgonia.Node {
 	return children(n)[0]
 }
 
-// im2colOf returns the attributes of the convolution that an im2col prepares, and the height and width of its kernel.
+// im2colOf returns the attributes of the convolution that an im2col prepares, and the height and
+// width of its kernel.
 func im2colOf(n *gorgonia.Node) (a kernels.ConvAttrs, kernel [2]int, err error) {
 	a.Groups = 1
 	err = readInts(fields{n.Op()}, map[string]*int{
@@ -93,8 +103,9 @@ func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
 }
 
-// maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have paddings of their own, Gorgonia pads the top
-// and the left by those of the bottom and the right; ours pads the sides as named.
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have
+// paddings of their own, Gorgonia pads the top and the left by those of the bottom and the right;
+// ours pads the sides as named.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],
@@ -103,7 +114,8 @@ func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	return a, err
 }
 
-// lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they become constants 1 and 0.
+// lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they
+// become constants 1 and 0.
 func lowerGroupNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	a, err := groupNormOf(n)
 	if err != nil {

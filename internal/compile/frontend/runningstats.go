@@ -10,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Running statistics of a machine have no home: they stay in Gorgonia's op, or in the values of the nodes that package layers made, where
-// the user's program finds them. kernels.Host instructions read and update them; readRunningStat and updateRunningStat are their attributes.
+// Running statistics of a machine have no home: they stay in Gorgonia's op, or in the values of the
+// nodes that package layers made, where the user's program finds them. kernels.Host instructions
+// read and update them; readRunningStat and updateRunningStat are their attributes.
 
 // readRunningStat copies a running statistic to its result.
 type readRunningStat struct {
@@ -25,7 +26,7 @@ func (s *readRunningStat) Infer([]kernels.Spec) ([]kernels.Spec, error) {
 	return []kernels.Spec{s.spec}, nil
 }
 
-// String names it for plans.
+// String returns the name in plans.
 func (s *readRunningStat) String() string { return "running statistic" }
 
 // Run copies the statistic to out[0].
@@ -36,13 +37,13 @@ func (s *readRunningStat) Run(_, out [][]byte) error {
 	return nil
 }
 
-// updateRunningStat moves runningStats statistics towards those of a batch.
+// updateRunningStat moves the running mean and variance towards those of the batch, its operands.
 type updateRunningStat struct {
 	name           string // of the node
 	spec           kernels.Spec
 	mean, variance func() gorgonia.Value
 	momentum       float64
-	factor         float64 // of the variance
+	factor         float64 // of the variance of the batch, which is biased
 }
 
 // Infer returns the spec of one byte: an instruction must have a result.
@@ -53,7 +54,7 @@ func (f *updateRunningStat) Infer(in []kernels.Spec) ([]kernels.Spec, error) {
 	return []kernels.Spec{{Type: arena.Uint8, Shape: kernels.Shape{1}}}, nil
 }
 
-// String names it for plans.
+// String returns the name in plans.
 func (f *updateRunningStat) String() string { return "running statistics" }
 
 // Run updates both.
@@ -73,7 +74,7 @@ func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64)
 		ok = err == nil && t == f.spec.Type && d.Shape().TotalSize() == f.spec.Shape.Elems()
 	}
 	if !ok {
-		return fmt.Errorf("statistics of %q are no tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
+		return fmt.Errorf("statistics of %q are not a tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
 	}
 	var at []byte
 	switch x := d.Data().(type) {
@@ -82,7 +83,8 @@ func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64)
 	case []float64:
 		at = bytesOf(x)
 	}
-	in := []kernels.Tensor{tensorOf(f.spec, at), tensorOf(f.spec, batch), tensorOf(kernels.GuardSpec, nil)}
+	status := tensorOf(kernels.GuardSpec, nil) // a status word that stops nothing
+	in := []kernels.Tensor{tensorOf(f.spec, at), tensorOf(f.spec, batch), status}
 	moved, err := kernels.Eval(kernels.RunningStat, kernels.RunningStatAttrs{Momentum: f.momentum, Factor: factor}, in)
 	if err != nil {
 		return fmt.Errorf("statistics of %q: %w", f.name, err)
@@ -100,9 +102,10 @@ func tensorOf(s kernels.Spec, b []byte) kernels.Tensor {
 	return t
 }
 
-// hostStatistics returns the running statistics of a machine's batch normalization: fixed, the values that it normalizes by; otherwise the
-// attribute of the instruction that updates them.
-func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool, mean, variance func() gorgonia.Value) runningStats {
+// hostStatistics returns the running statistics of a machine's batch normalization: fixed, the
+// values that it normalizes by; otherwise the attribute of the instruction that updates them.
+func (r *reader) hostStatistics(n *gorgonia.Node, spec kernels.Spec, fixed bool,
+	mean, variance func() gorgonia.Value) runningStats {
 	if fixed {
 		at := func(from func() gorgonia.Value) kernels.Value {
 			return r.Apply(kernels.Host, &readRunningStat{name: n.Name(), spec: spec, from: from})
