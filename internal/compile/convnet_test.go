@@ -131,7 +131,7 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 				return loaded.outcome(), p
 			}
 			want, p := run(0)
-			for _, pass := range passes {
+			for _, pass := range switches {
 				got, q := run(pass.off)
 				if differs := got.differs(want); differs != "" {
 					t.Errorf("%s: passes %s: %s is not what it is with all passes\n%s\n%s", name, pass.name, differs, listing(q), listing(p))

@@ -25,8 +25,12 @@ var rules = map[string]rule{
 	"kernels/kerneltest":        {ours: "arena kernels"},
 	"dataloader":                {ours: "arena"},
 	"internal/ir":               {ours: "arena kernels"},
-	"internal/compile":          {ours: "arena kernels internal/ir internal/compile/frontend"},
+	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
+		"internal/compile/schedule"},
 	"internal/compile/frontend": {ours: "arena kernels internal/ir", other: gorgonia},
+	"internal/compile/passes":   {ours: "arena kernels internal/ir internal/compile/schedule"},
+	"internal/compile/remat":    {ours: "arena kernels internal/ir internal/compile/schedule"},
+	"internal/compile/schedule": {ours: "arena kernels internal/ir"},
 	"internal/cputest":          {ours: "kernels/cpu"},
 	"internal/deps":             {},
 	"internal/fakecuda":         {cgo: true},

@@ -32,9 +32,8 @@ func PoolReluGrad(p *ir.Program) {
 			continue
 		}
 		// The two instructions change places; the value between them has the pooled shape.
-		between := p.Values[unpool.In[1]]
-		between.Name, between.Home, between.Of = relu.Label, false, kernels.None
-		v := p.Add(between)
+		pooled := &p.Values[unpool.In[1]]
+		v := p.Add(ir.Value{Name: relu.Label, Owner: pooled.Owner, Spec: pooled.Spec, Of: kernels.None})
 		first, second := *relu, *unpool
 		first.In, first.Out = []kernels.Value{pool.Out[0], unpool.In[1]}, []kernels.Value{v}
 		second.In, second.Out = []kernels.Value{unpool.In[0], v}, relu.Out
