@@ -9,7 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -26,9 +26,9 @@ type link struct {
 }
 
 // link makes the values that the graph and the arena share, and moves those of inputs with a gradient into the arena.
-func (m *Machine) link(links *compile.Links, at func(arena.Ref, string) (arena.Handle, error)) error {
+func (m *Machine) link(links *frontend.Links, at func(arena.Ref, string) (arena.Handle, error)) error {
 	unified := m.opt.Device.Unified()
-	share := func(c compile.Link) (link, error) {
+	share := func(c frontend.Link) (link, error) {
 		h, err := at(c.Ref, c.Node.Name())
 		if err != nil {
 			return link{}, err
@@ -52,7 +52,7 @@ func (m *Machine) link(links *compile.Links, at func(arena.Ref, string) (arena.H
 			return err
 		}
 		m.outputs = append(m.outputs, l)
-		m.bound = append(m.bound, compile.Computed(c.Node) && !shown[c.Node])
+		m.bound = append(m.bound, frontend.Computed(c.Node) && !shown[c.Node])
 	}
 	for _, c := range links.Inputs {
 		l, err := share(c)
@@ -97,9 +97,9 @@ func (l *link) renew() {
 	case l.node.Dtype() == tensor.Bool && len(shape) == 0:
 		l.value = gorgonia.NewB(false)
 	case l.node.Dtype() == tensor.Bool:
-		l.value = compile.Unpooled(tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, shape.Elems()))))
+		l.value = frontend.Unpooled(tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, shape.Elems()))))
 	default:
-		l.value = compile.ValueOver(l.node, l.bytes)
+		l.value = frontend.ValueOver(l.node, l.bytes)
 		if len(shape) > 0 {
 			l.addr = l.value.Uintptr()
 			l.size = l.value.MemSize()
@@ -259,7 +259,7 @@ func (g *gradient) endDeriv() error {
 	d := g.node.Deriv()
 	if g.sum {
 		if g.twin == nil || g.addr != 0 && !g.mine(g.twin) {
-			g.twin = compile.ValueOver(g.node, g.bytes)
+			g.twin = frontend.ValueOver(g.node, g.bytes)
 		}
 		if g.addr == 0 {
 			if _, err := gorgonia.Copy(g.twin, g.value); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -53,7 +54,7 @@ type Machine struct {
 	outputs []link
 	bound   []bool // by output: the node shows it
 	grads   []gradient
-	reads   []compile.Read
+	reads   []frontend.Read
 
 	mu       sync.Mutex
 	closed   bool
@@ -103,12 +104,13 @@ func NewMachine(g *gorgonia.ExprGraph, opt MachineOptions) (m *Machine, err erro
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Keep: opt.Keep, Eval: opt.Eval, Seed: opt.Seed, Sum: make(map[*gorgonia.Node]bool)}
+	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval,
+		Model: frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}}
 	for _, n := range opt.Bind {
-		cfg.Sum[n] = true
+		cfg.Accumulate[n] = true
 	}
-	compile.Settle(g)
-	p, links, err := compile.CompileMachine(context.Background(), g, cfg)
+	frontend.CloneShapes(g)
+	p, links, err := compile.CompileMachine(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
@@ -148,7 +150,7 @@ func (o *MachineOptions) check(g *gorgonia.ExprGraph) error {
 }
 
 // open makes everything on the device. What it made before an error, Close releases.
-func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (err error) {
+func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes) (err error) {
 	var l arena.Layout
 	var region [ir.Regions]arena.Region
 	for _, r := range []struct {
@@ -205,13 +207,13 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 
 // talk opens what host and program tell each other: which run it is, and which index was not of a row.
 func (m *Machine) talk(p *ir.Program, homes *ir.Homes, at func(arena.Ref, string) (arena.Handle, error)) (err error) {
-	if part, ok := homes.Find(ir.Slot, compile.ControlsName); ok {
+	if part, ok := homes.Find(ir.Slot, ir.ControlsName); ok {
 		m.said = make([]byte, part.Spec.Bytes())
 		if m.controls, err = at(part.Ref, part.Name); err != nil {
 			return err
 		}
 	}
-	if part, ok := homes.Find(ir.Guard, compile.GuardName); ok {
+	if part, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		m.status, m.indices = make([]byte, part.Spec.Bytes()), p.Indices
 		if m.guard, err = at(part.Ref, part.Name); err != nil {
 			return err
@@ -361,7 +363,7 @@ func (m *Machine) show() error {
 		if err != nil {
 			return err
 		}
-		*r.Into = compile.Unpooled(c)
+		*r.Into = frontend.Unpooled(c)
 	}
 	return nil
 }
