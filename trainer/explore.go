@@ -54,6 +54,9 @@ const (
 // the model function refuses is no choice, and where the search meets one there is no largest batch. It is arithmetic: nothing is allocated or
 // trained. Options.Progress hears of every combination that was planned, in epoch 0, and of every largest batch that was found, in epoch 1, as of a step. A done ctx ends it.
 func Explore(ctx context.Context, model ModelFunc, opt Options, most int) (*Exploration, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	if most < 0 || most > math.MaxInt32 {
 		return nil, fmt.Errorf("largest batch %d: must be 0 to %d: %w", most, math.MaxInt32, ErrOption)
 	}

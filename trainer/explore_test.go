@@ -57,7 +57,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 				t.Error(err)
 			}
 			opt.Memory--
-			if tr, err := trainer.New(small, opt); err == nil {
+			if tr, err := trainer.New(t.Context(), small, opt); err == nil {
 				if total := tr.Plan().Total; total > opt.Memory || !opt.Recompute.Auto {
 					t.Errorf("%v: a plan of %d bytes was not refused at %d bytes", c.Settings, total, opt.Memory)
 				}
@@ -67,7 +67,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 			if x.Beaten(i) {
 				continue
 			}
-			if most, err := trainer.MaxBatch(small, opt, 64); most != c.MaxBatch || (err != nil) != (most == 0) {
+			if most, err := trainer.MaxBatch(t.Context(), small, opt, 64); most != c.MaxBatch || (err != nil) != (most == 0) {
 				t.Errorf("%v: largest batch %d, want %d, %v", c.Settings, c.MaxBatch, most, err)
 			}
 		}
@@ -79,14 +79,14 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	r := random(t)
 	opt := trainer.Options{Device: openCPU(t), Batch: 64, Optimizer: optim.Adam{}}
 	model := classifier(64, 128, 10)
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fixed := 4 * plan.Category("parameters") // with gradients and the state of Adam
 	sgd := opt
 	sgd.Optimizer, sgd.Batch, sgd.Accumulate = optim.SGD{}, 1, 64
-	least, err := trainer.Plan(model, sgd)
+	least, err := trainer.Plan(t.Context(), model, sgd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,13 +134,13 @@ func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
 		ds := samples(t, 64, 64, 10)
 		model := classifier(64, 128, 10)
 		opt := trainer.Options{Device: dev, Batch: 64, Fields: ds.Fields(), Optimizer: optim.Adam{}}
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, less := range []int64{1, plan.Category("gradients"), plan.Total - 3*plan.Category("parameters") + 1} {
 			opt.Memory = plan.Total - less
-			_, err := trainer.New(model, opt)
+			_, err := trainer.New(t.Context(), model, opt)
 			var e *trainer.CapacityError
 			if !errors.As(err, &e) || e.Change == "" || !strings.Contains(err.Error(), e.Change) {
 				t.Fatalf("%d bytes less: got %v, want an error that names a change", less, err)
@@ -191,7 +191,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 				return trainer.Model{}, odd
 			}
 			opt := trainer.Options{Device: openCPU(t), Batch: 96, Optimizer: optim.Adam{}}
-			plan, err := trainer.Plan(model, opt)
+			plan, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 					t.Errorf("a batch of %d is a choice", o.Batch)
 				}
 			}
-			_, err = trainer.New(model, opt)
+			_, err = trainer.New(t.Context(), model, opt)
 			var e *trainer.CapacityError
 			if !errors.As(err, &e) || e.Need != plan.Total || e.Fits != 0 || e.Change == "" || !strings.Contains(err.Error(), odd.Error()) {
 				t.Fatalf("got %v, want an error that names a change and why there is no batch", err)
@@ -219,7 +219,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 	opt := trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
 	model := classifier(64, 128, 10)
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

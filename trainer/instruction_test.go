@@ -43,7 +43,7 @@ func BenchmarkInstructions(b *testing.B) {
 				x := n.Input("x", append([]int{batch}, net.sample...)...)
 				return n.Classifier(x, n.Dense(net.logits(n, x), "out", net.classes, nil))
 			}
-			t, err := New(model, Options{Device: device, Batch: net.batch, EvalBatch: 100, Optimizer: net.optimizer, Tail: dataloader.DropTail,
+			t, err := New(b.Context(), model, Options{Device: device, Batch: net.batch, EvalBatch: 100, Optimizer: net.optimizer, Tail: dataloader.DropTail,
 				Resident: []dataloader.Dataset{randomRows(b, 200, net.sample, net.classes)}})
 			if err != nil {
 				b.Fatal(err)

@@ -146,6 +146,8 @@ var (
 	ErrClosed    = errors.New("the trainer is closed")
 )
 
+var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
+
 // check returns every mistake in the options.
 func (o *Options) check(needDevice bool) error {
 	var errs []error

@@ -20,8 +20,11 @@ import (
 // Plan returns what every byte would be for, and allocates none of them. Pass the device that you will train on: its kernels may want
 // workspaces, which are part of the plan. Where Options.Device is nil, the plan is one for a device whose kernels need none.
 // Options.Memory is not looked at. Several goroutines may plan at once, but not from inside a model function.
-func Plan(model ModelFunc, opt Options) (*report.Plan, error) {
-	b, err := newBuild(context.Background(), model, opt, false)
+func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	b, err := newBuild(ctx, model, opt, false)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +34,10 @@ func Plan(model ModelFunc, opt Options) (*report.Plan, error) {
 // MaxBatch returns the largest batch, most at most, whose plan fits in Options.Memory, or in the memory of Options.Device that is free
 // where that is 0. It is arithmetic: nothing is allocated or trained. Where not even a batch of 1 fits, or of 2 under batch normalization,
 // it returns a *CapacityError.
-func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
+func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
 	if most < 1 {
 		return 0, fmt.Errorf("largest batch %d: must be 1 or more: %w", most, ErrOption)
 	}
@@ -40,9 +46,9 @@ func MaxBatch(model ModelFunc, opt Options, most int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, b, err := maxBatch(context.Background(), model, opt, limit, most)
+	n, b, err := maxBatch(ctx, model, opt, limit, most)
 	if err == nil && n == 0 {
-		err = b.short(context.Background(), limit, total)
+		err = b.short(ctx, limit, total)
 	}
 	return n, err
 }

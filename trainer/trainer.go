@@ -50,8 +50,10 @@ type Trainer struct {
 
 // New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. Where the plan
 // needs more than Options.Memory or the device has, it returns a *CapacityError, before anything is allocated.
-func New(model ModelFunc, opt Options) (_ *Trainer, err error) {
-	ctx := context.Background()
+func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	b, err := newBuild(ctx, model, opt, true)
 	if err != nil {
 		return nil, err

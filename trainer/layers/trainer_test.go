@@ -104,7 +104,7 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	}
 	device := cpu.Open()
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	}
 	device := cpu.Open()
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
 	}
-	plan, err := trainer.Plan(e.Model, opt)
+	plan, err := trainer.Plan(ctx, e.Model, opt)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			e.Progress(p)
 		}
 	}
-	t, err := trainer.New(e.Model, opt)
+	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
 		return Results{}, err
 	}
