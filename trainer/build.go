@@ -16,6 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
 // streamed is the source of programs whose batches come through the slots; others are indices of resident datasets.
@@ -42,9 +43,8 @@ type build struct {
 	budget   int64                // bytes of scratch that training programs aim at by recomputation; 0: no aim
 	staged   int64                // bytes: the most that the device pins for itself to run one
 
-	layout arena.Layout
-	region [ir.Regions]arena.Region // of the layout
-	slots  [2]arena.Region
+	layout  arena.Layout
+	regions [2]layout.Regions // by slot: where the regions of programs lie in the layout
 }
 
 // source is what a parameter, or a running statistic, starts with.
@@ -231,7 +231,7 @@ func (b *build) fresh(ctx context.Context, k key, like *ir.Program) (*ir.Program
 func (b *build) add(k key, p *ir.Program) {
 	b.programs[k] = p
 	b.order = append(b.order, k)
-	b.staged = max(b.staged, staged(b.opt.Device, p))
+	b.staged = max(b.staged, layout.StagingBytes(b.opt.Device, p))
 }
 
 // blameModel marks an error of the compiler for which the model is to blame.
@@ -415,60 +415,36 @@ func (b *build) kept(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 // lay lays the arena out. See the design of the arena in docs/memory.md.
 func (b *build) lay() error {
 	l := &b.layout
-	part := func(r arena.Region, from arena.Region, suffix string) {
-		for _, p := range b.homes.Parts(from) {
-			l.Place(r, p.Owner, p.Name+suffix, p.Spec.Bytes())
+	region := func(id arena.Region, name string) {
+		r := layout.AddRegion(l, name, b.homes.Parts(id))
+		for i := range b.regions {
+			b.regions[i][id].Region = r
 		}
 	}
-	for _, r := range []struct {
-		id   arena.Region
-		name string
-	}{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.State, "optimizer state"}, {ir.Statistics, "running statistics"}} {
-		b.region[r.id] = l.Region(r.name)
-		part(b.region[r.id], r.id, "")
-	}
-	for i := range b.slots {
-		b.slots[i] = l.Region(fmt.Sprintf("slot %d", i))
-		part(b.slots[i], ir.Slot, "")
+	region(ir.Parameters, "parameters")
+	region(ir.Gradients, "gradients")
+	region(ir.State, "optimizer state")
+	region(ir.Statistics, "running statistics")
+	for i := range b.regions {
+		b.regions[i][ir.Slot].Region = layout.AddRegion(l, fmt.Sprintf("slot %d", i), b.homes.Parts(ir.Slot))
 	}
 	r := l.Region("results")
-	b.region[ir.Guard], b.region[ir.Results] = r, r
-	part(r, ir.Results, ", slot 0") // as in outcome
-	part(r, ir.Guard, "")
-	part(r, ir.Results, ", slot 1")
-	b.region[ir.Resident] = l.Region("resident data")
-	part(b.region[ir.Resident], ir.Resident, "")
-	b.region[ir.Scratch] = l.Region("scratch")
-	l.Reserve(b.region[ir.Scratch], b.scratch)
+	layout.AddParts(l, r, b.homes.Parts(ir.Results), ", slot 0") // as in outcome
+	layout.AddParts(l, r, b.homes.Parts(ir.Guard), "")
+	layout.AddParts(l, r, b.homes.Parts(ir.Results), ", slot 1")
+	results, guard := b.homes.Bytes(ir.Results), b.homes.Bytes(ir.Guard)
+	for i := range b.regions {
+		b.regions[i][ir.Results] = layout.Place{Region: r, Offset: int64(i) * (results + guard)}
+		b.regions[i][ir.Guard] = layout.Place{Region: r, Offset: results}
+	}
+	region(ir.Resident, "resident data")
+	region(ir.Scratch, "scratch")
+	l.Reserve(b.regions[0][ir.Scratch].Region, b.scratch)
 	return l.Err()
 }
 
-// bases returns where a program's regions start in the arena when it works on slot i.
-func (b *build) bases(i int) []int64 {
-	base := make([]int64, ir.Regions)
-	for r := range base {
-		at := b.at(arena.Ref{Region: arena.Region(r)}, i)
-		base[r] = b.layout.Base(at.Region) + at.Offset
-	}
-	for _, r := range ir.Offloaded {
-		base[r] = -1 // it is in pinned memory
-	}
-	return base
-}
-
 // at turns a program's reference into one of the layout, for slot i.
-func (b *build) at(ref arena.Ref, i int) arena.Ref {
-	out := arena.Ref{Region: b.region[ref.Region], Offset: ref.Offset, Size: ref.Size}
-	switch ref.Region {
-	case ir.Slot:
-		out.Region = b.slots[i]
-	case ir.Results:
-		out.Offset += int64(i) * b.outcome(i).Size
-	case ir.Guard:
-		out.Offset += b.homes.Bytes(ir.Results)
-	}
-	return out
-}
+func (b *build) at(ref arena.Ref, i int) arena.Ref { return b.regions[i].Ref(ref) }
 
 // outcome returns what the host reads after a step on slot i, one run of bytes: the results of that slot and the status word.
 //
@@ -477,7 +453,7 @@ func (b *build) at(ref arena.Ref, i int) arena.Ref {
 //	outcome 1                   ├─────────────────────────┤
 func (b *build) outcome(i int) arena.Ref {
 	n := b.homes.Bytes(ir.Results)
-	return arena.Ref{Region: b.region[ir.Results], Offset: int64(i) * n, Size: n + b.homes.Bytes(ir.Guard)}
+	return arena.Ref{Region: b.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + b.homes.Bytes(ir.Guard)}
 }
 
 func owner(name string) string { return compile.Owner(name) }

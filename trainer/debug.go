@@ -21,7 +21,7 @@ func (t *Trainer) newDebugger(p *ir.Program, at kernels.Binding) (*debugger, err
 	if d.calls, err = t.single(p, at); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	span := t.span(arena.Ref{Region: t.region[ir.Scratch], Size: t.scratch})
+	span := t.span(t.at(arena.Ref{Region: ir.Scratch, Size: t.scratch}, 0))
 	d.sentry, err = arena.NewSentry(p.Problem, p.Plan, span.Memory.Bytes()[span.Offset:span.Offset+p.Plan.Bytes])
 	return d, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -85,7 +86,7 @@ func (o *Options) limit() (limit, total int64, err error) {
 	case o.Device == nil:
 		return 0, 0, fmt.Errorf("neither Memory nor Device is set, so there is no limit: %w", ErrOption)
 	}
-	return room(o.Device, 0)
+	return layout.Available(o.Device, 0)
 }
 
 // optimizers returns the given one, and those that keep fewer bytes of state, most first: of several that keep as many, the first.
@@ -473,5 +474,5 @@ func (c *combination) changed(levers []lever) string {
 			changes = append(changes, levers[i].name+" "+s)
 		}
 	}
-	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), bytesOf(c.choice.Total), 100*c.choice.Time)
+	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), 100*c.choice.Time)
 }

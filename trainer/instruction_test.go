@@ -64,7 +64,7 @@ func BenchmarkInstructions(b *testing.B) {
 
 func benchmarkInstructions(b *testing.B, t *Trainer, k key) {
 	p := t.programs[k]
-	calls, err := t.single(p, kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(0)})
+	calls, err := t.single(p, kernels.Binding{Memory: t.arena.Memory(), Base: t.regions[0].Bases(&t.layout)})
 	defer closeAll(calls)
 	if err != nil {
 		b.Fatal(err)

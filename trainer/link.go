@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
 // link is a tensor that a machine shares with its graph: bytes in the arena, and a Gorgonia value over them.
@@ -60,8 +61,8 @@ func (m *Machine) link(links *compile.Links, at func(arena.Ref, string) (arena.H
 			return err
 		}
 		in := input{link: l}
-		if v := c.Node.Value(); !blank(v) && c.Node.Deriv() != nil && l.addr != 0 {
-			if err := loadValue(in.bytes, v, in.spec); err != nil {
+		if v := c.Node.Value(); !layout.IsEmpty(v) && c.Node.Deriv() != nil && l.addr != 0 {
+			if err := layout.Load(in.bytes, v, in.spec); err != nil {
 				return fmt.Errorf("%q: %w", c.Node.Name(), err)
 			}
 			if err := gorgonia.UnsafeLet(c.Node, in.value); err != nil {
@@ -111,15 +112,9 @@ func (l *link) renew() {
 // objects, so that their memory tells what they are, not their identity.
 func (l *link) mine(v gorgonia.Value) bool {
 	if d, ok := v.(*tensor.Dense); ok && l.addr != 0 {
-		return l.over(d) && slices.Equal(d.Shape(), tensor.Shape(l.spec.Shape)) && contiguous(d)
+		return l.over(d) && slices.Equal(d.Shape(), tensor.Shape(l.spec.Shape)) && layout.Contiguous(d)
 	}
 	return v != nil && v == l.value
-}
-
-// blank reports whether v is no value: nil, or a tensor whose elements UnbindAll has taken away, perhaps that of another graph.
-func blank(v gorgonia.Value) bool {
-	d, ok := v.(*tensor.Dense)
-	return v == nil || ok && (d == nil || d.MemSize() == 0)
 }
 
 // over reports whether d lies over the bytes. A tensor that Gorgonia has blanked has none, and no address.
@@ -141,7 +136,7 @@ func (l *link) fetch(v gorgonia.Value) error {
 		if d, ok := v.(*tensor.Dense); ok && l.over(d) {
 			v = d.Materialize().(gorgonia.Value) // transposed where it lies
 		}
-		if err := loadValue(l.bytes, v, l.spec); err != nil {
+		if err := layout.Load(l.bytes, v, l.spec); err != nil {
 			return err
 		}
 	}
@@ -231,7 +226,7 @@ func (g *gradient) begin() error {
 		return nil
 	}
 	v, _ := g.node.Grad()
-	if d := g.node.Deriv().Value(); blank(v) || v == d {
+	if d := g.node.Deriv().Value(); layout.IsEmpty(v) || v == d {
 		clear(g.bytes) // nothing has been added up yet
 		return g.upload()
 	}
@@ -281,7 +276,7 @@ func (g *gradient) endDeriv() error {
 func (g *gradient) leave() error {
 	v, _ := g.node.Grad()
 	for _, v := range []gorgonia.Value{g.value, g.twin, v} {
-		if blank(v) {
+		if layout.IsEmpty(v) {
 			continue
 		}
 		if err := g.link.leave(v); err != nil {

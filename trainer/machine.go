@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -150,7 +151,7 @@ func (o *MachineOptions) check(g *gorgonia.ExprGraph) error {
 // open makes everything on the device. What it made before an error, Close releases.
 func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (err error) {
 	var l arena.Layout
-	var region [ir.Regions]arena.Region
+	var regions layout.Regions
 	for _, r := range []struct {
 		id   arena.Region
 		name string
@@ -158,17 +159,14 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 		if (r.id == ir.Slot || r.id == ir.Guard) && homes.Bytes(r.id) == 0 {
 			continue
 		}
-		region[r.id] = l.Region(r.name)
-		for _, q := range homes.Parts(r.id) {
-			l.Place(region[r.id], q.Owner, q.Name, q.Spec.Bytes())
-		}
+		regions[r.id].Region = layout.AddRegion(&l, r.name, homes.Parts(r.id))
 	}
-	l.Reserve(region[ir.Scratch], p.Plan.Bytes)
+	l.Reserve(regions[ir.Scratch].Region, p.Plan.Bytes)
 	if err := l.Err(); err != nil {
 		return err
 	}
-	m.plan = &report.Plan{Mode: "machine", Regions: l.Regions(), Total: l.Total(), Programs: []report.Program{new(build).program(p)}}
-	outside(m.plan, m.opt.Device, staged(m.opt.Device, p))
+	m.plan = &report.Plan{Mode: "machine", Regions: l.Regions(), Total: l.Total(), Programs: []report.Program{layout.Describe(p, m.opt.Device)}}
+	layout.AddDeviceMemory(m.plan, m.opt.Device, layout.StagingBytes(m.opt.Device, p))
 	if err := m.fits(); err != nil {
 		return err
 	}
@@ -178,15 +176,11 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes) (er
 	if m.stream, err = m.opt.Device.NewStream("compute"); err != nil {
 		return fmt.Errorf("compute stream: %w", err)
 	}
-	base := make([]int64, ir.Regions)
-	for r := range base {
-		base[r] = l.Base(region[r])
-	}
-	if m.program, err = m.opt.Device.Bind(p.Calls(), kernels.Binding{Memory: m.arena.Memory(), Base: base}); err != nil {
+	if m.program, err = m.opt.Device.Bind(p.Calls(), kernels.Binding{Memory: m.arena.Memory(), Base: regions.Bases(&l)}); err != nil {
 		return fmt.Errorf("bind: %w", err)
 	}
 	at := func(ref arena.Ref, name string) (arena.Handle, error) {
-		return m.arena.Handle(arena.Ref{Region: region[ref.Region], Offset: ref.Offset, Size: ref.Size}, name)
+		return m.arena.Handle(regions.Ref(ref), name)
 	}
 	if err := m.talk(p, homes, at); err != nil {
 		return err
@@ -225,7 +219,7 @@ func (m *Machine) talk(p *ir.Program, homes *ir.Homes, at func(arena.Ref, string
 
 // fits returns an error where the plan is above the limit or what the device has.
 func (m *Machine) fits() error {
-	have, total, err := room(m.opt.Device, m.opt.Memory)
+	have, total, err := layout.Available(m.opt.Device, m.opt.Memory)
 	if err != nil || m.plan.Total <= have {
 		return err
 	}
@@ -301,13 +295,13 @@ func (m *Machine) fetch() error {
 	for i := range m.inputs {
 		in := &m.inputs[i]
 		v := in.node.Value()
-		if blank(v) && in.moved { // UnbindAll
+		if layout.IsEmpty(v) && in.moved { // UnbindAll
 			if err := gorgonia.UnsafeLet(in.node, in.current()); err != nil {
 				return err
 			}
 			v = in.value
 		}
-		if blank(v) {
+		if layout.IsEmpty(v) {
 			missing = append(missing, in.node.Name())
 		}
 	}
@@ -351,7 +345,7 @@ func (m *Machine) show() error {
 	}
 	for _, r := range m.reads {
 		v := m.outputs[r.Output].current()
-		if !blank(*r.Into) {
+		if !layout.IsEmpty(*r.Into) {
 			if _, err := gorgonia.Copy(*r.Into, v); err != nil {
 				return err
 			}
@@ -401,7 +395,7 @@ func (m *Machine) Close() (err error) {
 	var errs []error
 	leave := func(l *link, err error) {
 		errs = append(errs, err, l.leave(l.value))
-		if v := l.node.Value(); !blank(v) {
+		if v := l.node.Value(); !layout.IsEmpty(v) {
 			errs = append(errs, l.leave(v))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -79,13 +80,13 @@ func (e *IndexError) Unwrap() error { return ErrIndex }
 
 // badIndex returns an *IndexError where the status word of a step says that one of the indices is not of a row, in a batch of such samples.
 func badIndex(indices []ir.Indices, guard, samples []int32) error {
-	if len(guard) == 0 || guard[0] >= 0 {
+	x, ok := layout.FindBadIndex(indices, guard)
+	if !ok {
 		return nil
 	}
-	x := indices[ir.FirstIndices-guard[0]]
-	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: int64(uint32(guard[2])) | int64(guard[3])<<32, Sample: -1, At: int(guard[1]), place: int(guard[1])}
-	if x.Each > 0 && e.At/x.Each < len(samples) {
-		e.Sample, e.At = int(samples[e.At/x.Each]), e.At%x.Each
+	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: x.Index, Sample: -1, At: x.At, place: x.At}
+	if x.Each > 0 && x.At/x.Each < len(samples) {
+		e.Sample, e.At = int(samples[x.At/x.Each]), x.At%x.Each
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -137,11 +138,11 @@ type Progress struct {
 // Errors that callers tell apart. Others are those of arena (ErrCapacity), dataloader and kernels (ErrShape, ErrUnsupported).
 var (
 	ErrOption    = optim.ErrOption
-	ErrModel     = errors.New("bad model")
-	ErrData      = errors.New("data do not fit the model")
+	ErrModel     = layout.ErrModel
+	ErrData      = layout.ErrData
 	ErrNonFinite = errors.New("not finite")
 	ErrLabel     = errors.New("label outside the classes")
-	ErrIndex     = errors.New("index outside the rows") // outside the rows of a table, see IndexError
+	ErrIndex     = layout.ErrIndex // outside the rows of a table, see IndexError
 	ErrBusy      = errors.New("the trainer is in use")
 	ErrClosed    = errors.New("the trainer is closed")
 )

@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	humanize "github.com/dustin/go-humanize"
-
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -99,7 +98,7 @@ func largest(least, most int, fits func(int) (bool, error)) (int, error) {
 func (b *build) report() *report.Plan {
 	p := &report.Plan{Device: "any device", Mode: "streaming", Regions: b.layout.Regions(), Total: b.layout.Total()}
 	if b.opt.Device != nil {
-		outside(p, b.opt.Device, b.beside()+b.staged)
+		layout.AddDeviceMemory(p, b.opt.Device, b.beside()+b.staged)
 	} else if b.opt.Offload.any() { // then the device has memory of its own
 		p.Pinned = b.beside() + arena.StageBytes(p.Total)
 	}
@@ -111,7 +110,7 @@ func (b *build) report() *report.Plan {
 		}
 	}
 	for _, k := range b.order {
-		q := b.program(b.programs[k])
+		q := layout.Describe(b.programs[k], b.opt.Device)
 		if p.Pinned > 0 {
 			q.Bus = b.bus(k)
 		}
@@ -139,71 +138,6 @@ func (b *build) bus(k key) (s report.Bus) {
 	return s
 }
 
-// outside completes a plan for a device by what is taken there outside of the arena: pinned are bytes beside those that the arena pins.
-func outside(p *report.Plan, dev kernels.Device, pinned int64) {
-	p.Device = dev.Name()
-	if info, err := dev.Info(); err == nil { // a device that was closed has no context
-		p.Context = info.Context
-	}
-	if !dev.Unified() {
-		p.Pinned = pinned + arena.StageBytes(p.Total)
-	}
-}
-
-// staged returns the bytes that a device pins for itself to run p: one block, for the call that needs most.
-func staged(dev kernels.Device, p *ir.Program) (bytes int64) {
-	d, ok := dev.(interface {
-		Staged(op *kernels.Op, in, out []kernels.Spec) int64
-	})
-	if !ok {
-		return 0
-	}
-	for _, in := range p.Instrs {
-		bytes = max(bytes, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
-	}
-	return bytes
-}
-
-func (b *build) program(p *ir.Program) report.Program {
-	r := report.Program{Name: p.Name, Batch: p.Batch, Instructions: len(p.Instrs), Time: p.Work().Time, Scratch: p.Plan.Bytes, Live: p.Plan.Live,
-		Buffers: p.Problem.Buffers, Offsets: p.Plan.Offsets, Notes: []string{"placed by " + p.Plan.Method}}
-	r.Recomputed, r.Extra = again(p)
-	if r.Recomputed > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra))
-	}
-	slow, _ := b.opt.Device.(interface{ ByReference(op *kernels.Op) bool })
-	for _, in := range p.Instrs {
-		r.Labels = append(r.Labels, in.Label)
-		switch {
-		case in.Mark != "":
-			r.Fallbacks = append(r.Fallbacks, in.Label)
-		case slow != nil && slow.ByReference(in.Op):
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s has no kernel on %s and runs by its reference, slowly, and allocates on the Go heap", in.Label, in.Op.Name, b.opt.Device.Name()))
-		}
-	}
-	if at := int(p.Plan.LiveAt); at >= 0 && at < len(r.Labels) {
-		r.LiveAt = r.Labels[at]
-	}
-	return r
-}
-
-// again returns how many instructions of p compute an activation again, and what part of the forward pass's time that takes.
-func again(p *ir.Program) (n int, share float64) {
-	var forward, extra ir.Work
-	for i := range p.Instrs {
-		in := &p.Instrs[i]
-		switch {
-		case kernels.Transfers(in.Op):
-		case in.Again:
-			n++
-			extra = extra.Add(p.WorkOf(in))
-		case !in.Back:
-			forward = forward.Add(p.WorkOf(in))
-		}
-	}
-	return n, float64(extra.Time) / float64(max(forward.Time, 1))
-}
-
 // CapacityError says that a plan does not fit, why, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
@@ -224,31 +158,11 @@ type CapacityError struct {
 
 func (e *CapacityError) Error() string {
 	var s strings.Builder
-	what := "the plan"
-	if p := e.Plan.Programs; len(p) > 0 && p[0].Recomputed > 0 {
-		what = "the plan, with recomputation,"
-	}
-	fmt.Fprintf(&s, "%s needs %s, there are %s", what, bytesOf(e.Need), bytesOf(e.Have))
-	if e.Total > 0 {
-		fmt.Fprintf(&s, " free of the device's %s", bytesOf(e.Total))
-	}
-	fmt.Fprintf(&s, ": %s missing", bytesOf(e.Need-e.Have))
-	sep := " ("
-	for _, r := range e.Plan.Regions {
-		if r.Size > 0 {
-			fmt.Fprintf(&s, "%s%s %d", sep, r.Name, r.Size)
-			sep = ", "
-		}
-	}
-	s.WriteString("; largest:")
-	for _, t := range e.Plan.Top(5) {
-		fmt.Fprintf(&s, " %s %d (%s)", t.Label(), t.Bytes, t.Region)
-	}
+	s.WriteString(layout.Shortage(e.Plan, e.Need, e.Have, e.Total))
 	if e.Batch == 0 {
-		s.WriteString(")")
 		return s.String()
 	}
-	s.WriteString("): ")
+	s.WriteString(": ")
 	switch {
 	case e.unknown != nil:
 		fmt.Fprintf(&s, "which batch would fit cannot be said: %v", e.unknown)
@@ -269,13 +183,6 @@ func (e *CapacityError) Error() string {
 
 // Unwrap returns arena.ErrCapacity.
 func (e *CapacityError) Unwrap() error { return arena.ErrCapacity }
-
-func bytesOf(n int64) string {
-	if n == 1 {
-		return "1 byte"
-	}
-	return fmt.Sprintf("%d bytes (%s)", n, humanize.IBytes(uint64(n)))
-}
 
 // short returns the error about a limit that the plan is above, with what would fit. total is that of CapacityError.
 func (b *build) short(ctx context.Context, limit, total int64) error {
@@ -331,22 +238,9 @@ func (b *build) fitting(ctx context.Context, limit int64) (batch, eval int, err 
 
 // fits returns an error where the plan is above Options.Memory or what the device has.
 func (b *build) fits(ctx context.Context) error {
-	have, total, err := room(b.opt.Device, b.opt.Memory)
+	have, total, err := layout.Available(b.opt.Device, b.opt.Memory)
 	if err != nil || b.layout.Total() <= have {
 		return err
 	}
 	return b.short(ctx, have, total)
-}
-
-// room returns the bytes that a plan may take: the limit, 0 for none, or what is free on the device where that is less. Then total is what
-// the device has, else 0.
-func room(dev kernels.Device, limit int64) (have, total int64, err error) {
-	info, err := dev.Info()
-	if err != nil {
-		return 0, 0, fmt.Errorf("memory of %s: %w", dev.Name(), err)
-	}
-	if limit == 0 || limit > info.Free {
-		return info.Free, info.Total, nil
-	}
-	return limit, 0, nil
 }

@@ -234,7 +234,7 @@ func (b *build) places(k key, p *ir.Program) (early, late []arena.Ref) {
 
 // binding returns where the regions of programs lie on slot i.
 func (t *Trainer) binding(i int) kernels.Binding {
-	at := kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(i)}
+	at := kernels.Binding{Memory: t.arena.Memory(), Base: t.regions[i].Bases(&t.layout)}
 	for _, r := range ir.Offloaded {
 		if n := t.homes.Bytes(r); n > 0 {
 			if at.Pinned == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -160,7 +161,7 @@ func (s source) write(dst []byte, spec kernels.Spec) error {
 	case s.init != nil:
 		return s.init(dst, spec)
 	case s.node != nil:
-		return loadValue(dst, s.node.Value(), spec)
+		return layout.Load(dst, s.node.Value(), spec)
 	}
 	return nil
 }

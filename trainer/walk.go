@@ -172,7 +172,7 @@ func (t *Trainer) forgetKept(s *slot) error {
 		return nil
 	}
 	t.shown = false
-	return t.arena.Reset(t.region[ir.Results])
+	return t.arena.Reset(t.regions[0][ir.Results].Region)
 }
 
 // collect waits for the step in slot s, if there is one, and adds its numbers to the sums.

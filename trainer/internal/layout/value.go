@@ -1,4 +1,4 @@
-package trainer
+package layout
 
 import (
 	"fmt"
@@ -12,8 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// loadValue writes the elements of v, row-major, to dst, which is of the given spec. v may be a view of any strides. It allocates nothing.
-func loadValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
+// Load writes the elements of v, row-major, to dst, whose type and shape spec states. v may be a view of any strides.
+// It allocates nothing.
+func Load(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
 	if d, ok := v.(*tensor.Dense); ok {
 		return loadDense(dst, d, spec)
 	}
@@ -68,7 +69,7 @@ func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 			fits = spec.Type == arena.Uint8 && gather(dst, d.Uint8s(), d)
 		}
 	}
-	if blank(d) {
+	if IsEmpty(d) {
 		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: give the input a new one: %w", ErrData)
 	}
 	if !fits {
@@ -80,7 +81,7 @@ func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 // gather copies the elements of d, whose memory src is, to dst in row-major order.
 func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
-	if contiguous(d) {
+	if Contiguous(d) {
 		return copy(dst, src) == len(dst)
 	}
 	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(d int) bool { return d < 1 }) {
@@ -115,8 +116,8 @@ func strided[T any](dst, src []T, shape, strides []int) int {
 	return n
 }
 
-// contiguous reports whether d lies in row-major order without gaps.
-func contiguous(d *tensor.Dense) bool {
+// Contiguous reports whether d lies in row-major order without gaps.
+func Contiguous(d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
 	if d.Size() == 1 {
 		return true
@@ -132,4 +133,10 @@ func contiguous(d *tensor.Dense) bool {
 		n *= shape[i]
 	}
 	return true
+}
+
+// IsEmpty reports whether v has no elements: it is nil, or a tensor that UnbindAll of a graph has emptied.
+func IsEmpty(v gorgonia.Value) bool {
+	d, ok := v.(*tensor.Dense)
+	return v == nil || ok && (d == nil || d.MemSize() == 0)
 }
