@@ -227,7 +227,7 @@ func BenchmarkExplore(b *testing.B) {
 		b.Run(fmt.Sprintf("largest=%d", most), func(b *testing.B) {
 			opt := trainer.Options{Batch: 128, Optimizer: optim.Adam{}, Memory: 8 << 20}
 			for b.Loop() {
-				if _, err := trainer.Explore(b.Context(), digits, opt, most); err != nil {
+				if _, err := trainer.Explore(b.Context(), digits, opt, trainer.ExploreOptions{MaxBatch: most}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -280,7 +280,7 @@ func TestExploreFreesNoGradientsOfAScaledLoss(t *testing.T) {
 	for name, opt := range map[string]trainer.Options{"scaled": {LossScale: optim.Scaling{Mode: optim.ScaleAlways}}, "float16": {Precision: arena.Float16, Guard: trainer.GuardEach},
 		"clipped by norm": {Clip: optim.Clip{Norm: 1}}} {
 		opt.Batch, opt.Memory = 8, 64<<10
-		x, err := trainer.Explore(context.Background(), small, opt, 8)
+		x, err := trainer.Explore(context.Background(), small, opt, trainer.ExploreOptions{MaxBatch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func TestTooLargeAnEvaluationBatchIsBlamed(t *testing.T) {
 	opt.Memory = plan.Total - 1
 	_, err = trainer.New(t.Context(), small, opt)
 	var e *trainer.CapacityError
-	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), fmt.Sprintf("EvalBatch %d in place of 4096 would fit", e.FitsEval)) {
+	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), fmt.Sprintf("EvalBatch %d instead of 4096 would fit", e.FitsEval)) {
 		t.Fatalf("got %v", err)
 	}
 	opt.EvalBatch = e.FitsEval + 1
