@@ -136,7 +136,7 @@ func (b *build) bus(k key) (s report.Bus) {
 type CapacityError struct {
 	Need, Have int64 // bytes
 	Total      int64 // bytes of the device, where it has too few free; 0: it is Options.Memory that is too small
-	Batch      int   // that was asked for, 0 for a graph as it is
+	Batch      int   // that was asked for
 	EvalBatch  int   // rows of evaluation and prediction, where they are more than Batch, else 0
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together where both are set. 0 leaves one as it is; where both
 	// are 0, nothing fits, or the model function refuses a batch that was tried; the message says which.
@@ -153,9 +153,6 @@ type CapacityError struct {
 func (e *CapacityError) Error() string {
 	var s strings.Builder
 	s.WriteString(layout.Shortage(e.Plan, e.Need, e.Have, e.Total))
-	if e.Batch == 0 {
-		return s.String()
-	}
 	s.WriteString(": ")
 	switch {
 	case e.unknown != nil:

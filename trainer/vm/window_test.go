@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"math/rand/v2"
@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 // TestGradientsOfAWindowAreThoseOfItsSamples splits the same 8 samples into 1, 2, 4 and 8 batches, whose gradients a machine adds up. With
@@ -52,7 +52,7 @@ func windowGradient(t *testing.T, dev kernels.Device, rows int, x, y, weights []
 	if _, err := gorgonia.Grad(loss, w); err != nil {
 		t.Fatal(err)
 	}
-	m, err := trainer.NewMachine(g, trainer.MachineOptions{Device: dev, Bind: gorgonia.Nodes{w}})
+	m, err := vm.New(g, vm.Options{Device: dev, Bind: gorgonia.Nodes{w}})
 	if err != nil {
 		t.Fatal(err)
 	}

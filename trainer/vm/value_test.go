@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"bytes"
@@ -15,17 +15,16 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
-	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 func vector(x ...float64) *tensor.Dense {
 	return tensor.New(tensor.WithShape(len(x)), tensor.WithBacking(x))
 }
 
-func runs(t testing.TB, vm gorgonia.VM) {
+func runs(t testing.TB, machine gorgonia.VM) {
 	t.Helper()
-	if err := vm.RunAll(); err != nil {
+	if err := machine.RunAll(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,11 +60,11 @@ func TestAfterARunRootsReadsAndKeptNodesHaveValues(t *testing.T) {
 		gorgonia.Read(inner, &read)
 		gorgonia.Read(root, &readRoot)
 		gorgonia.Read(x, &readInput)
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{Keep: gorgonia.Nodes{kept}})
+		machine := newMachine(t, dev, d.g, vm.Options{Keep: gorgonia.Nodes{kept}})
 		var first gorgonia.Value
 		for i, v := range []float64{1, 3} {
 			letBe(t, x, vector(v, 2))
-			runs(t, vm)
+			runs(t, machine)
 			holds(t, "root", root.Value(), v-v*v, -2)
 			holds(t, "kept", kept.Value(), -v*v, -4)
 			holds(t, "read", read, v*v, 4)
@@ -82,7 +81,7 @@ func TestAfterARunRootsReadsAndKeptNodesHaveValues(t *testing.T) {
 			t.Error("the second run bound another tensor")
 		}
 		held := read
-		if err := vm.Close(); err != nil {
+		if err := machine.Close(); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, "read after Close", held, 9, 4)
@@ -94,17 +93,17 @@ func TestInputsMayBeViewsOfAnyStridesAndRewrittenBetweenRuns(t *testing.T) {
 		d := newSketch(t, tensor.Float64, 1)
 		x := d.in("x", 3, 2)
 		y := d.must(gorgonia.Neg(x))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		backing := []float64{1, 2, 3, 4, 5, 6, 7, 8}
 		turned := tensor.New(tensor.WithShape(2, 3), tensor.WithBacking(backing[:6]))
 		if err := turned.T(); err != nil {
 			t.Fatal(err)
 		}
 		letBe(t, x, turned)
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "transposed", y.Value(), -1, -4, -2, -5, -3, -6)
 		backing[3] = 40
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "rewritten", y.Value(), -1, -40, -2, -5, -3, -6)
 		wide := tensor.New(tensor.WithShape(4, 2), tensor.WithBacking(backing))
 		rows, err := wide.Slice(gorgonia.S(1, 4))
@@ -112,7 +111,7 @@ func TestInputsMayBeViewsOfAnyStridesAndRewrittenBetweenRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		letBe(t, x, rows)
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "rows", y.Value(), -3, -40, -5, -6, -7, -8)
 		columns := tensor.New(tensor.WithShape(3, 3), tensor.WithBacking([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9}))
 		cut, err := columns.Slice(nil, gorgonia.S(0, 2))
@@ -120,7 +119,7 @@ func TestInputsMayBeViewsOfAnyStridesAndRewrittenBetweenRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		letBe(t, x, cut)
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "columns", y.Value(), -1, -2, -4, -5, -7, -8)
 	})
 }
@@ -130,24 +129,24 @@ func TestAnInputWithoutAValueIsNamedAndNothingRuns(t *testing.T) {
 		d := newSketch(t, tensor.Float64, 1)
 		x, y := d.in("x", 2), d.in("y", 2)
 		sum := d.must(gorgonia.Add(x, y))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		letBe(t, x, vector(1, 2))
-		err := vm.RunAll()
-		var missing *trainer.ValueError
-		if !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"y"}) || !errors.Is(err, trainer.ErrData) {
+		err := machine.RunAll()
+		var missing *vm.ValueError
+		if !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"y"}) || !errors.Is(err, vm.ErrData) {
 			t.Fatalf("got %v, want a ValueError about y", err)
 		}
 		if sum.Value() != nil {
 			t.Errorf("got %v, want no value", sum.Value())
 		}
 		letBe(t, y, vector(1, 1))
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "sum", sum.Value(), 2, 3)
 	})
 }
 
-// line is a·x + c with scalars that are fitted.
-func line(d *sketch) *netGraph {
+// linear is a·x + c with scalars that are fitted.
+func linear(d *sketch) *netGraph {
 	a, c := gorgonia.NewScalar(d.g, d.dt, gorgonia.WithName("a")), gorgonia.NewScalar(d.g, d.dt, gorgonia.WithName("c"))
 	letBe(d.t, a, 0.5)
 	letBe(d.t, c, 0.25)
@@ -163,9 +162,9 @@ func TestScalarsAreInputsOutputsAndFittedAsOnATapeMachine(t *testing.T) {
 		t.Run(fmt.Sprintf("bind %v", bind), func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				seed := random(t).Uint64()
-				ref, m := line(newSketch(t, tensor.Float64, seed)), line(newSketch(t, tensor.Float64, seed))
+				ref, m := linear(newSketch(t, tensor.Float64, seed)), linear(newSketch(t, tensor.Float64, seed))
 				var opts []gorgonia.VMOpt
-				opt := trainer.MachineOptions{}
+				opt := vm.Options{}
 				if bind {
 					opts, opt.Bind = append(opts, gorgonia.BindDualValues(ref.weights...)), m.weights
 				}
@@ -191,7 +190,7 @@ func TestInputsThatShareAGradientNodeHaveGradientsOfTheirOwn(t *testing.T) {
 			loss := d.must(gorgonia.Sum(d.must(gorgonia.Square(d.must(gorgonia.Add(x, y))))))
 			m := &netGraph{sketch: d, loss: loss, weights: gorgonia.Nodes{x, y}}
 			m.grad()
-			opt := trainer.MachineOptions{}
+			opt := vm.Options{}
 			if bind {
 				opt.Bind = m.weights
 			}
@@ -216,18 +215,18 @@ func TestGradientsAddUpOnlyWhereBoundAndDerivIsTheSameValue(t *testing.T) {
 		loss := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(d.must(gorgonia.Square(x)), y))))
 		m := &netGraph{sketch: d, loss: loss, weights: gorgonia.Nodes{x, y}}
 		m.grad()
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{Bind: gorgonia.Nodes{x}})
+		machine := newMachine(t, dev, d.g, vm.Options{Bind: gorgonia.Nodes{x}})
 		for i := range 3 {
-			runs(t, vm)
+			runs(t, machine)
 			k := float64(i + 1)
 			holds(t, "gradient of x", gradOf(t, x), 6*k, 16*k)
 			holds(t, "gradient of y", gradOf(t, y), 1, 4)
 			holds(t, "Deriv of y", y.Deriv().Value(), 1, 4)
 		}
 		gradOf(t, x).(*tensor.Dense).Zero()
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "gradient of x set to zero", gradOf(t, x), 6, 16)
-		if err := vm.Close(); err != nil {
+		if err := machine.Close(); err != nil {
 			t.Fatal(err)
 		}
 		holds(t, "gradient of x after Close", gradOf(t, x), 6, 16)
@@ -244,9 +243,9 @@ func TestGradientsOfARowThatAProductMakesAddUp(t *testing.T) {
 		letBe(t, w, tensor.New(tensor.WithShape(1, 3), tensor.WithBacking([]float64{1, 2, 3})))
 		m := &netGraph{sketch: d, loss: d.must(gorgonia.Sum(d.must(gorgonia.Square(d.must(gorgonia.Mul(x, w)))))), weights: gorgonia.Nodes{w}}
 		m.grad()
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{Bind: m.weights})
+		machine := newMachine(t, dev, d.g, vm.Options{Bind: m.weights})
 		for k := 1.0; k <= 3; k++ {
-			runs(t, vm)
+			runs(t, machine)
 			holds(t, "gradient", gradOf(t, w), 10*k, 20*k, 30*k)
 		}
 	})
@@ -258,10 +257,10 @@ func TestDropoutDropsUnlessEvalIsSet(t *testing.T) {
 			d := newSketch(t, tensor.Float64, 1)
 			x := d.in("x", 400)
 			y := d.must(gorgonia.Dropout(d.must(gorgonia.Square(x)), 0.5))
-			vm := newMachine(t, dev, d.g, trainer.MachineOptions{Eval: eval})
+			machine := newMachine(t, dev, d.g, vm.Options{Eval: eval})
 			letBe(t, x, tensor.New(tensor.WithShape(400), tensor.WithBacking(slices.Repeat([]float64{1}, 400))))
 			for range 2 {
-				runs(t, vm)
+				runs(t, machine)
 				got := elements(y.Value())
 				dropped := 0
 				for _, v := range got {
@@ -290,9 +289,9 @@ func TestProgramsCanComputeWithAndReadGradients(t *testing.T) {
 		var read gorgonia.Value
 		gorgonia.Read(grads[0], &read)
 		norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(grads[0]))))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{Bind: gorgonia.Nodes{x}})
+		machine := newMachine(t, dev, d.g, vm.Options{Bind: gorgonia.Nodes{x}})
 		for i := range 2 {
-			runs(t, vm)
+			runs(t, machine)
 			holds(t, "read gradient", read, 2, 4)
 			holds(t, "squared norm", norm.Value(), 20)
 			holds(t, "sum of gradients", gradOf(t, x), 2*float64(i+1), 4*float64(i+1))
@@ -304,12 +303,12 @@ func TestProgramsCanComputeWithAndReadGradients(t *testing.T) {
 func TestValuesOutliveTheMachineInTheSameTensors(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
-		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
+		machine, err := vm.New(m.g, vm.Options{Device: dev})
 		if err != nil {
 			t.Fatal(err)
 		}
 		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.1))
-		watch(m, vm, solver, 2, 3)
+		watch(m, machine, solver, 2, 3)
 		held, want := make([]gorgonia.Value, 0), make([][]float64, 0)
 		for _, w := range m.weights {
 			for _, v := range []gorgonia.Value{w.Value(), gradOf(t, w)} {
@@ -317,7 +316,7 @@ func TestValuesOutliveTheMachineInTheSameTensors(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if err := vm.Close(); err != nil {
+			if err := machine.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -334,7 +333,7 @@ func TestValuesOutliveTheMachineInTheSameTensors(t *testing.T) {
 		if err := errors.Join(gob.NewEncoder(&buf).Encode(held[0]), gob.NewDecoder(&buf).Decode(back)); err != nil || !slices.Equal(elements(back), want[0]) {
 			t.Errorf("gob: got %v %v, want %v", back, err, want[0])
 		}
-		if err := vm.RunAll(); !errors.Is(err, arena.ErrClosed) {
+		if err := machine.RunAll(); !errors.Is(err, arena.ErrClosed) {
 			t.Errorf("run after Close: got %v, want arena.ErrClosed", err)
 		}
 		tape := gorgonia.NewTapeMachine(m.g)
@@ -346,20 +345,20 @@ func TestValuesOutliveTheMachineInTheSameTensors(t *testing.T) {
 func TestUnbindAllTakesNoParametersAway(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		m := perceptron(newSketch(t, tensor.Float64, random(t).Uint64()))
-		vm := newMachine(t, dev, m.g, trainer.MachineOptions{Bind: m.weights[:1]})
+		machine := newMachine(t, dev, m.g, vm.Options{Bind: m.weights[:1]})
 		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.1))
 		data := []*tensor.Dense{randomTensor(m.r, m.dt, 8, 5), randomTensor(m.r, m.dt, 8, 3)}
 		letBe(t, m.data[0], data[0].Clone())
 		letBe(t, m.data[1], data[1].Clone())
-		runs(t, vm)
+		runs(t, machine)
 		if err := solver.Step(gorgonia.NodesToValueGrads(m.weights)); err != nil {
 			t.Fatal(err)
 		}
-		runs(t, vm)
+		runs(t, machine)
 		want := elements(m.loss.Value())
 		grad := elements(gradOf(t, m.weights[1]))
 		m.g.UnbindAll()
-		if err := vm.RunAll(); !errors.Is(err, trainer.ErrData) {
+		if err := machine.RunAll(); !errors.Is(err, vm.ErrData) {
 			t.Fatalf("got %v, want an error about the data, which are gone", err)
 		}
 		// What UnbindAll blanked is used again by others.
@@ -368,7 +367,7 @@ func TestUnbindAllTakesNoParametersAway(t *testing.T) {
 		}
 		letBe(t, m.data[0], data[0])
 		letBe(t, m.data[1], data[1])
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "loss", m.loss.Value(), want...)
 		holds(t, "gradient", gradOf(t, m.weights[1]), grad...)
 	})
@@ -379,10 +378,10 @@ func TestMachinesOfOneGraphSeeEachOthersWeights(t *testing.T) {
 		seed := random(t).Uint64()
 		one, m := perceptron(newSketch(t, tensor.Float64, seed)), perceptron(newSketch(t, tensor.Float64, seed))
 		solver := func() gorgonia.Solver { return gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.05)) }
-		vm := newMachine(t, dev, one.g, trainer.MachineOptions{})
-		want := watch(one, vm, solver(), 9, 1)
-		turns := &turn{vms: []*trainer.Machine{newMachine(t, dev, m.g, trainer.MachineOptions{}), newMachine(t, dev, m.g, trainer.MachineOptions{Eval: true}),
-			newMachine(t, dev, m.g, trainer.MachineOptions{})}}
+		machine := newMachine(t, dev, one.g, vm.Options{})
+		want := watch(one, machine, solver(), 9, 1)
+		turns := &turn{vms: []*vm.Machine{newMachine(t, dev, m.g, vm.Options{}), newMachine(t, dev, m.g, vm.Options{Eval: true}),
+			newMachine(t, dev, m.g, vm.Options{})}}
 		compareSights(t, watch(m, turns, solver(), 9, 1), want, 0)
 		if err := turns.vms[2].Close(); err != nil { // the weights lay in its arena
 			t.Fatal(err)
@@ -396,7 +395,7 @@ func TestMachinesOfOneGraphSeeEachOthersWeights(t *testing.T) {
 
 // turn runs several machines in turn.
 type turn struct {
-	vms []*trainer.Machine
+	vms []*vm.Machine
 	n   int
 }
 
@@ -407,14 +406,14 @@ func (t *turn) Close() error  { return nil }
 func TestThePlanIsTheArenaAndOneByteLessIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		m := perceptron(newSketch(t, tensor.Float64, random(t).Uint64()))
-		vm := newMachine(t, dev, m.g, trainer.MachineOptions{})
-		need := vm.Plan().Total
-		if got := vm.Stats().Reserved; got != need {
+		machine := newMachine(t, dev, m.g, vm.Options{})
+		need := machine.Plan().Total
+		if got := machine.Stats().Reserved; got != need {
 			t.Errorf("arena of %d bytes, the plan says %d", got, need)
 		}
-		watch(m, newMachine(t, dev, m.g, trainer.MachineOptions{Memory: need}), gorgonia.NewVanillaSolver(), 2, 1)
-		_, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev, Memory: need - 1})
-		var short *trainer.CapacityError
+		watch(m, newMachine(t, dev, m.g, vm.Options{Memory: need}), gorgonia.NewVanillaSolver(), 2, 1)
+		_, err := vm.New(m.g, vm.Options{Device: dev, Memory: need - 1})
+		var short *vm.CapacityError
 		if !errors.Is(err, arena.ErrCapacity) || !errors.As(err, &short) || short.Need != need || short.Have != need-1 {
 			t.Errorf("one byte less: got %v", err)
 		}
@@ -425,24 +424,24 @@ func TestRunsAllocateNothingAndBytesStayTheSame(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, bind := range []bool{false, true} {
 			m := perceptron(newSketch(t, tensor.Float32, random(t).Uint64()))
-			opt := trainer.MachineOptions{}
+			opt := vm.Options{}
 			if bind {
 				opt.Bind = m.weights
 			}
-			vm := newMachine(t, dev, m.g, opt)
+			machine := newMachine(t, dev, m.g, opt)
 			for _, n := range m.data {
 				letBe(t, n, randomTensor(m.r, m.dt, n.Shape()...))
 			}
-			runs(t, vm)
-			before := vm.Stats()
+			runs(t, machine)
+			before := machine.Stats()
 			if n := testing.AllocsPerRun(100, func() {
-				if err := vm.RunAll(); err != nil {
+				if err := machine.RunAll(); err != nil {
 					t.Fatal(err)
 				}
 			}); n != 0 && dev.Name() != "emu" { // which keeps accounts of what it runs
 				t.Errorf("bind %v: %v allocations a run, want 0", bind, n)
 			}
-			if after := vm.Stats(); after.InUse != before.InUse || after.Peak != before.Peak {
+			if after := machine.Stats(); after.InUse != before.InUse || after.Peak != before.Peak {
 				t.Errorf("bind %v: %d bytes in use after 100 runs, %d before", bind, after.InUse, before.InUse)
 			}
 		}
@@ -454,9 +453,9 @@ func TestValuesThatAreNotFiniteAreNoErrors(t *testing.T) {
 		d := newSketch(t, tensor.Float64, 1)
 		x := d.in("x", 2)
 		y := d.must(gorgonia.Log(x))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		letBe(t, x, vector(-1, 0))
-		runs(t, vm)
+		runs(t, machine)
 		if got := elements(y.Value()); !math.IsNaN(got[0]) || !math.IsInf(got[1], -1) {
 			t.Errorf("got %v, want NaN and -Inf", got)
 		}
@@ -467,33 +466,33 @@ func TestWhatAMachineCannotDoIsSaidWhenItIsMade(t *testing.T) {
 	dev := openCPU(t)
 	for _, c := range []struct {
 		name string
-		make func(d *sketch) (*gorgonia.ExprGraph, trainer.MachineOptions)
+		make func(d *sketch) (*gorgonia.ExprGraph, vm.Options)
 		want []string
 	}{
-		{"two losses", func(d *sketch) (*gorgonia.ExprGraph, trainer.MachineOptions) {
+		{"two losses", func(d *sketch) (*gorgonia.ExprGraph, vm.Options) {
 			for _, name := range []string{"x", "y"} {
 				x := d.param(name, 3)
 				if _, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.Exp(x)))), x); err != nil {
 					d.t.Fatal(err)
 				}
 			}
-			return d.g, trainer.MachineOptions{Device: dev}
+			return d.g, vm.Options{Device: dev}
 		}, []string{"each for itself", "sum"}},
-		{"bind without a gradient", func(d *sketch) (*gorgonia.ExprGraph, trainer.MachineOptions) {
+		{"bind without a gradient", func(d *sketch) (*gorgonia.ExprGraph, vm.Options) {
 			x := d.param("lonely", 3)
 			d.must(gorgonia.Exp(x))
-			return d.g, trainer.MachineOptions{Device: dev, Bind: gorgonia.Nodes{x}}
+			return d.g, vm.Options{Device: dev, Bind: gorgonia.Nodes{x}}
 		}, []string{"lonely", "gorgonia.Grad"}},
-		{"no device", func(d *sketch) (*gorgonia.ExprGraph, trainer.MachineOptions) { return d.g, trainer.MachineOptions{} }, []string{"cpu.Open"}},
-		{"no graph", func(d *sketch) (*gorgonia.ExprGraph, trainer.MachineOptions) {
-			return nil, trainer.MachineOptions{Device: dev}
+		{"no device", func(d *sketch) (*gorgonia.ExprGraph, vm.Options) { return d.g, vm.Options{} }, []string{"cpu.Open"}},
+		{"no graph", func(d *sketch) (*gorgonia.ExprGraph, vm.Options) {
+			return nil, vm.Options{Device: dev}
 		}, []string{"no graph"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, opt := c.make(newSketch(t, tensor.Float64, 1))
-			vm, err := trainer.NewMachine(g, opt)
+			machine, err := vm.New(g, opt)
 			if err == nil {
-				vm.Close()
+				machine.Close()
 				t.Fatal("got a machine, want an error")
 			}
 			for _, w := range c.want {
@@ -510,42 +509,11 @@ func TestInputsOfOneNameAreDifferentInputs(t *testing.T) {
 		d := newSketch(t, tensor.Float64, 1)
 		x, y := d.in("x", 2), gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(1, 2), gorgonia.WithName("x"))
 		a, b := d.must(gorgonia.Neg(x)), d.must(gorgonia.Square(y))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		letBe(t, x, vector(1, 2))
 		letBe(t, y, tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]float64{3, 4})))
-		runs(t, vm)
+		runs(t, machine)
 		holds(t, "-x", a.Value(), -1, -2)
 		holds(t, "x²", b.Value(), 9, 16)
 	})
-}
-
-func ExampleNewMachine() {
-	g := gorgonia.NewGraph()
-	x := gorgonia.NewVector(g, gorgonia.Float64, gorgonia.WithShape(4), gorgonia.WithName("x"))
-	y := gorgonia.NewVector(g, gorgonia.Float64, gorgonia.WithShape(4), gorgonia.WithName("y"))
-	w := gorgonia.NewScalar(g, gorgonia.Float64, gorgonia.WithName("w"), gorgonia.WithValue(0.0))
-	loss := gorgonia.Must(gorgonia.Mean(gorgonia.Must(gorgonia.Square(gorgonia.Must(gorgonia.Sub(gorgonia.Must(gorgonia.Mul(x, w)), y))))))
-	if _, err := gorgonia.Grad(loss, w); err != nil {
-		panic(err)
-	}
-	device := cpu.Open()
-	defer device.Close()
-	vm, err := trainer.NewMachine(g, trainer.MachineOptions{Device: device}) // in place of gorgonia.NewTapeMachine(g)
-	if err != nil {
-		panic(err)
-	}
-	defer vm.Close()
-	gorgonia.Let(x, vector(1, 2, 3, 4))
-	gorgonia.Let(y, vector(3, 6, 9, 12))
-	solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.05))
-	for range 20 {
-		if err := vm.RunAll(); err != nil {
-			panic(err)
-		}
-		if err := solver.Step(gorgonia.NodesToValueGrads(gorgonia.Nodes{w})); err != nil {
-			panic(err)
-		}
-	}
-	fmt.Printf("w = %.3f\n", w.Value().Data())
-	// Output: w = 3.000
 }

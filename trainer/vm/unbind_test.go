@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 // columnSums is the gradient of Σ x·w by w, for x of 2 x 3 and w of 3 x 4: the sum of x's columns, in each column of w.
@@ -42,16 +42,16 @@ func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) 
 				if _, err := gorgonia.Grad(cost, w); err != nil {
 					t.Fatal(err)
 				}
-				opt := trainer.MachineOptions{}
+				opt := vm.Options{}
 				if bind {
 					opt.Bind = gorgonia.Nodes{w}
 				}
-				vm := newMachine(t, dev, d.g, opt)
-				runs(t, vm)
+				machine := newMachine(t, dev, d.g, opt)
+				runs(t, machine)
 				for i := range 12 {
 					d.g.UnbindAll()
-					var missing *trainer.ValueError
-					if err := vm.RunAll(); !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"x"}) && i < 6 {
+					var missing *vm.ValueError
+					if err := machine.RunAll(); !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"x"}) && i < 6 {
 						t.Fatalf("round %d: got %v, want a ValueError about x", i, err)
 					}
 					xv := xMatrix()
@@ -66,7 +66,7 @@ func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) 
 						w0 = slices.Clone(wv.Float64s())
 						letBe(t, w, wv)
 					}
-					runs(t, vm)
+					runs(t, machine)
 					holds(t, fmt.Sprintf("round %d: gradient", i), gradOf(t, w), columnSums(xs)...)
 					holds(t, fmt.Sprintf("round %d: x", i), x.Value(), xs...)
 					holds(t, fmt.Sprintf("round %d: w", i), w.Value(), w0...)
@@ -86,53 +86,53 @@ func TestATensorThatUnbindAllOfAnotherGraphEmptiedIsNoValue(t *testing.T) {
 	d, other := newSketch(t, tensor.Float64, 1), newSketch(t, tensor.Float64, 1)
 	x, y := d.in("x", 2), other.in("y", 2)
 	sum := d.must(gorgonia.Sum(x))
-	vm := newMachine(t, openCPU(t), d.g, trainer.MachineOptions{})
+	machine := newMachine(t, openCPU(t), d.g, vm.Options{})
 	v := vector(1, 2)
 	letBe(t, x, v)
 	letBe(t, y, v)
-	runs(t, vm)
+	runs(t, machine)
 	other.g.UnbindAll()
-	var missing *trainer.ValueError
-	if err := vm.RunAll(); !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"x"}) {
+	var missing *vm.ValueError
+	if err := machine.RunAll(); !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"x"}) {
 		t.Errorf("got %v, want a ValueError about x", err)
 	}
 	letBe(t, x, vector(3, 4))
-	runs(t, vm)
+	runs(t, machine)
 	holds(t, "sum", sum.Value(), 7)
 }
 
 func TestAMachineThatWasNotMadeAnswersWithErrors(t *testing.T) {
-	for name, vm := range map[string]*trainer.Machine{"nil": nil, "zero": new(trainer.Machine)} {
-		if err := vm.RunAll(); !errors.Is(err, trainer.ErrOption) {
+	for name, machine := range map[string]*vm.Machine{"nil": nil, "zero": new(vm.Machine)} {
+		if err := machine.RunAll(); !errors.Is(err, vm.ErrOption) {
 			t.Errorf("%s: RunAll: got %v, want ErrOption", name, err)
 		}
-		vm.Reset()
-		if vm.Plan() != nil {
+		machine.Reset()
+		if machine.Plan() != nil {
 			t.Errorf("%s: it has a plan", name)
 		}
-		if s := vm.Stats(); s.InUse != 0 || s.Peak != 0 {
+		if s := machine.Stats(); s.InUse != 0 || s.Peak != 0 {
 			t.Errorf("%s: got %+v, want zeros", name, s)
 		}
-		if err := vm.Close(); err != nil {
+		if err := machine.Close(); err != nil {
 			t.Errorf("%s: Close: %v", name, err)
 		}
 	}
-	vm := new(trainer.Machine)
-	if err := errors.Join(vm.Close(), vm.Close()); err != nil {
+	machine := new(vm.Machine)
+	if err := errors.Join(machine.Close(), machine.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := vm.RunAll(); !errors.Is(err, arena.ErrClosed) {
+	if err := machine.RunAll(); !errors.Is(err, arena.ErrClosed) {
 		t.Errorf("RunAll after Close: got %v, want arena.ErrClosed", err)
 	}
 }
 
-func TestNewMachineSaysThatAGraphIsEmpty(t *testing.T) {
+func TestNewReportsAnEmptyGraph(t *testing.T) {
 	g := gorgonia.NewGraph()
-	_, err := trainer.NewMachine(g, trainer.MachineOptions{Device: openCPU(t), Bind: gorgonia.Nodes{nil}})
+	_, err := vm.New(g, vm.Options{Device: openCPU(t), Bind: gorgonia.Nodes{nil}})
 	if want := "new machine: the graph is empty: build the model before the machine: bad model"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	if !errors.Is(err, trainer.ErrModel) {
+	if !errors.Is(err, vm.ErrModel) {
 		t.Errorf("got %v, want ErrModel", err)
 	}
 }

@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 func TestEachRunOfAMachineDropsAnew(t *testing.T) {
@@ -19,10 +19,10 @@ func TestEachRunOfAMachineDropsAnew(t *testing.T) {
 			d := newSketch(t, tensor.Float64, 1)
 			x := d.in("x", 400)
 			y := d.must(gorgonia.Dropout(x, 0.2))
-			vm := newMachine(t, dev, d.g, trainer.MachineOptions{Seed: seed})
+			machine := newMachine(t, dev, d.g, vm.Options{Seed: seed})
 			letBe(t, x, tensor.New(tensor.WithShape(400), tensor.WithBacking(slices.Repeat([]float64{1}, 400))))
 			for range 3 {
-				runs(t, vm)
+				runs(t, machine)
 				seen = append(seen, slices.Clone(elements(y.Value())))
 			}
 			return seen
@@ -60,16 +60,16 @@ func TestThePinnedMemoryOfAMachineIsAsPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.must(gorgonia.Sum(y))
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		letBe(t, x, randomTensor(d.r, d.dt, x.Shape()...))
 		for range 3 {
-			runs(t, vm)
+			runs(t, machine)
 			after := counted(t, dev)
-			if got, want := after.pinned-before.pinned, vm.Plan().Pinned; got != want || want == 0 {
+			if got, want := after.pinned-before.pinned, machine.Plan().Pinned; got != want || want == 0 {
 				t.Errorf("%d bytes are pinned, the plan says %d", got, want)
 			}
-			if n, bytes := after.allocs-before.allocs, after.device-before.device; n != 1 || bytes != vm.Plan().Total {
-				t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", n, bytes, vm.Plan().Total)
+			if n, bytes := after.allocs-before.allocs, after.device-before.device; n != 1 || bytes != machine.Plan().Total {
+				t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", n, bytes, machine.Plan().Total)
 			}
 		}
 	})
@@ -109,7 +109,7 @@ func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 				x := d.in("x", 4, 2)
 				y, stats := build(t, d.g, x)
 				letBe(t, x, tensor.New(tensor.WithShape(4, 2), tensor.WithBacking([]float64{1, 0, 2, 0, 3, 4, 6, 4})))
-				train, eval := newMachine(t, dev, d.g, trainer.MachineOptions{}), newMachine(t, dev, d.g, trainer.MachineOptions{Eval: true})
+				train, eval := newMachine(t, dev, d.g, vm.Options{}), newMachine(t, dev, d.g, vm.Options{Eval: true})
 				runs(t, train)
 				mean, variance := stats()
 				// Channel 0: mean 3, variance 14/3 unbiased; channel 1: mean 2, variance 16/3.

@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
 // sketch builds a graph; what goes wrong ends the test.
@@ -125,9 +125,8 @@ func ofLayers(d *sketch) *netGraph {
 	net := layers.On(d.g)
 	net.Type = d.dt
 	x := net.Input("x", 3, 2, 6, 6)
-	c := three
-	c.Out = 4
-	h := net.MaxPool(net.Conv(x, "conv", c, layers.Tanh), "max", halve)
+	c := layers.Conv2D{Out: 4, Kernel: layers.Square(3), Pad: layers.Square(1)}
+	h := net.MaxPool(net.Conv(x, "conv", c, layers.Tanh), "max", layers.Pool{Kernel: layers.Square(2), Stride: layers.Square(2)})
 	c.NoBias = true
 	h = net.Residual(h, "block", func(x *gorgonia.Node) *gorgonia.Node {
 		return net.BatchNorm(net.Conv(x, "block/conv", c, nil), "block/bn", layers.Sigmoid)
@@ -187,7 +186,7 @@ type sight struct {
 }
 
 // watch runs a model on a machine for some steps, with new batches, and returns all that a program can look at.
-func watch(m *netGraph, vm gorgonia.VM, solver gorgonia.Solver, steps, every int) (seen []sight) {
+func watch(m *netGraph, machine gorgonia.VM, solver gorgonia.Solver, steps, every int) (seen []sight) {
 	m.t.Helper()
 	note := func(i int, what string, v gorgonia.Value) {
 		seen = append(seen, sight{fmt.Sprintf("%s of step %d", what, i), elements(v)})
@@ -197,7 +196,7 @@ func watch(m *netGraph, vm gorgonia.VM, solver gorgonia.Solver, steps, every int
 		for _, n := range m.data {
 			letBe(m.t, n, randomTensor(data, m.dt, n.Shape()...))
 		}
-		if err := vm.RunAll(); err != nil {
+		if err := machine.RunAll(); err != nil {
 			m.t.Fatalf("step %d: %v", i, err)
 		}
 		note(i, "loss", m.loss.Value())
@@ -217,7 +216,7 @@ func watch(m *netGraph, vm gorgonia.VM, solver gorgonia.Solver, steps, every int
 		for _, w := range m.weights {
 			note(i, w.Name(), w.Value())
 		}
-		vm.Reset()
+		machine.Reset()
 	}
 	return seen
 }
@@ -231,10 +230,10 @@ func compareSights(t *testing.T, got, want []sight, tol float64) {
 	}
 }
 
-func newMachine(t testing.TB, dev kernels.Device, g *gorgonia.ExprGraph, opt trainer.MachineOptions) *trainer.Machine {
+func newMachine(t testing.TB, dev kernels.Device, g *gorgonia.ExprGraph, opt vm.Options) *vm.Machine {
 	t.Helper()
 	opt.Device = dev
-	m, err := trainer.NewMachine(g, opt)
+	m, err := vm.New(g, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,12 +290,12 @@ func TestAMachineTrainsLikeATapeMachine(t *testing.T) {
 			for _, d := range targets {
 				t.Run(d.name, func(t *testing.T) {
 					m := c.model(newSketch(t, c.dt, seed))
-					opt := trainer.MachineOptions{}
+					opt := vm.Options{}
 					if c.bind {
 						opt.Bind = m.weights
 					}
-					vm := newMachine(t, d.open(t, 0), m.g, opt)
-					compareSights(t, watch(m, vm, solvers[c.solver].make(), c.steps, c.every), want, c.tol)
+					machine := newMachine(t, d.open(t), m.g, opt)
+					compareSights(t, watch(m, machine, solvers[c.solver].make(), c.steps, c.every), want, c.tol)
 				})
 			}
 		})
