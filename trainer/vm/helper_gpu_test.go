@@ -29,8 +29,8 @@ func countCUDA(kernels.Device) counts {
 	return counts{int(fakecuda.Calls("cuMemAlloc")), o.DeviceBytes, o.PinnedBytes}
 }
 
-// openCUDA opens a GPU. At the end of the test no memory may be left, no fatal error may have come, and, where the driver checks it, no two
-// accesses may have been unordered.
+// openCUDA opens a GPU. At the end of the test no memory may be left on it, and no fatal error may have happened. With the
+// emulated driver, all conflicting accesses must have been ordered.
 func openCUDA(t testing.TB) kernels.Device {
 	fakecuda.Forget()
 	dev, err := cuda.Open(cuda.Options{})

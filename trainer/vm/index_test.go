@@ -11,9 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
+func TestARunReportsABadIndexAndTheNextRunSucceeds(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
-		d := newSketch(t, tensor.Float64, 1)
+		d := newBuilder(t, tensor.Float64, 1)
 		table := d.param("table", 3, 2)
 		at := gorgonia.NewVector(d.g, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("at"))
 		y := d.must(gorgonia.ByIndices(table, at, 0))
@@ -22,7 +22,7 @@ func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
 		if _, err := gorgonia.Grad(loss, table); err != nil {
 			t.Fatal(err)
 		}
-		set := func(index ...int) { letBe(t, at, tensor.New(tensor.WithShape(4), tensor.WithBacking(index))) }
+		set := func(index ...int) { let(t, at, tensor.New(tensor.WithShape(4), tensor.WithBacking(index))) }
 		set(0, 1, 2, 2)
 		machine := newMachine(t, dev, d.g, vm.Options{})
 		rows := func() float64 {
@@ -38,7 +38,7 @@ func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
 			}
 			machine.Reset()
 			set(0, 1, 2, 2)
-			runs(t, machine)
+			mustRun(t, machine)
 			if got := elements(loss.Value())[0]; !about(got, want, 1e-12) {
 				t.Errorf("after index %d: the sum is %v, want %v", bad, got, want)
 			}

@@ -13,69 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-func TestEachRunOfAMachineDropsAnew(t *testing.T) {
-	each(t, func(t *testing.T, dev kernels.Device) {
-		masks := func(seed uint64) (seen [][]float64) {
-			d := newSketch(t, tensor.Float64, 1)
-			x := d.in("x", 400)
-			y := d.must(gorgonia.Dropout(x, 0.2))
-			machine := newMachine(t, dev, d.g, vm.Options{Seed: seed})
-			letBe(t, x, tensor.New(tensor.WithShape(400), tensor.WithBacking(slices.Repeat([]float64{1}, 400))))
-			for range 3 {
-				runs(t, machine)
-				seen = append(seen, slices.Clone(elements(y.Value())))
-			}
-			return seen
-		}
-		a := masks(1)
-		for i := range a {
-			for j := range i {
-				if slices.Equal(a[i], a[j]) {
-					t.Errorf("runs %d and %d drop the same", j, i)
-				}
-			}
-		}
-		for i, again := range masks(1) {
-			if !slices.Equal(a[i], again) {
-				t.Errorf("run %d drops otherwise the second time", i)
-			}
-		}
-		if slices.Equal(masks(2)[0], a[0]) {
-			t.Error("another seed drops the same")
-		}
-	})
-}
-
-// Moving statistics is a function of the host, which a GPU stages in pinned memory of its own.
-func TestThePinnedMemoryOfAMachineIsAsPlanned(t *testing.T) {
-	each(t, func(t *testing.T, dev kernels.Device) {
-		before := counted(t, dev)
-		d := newSketch(t, tensor.Float64, 1)
-		x := gorgonia.NewTensor(d.g, d.dt, 4, gorgonia.WithShape(3, 2, 4, 4), gorgonia.WithName("x"))
-		one := func(name string, init gorgonia.InitWFn) *gorgonia.Node {
-			return gorgonia.NewTensor(d.g, d.dt, 4, gorgonia.WithShape(1, 2, 1, 1), gorgonia.WithName(name), gorgonia.WithInit(init))
-		}
-		y, _, _, _, err := gorgonia.BatchNorm(x, one("gamma", gorgonia.Ones()), one("beta", gorgonia.Zeroes()), 0.1, 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.must(gorgonia.Sum(y))
-		machine := newMachine(t, dev, d.g, vm.Options{})
-		letBe(t, x, randomTensor(d.r, d.dt, x.Shape()...))
-		for range 3 {
-			runs(t, machine)
-			after := counted(t, dev)
-			if got, want := after.pinned-before.pinned, machine.Plan().Pinned; got != want || want == 0 {
-				t.Errorf("%d bytes are pinned, the plan says %d", got, want)
-			}
-			if n, bytes := after.allocs-before.allocs, after.device-before.device; n != 1 || bytes != machine.Plan().Total {
-				t.Errorf("%d blocks with %d bytes, want 1 with the plan's %d", n, bytes, machine.Plan().Total)
-			}
-		}
-	})
-}
-
-// A training machine moves the statistics where a machine in evaluation mode finds them: in Gorgonia's op, and in the nodes of ours.
+// A machine that trains moves the statistics, and a machine with Eval reads them: in Gorgonia's op, or in the nodes of
+// package layers.
 func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 	const eps, momentum = 1e-5, 0.1
 	for name, build := range map[string]func(t *testing.T, g *gorgonia.ExprGraph, x *gorgonia.Node) (y *gorgonia.Node, stats func() (mean, variance []float64)){
@@ -105,19 +44,19 @@ func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
-				d := newSketch(t, tensor.Float64, 1)
+				d := newBuilder(t, tensor.Float64, 1)
 				x := d.in("x", 4, 2)
 				y, stats := build(t, d.g, x)
-				letBe(t, x, tensor.New(tensor.WithShape(4, 2), tensor.WithBacking([]float64{1, 0, 2, 0, 3, 4, 6, 4})))
+				let(t, x, tensor.New(tensor.WithShape(4, 2), tensor.WithBacking([]float64{1, 0, 2, 0, 3, 4, 6, 4})))
 				train, eval := newMachine(t, dev, d.g, vm.Options{}), newMachine(t, dev, d.g, vm.Options{Eval: true})
-				runs(t, train)
+				mustRun(t, train)
 				mean, variance := stats()
 				// Channel 0: mean 3, variance 14/3 unbiased; channel 1: mean 2, variance 16/3.
 				want := [2][]float64{{0.3, 0.2}, {0.9 + 1.4/3, 0.9 + 1.6/3}}
 				if !allNear(mean, want[0], 1e-12) || !allNear(variance, want[1], 1e-12) {
 					t.Fatalf("running statistics %v and %v, want %v", mean, variance, want)
 				}
-				runs(t, eval)
+				mustRun(t, eval)
 				got := elements(y.Value())
 				for i, v := range elements(x.Value()) {
 					if w := (v - want[0][i%2]) / math.Sqrt(want[1][i%2]+eps); math.Abs(got[i]-w) > 1e-12*max(1, math.Abs(w)) {

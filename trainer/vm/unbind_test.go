@@ -9,12 +9,42 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-// columnSums is the gradient of Σ x·w by w, for x of 2 x 3 and w of 3 x 4: the sum of x's columns, in each column of w.
+func TestUnbindAllKeepsParameters(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		m := perceptron(newBuilder(t, tensor.Float64, random(t).Uint64()))
+		machine := newMachine(t, dev, m.g, vm.Options{Bind: m.weights[:1]})
+		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.1))
+		data := []*tensor.Dense{randomTensor(m.r, m.dt, 8, 5), randomTensor(m.r, m.dt, 8, 3)}
+		let(t, m.data[0], data[0].Clone())
+		let(t, m.data[1], data[1].Clone())
+		mustRun(t, machine)
+		if err := solver.Step(gorgonia.NodesToValueGrads(m.weights)); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, machine)
+		want := elements(m.loss.Value())
+		grad := elements(gradOf(t, m.weights[1]))
+		m.g.UnbindAll()
+		if err := machine.RunAll(); !errors.Is(err, vm.ErrData) {
+			t.Fatalf("got %v, want an error about the data, which are gone", err)
+		}
+		// What UnbindAll blanked is used again by others.
+		for range 40 {
+			tensor.New(tensor.Of(m.dt), tensor.WithShape(5, 7))
+		}
+		let(t, m.data[0], data[0])
+		let(t, m.data[1], data[1])
+		mustRun(t, machine)
+		wantValue(t, "loss", m.loss.Value(), want...)
+		wantValue(t, "gradient", gradOf(t, m.weights[1]), grad...)
+	})
+}
+
+// columnSums returns the gradient of Σ x·w by w, for x [2, 3] and w [3, 4]: each column of w has the column sums of x.
 func columnSums(x []float64) []float64 {
 	var g []float64
 	for k := range 3 {
@@ -25,11 +55,11 @@ func columnSums(x []float64) []float64 {
 }
 
 // Nodes that are made with a value share its shape, which UnbindAll sets to zeros.
-func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) {
+func TestUnbindAllKeepsNodesThatWereMadeWithValues(t *testing.T) {
 	for _, bind := range []bool{false, true} {
 		t.Run(fmt.Sprintf("bind %v", bind), func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
-				d := newSketch(t, tensor.Float64, random(t).Uint64())
+				d := newBuilder(t, tensor.Float64, random(t).Uint64())
 				xMatrix := func() *tensor.Dense { return randomTensor(d.r, d.dt, 2, 3) }
 				wMatrix := func() *tensor.Dense { return randomTensor(d.r, d.dt, 3, 4) }
 				xv, wv := xMatrix(), wMatrix()
@@ -47,7 +77,7 @@ func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) 
 					opt.Bind = gorgonia.Nodes{w}
 				}
 				machine := newMachine(t, dev, d.g, opt)
-				runs(t, machine)
+				mustRun(t, machine)
 				for i := range 12 {
 					d.g.UnbindAll()
 					var missing *vm.ValueError
@@ -60,17 +90,17 @@ func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) 
 					for range i {
 						others = append(others, randomTensor(d.r, d.dt, 5, 7))
 					}
-					letBe(t, x, xv)
+					let(t, x, xv)
 					if i >= 6 {
 						wv := wMatrix()
 						w0 = slices.Clone(wv.Float64s())
-						letBe(t, w, wv)
+						let(t, w, wv)
 					}
-					runs(t, machine)
-					holds(t, fmt.Sprintf("round %d: gradient", i), gradOf(t, w), columnSums(xs)...)
-					holds(t, fmt.Sprintf("round %d: x", i), x.Value(), xs...)
-					holds(t, fmt.Sprintf("round %d: w", i), w.Value(), w0...)
-					holds(t, fmt.Sprintf("round %d: read", i), read, w0...)
+					mustRun(t, machine)
+					wantValue(t, fmt.Sprintf("round %d: gradient", i), gradOf(t, w), columnSums(xs)...)
+					wantValue(t, fmt.Sprintf("round %d: x", i), x.Value(), xs...)
+					wantValue(t, fmt.Sprintf("round %d: w", i), w.Value(), w0...)
+					wantValue(t, fmt.Sprintf("round %d: read", i), read, w0...)
 					for k, o := range others {
 						if o.Shape().TotalSize() != 35 || o.Dtype() != d.dt {
 							t.Errorf("round %d: tensor %d of the program is %v %v by now", i, k, o.Dtype(), o.Shape())
@@ -83,56 +113,20 @@ func TestUnbindAllLeavesAMachineWholeWhoseNodesWereMadeWithValues(t *testing.T) 
 }
 
 func TestATensorThatUnbindAllOfAnotherGraphEmptiedIsNoValue(t *testing.T) {
-	d, other := newSketch(t, tensor.Float64, 1), newSketch(t, tensor.Float64, 1)
+	d, other := newBuilder(t, tensor.Float64, 1), newBuilder(t, tensor.Float64, 1)
 	x, y := d.in("x", 2), other.in("y", 2)
 	sum := d.must(gorgonia.Sum(x))
 	machine := newMachine(t, openCPU(t), d.g, vm.Options{})
 	v := vector(1, 2)
-	letBe(t, x, v)
-	letBe(t, y, v)
-	runs(t, machine)
+	let(t, x, v)
+	let(t, y, v)
+	mustRun(t, machine)
 	other.g.UnbindAll()
 	var missing *vm.ValueError
 	if err := machine.RunAll(); !errors.As(err, &missing) || !slices.Equal(missing.Nodes, []string{"x"}) {
 		t.Errorf("got %v, want a ValueError about x", err)
 	}
-	letBe(t, x, vector(3, 4))
-	runs(t, machine)
-	holds(t, "sum", sum.Value(), 7)
-}
-
-func TestAMachineThatWasNotMadeAnswersWithErrors(t *testing.T) {
-	for name, machine := range map[string]*vm.Machine{"nil": nil, "zero": new(vm.Machine)} {
-		if err := machine.RunAll(); !errors.Is(err, vm.ErrOption) {
-			t.Errorf("%s: RunAll: got %v, want ErrOption", name, err)
-		}
-		machine.Reset()
-		if machine.Plan() != nil {
-			t.Errorf("%s: it has a plan", name)
-		}
-		if s := machine.Stats(); s.InUse != 0 || s.Peak != 0 {
-			t.Errorf("%s: got %+v, want zeros", name, s)
-		}
-		if err := machine.Close(); err != nil {
-			t.Errorf("%s: Close: %v", name, err)
-		}
-	}
-	machine := new(vm.Machine)
-	if err := errors.Join(machine.Close(), machine.Close()); err != nil {
-		t.Error(err)
-	}
-	if err := machine.RunAll(); !errors.Is(err, arena.ErrClosed) {
-		t.Errorf("RunAll after Close: got %v, want arena.ErrClosed", err)
-	}
-}
-
-func TestNewReportsAnEmptyGraph(t *testing.T) {
-	g := gorgonia.NewGraph()
-	_, err := vm.New(g, vm.Options{Device: openCPU(t), Bind: gorgonia.Nodes{nil}})
-	if want := "new machine: the graph is empty: build the model before the machine: bad model"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %q", err, want)
-	}
-	if !errors.Is(err, vm.ErrModel) {
-		t.Errorf("got %v, want ErrModel", err)
-	}
+	let(t, x, vector(3, 4))
+	mustRun(t, machine)
+	wantValue(t, "sum", sum.Value(), 7)
 }
