@@ -17,7 +17,7 @@ import (
 type CapacityError struct {
 	Need, Have int64 // bytes
 	Total      int64 // bytes of the device if its free memory is too small; 0 if Options.Memory is
-	Batch      int   // of the plan; 0 for a graph as it is
+	Batch      int   // of the plan
 	EvalBatch  int   // of the plan, if it is more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are set. A 0 leaves the option as
@@ -35,9 +35,6 @@ type CapacityError struct {
 func (e *CapacityError) Error() string {
 	var s strings.Builder
 	s.WriteString(layout.Shortage(e.Plan, e.Need, e.Have, e.Total))
-	if e.Batch == 0 {
-		return s.String()
-	}
 	s.WriteString(": ")
 	switch {
 	case e.unknown != nil:

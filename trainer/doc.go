@@ -12,6 +12,8 @@
 //   - [Trainer.Params] gives access to parameters, [Trainer.Kept] to other values of a step, and [Trainer.Plan], [Trainer.Stats]
 //     and [Trainer.LossScale] to numbers about the trainer. [Trainer.Close] releases the memory.
 //
+// Package vm runs a Gorgonia graph that exists already in planned memory; this package does not need it.
+//
 // Errors wrap one of the sentinels below or one of package arena, dataloader or kernels. [NonFiniteError] and [IndexError] name
 // the tensor or the index that stopped a step.
 package trainer

