@@ -13,7 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// axis is an option that can be traded for memory, with its settings. The first setting is the given one.
+// axis is an option that can be traded for memory, with its settings. The first setting is the
+// given one.
 type axis struct {
 	name     string
 	settings []setting
@@ -55,8 +56,8 @@ func (p *planned) axes() []axis {
 // asGiven returns the setting that leaves the options as they are.
 func asGiven(name string) setting { return setting{name, true, func(*Options) {}} }
 
-// optimizers returns the given optimizer and those that keep fewer bytes of state, most first. Of several that keep the same
-// number it returns the first of optim.All.
+// optimizers returns the given optimizer and those that keep fewer bytes of state, most first. Of
+// several that keep the same number it returns the first of optim.All.
 func (p *planned) optimizers() []setting {
 	opt := p.opt.optimizer()
 	name := fmt.Sprintf("%T", opt)
@@ -106,7 +107,8 @@ func (o *Options) guards() []setting {
 	return []setting{asGiven("kept"), {"freed", true, func(o *Options) { o.Guard = GuardEach }}}
 }
 
-// batches returns the given batch, and others that make updates of as many samples in more or fewer steps.
+// batches returns the given batch, and others that make updates of as many samples in more or fewer
+// steps.
 func (p *planned) batches() []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {
@@ -146,8 +148,8 @@ func (o *Options) precisions() []setting {
 	return []setting{asGiven(arena.Float32.String()), {arena.Bfloat16.String(), false, func(o *Options) { o.Precision = arena.Bfloat16 }}}
 }
 
-// offloads returns the given offloading, and what can be offloaded in addition. It returns nil if the device is not known or has
-// unified memory.
+// offloads returns the given offloading, and what can be offloaded in addition. It returns nil if
+// the device is not known or has unified memory.
 func (o *Options) offloads() []setting {
 	if o.Device == nil || o.Device.Unified() {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// batchNormInit returns the initial distribution of n if gorgonia.BatchNorm made it because its caller gave no scale or no bias:
-// ones for the scale x_γ, zeros for the bias x_β. Gorgonia itself draws them at random, without a seed. For other nodes it
-// returns nil.
+// batchNormInit returns the initial distribution of n if gorgonia.BatchNorm made it because its
+// caller gave no scale or no bias: ones for the scale x_γ, zeros for the bias x_β. Gorgonia itself
+// draws them at random, without a seed. For other nodes it returns nil.
 func batchNormInit(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
 	madeFor := func(suffix string) bool {
 		input, ok := strings.CutSuffix(n.Name(), suffix)
@@ -39,8 +39,8 @@ func readByBatchNorm(g *gorgonia.ExprGraph, x *gorgonia.Node) bool {
 	})
 }
 
-// explainBatchNorm adds a remedy to an error about programs that disagree, if gorgonia.BatchNorm made a parameter with one row
-// for each sample of a batch.
+// explainBatchNorm adds a remedy to an error about programs that disagree, if gorgonia.BatchNorm
+// made a parameter with one row for each sample of a batch.
 func explainBatchNorm(g *gorgonia.ExprGraph, rows int, err error) error {
 	if !errors.Is(err, ir.ErrHome) {
 		return err

@@ -11,8 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// programCache shares the programs of one model between plans whose options differ only in what does not affect a program. A plan
-// that uses a cache can be inspected but not trained: it has no initial values.
+// programCache shares the programs of one model between plans whose options differ only in what
+// does not affect a program. A plan that uses a cache can be inspected but not trained: it has no
+// initial values.
 type programCache struct {
 	mu      sync.Mutex
 	entries map[cacheKey][]*cacheEntry
@@ -26,15 +27,16 @@ type cacheKey struct {
 	like   *ir.Program // of the full batch
 }
 
-// cacheEntry holds the programs of one cacheKey under the same relevant options, one for each state of the homes.
+// cacheEntry holds the programs of one cacheKey under the same relevant options, one for each state
+// of the homes.
 type cacheEntry struct {
 	opt   Options // see relevantTo
 	mu    sync.Mutex
 	known []compilation
 }
 
-// compilation is the outcome of one compilation. Invariant: a compilation depends on earlier programs only through the homes, so
-// if they give the same places again, the outcome is the same.
+// compilation is the outcome of one compilation. Invariant: a compilation depends on earlier
+// programs only through the homes, so if they give the same places again, the outcome is the same.
 type compilation struct {
 	program *ir.Program
 	err     error
@@ -42,7 +44,8 @@ type compilation struct {
 	placed  []ir.Part              // homes that it asked for
 }
 
-// relevantTo returns o without the fields that do not affect the compilation of program k. Fields that are not named here do.
+// relevantTo returns o without the fields that do not affect the compilation of program k. Fields
+// that are not named here do.
 func (o Options) relevantTo(k programKey) Options {
 	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
 	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
@@ -78,8 +81,8 @@ func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheE
 	return e
 }
 
-// compile is planned.compileNow, run at most once for all plans that need the same program. A caller that needs a program while
-// another compiles it waits.
+// compile is planned.compileNow, run at most once for all plans that need the same program. A
+// caller that needs a program while another compiles it waits.
 func (c *programCache) compile(ctx context.Context, p *planned, k programKey, like *ir.Program) (*ir.Program, error) {
 	e := c.entry(p, k, like)
 	e.mu.Lock()
@@ -108,8 +111,9 @@ func initCounts(h *ir.Homes) (n [len(modelRegions)]int) {
 	return n
 }
 
-// tryReuse replays the allocations of a known compilation in p's homes and reports whether p can use its program. It returns
-// false, and changes nothing, if the homes differ from those of that compilation or an offset would.
+// tryReuse replays the allocations of a known compilation in p's homes and reports whether p can
+// use its program. It returns false, and changes nothing, if the homes differ from those of that
+// compilation or an offset would.
 func (p *planned) tryReuse(known *compilation) bool {
 	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false

@@ -20,11 +20,13 @@ type CapacityError struct {
 	Batch      int   // of the plan
 	EvalBatch  int   // of the plan, if it is more than Batch, else 0
 
-	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are set. A 0 leaves the option as
-	// it is. If both are 0, nothing fits, or the model function refuses a batch that was tried; the message says which.
+	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are
+	// set. A 0 leaves the option as it is. If both are 0, nothing fits, or the model function
+	// refuses a batch that was tried; the message says which.
 	Fits, FitsEval int
-	// Change describes the other change of options that would fit and costs the least time, for an update of as many samples.
-	// Options has that change. Change is empty if no change that Explore tries would fit.
+	// Change describes the other change of options that would fit and costs the least time, for an
+	// update of as many samples. Options has that change. Change is empty if no change that Explore
+	// tries would fit.
 	Change  string
 	Options Options
 	Plan    *report.Plan
@@ -57,8 +59,8 @@ func (e *CapacityError) Error() string {
 // Unwrap returns arena.ErrCapacity.
 func (e *CapacityError) Unwrap() error { return arena.ErrCapacity }
 
-// limit returns the bytes that a plan may use: Memory, or what is free on Device if Memory is 0. In the second case total is the
-// memory of the device, else 0.
+// limit returns the bytes that a plan may use: Memory, or what is free on Device if Memory is 0. In
+// the second case total is the memory of the device, else 0.
 func (o *Options) limit() (limit, total int64, err error) {
 	switch {
 	case o.Memory < 0:
@@ -71,7 +73,8 @@ func (o *Options) limit() (limit, total int64, err error) {
 	return layout.Available(o.Device, 0)
 }
 
-// checkCapacity returns a *CapacityError if the plan needs more than Options.Memory or than the device has free.
+// checkCapacity returns a *CapacityError if the plan needs more than Options.Memory or than the
+// device has free.
 func (p *planned) checkCapacity(ctx context.Context) error {
 	have, total, err := layout.Available(p.opt.Device, p.opt.Memory)
 	if err != nil || p.layout.Total() <= have {
@@ -80,8 +83,8 @@ func (p *planned) checkCapacity(ctx context.Context) error {
 	return p.capacityError(ctx, have, total)
 }
 
-// capacityError returns the error about a plan that needs more than limit bytes, with what would fit. total is that of
-// CapacityError. A done ctx ends the search for what would fit.
+// capacityError returns the error about a plan that needs more than limit bytes, with what would
+// fit. total is that of CapacityError. A done ctx ends the search for what would fit.
 func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	e := &CapacityError{Need: p.layout.Total(), Have: limit, Total: total, Batch: p.opt.Batch, Plan: p.report()}
 	if p.opt.EvalBatch > p.opt.Batch {
@@ -97,9 +100,9 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	return e
 }
 
-// largestFitting returns the batches that CapacityError names, the first of these that fit: the largest EvalBatch with Batch as it
-// is; the largest Batch with EvalBatch as it is; the largest Batch with an EvalBatch no larger. 0 leaves one as it is, or means
-// that none fits.
+// largestFitting returns the batches that CapacityError names, the first of these that fit: the
+// largest EvalBatch with Batch as it is; the largest Batch with EvalBatch as it is; the largest
+// Batch with an EvalBatch no larger. 0 leaves one as it is, or means that none fits.
 func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval int, err error) {
 	opt := p.opt
 	if opt.EvalBatch > opt.Batch {
@@ -134,9 +137,9 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 	return batch, batch, err
 }
 
-// MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free memory of Options.Device if
-// Memory is 0. It allocates nothing and trains nothing. If no batch fits, it returns a *CapacityError. Cancelling ctx stops the
-// search.
+// MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free
+// memory of Options.Device if Memory is 0. It allocates nothing and trains nothing. If no batch
+// fits, it returns a *CapacityError. Cancelling ctx stops the search.
 func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
 	if ctx == nil {
 		return 0, errNilContext
@@ -156,8 +159,8 @@ func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int,
 	return n, err
 }
 
-// maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none does; then p is the plan of the
-// smallest batch.
+// maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none
+// does; then p is the plan of the smallest batch.
 func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, p *planned, err error) {
 	plan := func(batch int) (*planned, error) {
 		opt.Batch = batch
@@ -179,7 +182,8 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 	return n, p, err
 }
 
-// largest returns the largest n up to most for which fits holds, given that it holds for least. It doubles n, then bisects.
+// largest returns the largest n up to most for which fits holds, given that it holds for least. It
+// doubles n, then bisects.
 func largest(least, most int, fits func(int) (bool, error)) (int, error) {
 	good, bad := least, most+1
 	for n := 2 * least; bad-good > 1; {

@@ -98,8 +98,8 @@ func (o *Options) checkData() error {
 // comparable reports whether datasets of ds's type can be compared by ==.
 func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Comparable() }
 
-// checkNames returns an error for each name in the options that no layer or parameter of the model has, and one for a Precision
-// that rounds nothing.
+// checkNames returns an error for each name in the options that no layer or parameter of the model
+// has, and one for a Precision that rounds nothing.
 func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
 	for _, name := range p.opt.Frozen {

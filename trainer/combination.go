@@ -38,7 +38,8 @@ func (c combination) with(a axis, i int) combination {
 	return c
 }
 
-// each returns c with every setting of the remaining axes, of which there are none or one. The given setting comes first.
+// each returns c with every setting of the remaining axes, of which there are none or one. The
+// given setting comes first.
 func (c combination) each(remaining []axis) []combination {
 	if len(remaining) == 0 {
 		return []combination{c}
@@ -50,8 +51,8 @@ func (c combination) each(remaining []axis) []combination {
 	return all
 }
 
-// better reports whether c is preferred to d: fewer settings that change the results, then an optimizer with more state, less time
-// to a per cent, fewer changes, fewer bytes.
+// better reports whether c is preferred to d: fewer settings that change the results, then an
+// optimizer with more state, less time to a per cent, fewer changes, fewer bytes.
 func (c *combination) better(d *combination) bool {
 	percent := func(c *combination) int { return int(math.Round(100 * c.choice.Time)) }
 	return cmp.Or(c.newResults-d.newResults, c.at[optimizerAxis]-d.at[optimizerAxis], percent(c)-percent(d), c.changes-d.changes,
@@ -69,9 +70,10 @@ func (c *combination) describe(axes []axis) string {
 	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), 100*c.choice.Time)
 }
 
-// cheapestChange returns a change of the plan's options that fits in limit bytes and costs little time, as text and as options. The
-// text is empty if there is none. A refusal must not take long, so it does not plan every combination: for each optimizer, given
-// one first, it tries every guard and recomputation with the given batch, another precision only if none of these fits, and the
+// cheapestChange returns a change of the plan's options that fits in limit bytes and costs little
+// time, as text and as options. The text is empty if there is none. A refusal must not take long,
+// so it does not plan every combination: for each optimizer, given one first, it tries every guard
+// and recomputation with the given batch, another precision only if none of these fits, and the
 // fewest steps of an update that fit.
 func (p *planned) cheapestChange(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	axes := p.axes()
@@ -108,13 +110,15 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	return "", opt, nil
 }
 
-// settled returns c, which has an optimizer, with these settings of the next axes and every setting of the last one.
+// settled returns c, which has an optimizer, with these settings of the next axes and every setting
+// of the last one.
 func (c combination) settled(axes []axis, guard, batch, recompute, precision int) []combination {
 	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch).with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)
 	return c.each(axes[hostAxis:])
 }
 
-// best plans combinations and returns the best of those that fit, or nil. A combination that the model refuses does not fit.
+// best plans combinations and returns the best of those that fit, or nil. A combination that the
+// model refuses does not fit.
 func (e *explorer) best(ctx context.Context, some []combination) (best *combination) {
 	forEach(some, func(c *combination) { c.err = e.plan(ctx, c.opt, &c.choice) }, e.report(ExploreCombinations))
 	for i := range some {

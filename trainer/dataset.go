@@ -21,8 +21,8 @@ type batchSource struct {
 	full    *boundProgram      // the program of a full batch
 }
 
-// openSource checks a dataset against the plan, uploads it if it is resident, and compiles the program of its last, short batch if
-// it has one. The caller has the device.
+// openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
+// program of its last, short batch if it has one. The caller has the device.
 func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (s batchSource, err error) {
 	opt := &t.plan.opt
 	s = batchSource{dataset: opt.residentIndex(ds), read: ds}
@@ -59,13 +59,14 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	return s, nil
 }
 
-// fullKey returns the key of the program for full batches of a dataset; in training, of the one that updates.
+// fullKey returns the key of the program for full batches of a dataset; in training, of the one
+// that updates.
 func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
 	return programKey{mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0]}
 }
 
-// checkFields returns an error for each field of a dataset that the plan has no place for or another format, and for each place
-// without a field.
+// checkFields returns an error for each field of a dataset that the plan has no place for or
+// another format, and for each place without a field.
 func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloader.Field) error {
 	full := p.programs[p.fullKey(mode, dataset)]
 	if full == nil {

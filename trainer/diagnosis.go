@@ -18,9 +18,10 @@ type diagnosis struct {
 	program *ir.Program
 }
 
-// diagnose returns the error of the step in slot s: the bad index that the status word names, or the first tensor that is not
-// finite. The step's batch is still on the device, and under GuardStep its parameters are those it started with. The status word
-// stays set, so that the second run changes nothing, until the pass ends.
+// diagnose returns the error of the step in slot s: the bad index that the status word names, or
+// the first tensor that is not finite. The step's batch is still on the device, and under GuardStep
+// its parameters are those it started with. The status word stays set, so that the second run
+// changes nothing, until the pass ends.
 func (t *Trainer) diagnose(s *slot) error {
 	if err := t.streams.drain(t.slots[:]); err != nil {
 		return err
@@ -45,8 +46,8 @@ func (t *Trainer) diagnose(s *slot) error {
 	return err
 }
 
-// replay checks what the step reads, then runs it call by call and checks what each call writes. It returns an error about the
-// first tensor that is not finite, or nil.
+// replay checks what the step reads, then runs it call by call and checks what each call writes. It
+// returns an error about the first tensor that is not finite, or nil.
 func (d *diagnosis) replay() error {
 	if err := d.checkInputs(); err != nil {
 		return err
@@ -78,7 +79,8 @@ func (d *diagnosis) replay() error {
 	return nil
 }
 
-// checkInputs returns an error about the first value that is not finite among those that no instruction writes.
+// checkInputs returns an error about the first value that is not finite among those that no
+// instruction writes.
 func (d *diagnosis) checkInputs() error {
 	p := d.program
 	written := make([]bool, len(p.Values))
@@ -102,7 +104,8 @@ func (d *diagnosis) checkInputs() error {
 	return nil
 }
 
-// chainInputs reads the inputs of a chain, which it may overwrite. For other operations it returns nil.
+// chainInputs reads the inputs of a chain, which it may overwrite. For other operations it returns
+// nil.
 func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
 	if in.Op != kernels.Chain {
 		return nil, nil
@@ -117,8 +120,8 @@ func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
 	return data, nil
 }
 
-// blame completes e, an error about an output of in, with what the operation knows: the sample of resident data, the step of a
-// chain, or the label outside the classes.
+// blame completes e, an error about an output of in, with what the operation knows: the sample of
+// resident data, the step of a chain, or the label outside the classes.
 func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	p := d.program
 	e.Op, e.Label = in.Op.Name, in.Label
@@ -137,7 +140,8 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 	return e
 }
 
-// blameStep finds the first step of a chain whose result is not finite, by computing one more step each time.
+// blameStep finds the first step of a chain whose result is not finite, by computing one more step
+// each time.
 func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	operands := make([]kernels.Tensor, len(in.In))
 	for k, v := range in.In {
@@ -151,7 +155,8 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 		return err
 	}
 	for k, step := range a.Steps {
-		// A step's own shape may be smaller than the chain's: compute it in the shape that all inputs broadcast to.
+		// A step's own shape may be smaller than the chain's: compute it in the shape that all
+		// inputs broadcast to.
 		out := kernels.Tensor{Spec: last, Data: make([]float64, last.Shape.Elems())}
 		kernels.Chain.Ref(&kernels.ChainAttrs{Steps: a.Steps[:k+1]}, operands, []kernels.Tensor{out})
 		for i, v := range out.Data {
@@ -167,7 +172,8 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 	return e
 }
 
-// blameLabel looks for a label outside the classes in the inputs of a cross entropy, whose output e is about.
+// blameLabel looks for a label outside the classes in the inputs of a cross entropy, whose output e
+// is about.
 func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 	classes, labels := d.program.Values[in.In[0]].Spec.Shape[1], d.program.Values[in.In[1]]
 	b, err := d.read(labels)

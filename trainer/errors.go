@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Sentinels that errors of this package wrap. Errors also wrap arena.ErrCapacity, arena.ErrStale, kernels.ErrShape and
-// kernels.ErrUnsupported, and those of package dataloader.
+// Sentinels that errors of this package wrap. Errors also wrap arena.ErrCapacity, arena.ErrStale,
+// kernels.ErrShape and kernels.ErrUnsupported, and those of package dataloader.
 var (
 	ErrOption    = optim.ErrOption
 	ErrModel     = layout.ErrModel                         // the model function or its graph is wrong

@@ -13,11 +13,12 @@ import (
 
 // ExploreOptions of Explore.
 type ExploreOptions struct {
-	// MaxBatch is the largest batch to look for: Explore then also finds the largest batch of each choice that no other beats,
-	// up to this. Default 0: it looks for none. It costs several plans a choice.
+	// MaxBatch is the largest batch to look for: Explore then also finds the largest batch of each
+	// choice that no other beats, up to this. Default 0: it looks for none. It costs several plans
+	// a choice.
 	MaxBatch int
-	// Progress is called once for each plan, and in the second phase once for each choice, in the caller's goroutine. Default:
-	// no call.
+	// Progress is called once for each plan, and in the second phase once for each choice, in the
+	// caller's goroutine. Default: no call.
 	Progress func(ExploreProgress)
 }
 
@@ -51,11 +52,13 @@ type Exploration struct {
 	Options []Options // of each choice: pass one to New
 }
 
-// Explore plans the model in every combination of the options that trade time, or another optimizer or precision, for memory. It
-// marks which fit in Options.Memory, or in the free memory of Options.Device if Memory is 0, and recommends one of them. Every
-// choice makes updates of as many samples as opt does, Batch·Accumulate. A batch that the model function refuses is left out.
+// Explore plans the model in every combination of the options that trade time, or another optimizer
+// or precision, for memory. It marks which fit in Options.Memory, or in the free memory of
+// Options.Device if Memory is 0, and recommends one of them. Every choice makes updates of as many
+// samples as opt does, Batch·Accumulate. A batch that the model function refuses is left out.
 //
-// Explore allocates nothing and trains nothing. It ignores Options.Progress. Cancelling ctx stops the search.
+// Explore allocates nothing and trains nothing. It ignores Options.Progress. Cancelling ctx stops
+// the search.
 func Explore(ctx context.Context, model ModelFunc, opt Options, explore ExploreOptions) (*Exploration, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -142,9 +145,11 @@ func (e *explorer) findLargestBatches(ctx context.Context, x *Exploration) error
 	return ctx.Err()
 }
 
-// forEach calls f for every element, as many at once as there are processors, and report in the caller's goroutine after each.
+// forEach calls f for every element, as many at once as there are processors, and report in the
+// caller's goroutine after each.
 func forEach[T any](all []T, f func(*T), report func(done, total int)) {
-	// Both channels have room for all, so that no goroutine waits for a caller that has panicked in report.
+	// Both channels have room for all, so that no goroutine waits for a caller that has panicked in
+	// report.
 	done, sem := make(chan struct{}, len(all)), make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range all {
 		go func() {
@@ -198,8 +203,9 @@ func (p *planned) time() int64 {
 	return n
 }
 
-// largest returns the largest batch of a step that fits; total is the size of the plan of opt. It guesses by a line through the
-// largest batch that is known to fit and the smallest that is known not to.
+// largest returns the largest batch of a step that fits; total is the size of the plan of opt. It
+// guesses by a line through the largest batch that is known to fit and the smallest that is known
+// not to.
 func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
 	sizeOf := func(batch int) (int64, error) {
 		opt.Batch = batch

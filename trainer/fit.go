@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 )
 
-// Result is what a pass measured. If the pass returns an error too, it covers the steps that were finished.
+// Result is what a pass measured. If the pass returns an error too, it covers the steps that were
+// finished.
 type Result struct {
 	Loss     float64 // mean over the samples
 	Accuracy float64 // share of correct outputs; NaN if the model has no Correct
@@ -20,9 +21,10 @@ type Result struct {
 	Uploaded int64 // bytes of samples that crossed to the device
 }
 
-// Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the epoch, which counts up from 0.
-// After an error or a cancelled ctx, parameters are as the last finished step left them, and the epoch counts as begun. If all
-// parameters are frozen, Fit only moves running statistics that are not.
+// Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
+// epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
+// finished step left them, and the epoch counts as begun. If all parameters are frozen, Fit only
+// moves running statistics that are not.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }

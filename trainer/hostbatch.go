@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// hostBatch is Go memory for two batches of a prediction and the output of one. Predictions fill batches at the same time, while
-// the device's slots serve one of them at a time.
+// hostBatch is Go memory for two batches of a prediction and the output of one. Predictions fill
+// batches at the same time, while the device's slots serve one of them at a time.
 type hostBatch struct {
 	slots  []dataloader.Slot
 	output []byte    // of a batch
@@ -19,13 +19,15 @@ type hostBatch struct {
 // maxHostBatches bounds the memory that is kept for later predictions.
 const maxHostBatches = 4
 
-// hostBatches keeps the memory of finished predictions for later ones. Its methods may be called from any goroutine.
+// hostBatches keeps the memory of finished predictions for later ones. Its methods may be called
+// from any goroutine.
 type hostBatches struct {
 	mu   sync.Mutex
 	free []*hostBatch
 }
 
-// take returns memory for batches of rows samples with these fields. The caller gives it back when no reader writes to it.
+// take returns memory for batches of rows samples with these fields. The caller gives it back when
+// no reader writes to it.
 func (hs *hostBatches) take(fields []dataloader.Field, rows int) *hostBatch {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -66,7 +68,8 @@ func (h *hostBatch) fits(fields []dataloader.Field, rows int) bool {
 	return true
 }
 
-// yield yields the output of batch b, whose type and shape spec states, row by row. It returns false if a yield did.
+// yield yields the output of batch b, whose type and shape spec states, row by row. It returns
+// false if a yield did.
 func (h *hostBatch) yield(spec kernels.Spec, b dataloader.Batch, yield func(Prediction, error) bool) bool {
 	width := spec.Shape.Elems() / b.Rows
 	if len(h.row) < width {

@@ -18,8 +18,8 @@ import (
 // modelRegions are the regions whose initial contents the model gives.
 var modelRegions = [...]arena.Region{ir.Parameters, ir.HostParameters, ir.Statistics}
 
-// initialValue is what a parameter, a constant or a running statistic starts with: the first of constant, init and node's value
-// that is set.
+// initialValue is what a parameter, a constant or a running statistic starts with: the first of
+// constant, init and node's value that is set.
 type initialValue struct {
 	name     string
 	constant []byte
@@ -38,8 +38,8 @@ func (v *initialValues) has(ok func(name string) bool) bool {
 	})
 }
 
-// record appends the initial values of parts that prog, a program of model m, added to homes. Only the first program of a plan,
-// which is the one that trains, may add trained parameters.
+// record appends the initial values of parts that prog, a program of model m, added to homes. Only
+// the first program of a plan, which is the one that trains, may add trained parameters.
 func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *Options, first bool) error {
 	inits, nodes := initializers(m)
 	type home struct {
@@ -71,7 +71,8 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 	return errors.Join(errs...)
 }
 
-// initializers returns the initial distributions and the nodes of m's parameters and statistics, by name.
+// initializers returns the initial distributions and the nodes of m's parameters and statistics, by
+// name.
 func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorgonia.Node) {
 	inits, nodes = make(map[string]layers.Init), make(map[string]*gorgonia.Node)
 	for _, p := range slices.Concat(m.Params, m.Statistics) {
@@ -103,7 +104,8 @@ func (x *initialValue) fill(dst []byte, spec kernels.Spec) error {
 	return nil
 }
 
-// writeInitialValues writes parameters, constants and running statistics, and clears what starts at zero.
+// writeInitialValues writes parameters, constants and running statistics, and clears what starts at
+// zero.
 func (m *memory) writeInitialValues(compute arena.Stream) error {
 	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Guard} {
 		if err := m.clear(r, compute); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// inputs maps the inputs of model m to fields of the batches of program k. Without Options.Fields each input is a field that is
-// stored as its node is in the graph.
+// inputs maps the inputs of model m to fields of the batches of program k. Without Options.Fields
+// each input is a field that is stored as its node is in the graph.
 func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]compile.Input, error) {
 	fields := o.Fields
 	if k.dataset != streamed {
@@ -68,8 +68,9 @@ func errNoInput(field string) error {
 	return fmt.Errorf("field %q is not an input of the model: leave it out with dataloader.Select: %w", field, ErrData)
 }
 
-// reordersElements reports whether reading samples of one shape as if they had another gives other samples. Both shapes then have
-// the same number of elements and several dimensions, dimensions of 1 left out, and these differ: [3 32 32] read as [32 32 3].
+// reordersElements reports whether reading samples of one shape as if they had another gives other
+// samples. Both shapes then have the same number of elements and several dimensions, dimensions of
+// 1 left out, and these differ: [3 32 32] read as [32 32 3].
 func reordersElements(stored, read []int) bool {
 	without1 := func(shape []int) []int {
 		return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })

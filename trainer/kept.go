@@ -16,9 +16,10 @@ type keptValues struct {
 	valid   bool // Kept has returned a handle that is not stale
 }
 
-// Kept returns a handle to the value of a node of Options.Keep from the step that was reported last, and its type and shape, whose
-// first dimension is that step's batch. The handle is valid until the next step begins: use it inside Options.Progress or after a
-// pass. Later it returns arena.ErrStale, as Kept does before the first step.
+// Kept returns a handle to the value of a node of Options.Keep from the step that was reported
+// last, and its type and shape, whose first dimension is that step's batch. The handle is valid
+// until the next step begins: use it inside Options.Progress or after a pass. Later it returns
+// arena.ErrStale, as Kept does before the first step.
 func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	if t.usage.isClosed() {
 		return arena.Handle{}, kernels.Spec{}, errClosed
@@ -40,7 +41,8 @@ func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	return h, v.Spec, err
 }
 
-// invalidateKept invalidates all handles to kept values, and refuses new ones to those of slot s: that is about to be overwritten.
+// invalidateKept invalidates all handles to kept values, and refuses new ones to those of slot s:
+// that is about to be overwritten.
 func (t *Trainer) invalidateKept(s *slot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

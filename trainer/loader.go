@@ -11,8 +11,8 @@ import (
 // maxLoaders bounds the loaders that are kept, for programs that make a new dataset for each pass.
 const maxLoaders = 8
 
-// loaders are the loaders of the datasets that passes have read, kept from pass to pass. Only the caller that has the device may
-// use them.
+// loaders are the loaders of the datasets that passes have read, kept from pass to pass. Only the
+// caller that has the device may use them.
 type loaders struct {
 	opt  *Options
 	open []loader
@@ -26,8 +26,8 @@ type loader struct {
 	loader *dataloader.Loader
 }
 
-// get returns the loader for ds, the same one for every pass of a mode over it. It reads read: ds itself, or the indices of its
-// samples if ds is resident.
+// get returns the loader for ds, the same one for every pass of a mode over it. It reads read: ds
+// itself, or the indices of its samples if ds is resident.
 func (ls *loaders) get(mode compile.Mode, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
 	train := mode == compile.Train
 	isFor := func(l loader) bool { return comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train }
@@ -36,7 +36,8 @@ func (ls *loaders) get(mode compile.Mode, ds, read dataloader.Dataset) (*dataloa
 			return l.loader, nil
 		}
 	}
-	// Not needed again: loaders of datasets that cannot be compared, and of this one when it had another length.
+	// Not needed again: loaders of datasets that cannot be compared, and of this one when it had
+	// another length.
 	if err := ls.closeIf(func(l loader) bool { return !comparable(l.ds) || isFor(l) }); err != nil {
 		return nil, err
 	}

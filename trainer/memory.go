@@ -9,7 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its own.
+// memory is the memory of a plan: the arena, and pinned host memory on a device with memory of its
+// own.
 //
 //	pinned: | slot 0 | slot 1 | outcome 0 | outcome 1 | offloaded parameters | offloaded state |
 type memory struct {
@@ -67,8 +68,8 @@ func (m *memory) span(ref arena.Ref) arena.Span {
 	return arena.Span{Memory: m.arena.Memory(), Offset: m.arena.Base(ref.Region) + ref.Offset, Size: ref.Size}
 }
 
-// hostSpan returns the host's place of a part of slot i or of its outcome, given as a reference to the arena: the device's place
-// itself on unified devices, else the pinned copy.
+// hostSpan returns the host's place of a part of slot i or of its outcome, given as a reference to
+// the arena: the device's place itself on unified devices, else the pinned copy.
 func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 	if m.unified {
 		return m.span(ref)
@@ -81,7 +82,8 @@ func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 	return arena.Span{Memory: m.pinned, Offset: off, Size: ref.Size}
 }
 
-// offloadedSpan returns the place of a program's reference to offloaded memory. ok is false for a reference to the arena.
+// offloadedSpan returns the place of a program's reference to offloaded memory. ok is false for a
+// reference to the arena.
 func (m *memory) offloadedSpan(ref arena.Ref) (s arena.Span, ok bool) {
 	start := 2 * (m.plan.homes.Bytes(ir.Slot) + m.plan.outcome(0).Size)
 	for _, r := range ir.Offloaded {
@@ -107,7 +109,8 @@ func (m *memory) binding(i int) kernels.Binding {
 	return b
 }
 
-// copies returns the uploads from the host's places to the device's of parts of slot i, given as a program's references.
+// copies returns the uploads from the host's places to the device's of parts of slot i, given as a
+// program's references.
 func (m *memory) copies(refs []arena.Ref, i int) []kernels.Copy {
 	all := make([]kernels.Copy, len(refs))
 	for k, r := range refs {
@@ -139,7 +142,8 @@ func (m *memory) clear(r arena.Region, compute arena.Stream) error {
 	return compute.Sync()
 }
 
-// write lets fill set the bytes of a home: in place if the host can write there, else in Go memory, from which they are copied.
+// write lets fill set the bytes of a home: in place if the host can write there, else in Go memory,
+// from which they are copied.
 func (m *memory) write(home ir.Part, fill func(dst []byte) error) error {
 	if s, ok := m.offloadedSpan(home.Ref); ok {
 		m.willWrite(s)

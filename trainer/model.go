@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// modelCalls is held while a model function runs: Gorgonia counts groups of nodes in a package variable, without a lock.
+// modelCalls is held while a model function runs: Gorgonia counts groups of nodes in a package
+// variable, without a lock.
 var modelCalls sync.Mutex
 
 // callModel runs a model function and checks its result. A panic in the function becomes an error.
@@ -87,7 +88,8 @@ func (c *modelCheck) inGraph(role string, n *gorgonia.Node) {
 	}
 }
 
-// leaf checks a node of one of the model's lists: it has no operation, and no other node is it or has its name.
+// leaf checks a node of one of the model's lists: it has no operation, and no other node is it or
+// has its name.
 func (c *modelCheck) leaf(list string, n *gorgonia.Node) {
 	if n == nil {
 		c.addf("model has a nil node among its %s", list)

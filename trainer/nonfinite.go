@@ -9,8 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
-// NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or ErrLabel if a label outside the
-// classes is the cause.
+// NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or
+// ErrLabel if a label outside the classes is the cause.
 type NonFiniteError struct {
 	Op      string  // operation that computed it; "" for data and parameters
 	Label   string  // layer and node, or the name of the field or parameter
@@ -54,8 +54,8 @@ func (e *NonFiniteError) cause() string {
 // Unwrap returns ErrNonFinite or ErrLabel.
 func (e *NonFiniteError) Unwrap() error { return e.err }
 
-// locate splits Index, an index into a field of the whole batch, into the sample and the index into its field. indices are those
-// of the batch's samples, batch is the field's type and shape.
+// locate splits Index, an index into a field of the whole batch, into the sample and the index into
+// its field. indices are those of the batch's samples, batch is the field's type and shape.
 func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
 	sampleElems := batch.Shape.Elems() / len(indices)
 	e.Sample, e.Index = int(indices[e.Index/sampleElems]), e.Index%sampleElems
@@ -82,7 +82,8 @@ func (e *IndexError) Error() string {
 // Unwrap returns ErrIndex.
 func (e *IndexError) Unwrap() error { return ErrIndex }
 
-// badIndex returns an *IndexError if the status word of a step names a bad index. samples are the indices of the batch's samples.
+// badIndex returns an *IndexError if the status word of a step names a bad index. samples are the
+// indices of the batch's samples.
 func badIndex(indices []ir.Indices, status, samples []int32) error {
 	x, ok := layout.FindBadIndex(indices, status)
 	if !ok {

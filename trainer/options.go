@@ -17,82 +17,94 @@ import (
 // Model names the nodes of a graph that have a role in training.
 type Model = layers.Model
 
-// ModelFunc adds a model to g for a batch of the given number of rows. It is called once for each batch size and mode. Each
-// call must make the same parameters, by name and shape.
+// ModelFunc adds a model to g for a batch of the given number of rows. It is called once for each
+// batch size and mode. Each call must make the same parameters, by name and shape.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.
 type Options struct {
-	// Device executes the steps; the trainer does not close it. Default: none, which Plan, MaxBatch and Explore take for a
-	// device whose kernels need no workspace.
+	// Device executes the steps; the trainer does not close it. Default: none, which Plan, MaxBatch
+	// and Explore take for a device whose kernels need no workspace.
 	Device kernels.Device
-	// Batch is the number of rows of a training step. It has no default, and must be 2 or more under batch normalization that
-	// is trained, since a batch of 1 has no usable variance.
+	// Batch is the number of rows of a training step. It has no default, and must be 2 or more
+	// under batch normalization that is trained, since a batch of 1 has no usable variance.
 	Batch int
-	// EvalBatch is the number of rows of a step of evaluation and prediction. Default: Batch. A larger one needs larger slots,
-	// results and scratch.
+	// EvalBatch is the number of rows of a step of evaluation and prediction. Default: Batch. A
+	// larger one needs larger slots, results and scratch.
 	EvalBatch int
-	// Accumulate adds up the gradients of this many steps before each update, which is then the update of a batch of
-	// Accumulate·Batch rows. Default 0, as 1: every step has its update. It keeps all gradients, and batch normalization
-	// still sees one step's rows at a time; see docs/memory.md#windows-of-several-steps.
+	// Accumulate adds up the gradients of this many steps before each update, which is then the
+	// update of a batch of Accumulate·Batch rows. Default 0, as 1: every step has its update. It
+	// keeps all gradients, and batch normalization still sees one step's rows at a time; see
+	// docs/memory.md#windows-of-several-steps.
 	Accumulate int
 
-	// Optimizer computes the updates. Default: optim.SGD{}. Its state takes memory for each trained parameter.
+	// Optimizer computes the updates. Default: optim.SGD{}. Its state takes memory for each trained
+	// parameter.
 	Optimizer optim.Optimizer
 	// Schedule changes the learning rate from update to update. Default: the rate stays as it is.
 	Schedule optim.Schedule
-	// Clip bounds gradients by value, by global norm, or both. Default: no bound. A norm keeps all gradients.
+	// Clip bounds gradients by value, by global norm, or both. Default: no bound. A norm keeps all
+	// gradients.
 	Clip optim.Clip
-	// Frozen excludes parameters from training, by their names or by those of layers. Default: none. Frozen batch
-	// normalization uses its running statistics.
+	// Frozen excludes parameters from training, by their names or by those of layers. Default:
+	// none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
 	// Memory limits the bytes of device memory. Default: what the plan needs.
 	Memory int64
 	// Guard selects when gradients are checked for numbers that are not finite. Default: GuardStep.
 	Guard Guard
-	// Recompute saves memory by computing activations twice. Default: none. It costs time and changes no bit of a result.
-	Recompute Recompute
-	// Offload saves device memory by keeping tensors in pinned host memory. Default: none. It costs transfers in each step and
+	// Recompute saves memory by computing activations twice. Default: none. It costs time and
 	// changes no bit of a result.
+	Recompute Recompute
+	// Offload saves device memory by keeping tensors in pinned host memory. Default: none. It costs
+	// transfers in each step and changes no bit of a result.
 	Offload Offload
 
-	// Precision rounds the factors of matrix products and convolutions, and the activations that wait for the backward pass,
-	// to arena.Bfloat16 or arena.Float16. Default 0, as arena.Float32: no rounding. It costs accuracy; sums, other operations,
-	// parameters, gradients and optimizer state stay float32. See docs/memory.md#16-bits.
+	// Precision rounds the factors of matrix products and convolutions, and the activations that
+	// wait for the backward pass, to arena.Bfloat16 or arena.Float16. Default 0, as arena.Float32:
+	// no rounding. It costs accuracy; sums, other operations, parameters, gradients and optimizer
+	// state stay float32. See docs/memory.md#16-bits.
 	Precision arena.DType
 	// KeepFloat32 excludes layers from Precision, by their names in the plan. Default: none.
 	KeepFloat32 []string
-	// LossScale multiplies the gradient of the loss so that small gradients do not vanish in 16 bits, and skips updates that
-	// overflow. Default: on if Precision is Float16, else off. It keeps all gradients, and each step waits for the update
-	// before it. See docs/memory.md#scaling-the-loss.
+	// LossScale multiplies the gradient of the loss so that small gradients do not vanish in 16
+	// bits, and skips updates that overflow. Default: on if Precision is Float16, else off. It
+	// keeps all gradients, and each step waits for the update before it. See
+	// docs/memory.md#scaling-the-loss.
 	LossScale optim.Scaling
 
-	// Fields describes how the data are stored: type, shape and decoding of each model input, by name. Usually it is the
-	// dataset's Fields(). Default: each input is stored as its node is in the graph.
+	// Fields describes how the data are stored: type, shape and decoding of each model input, by
+	// name. Usually it is the dataset's Fields(). Default: each input is stored as its node is in
+	// the graph.
 	Fields []dataloader.Field
-	// Resident datasets stay on the device: the first pass over each uploads it, later ones gather rows by index. Default:
-	// every batch is uploaded. If Fields is nil, no other datasets can be used. A resident dataset takes its stored size.
+	// Resident datasets stay on the device: the first pass over each uploads it, later ones gather
+	// rows by index. Default: every batch is uploaded. If Fields is nil, no other datasets can be
+	// used. A resident dataset takes its stored size.
 	Resident []dataloader.Dataset
 
-	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any other. It has no effect on
-	// values that the model function binds itself, as gorgonia.WithInit does.
+	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any
+	// other. It has no effect on values that the model function binds itself, as gorgonia.WithInit
+	// does.
 	Seed uint64
-	// Sequential trains in the dataset's own order. Default: each epoch has an order of its own, a function of Seed.
+	// Sequential trains in the dataset's own order. Default: each epoch has an order of its own, a
+	// function of Seed.
 	Sequential bool
-	// Tail selects what happens to a short last batch of training. Default: it is a step too; evaluation and prediction
-	// always use it. Fit refuses a last batch of 1 under batch normalization.
+	// Tail selects what happens to a short last batch of training. Default: it is a step too;
+	// evaluation and prediction always use it. Fit refuses a last batch of 1 under batch
+	// normalization.
 	Tail dataloader.Tail
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
-	// Keep makes values of these nodes readable after a step, by Trainer.Kept. Default: none. Each is stored twice, once for
-	// each slot.
+	// Keep makes values of these nodes readable after a step, by Trainer.Kept. Default: none. Each
+	// is stored twice, once for each slot.
 	Keep []string
-	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default: no call.
+	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:
+	// no call.
 	Progress func(Progress)
-	// Debug checks after every call that no kernel wrote outside its buffers. Default: off. It is slow, enlarges the plan, and
-	// needs a device with unified memory.
+	// Debug checks after every call that no kernel wrote outside its buffers. Default: off. It is
+	// slow, enlarges the plan, and needs a device with unified memory.
 	Debug bool
 }
 
@@ -110,28 +122,30 @@ type Progress struct {
 type Guard uint8
 
 const (
-	// GuardStep changes parameters only if the loss and every gradient of the step are finite. It keeps all gradients until
-	// then.
+	// GuardStep changes parameters only if the loss and every gradient of the step are finite. It
+	// keeps all gradients until then.
 	GuardStep Guard = iota
-	// GuardEach checks each gradient just before its own update and frees it afterwards, which saves most of the gradients'
-	// memory unless Clip.Norm, LossScale or Accumulate needs all of them. If a step fails, parameters that were updated
-	// earlier in it, or earlier slices of the same one, stay changed; see docs/memory.md#the-guard.
+	// GuardEach checks each gradient just before its own update and frees it afterwards, which
+	// saves most of the gradients' memory unless Clip.Norm, LossScale or Accumulate needs all of
+	// them. If a step fails, parameters that were updated earlier in it, or earlier slices of the
+	// same one, stay changed; see docs/memory.md#the-guard.
 	GuardEach
 )
 
-// Recompute selects activations that are computed a second time, right before the backward pass reads them, instead of being
-// kept from the forward pass.
+// Recompute selects activations that are computed a second time, right before the backward pass
+// reads them, instead of being kept from the forward pass.
 type Recompute struct {
-	// Auto recomputes as much as the plan needs to fit in Options.Memory, or in the free memory of Options.Device, at the
-	// least extra time that the planner finds.
+	// Auto recomputes as much as the plan needs to fit in Options.Memory, or in the free memory of
+	// Options.Device, at the least extra time that the planner finds.
 	Auto bool
 	// Layers recomputes all activations of these layers, by their names in the plan.
 	Layers []string
 }
 
-// Offload selects tensors that are kept in pinned host memory, on a device with memory of its own. A step fetches them right
-// before it needs them and writes changes back afterwards; copies are double-buffered and overlap compute. Vectors, such as
-// biases, stay on the device. See docs/memory.md#kept-in-host-memory.
+// Offload selects tensors that are kept in pinned host memory, on a device with memory of its own.
+// A step fetches them right before it needs them and writes changes back afterwards; copies are
+// double-buffered and overlap compute. Vectors, such as biases, stay on the device. See
+// docs/memory.md#kept-in-host-memory.
 type Offload struct {
 	State      bool     // the optimizer's state
 	Parameters bool     // the parameters of all layers
@@ -178,7 +192,8 @@ func (o *Options) rows(mode compile.Mode) int {
 	return o.Batch
 }
 
-// windows returns the windows that full batches of a mode occur in. The first one updates parameters if mode is Train.
+// windows returns the windows that full batches of a mode occur in. The first one updates
+// parameters if mode is Train.
 func (o *Options) windows(mode compile.Mode) []compile.Window {
 	switch {
 	case mode != compile.Train || o.Accumulate <= 1:
@@ -189,7 +204,8 @@ func (o *Options) windows(mode compile.Mode) []compile.Window {
 	return []compile.Window{compile.Last, compile.First, compile.Inner, compile.Alone}
 }
 
-// window returns the window of a step in an epoch of the given number of steps. The steps of its update are first to end-1.
+// window returns the window of a step in an epoch of the given number of steps. The steps of its
+// update are first to end-1.
 //
 //	Accumulate 3, 7 steps: | First Inner Last | First Inner Last | Alone |
 func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, first, end int) {

@@ -9,7 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Param is a parameter, a constant, or a running statistic of the model, on the device or in pinned host memory.
+// Param is a parameter, a constant, or a running statistic of the model, on the device or in pinned
+// host memory.
 type Param struct {
 	Name      string
 	Spec      kernels.Spec // type and shape
@@ -20,12 +21,14 @@ type Param struct {
 	tensor  hostTensor
 }
 
-// Read copies the parameter to dst, which has Spec.Bytes() bytes. While Fit or Evaluate runs it returns ErrBusy.
+// Read copies the parameter to dst, which has Spec.Bytes() bytes. While Fit or Evaluate runs it
+// returns ErrBusy.
 func (p Param) Read(dst []byte) error {
 	return p.use(func() error { return p.tensor.Read(dst) })
 }
 
-// Write copies src, which has Spec.Bytes() bytes, to the parameter. While Fit or Evaluate runs it returns ErrBusy.
+// Write copies src, which has Spec.Bytes() bytes, to the parameter. While Fit or Evaluate runs it
+// returns ErrBusy.
 func (p Param) Write(src []byte) error {
 	return p.use(func() error { return p.tensor.Write(src) })
 }
@@ -39,8 +42,8 @@ func (p Param) use(f func() error) error {
 	return f()
 }
 
-// Params returns everything that the model has learned: the parameters, in the order in which the model uses them first, then the
-// running statistics.
+// Params returns everything that the model has learned: the parameters, in the order in which the
+// model uses them first, then the running statistics.
 func (t *Trainer) Params() ([]Param, error) {
 	if t.usage.isClosed() {
 		return nil, errClosed

@@ -34,7 +34,8 @@ type epochPass struct {
 	uploaded       int64
 }
 
-// open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile or to upload.
+// open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
+// or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
 	if err := t.streams.compute.Sync(); err != nil { // a closed device has freed the slots: nothing may be written there
@@ -55,9 +56,10 @@ func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error)
 	return nil
 }
 
-// run submits each batch when the loader has it, and collects the results of each step when they are there. At most two steps are
-// in flight: the device works on one while the other waits. With a scaled loss the second step is not submitted before the
-// outcome of the first one's update is known; only its batch is uploaded.
+// run submits each batch when the loader has it, and collects the results of each step when they
+// are there. At most two steps are in flight: the device works on one while the other waits. With a
+// scaled loss the second step is not submitted before the outcome of the first one's update is
+// known; only its batch is uploaded.
 func (p *epochPass) run(ctx context.Context) (err error) {
 	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
 	if err != nil {
@@ -99,7 +101,8 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 	}
 }
 
-// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the status word is clear.
+// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
+// status word is clear.
 func (p *epochPass) finish(run *dataloader.Run, err error) error {
 	drained, closed := p.t.streams.drain(p.t.slots[:]), run.Close()
 	if closed != nil {
@@ -114,7 +117,8 @@ func (p *epochPass) finish(run *dataloader.Run, err error) error {
 	return errors.Join(err, closed)
 }
 
-// selectProgram selects the program of batch b in slot s, and enqueues the uploads that need not wait for the previous step.
+// selectProgram selects the program of batch b in slot s, and enqueues the uploads that need not
+// wait for the previous step.
 func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	t := p.t
 	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
@@ -133,7 +137,8 @@ func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
 	return t.streams.enqueueCopies(program.prefetch[s.index])
 }
 
-// writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's number, and the factor of its loss.
+// writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
+// number, and the factor of its loss.
 func (p *epochPass) writeControls(s *slot) error {
 	t, b, opt := p.t, s.batch, &p.t.plan.opt
 	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
@@ -179,7 +184,8 @@ func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
 	return run.Release(s.index, s.writable)
 }
 
-// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is nil.
+// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is
+// nil.
 func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	if s == nil {
 		return nil
@@ -219,8 +225,8 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 	return nil
 }
 
-// overflowed reports whether the update of the step in slot s was skipped because gradients were not finite, and a smaller scale
-// of the loss may prevent that.
+// overflowed reports whether the update of the step in slot s was skipped because gradients were
+// not finite, and a smaller scale of the loss may prevent that.
 func (p *epochPass) overflowed(s *slot, loss float64) bool {
 	return s.program.updates && p.t.plan.opt.scaled() && finite(loss) && s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
 }

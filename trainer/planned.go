@@ -15,7 +15,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
-// streamed is the dataset index of programs whose batches come through the slots. Other indices are those of Options.Resident.
+// streamed is the dataset index of programs whose batches come through the slots. Other indices are
+// those of Options.Resident.
 const streamed = -1
 
 // programKey identifies a program of a plan.
@@ -26,7 +27,8 @@ type programKey struct {
 	window  compile.Window // of the step; Alone unless mode is Train
 }
 
-// planned holds what is decided before memory exists: programs, the homes of their values, and the layout of the arena.
+// planned holds what is decided before memory exists: programs, the homes of their values, and the
+// layout of the arena.
 type planned struct {
 	opt      Options
 	model    ModelFunc
@@ -43,11 +45,12 @@ type planned struct {
 	regions [2]layout.Regions // by slot: where the regions of programs start in the arena
 }
 
-// budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not be placed in it.
+// budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
+// be placed in it.
 const budgetTries = 3
 
-// newPlanned compiles all programs for full batches and lays out the arena. If Options.Recompute.Auto is set, it recomputes as
-// much as the plan needs to fit. cache may be nil.
+// newPlanned compiles all programs for full batches and lays out the arena. If
+// Options.Recompute.Auto is set, it recomputes as much as the plan needs to fit. cache may be nil.
 func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *programCache) (*planned, error) {
 	if err := opt.check(false); err != nil {
 		return nil, err
@@ -84,7 +87,8 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 	return plain, nil
 }
 
-// planWithin makes a plan whose training programs aim at budget bytes of scratch by recomputation; 0 means no aim.
+// planWithin makes a plan whose training programs aim at budget bytes of scratch by recomputation;
+// 0 means no aim.
 func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64, cache *programCache) (*planned, error) {
 	p := &planned{opt: opt, model: model, cache: cache, budget: budget, programs: make(map[programKey]*ir.Program)}
 	if err := p.sizeForEvaluation(ctx); err != nil {
@@ -125,8 +129,8 @@ func (p *planned) datasets() []int {
 	return all
 }
 
-// sizeForEvaluation makes the slots and results as large as evaluation and prediction need them if their batch is larger than
-// that of training. Each program uses the first rows of a home.
+// sizeForEvaluation makes the slots and results as large as evaluation and prediction need them if
+// their batch is larger than that of training. Each program uses the first rows of a home.
 func (p *planned) sizeForEvaluation(ctx context.Context) error {
 	if p.opt.rows(compile.Evaluate) <= p.opt.Batch {
 		return nil
@@ -144,9 +148,10 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 	return nil
 }
 
-// scratchForOneRow returns the scratch of program k at a batch of 1. Every other short batch reuses the places of the full one
-// and needs no more, but a dimension of 1 can make other instructions of the same graph. It returns 0 if the model refuses a
-// single row; then it refuses again when such a batch occurs.
+// scratchForOneRow returns the scratch of program k at a batch of 1. Every other short batch reuses
+// the places of the full one and needs no more, but a dimension of 1 can make other instructions of
+// the same graph. It returns 0 if the model refuses a single row; then it refuses again when such a
+// batch occurs.
 func (p *planned) scratchForOneRow(ctx context.Context, k programKey) int64 {
 	full := p.programs[k]
 	k.rows = 1
@@ -285,7 +290,8 @@ func (p *planned) layOut() error {
 	return l.Err()
 }
 
-// outcome returns what the host reads after a step on slot i, one run of bytes: the results of that slot and the status word.
+// outcome returns what the host reads after a step on slot i, one run of bytes: the results of that
+// slot and the status word.
 //
 //	          | results, slot 0 | guard | results, slot 1 |
 //	outcome 0 ├─────────────────────────┤
@@ -295,8 +301,8 @@ func (p *planned) outcome(i int) arena.Ref {
 	return arena.Ref{Region: p.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + p.homes.Bytes(ir.Guard)}
 }
 
-// extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the arena's own: host copies of the
-// slots and outcomes, and what is offloaded.
+// extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
+// arena's own: host copies of the slots and outcomes, and what is offloaded.
 func (p *planned) extraPinnedBytes() int64 {
 	return 2*(p.homes.Bytes(ir.Slot)+p.outcome(0).Size) + p.offloadedBytes()
 }
@@ -309,8 +315,8 @@ func (p *planned) offloadedBytes() (n int64) {
 	return n
 }
 
-// parameters returns the homes of parameters and constants, on the device and offloaded, in the order in which programs asked
-// for them.
+// parameters returns the homes of parameters and constants, on the device and offloaded, in the
+// order in which programs asked for them.
 func (p *planned) parameters() []ir.Part {
 	all := slices.Concat(p.homes.Parts(ir.Parameters), p.homes.Parts(ir.HostParameters))
 	slices.SortFunc(all, func(a, b ir.Part) int { return cmp.Compare(a.Nth, b.Nth) })

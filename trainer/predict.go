@@ -19,11 +19,12 @@ type Prediction struct {
 	Output []float64 // one row of Model.Output; overwritten by the next one
 }
 
-// Predict yields the output for every sample of ds, in order, of any number of samples. Fields that only the loss needs may be
-// missing from ds. Numbers that are not finite are yielded as they are.
+// Predict yields the output for every sample of ds, in order, of any number of samples. Fields that
+// only the loss needs may be missing from ds. Numbers that are not finite are yielded as they are.
 //
-// Any number of goroutines may predict at the same time: each uses the device for one batch at a time. While Fit or Evaluate runs,
-// Predict yields ErrBusy. Between two batches other calls may run them, or Close, after which Predict yields ErrClosed.
+// Any number of goroutines may predict at the same time: each uses the device for one batch at a
+// time. While Fit or Evaluate runs, Predict yields ErrBusy. Between two batches other calls may run
+// them, or Close, after which Predict yields ErrClosed.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		if err := t.predict(ctx, ds, yield); err != nil {
@@ -87,7 +88,8 @@ func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (ba
 	return t.openSource(ctx, compile.Predict, ds)
 }
 
-// predictBatch runs one batch on slot 0, copies its output to host, and returns the output's type and shape.
+// predictBatch runs one batch on slot 0, copies its output to host, and returns the output's type
+// and shape.
 func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *hostBatch, b dataloader.Batch) (kernels.Spec, error) {
 	if err := t.usage.acquire(ctx); err != nil {
 		return kernels.Spec{}, err

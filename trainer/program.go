@@ -80,8 +80,8 @@ func (p *boundProgram) close() error {
 	return errors.Join(errs...)
 }
 
-// enqueue enqueues the step of the batch in slot s: what is left to upload, and the program, which ends with the copy of its
-// results to the host.
+// enqueue enqueues the step of the batch in slot s: what is left to upload, and the program, which
+// ends with the copy of its results to the host.
 func (p *boundProgram) enqueue(st *streams, s *slot) error {
 	if p.atLaunch[s.index] != nil {
 		if err := errors.Join(st.enqueueCopies(p.atLaunch[s.index]), st.upload.Record(s.copied)); err != nil {
@@ -97,7 +97,8 @@ func (p *boundProgram) enqueue(st *streams, s *slot) error {
 	return p.exec[s.index].Launch(st.compute)
 }
 
-// programs are the programs of a trainer, bound. There is one for each mode, batch size, dataset and window that has occurred.
+// programs are the programs of a trainer, bound. There is one for each mode, batch size, dataset
+// and window that has occurred.
 type programs map[programKey]*boundProgram
 
 // find returns the program for a batch of k.rows, which ensure has made.
@@ -118,8 +119,9 @@ func (ps programs) close() error {
 	return errors.Join(errs...)
 }
 
-// ensureProgram compiles and binds program k, for a batch smaller than the full one, unless it exists. It needs no device memory:
-// it reuses the places of the full batch's program. The caller has the device.
+// ensureProgram compiles and binds program k, for a batch smaller than the full one, unless it
+// exists. It needs no device memory: it reuses the places of the full batch's program. The caller
+// has the device.
 func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	if t.programs[k] != nil {
 		return nil
@@ -146,7 +148,8 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	return nil
 }
 
-// checkSameParameters returns an error unless prog trains all parameters that the full batch's program trains.
+// checkSameParameters returns an error unless prog trains all parameters that the full batch's
+// program trains.
 func checkSameParameters(prog, full *ir.Program) error {
 	var errs []error
 	for _, name := range full.Trained {

@@ -13,9 +13,10 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Plan returns what every byte would be for, and allocates none of them. Set Options.Device to the device that you will train on:
-// its kernels may need workspaces, which are part of the plan. Plan ignores Options.Memory unless Options.Recompute.Auto aims at
-// it. Cancelling ctx stops the planning. Several goroutines may plan at once, but not from inside a model function.
+// Plan returns what every byte would be for, and allocates none of them. Set Options.Device to the
+// device that you will train on: its kernels may need workspaces, which are part of the plan. Plan
+// ignores Options.Memory unless Options.Recompute.Auto aims at it. Cancelling ctx stops the
+// planning. Several goroutines may plan at once, but not from inside a model function.
 func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -71,9 +72,10 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 	return b
 }
 
-// uploads returns the places in the slot that a step of program k uploads: prefetch while the step before it may still run,
-// atLaunch after that one is done. Only training with a scaled loss separates them: its controls depend on the outcome of the step
-// before. Other programs upload everything at launch.
+// uploads returns the places in the slot that a step of program k uploads: prefetch while the step
+// before it may still run, atLaunch after that one is done. Only training with a scaled loss
+// separates them: its controls depend on the outcome of the step before. Other programs upload
+// everything at launch.
 func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []arena.Ref) {
 	values := slotValues(prog)
 	if k.mode != compile.Train || !p.opt.scaled() {
@@ -94,8 +96,8 @@ func slotValues(prog *ir.Program) []ir.Value {
 	return values
 }
 
-// coalesce returns the places of values in a slot. It merges places that only alignment padding separates, as those of a full
-// batch, into one.
+// coalesce returns the places of values in a slot. It merges places that only alignment padding
+// separates, as those of a full batch, into one.
 func coalesce(values []ir.Value) []arena.Ref {
 	slices.SortFunc(values, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
 	var refs []arena.Ref

@@ -52,7 +52,8 @@ type chunks struct {
 	rows   int // of a chunk
 }
 
-// upload copies a dataset to its place on the device, as it is stored: in one go if the host can write there, else chunk by chunk.
+// upload copies a dataset to its place on the device, as it is stored: in one go if the host can
+// write there, else chunk by chunk.
 func (r *residents) upload(ctx context.Context, i int) (err error) {
 	opt := &r.memory.plan.opt
 	ds := opt.Resident[i]

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// slot is the host's side of one of the two slots: where a batch waits for its step, and where the results of that step arrive.
+// slot is the host's side of one of the two slots: where a batch waits for its step, and where the
+// results of that step arrive.
 type slot struct {
 	index    int
 	host     map[string][]byte // by field: where the loader writes
@@ -86,7 +87,8 @@ func (s *slot) number(v ir.Value) float64 {
 	return dataloader.View[float64](b)[0]
 }
 
-// slotWaiter waits until the host may write to a slot's fields, and reports to a device that checks accesses that it does.
+// slotWaiter waits until the host may write to a slot's fields, and reports to a device that checks
+// accesses that it does.
 type slotWaiter struct {
 	memory *memory
 	slot   *slot

@@ -25,7 +25,8 @@ func (s *streams) open(dev kernels.Device) (err error) {
 	return nil
 }
 
-// enqueueCopies enqueues uploads. Their destinations are free: the host has waited for the step before last, which read them.
+// enqueueCopies enqueues uploads. Their destinations are free: the host has waited for the step
+// before last, which read them.
 func (s *streams) enqueueCopies(copies []kernels.Copy) error {
 	for _, c := range copies {
 		if err := s.upload.Copy(c.Dst, c.Src); err != nil {
@@ -47,7 +48,8 @@ func (s *streams) drain(slots []*slot) error {
 	if errs == nil {
 		return nil
 	}
-	// An event keeps the errors of the work before it. Recorded again, it does not pass them on to later steps.
+	// An event keeps the errors of the work before it. Recorded again, it does not pass them on to
+	// later steps.
 	for _, slot := range slots {
 		_ = errors.Join(s.upload.Record(slot.copied), s.compute.Record(slot.ready))
 	}

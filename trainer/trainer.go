@@ -11,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Trainer owns a model's memory and programs. Its methods may be called from any goroutine. One pass of Fit or Evaluate runs at a
-// time; calls that need the device meanwhile return ErrBusy.
+// Trainer owns a model's memory and programs. Its methods may be called from any goroutine. One
+// pass of Fit or Evaluate runs at a time; calls that need the device meanwhile return ErrBusy.
 type Trainer struct {
 	usage     usage
 	plan      *planned // nil unless New made the trainer
@@ -38,9 +38,9 @@ type counters struct {
 	scaling optim.ScalingState
 }
 
-// New compiles the model, plans its memory, allocates it on the device in one piece, and writes the initial values. If the plan
-// needs more than Options.Memory or than the device has free, it allocates nothing and returns a *CapacityError. Cancelling ctx
-// stops the planning.
+// New compiles the model, plans its memory, allocates it on the device in one piece, and writes the
+// initial values. If the plan needs more than Options.Memory or than the device has free, it
+// allocates nothing and returns a *CapacityError. Cancelling ctx stops the planning.
 func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -130,18 +130,19 @@ func (t *Trainer) Stats() Stats {
 	return s
 }
 
-// LossScale returns the state of loss scaling; the zero state if the loss is not scaled. A trainer that gets it as
-// Options.LossScale.State continues from there.
+// LossScale returns the state of loss scaling; the zero state if the loss is not scaled. A trainer
+// that gets it as Options.LossScale.State continues from there.
 func (t *Trainer) LossScale() optim.ScalingState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counters.scaling
 }
 
-// Close releases everything that New made; the device stays open. It is safe to call twice. While Fit, Evaluate, a batch of
-// Predict or an access to a parameter runs it returns ErrBusy; cancel their contexts first. If a reader of a dataset has not
-// returned, the error wraps dataloader.ErrStuck and the memory stays, since the reader may still write to it; call Close again
-// when it has.
+// Close releases everything that New made; the device stays open. It is safe to call twice. While
+// Fit, Evaluate, a batch of Predict or an access to a parameter runs it returns ErrBusy; cancel
+// their contexts first. If a reader of a dataset has not returned, the error wraps
+// dataloader.ErrStuck and the memory stays, since the reader may still write to it; call Close
+// again when it has.
 func (t *Trainer) Close() error {
 	if t == nil || t.plan == nil {
 		return nil // New did not make it

@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other calls return ErrBusy. Brief uses,
-// which are a batch of a prediction and an access to a parameter, exclude each other: they wait, and so does a pass that begins.
+// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other
+// calls return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter,
+// exclude each other: they wait, and so does a pass that begins.
 type usage struct {
 	device chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
 
@@ -26,8 +27,8 @@ func (u *usage) open() {
 	u.made = true
 }
 
-// acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after Close, and ctx's error if ctx
-// ends the wait. The caller calls release.
+// acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after
+// Close, and ctx's error if ctx ends the wait. The caller calls release.
 func (u *usage) acquire(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
@@ -51,7 +52,8 @@ func (u *usage) acquire(ctx context.Context) error {
 // release ends a brief use.
 func (u *usage) release() { <-u.device }
 
-// beginPass waits for brief uses and reserves the device for a pass. Errors are those of acquire. The caller calls endPass.
+// beginPass waits for brief uses and reserves the device for a pass. Errors are those of acquire.
+// The caller calls endPass.
 func (u *usage) beginPass(ctx context.Context, name string) error {
 	if err := u.acquire(ctx); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -73,8 +75,8 @@ func (u *usage) endPass(stuck *dataloader.Run) {
 	}
 }
 
-// beginClose reserves the device for Close, without waiting, and reports whether this is the first time. It returns ErrBusy if
-// anything uses the device. The caller calls release.
+// beginClose reserves the device for Close, without waiting, and reports whether this is the first
+// time. It returns ErrBusy if anything uses the device. The caller calls release.
 func (u *usage) beginClose() (first bool, err error) {
 	select {
 	case u.device <- struct{}{}:
@@ -91,7 +93,8 @@ func (u *usage) beginClose() (first bool, err error) {
 	return first, nil
 }
 
-// check returns an error if the trainer is closed, a pass runs, or a reader of an earlier pass has not returned.
+// check returns an error if the trainer is closed, a pass runs, or a reader of an earlier pass has
+// not returned.
 func (u *usage) check() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
