@@ -103,7 +103,7 @@ func TestTwoTrainersShareADevice(t *testing.T) {
 }
 
 func TestPlansAreMadeByManyGoroutinesAtOnce(t *testing.T) {
-	want, err := trainer.Plan(small, trainer.Options{Batch: 8})
+	want, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestPlansAreMadeByManyGoroutinesAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 5 {
-				if got, err := trainer.Plan(small, trainer.Options{Batch: 8}); err != nil || got.Total != want.Total {
+				if got, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 8}); err != nil || got.Total != want.Total {
 					t.Errorf("%v, %v", got, err)
 				}
 			}

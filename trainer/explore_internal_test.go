@@ -19,13 +19,13 @@ func TestStateIsKnownWithoutAPlan(t *testing.T) {
 	}
 	for _, frozen := range [][]string{nil, {"hidden"}} {
 		opt := Options{Batch: 4, Frozen: frozen}
-		asked, err := newBuild(t.Context(), model, opt, false)
+		asked, err := newPlanned(t.Context(), model, opt, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range optim.All() {
 			opt.Optimizer = o.Optimizer
-			b, err := newBuild(t.Context(), model, opt, false)
+			b, err := newPlanned(t.Context(), model, opt, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -187,7 +187,7 @@ func TestAReaderThatIgnoresItsContextKeepsTheSlots(t *testing.T) {
 			}
 			return nil
 		}}
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -198,7 +198,7 @@ func columns(t testing.TB, n int, c ...dataloader.Array) *dataloader.Slices {
 // made returns a trainer that is closed at the end of the test.
 func made(t testing.TB, model trainer.ModelFunc, opt trainer.Options) *trainer.Trainer {
 	t.Helper()
-	tr, err := trainer.New(model, opt)
+	tr, err := trainer.New(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

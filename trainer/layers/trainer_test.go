@@ -105,7 +105,7 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	}
 	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	}
 	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -21,14 +22,14 @@ func offloaded(all []planned, out io.Writer) error {
 	for _, n := range all {
 		opt := n.whole.opt
 		opt.Optimizer = optim.Adam{}
-		whole, err := trainer.Plan(n.net.Model, opt)
+		whole, err := trainer.Plan(context.Background(), n.net.Model, opt)
 		if err != nil {
 			return fmt.Errorf("%s: %w", n.net.Name, err)
 		}
 		fmt.Fprintf(w, "%s\t%d", n.net.Name, whole.Total)
 		for _, o := range ways {
 			opt.Offload = o
-			p, err := trainer.Plan(n.net.Model, opt)
+			p, err := trainer.Plan(context.Background(), n.net.Model, opt)
 			if err != nil {
 				return fmt.Errorf("%s but %v: %w", n.net.Name, o, err)
 			}

@@ -1,4 +1,4 @@
-package trainer_test
+package vm_test
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/trainer"
+	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
+func TestARunReportsABadIndexAndTheNextRunSucceeds(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
-		d := newSketch(t, tensor.Float64, 1)
+		d := newBuilder(t, tensor.Float64, 1)
 		table := d.param("table", 3, 2)
 		at := gorgonia.NewVector(d.g, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("at"))
 		y := d.must(gorgonia.ByIndices(table, at, 0))
@@ -22,9 +22,9 @@ func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
 		if _, err := gorgonia.Grad(loss, table); err != nil {
 			t.Fatal(err)
 		}
-		set := func(index ...int) { letBe(t, at, tensor.New(tensor.WithShape(4), tensor.WithBacking(index))) }
+		set := func(index ...int) { let(t, at, tensor.New(tensor.WithShape(4), tensor.WithBacking(index))) }
 		set(0, 1, 2, 2)
-		vm := newMachine(t, dev, d.g, trainer.MachineOptions{})
+		machine := newMachine(t, dev, d.g, vm.Options{})
 		rows := func() float64 {
 			v := elements(table.Value())
 			return v[0] + v[1] + v[2] + v[3] + 2*(v[4]+v[5])
@@ -32,13 +32,13 @@ func TestARunWithABadIndexNamesItAndTheNextRunIsFree(t *testing.T) {
 		want := rows()
 		for _, bad := range []int{3, -1, 1 << 40} {
 			set(0, 1, bad, 2)
-			var e *trainer.IndexError
-			if err := vm.RunAll(); !errors.As(err, &e) || !errors.Is(err, trainer.ErrIndex) || e.Index != int64(bad) || e.At != 2 || e.Node != "lookup" || e.Rows != 3 || e.Sample != -1 {
+			var e *vm.IndexError
+			if err := machine.RunAll(); !errors.As(err, &e) || !errors.Is(err, vm.ErrIndex) || e.Index != int64(bad) || e.At != 2 || e.Node != "lookup" || e.Rows != 3 {
 				t.Errorf("got %v, want index %d at 2 of lookup", err, bad)
 			}
-			vm.Reset()
+			machine.Reset()
 			set(0, 1, 2, 2)
-			runs(t, vm)
+			mustRun(t, machine)
 			if got := elements(loss.Value())[0]; !about(got, want, 1e-12) {
 				t.Errorf("after index %d: the sum is %v, want %v", bad, got, want)
 			}

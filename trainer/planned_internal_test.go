@@ -39,7 +39,7 @@ func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
 
 func checkTails(t *testing.T, widths []int, opt Options) {
 	ctx := context.Background()
-	b, err := newBuild(ctx, func(g *gorgonia.ExprGraph, batch int) (Model, error) {
+	b, err := newPlanned(ctx, func(g *gorgonia.ExprGraph, batch int) (Model, error) {
 		net := layers.On(g)
 		x := net.Input("x", batch, widths[0])
 		h := x
@@ -47,14 +47,14 @@ func checkTails(t *testing.T, widths []int, opt Options) {
 			h = net.Dense(h, fmt.Sprint("hidden", i), w, layers.ReLU)
 		}
 		return net.Classifier(x, net.Dense(h, "out", widths[len(widths)-1], nil))
-	}, opt, true)
+	}, opt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, mode := range []compile.Mode{compile.Train, compile.Predict} {
-		full := b.programs[key{mode: mode, rows: opt.Batch, source: streamed}]
+		full := b.programs[programKey{mode: mode, rows: opt.Batch, dataset: streamed}]
 		for rows := 1; rows < opt.Batch; rows++ {
-			p, err := b.compile(ctx, key{mode: mode, rows: rows, source: streamed}, full)
+			p, err := b.compile(ctx, programKey{mode: mode, rows: rows, dataset: streamed}, full)
 			if err != nil {
 				t.Fatalf("%v %d: %v", mode, rows, err)
 			}

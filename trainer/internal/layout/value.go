@@ -1,4 +1,4 @@
-package trainer
+package layout
 
 import (
 	"fmt"
@@ -12,10 +12,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// loadValue writes the elements of v, row-major, to dst, which is of the given spec. v may be a view of any strides. It allocates nothing.
-func loadValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
+// IsEmpty reports whether v has no elements: it is nil, or a tensor that UnbindAll of a graph has emptied.
+func IsEmpty(v gorgonia.Value) bool {
+	d, ok := v.(*tensor.Dense)
+	return v == nil || ok && (d == nil || d.MemSize() == 0)
+}
+
+// Load writes the elements of v to dst in row-major order. spec is the type and shape that v must have. v may be a view
+// of any strides, also one with gaps. Load allocates nothing.
+func Load(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
 	if d, ok := v.(*tensor.Dense); ok {
-		return loadDense(dst, d, spec)
+		return loadTensor(dst, d, spec)
 	}
 	var n int
 	var t arena.DType
@@ -41,7 +48,7 @@ func loadValue(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
 	return nil
 }
 
-// put writes one element to dst and returns how many dst holds.
+// put writes x to dst if dst has room for exactly one element. It returns the number of elements that dst has room for.
 func put[T dataloader.Element](dst []byte, x T) int {
 	s := dataloader.View[T](dst)
 	if len(s) == 1 {
@@ -50,7 +57,11 @@ func put[T dataloader.Element](dst []byte, x T) int {
 	return len(s)
 }
 
-func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
+// loadTensor is Load for a tensor.
+func loadTensor(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
+	if IsEmpty(d) {
+		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: give the input a new one: %w", ErrData)
+	}
 	fits := false
 	if d.Shape().TotalSize() == spec.Shape.Elems() && !d.IsMasked() {
 		switch d.Dtype() {
@@ -68,55 +79,53 @@ func loadDense(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 			fits = spec.Type == arena.Uint8 && gather(dst, d.Uint8s(), d)
 		}
 	}
-	if blank(d) {
-		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: give the input a new one: %w", ErrData)
-	}
 	if !fits {
 		return fmt.Errorf("value is a tensor of %v %v, not %v: %w", d.Dtype(), d.Shape(), spec, kernels.ErrShape)
 	}
 	return nil
 }
 
-// gather copies the elements of d, whose memory src is, to dst in row-major order.
+// gather copies the elements of d to dst in row-major order. src is the memory of d. It returns false if d does not
+// describe len(dst) elements within src.
 func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
-	if contiguous(d) {
+	if Contiguous(d) {
 		return copy(dst, src) == len(dst)
 	}
-	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(d int) bool { return d < 1 }) {
+	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(n int) bool { return n < 1 }) {
 		return false
 	}
-	last := 0
-	for i, d := range shape {
-		last += (d - 1) * strides[i]
+	last := 0 // index in src of the last element
+	for i, n := range shape {
+		last += (n - 1) * strides[i]
 	}
 	if last < 0 || last >= len(src) || slices.ContainsFunc(strides, func(s int) bool { return s < 0 }) {
 		return false
 	}
-	return strided(dst, src, shape, strides) == len(dst)
+	return copyStrided(dst, src, shape, strides) == len(dst)
 }
 
-// strided copies row by row, and returns how many elements.
-func strided[T any](dst, src []T, shape, strides []int) int {
-	if len(shape) == 0 {
+// copyStrided copies a view of src to dst row by row. It returns the number of elements.
+func copyStrided[T any](dst, src []T, shape, strides []int) int {
+	switch len(shape) {
+	case 0:
 		dst[0] = src[0]
 		return 1
-	}
-	n := 0
-	if len(shape) == 1 {
+	case 1:
 		for i := range shape[0] {
 			dst[i] = src[i*strides[0]]
 		}
 		return shape[0]
 	}
+	n := 0
 	for i := range shape[0] {
-		n += strided(dst[n:], src[i*strides[0]:], shape[1:], strides[1:])
+		n += copyStrided(dst[n:], src[i*strides[0]:], shape[1:], strides[1:])
 	}
 	return n
 }
 
-// contiguous reports whether d lies in row-major order without gaps.
-func contiguous(d *tensor.Dense) bool {
+// Contiguous reports whether the elements of d lie in row-major order without gaps.
+func Contiguous(d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
 	if d.Size() == 1 {
 		return true
@@ -124,7 +133,7 @@ func contiguous(d *tensor.Dense) bool {
 	if len(shape) != len(strides) {
 		return false
 	}
-	n := 1
+	n := 1 // stride that dimension i must have
 	for i := len(shape) - 1; i >= 0; i-- {
 		if shape[i] != 1 && strides[i] != n {
 			return false
