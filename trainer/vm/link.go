@@ -81,7 +81,7 @@ func (l *link) covers(d *tensor.Dense) bool {
 	return l.addr != 0 && d.MemSize() == l.size && d.Uintptr() == l.addr
 }
 
-// current returns the value. It makes a new one if Gorgonia has emptied the old one.
+// current returns the value. It makes a new one if Gorgonia has emptied the old one, or recycled it for another tensor.
 func (l *link) current() gorgonia.Value {
 	if l.addr != 0 && !l.owns(l.value) {
 		l.makeValue()
@@ -117,6 +117,7 @@ func (l *link) download() error {
 			return err
 		}
 	}
+	// Tensors of numbers are up to date now, since their elements are the bytes.
 	switch v := l.value.(type) {
 	case *gorgonia.F32:
 		*v = gorgonia.F32(dataloader.View[float32](l.bytes)[0])
@@ -164,6 +165,7 @@ func (l *link) detach(v gorgonia.Value) (err error) {
 	if !ok || l.staged || !l.covers(d) {
 		return nil
 	}
+	// Decoding allocates memory for the elements, and leaves d itself in place.
 	b, err := d.GobEncode()
 	if err == nil {
 		err = d.GobDecode(b)

@@ -39,7 +39,7 @@ import (
 //   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep, and at the gradients
 //     of inputs. Other nodes get no value.
 //   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need for longer.
-//   - A value that is not finite is no error.
+//   - A value that is not finite is no error, as with a tape machine.
 //
 // Gradients:
 //
@@ -76,9 +76,11 @@ type Machine struct {
 
 var _ gorgonia.VM = (*Machine)(nil)
 
-// New compiles g, plans its memory, and allocates that on the device as one block. Call it after gorgonia.Grad. It
-// returns a *CapacityError, before it allocates anything, if the plan needs more than Options.Memory or the device has.
-// Close the machine after use.
+// New compiles g, plans its memory, and allocates that on the device as one block. Call it after gorgonia.Grad, if g is
+// to have gradients, and close the machine after use.
+//
+// If the plan needs more than Options.Memory, or more than the device has free, New allocates nothing and returns a
+// *CapacityError.
 func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	defer recoverError("new machine", &err)
 	if err := opt.check(g); err != nil {
@@ -145,9 +147,11 @@ func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
 	return err
 }
 
-// RunAll runs the whole graph once and waits for the end of the run. It returns a *ValueError, and runs nothing, if an
-// input has no value; an *IndexError if an index is outside its table; after Close an error that wraps arena.ErrClosed.
-// RunAll needs no Reset before the next run. It allocates no memory, except for nodes that the plan marks as fallbacks.
+// RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the next run. It allocates
+// no memory, except in nodes that the plan marks: fallbacks, and operations without a kernel on the device.
+//
+// If an input has no value, RunAll returns a *ValueError and runs nothing. If an index is outside its table, it returns an
+// *IndexError, and the results of this run are not valid. After Close the error wraps arena.ErrClosed.
 func (m *Machine) RunAll() (err error) {
 	defer recoverError("run", &err)
 	if m == nil {
