@@ -5,22 +5,30 @@ import (
 	"fmt"
 )
 
-// The classes of error. What this package returns wraps one of them.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them.
 var (
-	// ErrCapacity is wrapped by errors about memory that does not suffice: see [CapacityError].
+	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
 	ErrCapacity = errors.New("not enough memory")
-	// ErrStale is wrapped by errors about handles whose region was reset since: see [StaleError].
+	// ErrStale: the region of a handle was reset since. The error is a [StaleError].
 	ErrStale = errors.New("stale handle")
-	// ErrClosed is wrapped by errors about the use of something that was closed.
-	ErrClosed = errors.New("closed")
-	// ErrFreed is wrapped by errors about memory that was given back before.
+	// ErrFreed: the memory was freed before.
 	ErrFreed = errors.New("freed")
-	// ErrInvalid is wrapped by errors about sizes, lifetimes and places that make no sense.
+	// ErrInvalid: a size, live range or offset is negative, too large or outside its region.
 	ErrInvalid = errors.New("invalid")
-	// ErrPlan is wrapped by what [Check] finds: see [PlanError].
+	// ErrPlan: [Check] found a mistake in a plan. The error is a [PlanError].
 	ErrPlan = errors.New("wrong plan")
-	// ErrOverrun is wrapped by what a [Sentry] finds: see [OverrunError].
+	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an [OverrunError].
 	ErrOverrun = errors.New("write outside of a buffer")
+)
+
+// Classes of errors that all packages share, under the same names.
+var (
+	// ErrClosed: something was used after its Close, or before it was opened.
+	ErrClosed = errors.New("closed")
+	// ErrBusy: another call uses the same thing.
+	ErrBusy = errors.New("in use")
+	// ErrOption: an option or argument is outside its range.
+	ErrOption = errors.New("bad option")
 )
 
 // CapacityError says how much memory was asked for and how much there is. It wraps ErrCapacity.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // Classes of errors, for errors.Is.
@@ -14,16 +16,16 @@ var (
 	ErrShort = errors.New("dataset is shorter than one batch")
 	// ErrField: a field's name, type, shape or data is wrong. The error is a *FieldError.
 	ErrField = errors.New("bad field")
-	// ErrOption: an argument is outside its range.
-	ErrOption = errors.New("bad option")
+	// ErrOption: an option or argument is outside its range. It is [arena.ErrOption].
+	ErrOption = arena.ErrOption
 	// ErrSlot: a slot is too small, has other fields than the dataset, or is released without being held.
 	ErrSlot = errors.New("bad slot")
 	// ErrHeld: every slot is held, so that no batch can ever be filled: release one before the next call to Next.
 	ErrHeld = errors.New("all slots are held: release one first")
-	// ErrBusy: the loader or run is in use by another call.
-	ErrBusy = errors.New("in use")
-	// ErrClosed: the loader or run was closed.
-	ErrClosed = errors.New("closed")
+	// ErrBusy: another call uses the loader or run. It is [arena.ErrBusy].
+	ErrBusy = arena.ErrBusy
+	// ErrClosed: the loader or run was closed. It is [arena.ErrClosed].
+	ErrClosed = arena.ErrClosed
 	// ErrFormat: a file is not what its format demands. The error is a *FormatError.
 	ErrFormat = errors.New("bad format")
 	// ErrStuck: a reader does not come back. The error is a *StuckError.

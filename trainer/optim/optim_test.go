@@ -394,7 +394,7 @@ func TestBadOptionsAreNamedAllAtOnce(t *testing.T) {
 		{"adam", optim.Adam{Rate: nan, Beta1: 1, Beta2: 1.5}, []string{"adam:", "Rate is NaN", "Beta1 is 1", "Beta2 is 1.5"}},
 		{"adamw", optim.AdamW{Decay: -1, Storage: 7}, []string{"adamw:", "Decay is -1", "Storage is 7"}},
 		{"lion", optim.Lion{Beta1: nan}, []string{"lion", "Beta1 is NaN"}},
-		{"adafactor", optim.Adafactor{Power: -1, Epsilon: 1e-40, Least: nan, Limit: -1}, []string{"adafactor:", "Power is -1", "Epsilon is 1e-40", "Least is NaN", "Limit is -1"}},
+		{"adafactor", optim.Adafactor{Power: -1, Epsilon: 1e-40, MinRMS: nan, Limit: -1}, []string{"adafactor:", "Power is -1", "Epsilon is 1e-40", "MinRMS is NaN", "Limit is -1"}},
 		{"clip", optim.Clip{Value: -1, Norm: nan}, []string{"clip", "Value is -1", "Norm is NaN"}},
 		{"step", optim.Step{Factor: -1}, []string{"step", "Every is 0", "Factor is -1"}},
 		{"cosine", optim.Cosine{Steps: -3, Floor: 2}, []string{"cosine", "Steps is -3", "Floor is 2"}},
