@@ -2,7 +2,6 @@ package optim_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // reference is an optimizer of a vector p, written from the textbook: it changes p.
 type reference func(p, g []float64, rate, decay float64)
@@ -223,7 +221,7 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 					if references[n.Name] == nil {
 						t.Fatalf("optimizer %q has no reference in this test", n.Name)
 					}
-					r := rand.New(rand.NewPCG(*seed, 1))
+					r := rand.New(rand.NewPCG(seed.Value(), 1))
 					o, size := n.Optimizer, 7
 					want, param, ref := make([]float64, size), make([]float64, size), references[n.Name]()
 					for i := range want {
@@ -268,7 +266,7 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 						for i := range want {
 							// Two orders of the same 20 sums and products.
 							if math.Abs(param[i]-want[i]) > max(1e-12, loose[n.Name]) {
-								t.Fatalf("update %d element %d: got %v, want %v (seed %d)", step, i, param[i], want[i], *seed)
+								t.Fatalf("update %d element %d: got %v, want %v (EVENKEEL_SEED=%d)", step, i, param[i], want[i], seed.Value())
 							}
 						}
 					}
