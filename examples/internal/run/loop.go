@@ -28,6 +28,7 @@ type Results struct {
 	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects in the last epoch, median of windows of 16 steps: what the runtime makes for itself now and then is left out
 	Epochs              int       `json:"epochs"`
 	EpochSeconds        []float64 `json:"epoch_seconds"`
+	ParametersSHA256    string    `json:"parameters_sha256"` // of all parameters after training, in hexadecimal: equal for equal bits
 }
 
 // Loop trains for some epochs and shows how it goes.
@@ -106,7 +107,9 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		fmt.Fprintf(l.Out, "untrained  test loss %s\n", score(val.Loss, val.Accuracy))
 		r.tested(val)
 	}
-	return r, nil
+	var err error
+	r.ParametersSHA256, err = digest(t)
+	return r, err
 }
 
 // tested takes what an evaluation found.
