@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,12 +45,13 @@ func (b Block) Compare(t testing.TB, printed, grep string) {
 var text = regexp.MustCompile("(?ms)^```text\n(.*?)^```$")
 
 // Blocks returns what README.md and the pages of docs show as output of a program with any arguments. All programs have the empty name.
+// A line that ends in a backslash continues on the next one, as in a shell, so that a page can wrap a long line of output.
 func Blocks(t testing.TB, program string) []Block {
 	t.Helper()
 	var all []Block
 	for _, name := range names(t) {
 		for _, m := range text.FindAllStringSubmatch(Read(t, name), -1) {
-			command, shown, _ := strings.Cut(m[1], "\n")
+			command, shown, _ := strings.Cut(strings.ReplaceAll(m[1], "\\\n", ""), "\n")
 			command, _, _ = strings.Cut(strings.TrimPrefix(command, "$ "), " #")
 			command = strings.TrimSpace(command)
 			if program == "" || command == program || strings.HasPrefix(command, program+" ") {
@@ -68,6 +70,21 @@ var (
 // Numbers returns the numbers with separators of thousands in a text, but for blocks of code in it.
 func Numbers(text string) []string {
 	return number.FindAllString(fenced.ReplaceAllString(text, ""), -1)
+}
+
+var testName = regexp.MustCompile("`(Test[A-Z]\\w*)`")
+
+// Tests returns the names of tests in backquotes on README.md and the pages of docs, sorted.
+func Tests(t testing.TB) []string {
+	t.Helper()
+	var all []string
+	for _, name := range names(t) {
+		for _, m := range testName.FindAllStringSubmatch(Read(t, name), -1) {
+			all = append(all, m[1])
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Read returns a page, whose name is from the root.
