@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// programs are those whose tests compare what pages show of them: see runtest.Shows and internal/nets/main.
+// programs are the commands whose tests compare the pages with their output: see runtest.Shows and internal/nets/main.
 var programs = []string{"go run ./examples/mlp", "go run ./examples/cnn", "go run ./examples/resnet", "go run ./internal/nets/main"}
 
-// A block of text on a page is the output of a command that a test compares it with.
+// Every block of text on a page is output that a test compares.
 func TestEveryOutputIsCompared(t *testing.T) {
 	for _, b := range Blocks(t, "") {
 		if !slices.ContainsFunc(programs, func(p string) bool { return b.Command == p || strings.HasPrefix(b.Command, p+" ") }) {
@@ -67,7 +67,7 @@ func TestTheTestsThatPagesNameExist(t *testing.T) {
 	}
 }
 
-// failing is a test that keeps what it is told.
+// failing records whether a test failed.
 type failing struct {
 	testing.TB
 	failed bool
