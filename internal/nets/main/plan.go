@@ -80,7 +80,7 @@ func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 // plan can be below.
 func placed(all []planned, out io.Writer) error {
 	w := columns(out)
-	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tplanned / bound\tby")
+	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tratio\tby")
 	for _, n := range all {
 		p := n.whole.step()
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f\t%s\n", n.net.Name, p.Batch, p.Instructions, len(p.Buffers), apart(p), p.Scratch, p.Live,
