@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ladders are elementwise operations on 40 values, more than one chain may hold: nested to the left, to the right, and as a tree.
+// ladders are elementwise operations on 40 values, more than one chain may hold: nested to the
+// left, to the right, and as a tree.
 func ladders(b *builder) map[string]kernels.Value {
 	xs := make([]kernels.Value, 40)
 	for i := range xs {

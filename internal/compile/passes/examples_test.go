@@ -76,7 +76,8 @@ var poolExamples = []example{
 	{"leaky ReLU under windows that overlap: it stays", func(b *builder) { b.pooled(kernels.LeakyReluGrad, kernels.LeakyReluAttrs{Slope: 0.1}, 1) }},
 }
 
-// normalized is batch normalization with a ReLU and their gradients. The normalization's own result has another reader where read is set.
+// normalized is batch normalization with a ReLU and their gradients. The normalization's own result
+// has another reader where read is set.
 func (b *builder) normalized(read bool) {
 	a := kernels.BatchNormAttrs{Eps: 1e-5, Momentum: 0.9}
 	x, gamma, dz := b.x(8, 3), b.x(3), b.x(8, 3)
