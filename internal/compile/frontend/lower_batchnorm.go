@@ -14,8 +14,8 @@ import (
 
 // Batch normalization.
 //
-//	BatchNormOp x          →  batch_norm with scale 1 and shift 0
-//	γ ⊙ BatchNormOp x + β  →  batch_norm
+//	BatchNormOp x          →  batchNorm with scale 1 and shift 0
+//	γ ⊙ BatchNormOp x + β  →  batchNorm
 //	outside training       →  mul and add, or conv with other weights, by the running statistics
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization

@@ -14,8 +14,8 @@ import (
 //
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
-//	maxPoolOp                                                            →  max_pool
-//	GroupNormOp                                                          →  group_norm with scale 1 and shift 0
+//	maxPoolOp                                                            →  maxPool
+//	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
 
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
 func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
