@@ -17,14 +17,14 @@ const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm
 
 // rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
 var rules = map[string]rule{
-	"arena":                     {},
-	"kernels":                   {ours: "arena"},
-	"kernels/cpu":               {ours: "arena kernels", other: "golang.org/x/sys"},
-	"kernels/cuda":              {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels"},
-	"kernels/kerneltest":        {ours: "arena kernels"},
-	"dataloader":                {ours: "arena"},
-	"internal/ir":               {ours: "arena kernels"},
+	"arena":              {},
+	"kernels":            {ours: "arena"},
+	"kernels/cpu":        {ours: "arena kernels", other: "golang.org/x/sys"},
+	"kernels/cuda":       {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
+	"kernels/emu":        {ours: "arena kernels"},
+	"kernels/kerneltest": {ours: "arena kernels"},
+	"dataloader":         {ours: "arena"},
+	"internal/ir":        {ours: "arena kernels"},
 	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
 		"internal/compile/schedule"},
 	"internal/compile/frontend": {ours: "arena kernels internal/ir", other: gorgonia},
