@@ -1,26 +1,27 @@
 // Package frontend lowers a Gorgonia graph: it appends the instructions that compute the graph's
 // nodes to a program under construction. The rest of the compiler knows only values and
-// instructions, and does not import Gorgonia.
+// instructions, and does not import Gorgonia. Here an op is Gorgonia's, an operation is one of
+// package kernels.
 //
 // A [Model] is a graph and the roles of its nodes. [New] makes a [Graph] of it, which appends to an
 // [ir.Builder]:
 //
 //	[Graph.Forward]       lowers the nodes that a program reads; returns values and parameters
 //	[Graph.CheckReached]  compares the gradients with the parameters of the graph
-//	[Graph.HostGrad]      appends the gradient of an op that runs Gorgonia's code
+//	[Graph.HostGrad]      appends the gradient of an op that falls back
 //	[Graph.View]          lowers a graph whose user calls gorgonia.Grad and gorgonia.Read
 //
 // A rule lowers a node. It consists of the nodes that it reads and a function that appends
-// instructions to their values. An op of Gorgonia's gets its rule in one of three ways:
+// instructions to their values. An op gets its rule in one of three ways:
 //
-//  1. An operation of package kernels computes the op as it is. The operation's file names the op
-//     (Op.Gorgonia) and decodes its attributes (Op.Decode). Nothing is added here.
+//  1. An operation computes the op as it is. The operation's file names the op (Op.Gorgonia) and
+//     decodes its attributes (Op.Decode). Nothing is added here.
 //  2. The op, or a pattern of ops, becomes other instructions. A function lowerX in a file
 //     lower_<family>.go returns the rule, and the table in lowerings names it. A pattern is
 //     recognised at its last node; its other nodes are lowered only if other nodes read them.
 //  3. All other ops fall back: the host runs Gorgonia's code, which is slow and allocates.
 //
-// For each op, a recipe in the tests compares the instructions with Gorgonia's own results.
+// For each op, a recipe in the tests compares the instructions with Gorgonia's results.
 package frontend
 
 import (

@@ -15,8 +15,8 @@ import (
 // node, which then falls back.
 type lowering func(r *reader, n *gorgonia.Node) (*rule, error)
 
-// lowerings returns the lowering of each Go type of Gorgonia's ops that needs one. Ops that one of
-// ours computes as they are need none: kernels.ByGorgonia finds them.
+// lowerings returns the lowering of each Go type of op that needs one. An op that an operation
+// computes as it is needs none: kernels.ByGorgonia finds the operation.
 func lowerings() map[string]lowering {
 	return map[string]lowering{
 		"gorgonia.readOp":               lowerIdentity,
@@ -87,7 +87,7 @@ func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 	return r.fallback(n)
 }
 
-// lowerDirect lowers an op that one of ours computes as it is.
+// lowerDirect lowers an op that an operation computes as it is.
 func lowerDirect(r *reader, n *gorgonia.Node) (*rule, error) {
 	op := kernels.ByGorgonia(opKey(n.Op()))
 	if op == nil {
@@ -103,12 +103,12 @@ func lowerDirect(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(op, attrs, children(n)...), nil
 }
 
-// applyRule returns the rule that applies one op of ours to nodes.
+// applyRule returns the rule that applies an operation to nodes.
 func (r *reader) applyRule(op *kernels.Op, attrs any, in ...*gorgonia.Node) *rule {
 	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) { return r.Apply(op, attrs, v...), nil }}
 }
 
-// identity returns the rule of a node with the elements of n.
+// identity returns the rule of a node that has the elements of n.
 func identity(n *gorgonia.Node) *rule {
 	return &rule{in: gorgonia.Nodes{n}, build: func(v []kernels.Value) (kernels.Value, error) { return v[0], nil }}
 }
@@ -134,6 +134,7 @@ func (r *reader) evalScalar(n *gorgonia.Node) (float64, bool) {
 	return c.x, c.ok
 }
 
+// evaluate computes evalScalar's result.
 func (r *reader) evaluate(n *gorgonia.Node) (c scalarConst) {
 	if n.Op() == nil || n.Type() == nil || len(n.Shape()) > 0 {
 		return c

@@ -14,9 +14,9 @@ import (
 
 // Batch normalization.
 //
-//	BatchNormOp  x                      →  batch_norm with scale 1 and shift 0
-//	             γ ⊙ BatchNormOp x + β  →  batch_norm
-//	             outside training       →  mul, add by the running statistics, or a convolution with other weights
+//	BatchNormOp x          →  batchNorm with scale 1 and shift 0
+//	γ ⊙ BatchNormOp x + β  →  batchNorm
+//	outside training       →  mul and add, or conv with other weights, by the running statistics
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
 // divides by the variance of the batch. A batch of 1 has no usable variance: a vector has none, and
@@ -188,8 +188,8 @@ func (r *reader) matchAffineBatchNorm(a, b *gorgonia.Node) *rule {
 	return found
 }
 
-// perChannel reports whether a value of that shape has one element for each channel of n [B, C,
-// ...].
+// perChannel reports whether a value of that shape has one element for each channel of n,
+// [B, C, ...].
 func perChannel(shape kernels.Shape, n *gorgonia.Node) bool {
 	all := shapeOf(n)
 	return len(shape) == len(all) && len(all) > 1 && shape[1] == all[1] && shape.Elems() == all[1]

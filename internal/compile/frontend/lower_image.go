@@ -14,8 +14,8 @@ import (
 //
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
-//	maxPoolOp                                                            →  max_pool
-//	GroupNormOp                                                          →  group_norm with scale 1 and shift 0
+//	maxPoolOp                                                            →  maxPool
+//	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
 
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
 func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
@@ -25,8 +25,8 @@ func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
 	return lowerDirect(r, n)
 }
 
-// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H,
-// W] and w is [O, C, KH, KW]:
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W]
+// and w is [O, C, KH, KW]:
 //
 //	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
 //
@@ -105,7 +105,7 @@ func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 
 // maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have
 // paddings of their own, Gorgonia pads the top and the left by those of the bottom and the right;
-// ours pads the sides as named.
+// here each side has its own.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],

@@ -11,7 +11,7 @@ import (
 // kernelOp is an op of package layers, which names the operation that computes it. The node has the
 // operands of the operation, except:
 //
-//	batch_norm  x, gamma, beta, and the running mean and variance, which are nodes without an op
+//	batchNorm  x, gamma, beta, and the running mean and variance, which are nodes without an op
 //	dropout     x
 type kernelOp interface {
 	Kernel() (op *kernels.Op, attrs any)

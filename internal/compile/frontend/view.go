@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -40,14 +39,13 @@ type Read struct {
 	Output int // index in Links.Outputs
 }
 
-// View is a graph as a program sees it that builds and runs the graph with Gorgonia's API: it calls
-// gorgonia.Grad for inputs, and reads the values of nodes. The caller appends the gradients, and
-// passes each to SetGrad, before it calls LowerOutputs:
+// View is a graph whose user calls gorgonia.Grad for inputs and reads the values of nodes. The
+// compiler appends the gradients of Wanted and passes each to SetGrad before it calls LowerOutputs:
 //
-//	View ─► gradients of Loss for Wanted ─► SetGrad ─► LowerOutputs ─► results ─► Links
+//	Graph.View ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
-// Nodes that Gorgonia made for gradients are not lowered: those of Wanted get the values of
-// SetGrad, and the others are not needed.
+// The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
+// their values. The nodes between are not needed.
 type View struct {
 	Loss   kernels.Value // None: nothing was differentiated
 	Wanted []Wanted      // inputs that gorgonia.Grad was called for
@@ -109,8 +107,10 @@ func (g *Graph) View() (*View, error) {
 func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := v.g, w.node
 	_, lowered := g.values[n.Deriv()]
-	v.links.Grads = append(v.links.Grads, Link{Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Sum: w.Accumulate,
-		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate)})
+	v.links.Grads = append(v.links.Grads, Link{
+		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Sum: w.Accumulate,
+		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate),
+	})
 	if !lowered && n.Deriv().Op() != nil {
 		g.values[n.Deriv()] = grad
 	}
@@ -147,7 +147,7 @@ func (v *View) Links() *Links {
 	return &links
 }
 
-// graphView are the nodes of a graph that its user's program can read.
+// graphView are the nodes of a graph that matter to its user.
 type graphView struct {
 	parents map[*gorgonia.Node]gorgonia.Nodes // nodes that read a node, except by gorgonia.Read
 	loss    *gorgonia.Node                    // nil: nothing was differentiated
@@ -156,8 +156,8 @@ type graphView struct {
 	reads   gorgonia.Nodes                    // nodes of gorgonia.Read
 }
 
-// viewOf returns the view of a graph; the nodes of keep are outputs, too. Edges are read from the
-// nodes: the graph's own go stale.
+// viewOf returns the view of a graph; the nodes of keep are outputs, too. It reads edges from the
+// nodes, as children does.
 func viewOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*graphView, error) {
 	v := &graphView{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
 	read := make(map[*gorgonia.Node]bool)
@@ -191,8 +191,8 @@ func (v *graphView) isRoot(n *gorgonia.Node) bool {
 	return Computed(n) && len(v.parents[n]) == 0 && !isBackward(n)
 }
 
-// isBackward reports whether Gorgonia made n in order to differentiate. It names the groups of such
-// nodes; those without a group are never roots.
+// isBackward reports whether Gorgonia made n to differentiate. Gorgonia puts such nodes into groups
+// with these names; some are in no group, but other nodes read them.
 func isBackward(n *gorgonia.Node) bool {
 	group := reflect.ValueOf(n).Elem().FieldByName("group").String()
 	return len(n.DerivOf()) > 0 || group == "gradients" || group == "undifferentiated nodes"
@@ -251,35 +251,3 @@ func (v *graphView) ownsDeriv(n *gorgonia.Node, sum bool) bool {
 	}
 	return !slices.ContainsFunc(v.wanted, func(w *gorgonia.Node) bool { return w != n && w.Deriv() == d })
 }
-
-// ValueOver returns a value of n's type with the elements at b: a tensor shares the bytes, a scalar
-// is a copy.
-func ValueOver(n *gorgonia.Node, b []byte) gorgonia.Value { return Unpooled(nodeTypeOf(n).wrap(b)) }
-
-// Unpooled returns a copy of the tensor v that shares its elements but not its header and shape.
-// Gorgonia's constructors reuse headers that UnbindAll has returned to a pool, though others may
-// still refer to them. A scalar is returned as it is.
-func Unpooled(v gorgonia.Value) gorgonia.Value {
-	d, ok := v.(*tensor.Dense)
-	if !ok {
-		return v
-	}
-	own := *d
-	own.AP = tensor.MakeAP(slices.Clone(d.Shape()), slices.Clone(d.Strides()), d.DataOrder(), tensor.NotTriangle)
-	return &own
-}
-
-// CloneShapes gives every node of g a copy of its shape. A node that was made with a value shares
-// the value's shape, and so do nodes that are computed from it: Gorgonia's UnbindAll, which sets
-// that shape to zeros, would change the nodes too.
-func CloneShapes(g *gorgonia.ExprGraph) {
-	for _, n := range g.AllNodes() {
-		if s := n.Shape(); n.Type() != nil && len(s) > 0 {
-			gorgonia.WithShape(s...)(n)
-		}
-	}
-}
-
-// Computed reports whether n has an op that computes its value: it is neither an input nor a
-// constant.
-func Computed(n *gorgonia.Node) bool { return n.Op() != nil && valueOf(n.Op()) == nil }
