@@ -86,7 +86,7 @@ func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 			continue
 		}
 		if _, ok := o.copies[v]; !ok {
-			o.Label, o.Owner, o.Backward = "fetch "+o.Values[v].Name, o.Values[v].Owner, in.Back
+			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Back
 			o.copies[v] = o.Apply(kernels.Fetch, nil, v)
 		}
 		in.In[k] = o.copies[v]
@@ -107,13 +107,13 @@ func (o *offloader) updateParts(in ir.Instr) {
 	name := strings.TrimPrefix(in.Label, "update ")
 	for _, homes := range o.parts(&in, moved) {
 		operands := slices.Clone(homes)
-		o.Label = "fetch " + name
+		o.Label = "prefetch " + name
 		for _, k := range moved {
 			operands[k] = o.Apply(kernels.Fetch, nil, homes[k])
 		}
 		o.Label = in.Label
 		out := slices.Clone(o.ApplyAll(in.Op, in.Attrs, operands...))
-		o.Label = "stow " + name
+		o.Label = "writeback " + name
 		for i, k := range updates {
 			if slices.Contains(moved, k) {
 				out[i] = o.Apply(kernels.Stow, nil, out[i], homes[k])
