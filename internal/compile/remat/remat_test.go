@@ -17,7 +17,8 @@ var options = schedule.Options{Order: true, InPlace: true, Views: true}
 // layer is the bytes of an activation of chain.
 const layer = 16 * 16 * 4
 
-// chain is a forward pass of n layers tanh(x·w) and its backward pass. The layers are called "layer0" and so on. Weights have their homes in region r.
+// chain is a forward pass of n layers tanh(x·w) and its backward pass. The layers are called
+// "layer0" and so on. Weights have their homes in region r.
 func chain(n int, r arena.Region) func(b *irtest.Builder) {
 	return func(b *irtest.Builder) {
 		x := []kernels.Value{b.X(16, 16)}
@@ -55,7 +56,8 @@ func TestDroppedActivationsAreComputedAgainRightBeforeTheirReader(t *testing.T) 
 // peak is the peak of p in the best order.
 func peak(p *ir.Program) int64 { return schedule.Peak(schedule.Trial(p, options), nil) }
 
-// The lower the budget, the lower the peak and the higher the work, down to the least that there is. No value is read before it is made.
+// The lower the budget, the lower the peak and the higher the work, down to the least that there
+// is. No value is read before it is made.
 func TestLowerBudgetsNeedMoreWork(t *testing.T) {
 	b := irtest.New(t)
 	chain(9, ir.Parameters)(b)

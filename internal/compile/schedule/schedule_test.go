@@ -43,8 +43,8 @@ func TestResultsShareBytesOfOperands(t *testing.T) {
 	})
 }
 
-// towers are products that each make a large value, and reduce it to a small one; all small ones are added at the end. In the order in which they are built all
-// large values come first.
+// towers are products that each make a large value, and reduce it to a small one; all small ones
+// are added at the end. In the order in which they are built all large values come first.
 func towers(b *irtest.Builder) {
 	var large []kernels.Value
 	x := b.X(64, 4)
@@ -108,7 +108,8 @@ func TestAProgramWithTheSameInstructionsHasTheSameOrderAndOffsets(t *testing.T) 
 	}
 }
 
-// Transfers are double-buffered: scratch holds the copies for two readers at once, and a writeback follows every prefetch of the bytes that it overwrites.
+// Transfers are double-buffered: scratch holds the copies for two readers at once, and a writeback
+// follows every prefetch of the bytes that it overwrites.
 func TestTransfersOverlapWithCompute(t *testing.T) {
 	irtest.Golden(t, "transfer", func(p *ir.Program) {
 		p.Instrs = Reorder(p.Instrs, newTransfers(p).overlap(Sequence(len(p.Instrs))))
@@ -135,7 +136,8 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 	})
 }
 
-// The peak is never above that of the order in which the instructions are built, and every dependency is kept.
+// The peak is never above that of the order in which the instructions are built, and every
+// dependency is kept.
 func TestCandidatesOfRandomPrograms(t *testing.T) {
 	for s := range uint64(30) {
 		b := irtest.New(t)
