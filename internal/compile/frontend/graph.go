@@ -139,6 +139,7 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
+	// Output is also a result where Keep has its node.
 	valueOf := func(n *gorgonia.Node) kernels.Value {
 		if n == nil || !slices.Contains(roots, n) {
 			return kernels.None
