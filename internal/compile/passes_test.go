@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// switches turn passes off: each alone, and combinations. No pass changes an operation's arithmetic, so there is no tolerance.
+// switches turn passes off: each alone, and combinations. No pass changes an operation's
+// arithmetic, so there is no tolerance.
 var switches = []struct {
 	name string
 	off  Pass
@@ -109,7 +110,8 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	}
 }
 
-// A product that is made where it is added has no epilogue, also where what else is added to the gradient of a single row looks like a bias.
+// A product that is made where it is added has no epilogue, also where what else is added to the
+// gradient of a single row looks like a bias.
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {

@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// FuseBatchNormRelu makes a ReLU part of the batch normalization before it. The gradient of the normalization then recomputes, with the
-// arithmetic of the forward pass, which elements the ReLU passed, and the ReLU's result need not stay live for its own gradient.
+// FuseBatchNormRelu makes a ReLU part of the batch normalization before it. The gradient of the
+// normalization then recomputes, with the arithmetic of the forward pass, which elements the ReLU
+// passed, and the ReLU's result need not stay live for its own gradient.
 //
 //	y, mean, dev = batchNorm x               z, mean, dev = batchNorm{ReLU} x
 //	z = relu y                       ──►     …

@@ -18,8 +18,9 @@ func (a *analysis) apply(p *ir.Program, rounds []round) (now rewritten) {
 	return now
 }
 
-// rewrite rewrites p in one round: before each instruction that reads a dropped value it repeats the instructions that the value needs, each at most
-// once, and lets the reader read the repetition's result.
+// rewrite rewrites p in one round: before each instruction that reads a dropped value it repeats
+// the instructions that the value needs, each at most once, and lets the reader read the
+// repetition's result.
 func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 	r := rewriter{a: a, p: p, x: x, again: make(map[kernels.Value]kernels.Value), repeated: make([]bool, len(p.Instrs)),
 		instrs: make([]ir.Instr, 0, 2*len(p.Instrs)),
@@ -91,7 +92,8 @@ func (r *rewriter) repeat(i int32) {
 	r.instrs, r.work, r.extra = append(r.instrs, in), append(r.work, r.a.work[i]), r.extra+r.a.work[i]
 }
 
-// toRepeat returns the instructions that are repeated for v, in their order, without those that are marked already, and marks them.
+// toRepeat returns the instructions that are repeated for v, in their order, without those that are
+// marked already, and marks them.
 func (a *analysis) toRepeat(x *round, v kernels.Value, marked []bool) (all []int32) {
 	var visit func(v kernels.Value)
 	visit = func(v kernels.Value) {

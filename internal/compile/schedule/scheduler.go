@@ -24,13 +24,15 @@ var schedulers = []Scheduler{
 // Schedulers returns all schedulers that compete.
 func Schedulers() []Scheduler { return slices.Clone(schedulers) }
 
-// Topological returns the order that is closest to from: the first ready instruction of from comes next.
+// Topological returns the order that is closest to from: the first ready instruction of from comes
+// next.
 func (g *Graph) Topological(from []int32) []int32 {
 	return list(from, g.before, g.after, func(int32) int64 { return 0 }, func(int32, func(int32)) {})
 }
 
-// forward is list scheduling: it picks the ready instruction with the least growth of live bytes; ties follow from. Where onlyFrees is set, all
-// positive growths tie, so that only instructions that free bytes are preferred.
+// forward is list scheduling: it picks the ready instruction with the least growth of live bytes;
+// ties follow from. Where onlyFrees is set, all positive growths tie, so that only instructions
+// that free bytes are preferred.
 //
 // The growth of an instruction is the bytes that it makes minus those that it reads last.
 func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
@@ -58,10 +60,12 @@ func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
 	})
 }
 
-// backward is list scheduling from the end: it picks, of the instructions that no unscheduled one waits for, the one that leaves the fewest bytes
-// live before it; ties follow from backwards. Where onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
+// backward is list scheduling from the end: it picks, of the instructions that no unscheduled one
+// waits for, the one that leaves the fewest bytes live before it; ties follow from backwards. Where
+// onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
 //
-// The growth of an instruction is the bytes that it reads first, seen from the end, minus those that it makes.
+// The growth of an instruction is the bytes that it reads first, seen from the end, minus those
+// that it makes.
 func (g *Graph) backward(from []int32, onlyFrees bool) []int32 {
 	live := make([]bool, len(g.readers)) // by root value: an instruction after this place reads it
 	growth := func(i int32) int64 {
@@ -98,12 +102,15 @@ func capped(bytes int64, onlyFrees bool) int64 {
 	return bytes
 }
 
-// list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one processor): of the ready instructions it picks the one
-// with the least growth; ties follow from. An instruction is ready once all of before[i] are picked. picked is called after each pick and reports
-// the instructions whose growth changes through it.
+// list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one
+// processor): of the ready instructions it picks the one with the least growth; ties follow from.
+// An instruction is ready once all of before[i] are picked. picked is called after each pick and
+// reports the instructions whose growth changes through it.
 //
-// Invariant: a growth only falls. So an instruction may be in the queue several times, and its best entry comes out first.
-func list(from []int32, before, after [][]int32, growth func(i int32) int64, picked func(i int32, changed func(j int32))) []int32 {
+// Invariant: a growth only falls. So an instruction may be in the queue several times, and its best
+// entry comes out first.
+func list(from []int32, before, after [][]int32, growth func(i int32) int64,
+	picked func(i int32, changed func(j int32))) []int32 {
 	rank, waits, done := make([]int32, len(from)), make([]int32, len(from)), make([]bool, len(from))
 	q := &queue{}
 	push := func(i int32) { heap.Push(q, ready{growth(i), rank[i], i}) }
@@ -164,9 +171,11 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// depthFirst finishes one operand of an instruction before it begins the next: first the operand whose computation needs the most bytes beyond
-// those that remain. That is optimal for trees (Sethi and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
-// shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of from.
+// depthFirst finishes one operand of an instruction before it begins the next: first the operand
+// whose computation needs the most bytes beyond those that remain. That is optimal for trees (Sethi
+// and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
+// shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of
+// from.
 func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run
@@ -191,7 +200,8 @@ func (g *Graph) depthFirst(from []int32) []int32 {
 	return v.order
 }
 
-// sinks runs each instruction that makes nothing, such as an update, and all that it waits for, before it begins anything for the next one.
+// sinks runs each instruction that makes nothing, such as an update, and all that it waits for,
+// before it begins anything for the next one.
 func (g *Graph) sinks(from []int32) []int32 {
 	rank := make([]int32, len(from))
 	for k, i := range from {

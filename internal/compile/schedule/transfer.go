@@ -5,11 +5,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// transfers moves the transfers of an order to where they overlap with compute. Copies are double-buffered: right before an instruction that
-// reads fetched values for the first time, a stop, it puts the writebacks of the stop before and the fetches of the stop after. So scratch holds the
-// copies of two stops at once, and a transfer has the time from one stop to the next.
+// transfers moves the transfers of an order to where they overlap with compute. Copies are
+// double-buffered: right before an instruction that reads fetched values for the first time, a
+// stop, it puts the writebacks of the stop before and the fetches of the stop after. So scratch
+// holds the copies of two stops at once, and a transfer has the time from one stop to the next.
 //
-//	fetch 1 │ fetch 2 │ stop 1 │ … │ write 1 │ fetch 3 │ stop 2 │ … │ write 2 │ fetch 4 │ stop 3 │ … │ write 3
+//	fetch 1 │ fetch 2 │ stop 1 │ … │ write 1 │ fetch 3 │ stop 2 │ … │ write 2 │ fetch 4 │ stop 3 │ …
 type transfers struct {
 	p         *ir.Program
 	maker     []int32   // by value: its instruction where that is a view or a fetch, else -1
@@ -94,8 +95,8 @@ func (t *transfers) findStops(order []int32) {
 	}
 }
 
-// add appends an instruction. A transfer comes after the views that are its operands, and a writeback after all fetches of the bytes that it
-// overwrites.
+// add appends an instruction. A transfer comes after the views that are its operands, and a
+// writeback after all fetches of the bytes that it overwrites.
 func (t *transfers) add(i int32) {
 	if t.done[i] {
 		return
