@@ -13,12 +13,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Input is the source of a graph input: a field of the batch.
+// Input is the source of a graph input: a field of the batch, in the slot or in a resident dataset.
 type Input struct {
 	Field        string       // name in the slot
 	Spec         kernels.Spec // as stored: [Batch, ...]
 	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
-	Resident     string       // name of the resident dataset, empty when streamed
+	Resident     string       // name of the resident dataset; empty: the slot holds the field
 	Samples      int          // rows of the resident dataset
 }
 
