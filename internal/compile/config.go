@@ -69,12 +69,12 @@ const (
 	Fold                               // compute constants at compile time
 	Redecode                           // decode fields of the batch separately for each reader
 	Reduce                             // elementwise operations become the prologue of a reduction
-	PoolReluGrad                       // gradients of ReLUs are computed on pooled results
-	FuseBatchNormRelu                  // a ReLU becomes part of the batch normalization before it
+	PoolReLUGrad                       // gradients of ReLUs are computed on pooled results
+	FuseBatchNormReLU                  // a ReLU becomes part of the batch normalization before it
 	Slices                             // slice large gradients that are checked right before their update; it needs Views
 	Sums                               // products accumulate into the value that they are added to; changes bits
 
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | PoolReluGrad | FuseBatchNormRelu | Slices | Sums
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
 )
 
 // on reports whether a pass runs.
@@ -93,9 +93,11 @@ type Update struct {
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
-	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients are kept.
+	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients
+	// are kept.
 	Scaled bool
-	// Lean checks the loss first and each gradient right before its own update. No gradient is kept.
+	// Lean checks the loss first and each gradient right before its own update. No gradient is
+	// kept.
 	Lean bool
 }
 

@@ -9,7 +9,12 @@ import (
 
 // gradients appends the backward pass of loss and returns, by value, the gradient of each value
 // that depends on a wanted one; None elsewhere. It is reverse-mode differentiation over the
-// instructions: each operation's own file has its rule, a fallback has Gorgonia's.
+// instructions: each operation's own file has its rule, a fallback has Gorgonia's. A value with
+// several readers gets the sum of their gradients:
+//
+//	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx = g' x dz │ dx' = dx + f' x dy
+//
+// It skips instructions that the loss does not depend on, and those that depend on no wanted value.
 func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
 	needs := c.dependents(wanted)
 	grads = make([]kernels.Value, len(c.Values))

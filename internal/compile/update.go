@@ -87,6 +87,7 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 			ps = append(ps, p)
 		}
 	}
+	// In this order a lean update can follow each gradient at once.
 	slices.SortStableFunc(ps, func(a, b frontend.Param) int { return made[grads[a.Value]] - made[grads[b.Value]] })
 	for _, p := range ps {
 		c.Trained = append(c.Trained, p.Name)
@@ -135,6 +136,7 @@ func (c *compiler) assignHome(r arena.Region, owner, name string, v kernels.Valu
 	if err != nil {
 		return kernels.None, err
 	}
+	// dw is often a reshape of a product: let the product write to the home.
 	made := v
 	if r == ir.Gradients {
 		made = c.unreshaped(v)

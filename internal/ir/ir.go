@@ -3,8 +3,8 @@
 // A [Program] is in static single assignment form: every [Value] has a home (a place that outlives
 // the step) or is made by one [Instr]. A [Builder] appends instructions; the compiler's passes
 // rewrite them until each value has an address; then [Program.Calls] returns what a device runs.
-// [Homes] gives a value that several programs share the same place in all of them.
-// [Program.String] prints a program, [Program.Work] estimates its time.
+// [Homes] gives a value that several programs share the same place in all of them. [Program.String]
+// prints a program, [Program.Work] estimates its time.
 package ir
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The regions that a program refers to. A program is bound once for each slot: Slot and Results
-// are then those of that slot.
+// The regions that a program refers to. A program is bound once for each slot: Slot and Results are
+// then those of that slot.
 const (
 	Parameters     arena.Region = iota // weights and constants
 	Gradients                          // gradients that outlive their instruction

@@ -8,23 +8,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An update of offloaded values is cut into parts, each of which is fetched, changed and written
+// An update of offloaded values is cut into parts, each of which is copied, changed and written
 // back on its own. Where the rule treats every element, or block of elements, by itself, a part is
 // some of the elements.
 const (
-	leastPart = 256 << 10      // bytes that a part fetches: shorter transfers take longer to begin than to run
+	leastPart = 256 << 10      // bytes of a part: shorter transfers take longer to begin than to run
 	mostParts = 16             // of an update, so that scratch holds at most an eighth of the values that it changes
 	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
 
 // Offload lets a program work on copies of the values whose homes are in pinned host memory: on one
-// copy of each parameter, which recomputation lets the backward pass fetch once more, and, part by
-// part, on copies of the values that an update changes.
+// copy of each parameter, which recomputation lets the backward pass prefetch once more, and, part
+// by part, on copies of the values that an update changes.
 //
-//	y = f x w                    w' = fetch w
+//	y = f x w                    w' = prefetch w
 //	…                            y = f x w'
 //	w, m = update w m dw   ──►   …
-//	                             for each part: w', m' = fetch w, m; update w' m' dw; write back w', m' to w, m
+//	                             for each part:
+//	                                 w', m' = prefetch w, m
+//	                                 w', m' = update w' m' dw
+//	                                 writeback w', m' to w, m
 //
 // The scheduler decides where transfers stand. Slices of rows that an update changes are views of
 // the home. update is the optimizer's operation; where views is false, an update is not cut. It

@@ -5,7 +5,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// PoolReluGrad computes the gradient of a ReLU before max pooling on the pooled result, which is
+// PoolReLUGrad computes the gradient of a ReLU before max pooling on the pooled result, which is
 // smaller. The ReLU's own result then need not stay live until the backward pass.
 //
 //	p, index = maxPool y                          p, index = maxPool y
@@ -16,7 +16,7 @@ import (
 // gradients and add them up in the same order. Everywhere else both sides are +0, also for NaN,
 // which is not above 0. A leaky ReLU multiplies, and rounds a sum and its terms differently: its
 // windows must not overlap.
-func PoolReluGrad(p *ir.Program) {
+func PoolReLUGrad(p *ir.Program) {
 	u := usesOf(p)
 	for i := range p.Instrs {
 		relu := &p.Instrs[i]

@@ -10,6 +10,13 @@ import (
 // analysis is what the search knows of a program in which some activations may have been computed
 // again already. Values are represented by the roots of their bytes.
 //
+// The bytes of an activation idle between its last reader in the forward pass and its first reader
+// in the backward pass. Dropping it frees them there:
+//
+//	forward pass                         backward pass
+//	maker ─── reader ─── reader          reader ─── reader
+//	                      until │ idle… │ first
+//
 // An instruction produces activations if it is of the forward pass or a repetition of one; all
 // others of the backward pass only read them.
 type analysis struct {
@@ -26,7 +33,7 @@ type analysis struct {
 	until  []int32         // by root: the last producer of activations that reads it
 	first  []int32         // by root: the first other instruction that reads it, -1 for none
 
-	refetched []bool // by root: a copy of an offloaded parameter that the backward pass fetches once more in any case
+	refetched []bool // by root: a copy of an offloaded parameter that the backward pass prefetches once more in any case
 }
 
 // rewritten is what a round knows of the program that it makes.
@@ -76,6 +83,7 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 		for _, o := range in.Out {
 			a.maker[o] = int32(i)
 		}
+		// Reads of an alias count as reads of its root.
 		for _, v := range in.In {
 			v = a.root[v]
 			switch {
@@ -88,7 +96,7 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 	}
 	for i := range p.Instrs {
 		for _, v := range p.Instrs[i].Out {
-			if a.root[v] == v && a.first[v] >= 0 && a.recomputable(v) && !a.fetched(v) {
+			if a.root[v] == v && a.first[v] >= 0 && a.recomputable(v) && !a.prefetched(v) {
 				a.saved = append(a.saved, v)
 			}
 		}
@@ -97,12 +105,14 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 	return a
 }
 
-// fetched reports whether v, which an instruction makes, is a copy of an offloaded value.
-func (a *analysis) fetched(v kernels.Value) bool { return a.p.Instrs[a.maker[v]].Op == kernels.Fetch }
+// prefetched reports whether v, which an instruction makes, is a copy of an offloaded value.
+func (a *analysis) prefetched(v kernels.Value) bool {
+	return a.p.Instrs[a.maker[v]].Op == kernels.Fetch
+}
 
-// findRefetched finds the copies that are fetched once more for the backward pass: those that both
-// passes read, except a copy that the backward pass reads before any other copy is read, as that of
-// the last layer.
+// findRefetched finds the copies that are prefetched once more for the backward pass: those that
+// both passes read, except a copy that the backward pass reads before any other copy is read, as
+// that of the last layer.
 func (a *analysis) findRefetched() {
 	readSeq, last := 0, kernels.None     // number of runs of reads of one copy, and the copy read last
 	until := make(map[kernels.Value]int) // by copy: the run in which the forward pass reads it last
@@ -110,7 +120,7 @@ func (a *analysis) findRefetched() {
 		in := &a.p.Instrs[i]
 		for _, v := range in.In {
 			v = a.root[v]
-			if !a.recomputable(v) || !a.fetched(v) {
+			if !a.recomputable(v) || !a.prefetched(v) {
 				continue
 			}
 			if v != last {

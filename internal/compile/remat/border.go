@@ -28,7 +28,7 @@ func (a *analysis) borders() []border {
 			continue
 		}
 		for _, o := range in.Out {
-			if a.root[o] != o || a.p.Values[o].Home || a.fetched(o) {
+			if a.root[o] != o || a.p.Values[o].Home || a.prefetched(o) {
 				continue
 			}
 			if a.first[o] >= 0 && a.recomputable(o) {

@@ -43,7 +43,7 @@ func (t *tree) forwardPeaks(segment []int) {
 			continue
 		}
 		for _, o := range in.Out {
-			if t.root[o] != o || t.p.Values[o].Home || t.fetched(o) {
+			if t.root[o] != o || t.p.Values[o].Home || t.prefetched(o) {
 				continue
 			}
 			open, all = append(open, o), all+t.bytes[o]

@@ -35,8 +35,8 @@ type Goal struct {
 // g, there is a third computation.
 //
 // A program that is compiled like another one drops what that one drops. Copies of offloaded
-// parameters are fetched once more for the backward pass in any case. It changes p.Instrs, p.Values
-// and p.Again.
+// parameters are prefetched once more for the backward pass in any case. It changes p.Instrs,
+// p.Values and p.Again.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)
@@ -81,7 +81,7 @@ func inherited(p, like *ir.Program) *ir.Again {
 func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Again {
 	var best []int32
 	var least choice
-	for _, order := range orders(p, o) {
+	for _, order := range orders(p, o) { // the choice of each order, unpolished
 		p.Instrs = schedule.Reorder(built, order)
 		a := analyse(p, o)
 		var x choice
@@ -143,7 +143,7 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 	return all
 }
 
-// refetch lets the backward pass fetch offloaded parameters once more, where no activation is
+// refetch lets the backward pass prefetch offloaded parameters once more, where no activation is
 // computed again.
 func refetch(p *ir.Program, o schedule.Options) {
 	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Fetch }) {

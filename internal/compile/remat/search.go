@@ -31,6 +31,7 @@ func (a *analysis) search(budget int64) choice {
 	}
 	a.greedyDrop(nil, budget, try)
 	a.trees(budget, try)
+	// Repetitions make the peak now: drop some of them, as activations of a program that has them.
 	for range mostRounds {
 		peak := best.peak
 		if peak <= budget {

@@ -37,13 +37,14 @@ type tree struct {
 	borders []border // segment k lies between borders k and k+1
 	small   int64    // bytes that are not worth dropping
 
-	// Peaks in bytes, by segment k and border a, where nothing is dropped. Activations from before a do not count: the dynamic
-	// program adds those that are kept.
+	// Peaks in bytes, by segment k and border a, where nothing is dropped. Activations from before
+	// a do not count: the dynamic program adds those that are kept.
 	backward [][]int64 // of the backward pass while its last live activation is of segment k
 	forward  [][]int64 // of the forward pass in segment k
 	transit  []int64   // by segment: the peak of its forward pass where no activation is kept
 
-	// The time when the backward pass first needs the part before border b, which is then computed again.
+	// The time when the backward pass first needs the part before border b, which is then computed
+	// again.
 	restart [][]int64 // by border b and border a: the part of backward[b-1][a] from that time on
 	others  []int64   // by border: live bytes that are no activations from before it
 	done    []int64   // by border: bytes of the segment before it that cross it and have no reader left
@@ -71,6 +72,8 @@ func (a *analysis) trees(budget int64, take func(choice)) {
 		take(x)
 		return x.peak
 	}
+	// The peak of a tree as predicted is not exact: measure, and find the most units that fit by
+	// bisection. More units mean less work, so the last one that fits is the best.
 	var steps []int // numbers of units that need less work than one unit less
 	for m, last := 0, a.limit()+1; m <= units; m++ {
 		if w := t.least[t.at(0, len(t.borders)-1, m)]; w < last {
@@ -110,6 +113,8 @@ func (a *analysis) newTree(budget int64) *tree {
 			}
 		}
 	}
+	// Units are coarse where the budget is far above the reach; near it they are fine. Where no
+	// tree within the budget has little enough work, allow a quarter more bytes.
 	most := t.needs(0, n)
 	reach := t.reach()
 	for top := min(most, max(budget, reach+reach/4)); ; top = min(most, top+top/4) {

@@ -37,6 +37,10 @@ func dependencies(p *ir.Program) *Graph {
 	for i := range maker {
 		maker[i] = -1
 	}
+	// An update overwrites bytes that others may read. Program order says which contents a reader
+	// means:
+	//
+	//	y = f w │ w' = update w │ z = f w'     readers of w since its last change come before the update
 	since := make([][]int32, len(p.Values)) // by root value: its readers since its last change
 	for i := range p.Instrs {
 		in, at := &p.Instrs[i], int32(i)

@@ -14,7 +14,15 @@ type Ranges struct {
 }
 
 // LiveRanges returns the buffers that scratch must hold: values without a home, by the roots of
-// their bytes, and workspaces of dev, which may be nil. Time is counted in instructions.
+// their bytes, and workspaces of dev, which may be nil. Time is counted in instructions; a buffer
+// is live from Start to before End.
+//
+//	instruction    0   1   2   3
+//	h = xw         ├───────────┤      made by 0, read by 1 and 2
+//	workspace      ├───┤              of 0
+//	y = tanh h         ├───────────┤  made by 1, read by 3
+//
+// Readers of an alias extend the live range of its root.
 func LiveRanges(p *ir.Program, dev kernels.Device) Ranges {
 	var l Ranges
 	buffer := make([]int, len(p.Values)) // by root value, -1 for none
@@ -76,6 +84,7 @@ func Live(p *ir.Program, o Options) (bytes []int64, peak int64) {
 	if o.InPlace {
 		InPlace(p)
 	}
+	// Add each buffer where it begins, subtract it where it ends, then sum up.
 	bytes = make([]int64, len(p.Instrs)+1)
 	for _, b := range LiveRanges(p, o.Device).Buffers {
 		bytes[b.Start] += arena.Round(b.Size)

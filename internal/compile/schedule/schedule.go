@@ -26,8 +26,8 @@ type Options struct {
 	Device kernels.Device // whose workspaces are placed too; nil: a device without workspaces
 	Debug  bool           // leave guard bytes after each buffer, for arena.Sentry
 
-	// Like is the same model and mode at a larger batch: where the instructions are equal, its order and placement are
-	// reused. nil: none.
+	// Like is the same model and mode at a larger batch: where the instructions are equal, its
+	// order and placement are reused. nil: none.
 	Like *ir.Program
 
 	Order   bool // search an order; false: keep the order in which the instructions were built
@@ -44,7 +44,8 @@ const (
 )
 
 // Run orders the instructions of p and places its values. Of the candidate orders it keeps the one
-// that needs the fewest bytes of scratch.
+// that needs the fewest bytes of scratch: no placement needs fewer bytes than the peak, but some
+// need more, and then an order with a higher peak may need fewer.
 func Run(ctx context.Context, p *ir.Program, o Options) error {
 	Alias(p, o.Views)
 	if !sameInstrs(p, o.Like) {
@@ -52,6 +53,8 @@ func Run(ctx context.Context, p *ir.Program, o Options) error {
 	}
 	var best *ir.Program
 	for k, c := range Candidates(p, o) {
+		// Candidates come by rising peak: one whose peak is no lower than the best placement cannot
+		// win.
 		if k > 0 && (k == placements || c.Peak >= best.Plan.Bytes) {
 			break
 		}
@@ -105,6 +108,7 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	built = t.overlap(built)
 	found := []Candidate{{Order: built, Peak: peak(built)}}
 	for range expansions {
+		// Expand the best order that has not been expanded.
 		best := -1
 		for i := range found {
 			if !found[i].expanded && (best < 0 || found[i].Peak < found[best].Peak) {
@@ -174,6 +178,8 @@ func sameInstrs(p, like *ir.Program) bool {
 // solve finds the offsets of p's buffers: those of o.Like where they fit, so that a smaller batch
 // fits wherever the larger one does, else by search.
 func solve(ctx context.Context, p *ir.Program, o Options) (err error) {
+	// A smaller batch has the same live ranges and smaller buffers, so the offsets of the larger
+	// one fit unless alignment or a workspace differs.
 	p.Problem = arena.Problem{Buffers: LiveRanges(p, o.Device).Buffers}
 	if o.Debug {
 		p.Problem = arena.Guarded(p.Problem)
@@ -193,7 +199,7 @@ func solve(ctx context.Context, p *ir.Program, o Options) (err error) {
 
 // place gives every value its address and proves that no two live values touch.
 func place(p *ir.Program, dev kernels.Device) error {
-	l := LiveRanges(p, dev)
+	l := LiveRanges(p, dev) // without guards: those are the last buffers of p.Problem
 	if err := arena.Check(p.Problem, p.Plan); err != nil {
 		return fmt.Errorf("place %s: %w", p.Name, err)
 	}
@@ -205,6 +211,7 @@ func place(p *ir.Program, dev kernels.Device) error {
 			p.Values[v].Ref = ref
 		}
 	}
+	// Aliases lie in their root, wherever that is.
 	for v := range p.Values {
 		if root, delta := p.Root(kernels.Value(v)); int(root) != v {
 			r := p.Values[root].Ref

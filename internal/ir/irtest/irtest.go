@@ -70,8 +70,8 @@ type Example struct {
 	Build func(b *Builder)
 }
 
-// Golden compares the programs that rewrites makes of examples with testdata/<name>.golden, which shows each program before and
-// after. With the flag -rewrite it writes the file.
+// Golden compares the programs that rewrites makes of examples with testdata/<name>.golden, which
+// shows each program before and after. With the flag -rewrite it writes the file.
 func Golden(t *testing.T, name string, rewrites func(p *ir.Program), examples []Example) {
 	t.Helper()
 	var got []byte
