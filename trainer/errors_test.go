@@ -14,6 +14,7 @@ import (
 
 // A caller tests for a class of errors with the sentinel of any package.
 func TestOneSentinelAClassOfErrors(t *testing.T) {
+	t.Parallel()
 	for name, same := range map[string][]error{
 		"busy":   {trainer.ErrBusy, dataloader.ErrBusy},
 		"closed": {trainer.ErrClosed, arena.ErrClosed},
@@ -42,6 +43,7 @@ func TestOneSentinelAClassOfErrors(t *testing.T) {
 }
 
 func TestANilContextIsRefused(t *testing.T) {
+	t.Parallel()
 	var none context.Context
 	ds := samples(t, 8, 4, 3)
 	tr := made(t, small, trainer.Options{Device: openCPU(t), Batch: 4, Fields: ds.Fields()})
@@ -68,6 +70,7 @@ func TestANilContextIsRefused(t *testing.T) {
 
 // A done context ends what plans, before anything is allocated.
 func TestADoneContextEndsPlanning(t *testing.T) {
+	t.Parallel()
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	opt := trainer.Options{Device: openCPU(t), Batch: 4, Memory: 1 << 20}

@@ -34,6 +34,7 @@ var rules = map[string]rule{
 	"internal/nets/main":        {ours: "arena dataloader internal/nets kernels/cpu trainer trainer/optim trainer/report"},
 	"internal/gpucheck":         {},
 	"internal/page":             {},
+	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
 	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/internal/layout trainer/layers trainer/optim trainer/checkpoint trainer/report",
