@@ -1,9 +1,7 @@
 package trainer
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -20,12 +19,8 @@ import (
 
 // Builds that share a cache are those that are made alone, whatever was asked before, and errors are those of the same mistakes.
 func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
-	seed, _ := flag.Lookup("seed").Value.(flag.Getter).Get().(uint64)
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	t.Parallel()
+	r := seed.Rand(t, 0)
 	dev := emutest.Open(t, emu.Options{})
 	defer func() {
 		if err := dev.Close(); err != nil {

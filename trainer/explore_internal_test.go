@@ -12,6 +12,7 @@ import (
 
 // What Explore takes an optimizer's state for without a plan is what a plan has, frozen layers left out.
 func TestStateIsKnownWithoutAPlan(t *testing.T) {
+	t.Parallel()
 	model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
 		net := layers.On(g)
 		x := net.Input("x", batch, 5)

@@ -19,6 +19,7 @@ import (
 // Every row of the table is true: its options have the plan that it says, train at a capacity of exactly that, and are refused at a byte less,
 // but where the planner chooses what to compute again and finds a smaller plan.
 func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 19, 4, 3)
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 8 << 10}
@@ -89,6 +90,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 
 // The recommended choice changes what costs least: results stay those that were asked for where any such choice fits.
 func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	opt := trainer.Options{Device: openCPU(t), Batch: 64, Optimizer: optim.Adam{}}
 	model := classifier(64, 128, 10)
@@ -143,6 +145,7 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 
 // A plan that does not fit says which change would, and that change does.
 func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 64, 64, 10)
 		model := classifier(64, 128, 10)
@@ -171,6 +174,7 @@ func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
 }
 
 func TestExploringWithoutALimitIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		opt  trainer.Options
 		most int
@@ -191,6 +195,7 @@ func TestExploringWithoutALimitIsRefused(t *testing.T) {
 
 // A model function that refuses some batches hides neither what is missing nor what would fit.
 func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
+	t.Parallel()
 	odd := errors.New("takes only whole pairs of dozens")
 	for name, refuse := range map[string]func(){"error": nil, "panic": func() { panic(odd) }} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +235,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 
 // State in host memory is staged in scratch, so an optimizer that keeps less helps there too.
 func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
+	t.Parallel()
 	opt := trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
 	model := classifier(64, 128, 10)
 	plan, err := trainer.Plan(t.Context(), model, opt)
@@ -254,6 +260,7 @@ func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 
 // What can be kept in host memory besides what is asked for is tried, on devices with memory of their own.
 func TestWhatCanBeOffloadedIsTried(t *testing.T) {
+	t.Parallel()
 	dev := openEmu(t, emu.Options{})
 	for _, c := range []struct {
 		asked trainer.Offload

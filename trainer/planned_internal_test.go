@@ -18,6 +18,7 @@ import (
 
 // TestEveryShorterBatchFitsInTheScratchOfTheFullOne compiles what a short last batch would run, for every length that it can have.
 func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
+	t.Parallel()
 	nets := [][]int{{784, 512, 256, 10}, {16, 1, 3}, {5, 700, 2}, {1, 1, 2}}
 	batches, threads := []int{32, 64, 128}, []int{1, 2, 3, 4, 16}
 	if testing.Short() {

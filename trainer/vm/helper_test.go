@@ -1,7 +1,6 @@
 package vm_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,30 +13,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/emutest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
-
 // TestMain demands that no test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+// random returns a generator; EVENKEEL_SEED changes its numbers.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 // target is a device on which every promise is tested.
 type target struct {
