@@ -15,7 +15,7 @@ func Example() {
 	w := l.Place(weights, "hidden", "weight", 4*100)
 	l.Reserve(scratch, 1024)
 
-	a, err := arena.New(new(fakeDevice), &l, 0) // any device: cpu.Open()
+	a, err := arena.New(new(fakeDevice), &l, 0) // any device, such as that of cpu.Open
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // AdafactorAttrs are the attributes of Adafactor.
@@ -19,14 +20,6 @@ type AdafactorAttrs struct {
 // LeastEpsilon is the least Epsilon of Adafactor, a normal number of float32: the mean of squares of gradients that are 0 must not be 0.
 const LeastEpsilon = 0x1p-126
 
-// MostSquare is the most that Adafactor's means of squares become: what their type can hold, or in float64 less, so that means can be added up.
-func MostSquare(t arena.DType) float64 {
-	if t == arena.Float32 {
-		return math.MaxFloat32
-	}
-	return 0x1p960
-}
-
 // Adafactor keeps of the mean of squared gradients only its means over the rows and over the columns of each matrix: see FactorOf. Where
 // rows and columns are independent, their product is that mean. controls[2] is the weight of the new in the running means, 1 - β₂.
 //
@@ -35,26 +28,15 @@ func MostSquare(t arena.DType) float64 {
 //	param -= rate·(rms(param) or Least if Relative)·u + rate·Decay·param
 //
 // R and C are at most MostSquare, so that a step is finite wherever the gradient is. rms is over the whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, decay as in PyTorch's
-// torch.optim.Adafactor. Operands: see update.go; the states are FactorSpecs of the parameter.
+// torch.optim.Adafactor. Operands: see update.go; the states are factorSpecs of the parameter.
 var Adafactor = Register(&Op{
 	Name: "adafactor", Updates: []int8{0, 4, 5},
 	Infer: inferAdafactor, Ref: refAdafactor, Cases: adafactorCase,
 	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
 })
 
-// FactorOf returns how a parameter consists of matrices: those of its last two dimensions. A vector is one matrix of one column, whose
-// product of means is the mean itself: it is not factored.
-func FactorOf(param Shape) (matrices, rows, columns int) {
-	switch n := len(param); n {
-	case 0, 1:
-		return 1, param.Elems(), 1
-	default:
-		return param[:n-2].Elems(), param[n-2], param[n-1]
-	}
-}
-
-// FactorSpecs returns what Adafactor keeps for a parameter: a mean for each row, and one for each column.
-func FactorSpecs(param Spec) (rows, columns Spec) {
+// factorSpecs returns what Adafactor keeps for a parameter: a mean for each row, and one for each column.
+func factorSpecs(param Spec) (rows, columns Spec) {
 	s, n := param.Shape, len(param.Shape)
 	if n < 2 {
 		return param, Spec{param.Type, Shape{1}}
@@ -65,7 +47,7 @@ func FactorSpecs(param Spec) (rows, columns Spec) {
 
 // AdafactorStates returns what Adafactor keeps for a parameter.
 func AdafactorStates(param Spec) []State {
-	rows, columns := FactorSpecs(param)
+	rows, columns := factorSpecs(param)
 	return []State{{"rows", rows}, {"columns", columns}}
 }
 
@@ -84,7 +66,7 @@ func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
 func refAdafactor(attrs any, in, out []Tensor) {
 	a := attrs.(AdafactorAttrs)
 	scale := keepUpdate(a.Common(), in, out)
-	matrices, rows, columns := FactorOf(in[0].Shape)
+	matrices, rows, columns := numeric.Matrices(in[0].Shape)
 	param, n := out[0].Data, float64(len(out[0].Data))
 	if in[2].Data[0] != 0 || n == 0 {
 		return
@@ -99,7 +81,7 @@ func refAdafactor(attrs any, in, out []Tensor) {
 	}
 	for m := range matrices {
 		at := rows * columns
-		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, MostSquare(out[1].Type))
+		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, numeric.MostSquare(out[1].Type))
 	}
 	by := rate * size / max(1, math.Sqrt(squareSum(step)/n)/a.Limit)
 	for i, u := range step {
@@ -148,12 +130,12 @@ func adafactorCase(r *rand.Rand, float arena.DType) Case {
 		c.In[0].Shape = Shape{1 + r.IntN(300), 1 + r.IntN(80)}
 		c.In[1] = c.In[0]
 	}
-	c.In[first], c.In[first+1] = FactorSpecs(c.In[0])
+	c.In[first], c.In[first+1] = factorSpecs(c.In[0])
 	c.Fill = func(r *rand.Rand, k int, data []float64) {
 		fill(r, k, data)
 		switch {
 		case k == 1 && huge:
-			most := math.Sqrt(MostSquare(float))
+			most := math.Sqrt(numeric.MostSquare(float))
 			for i := range data {
 				data[i] *= math.Pow(most, 1.25*r.Float64())
 			}

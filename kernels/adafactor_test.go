@@ -77,7 +77,8 @@ func TestAdafactorOfSeveralMatricesIsThatOfEach(t *testing.T) {
 func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, param, grad []float64, fresh float64, rows, columns []float64) []kernels.Tensor {
 	t.Helper()
 	p := kernels.Spec{Type: arena.Float64, Shape: shape}
-	r, c := kernels.FactorSpecs(p)
+	states := kernels.AdafactorStates(p)
+	r, c := states[0].Spec, states[1].Spec
 	out, err := kernels.Eval(kernels.Adafactor, a, []kernels.Tensor{{Spec: p, Data: param}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0),
 		vector(arena.Float64, 0.1, 1, fresh, 0, 0, 0, 0, 0), {Spec: r, Data: rows}, {Spec: c, Data: columns}})
 	if err != nil {
@@ -94,7 +95,8 @@ func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
 	}{{arena.Float32, 1e20}, {arena.Float32, math.MaxFloat32}, {arena.Float64, 1e155}, {arena.Float64, 1e290}} {
 		for _, shape := range []kernels.Shape{{2, 2}, {4}} {
 			p := kernels.Spec{Type: c.float, Shape: shape}
-			rows, columns := kernels.FactorSpecs(p)
+			states := kernels.AdafactorStates(p)
+			rows, columns := states[0].Spec, states[1].Spec
 			in := []kernels.Tensor{{Spec: p, Data: make([]float64, 4)}, {Spec: p, Data: []float64{c.grad, -c.grad, c.grad, c.grad}}, vector(arena.Int32, 0, 0, 0, 0),
 				vector(arena.Float64, 0.1, 1, 1, 0, 0, 0, 0, 0), {Spec: rows, Data: make([]float64, rows.Shape.Elems())}, {Spec: columns, Data: make([]float64, columns.Shape.Elems())}}
 			out, err := kernels.Eval(kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1}, in)

@@ -1,10 +1,10 @@
 package kernels
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Adam16Attrs are the attributes of Adam16.
@@ -32,36 +32,6 @@ func Adam16States(param Spec) []State {
 	return []State{{"m", mean}, {"v", mean}}
 }
 
-// Noise returns 32 bits that look random: those by which update number t rounds the means of an element whose parameter and gradient, before
-// it is prepared, have these Words. The lower half is for m, the upper one for v.
-// Source of the last three lines: Wellons, hash-prospector, lowbias32, whose every bit of the result depends on every bit of x.
-func Noise(param, grad, t uint32) uint32 {
-	x := param*NoiseParam + grad + t*NoiseUpdate
-	x = (x ^ x>>16) * NoiseM0
-	x = (x ^ x>>15) * NoiseM1
-	return x ^ x>>16
-}
-
-// The constants of Noise: what parameter and update are multiplied with, and the multipliers of lowbias32.
-const (
-	NoiseParam  = 0x9E3779B1
-	NoiseUpdate = 0x85EBCA77
-	NoiseM0     = 0x7FEB352D
-	NoiseM1     = 0x846CA68B
-)
-
-// Word returns the bits of x, both halves of a float64 as one.
-func Word[T float32 | float64](x T) uint32 {
-	switch x := any(x).(type) {
-	case float32:
-		return math.Float32bits(x)
-	case float64:
-		b := math.Float64bits(x)
-		return uint32(b) ^ uint32(b>>32)
-	}
-	return 0
-}
-
 func inferAdam16(attrs any, in []Spec) ([]Spec, error) {
 	a, err := attrsOf[Adam16Attrs]("adam16", attrs)
 	if err != nil {
@@ -76,18 +46,18 @@ func refAdam16(attrs any, in, out []Tensor) {
 	if in[2].Data[0] != 0 {
 		return
 	}
-	word := Word[float64]
+	word := numeric.Word[float64]
 	if in[0].Type == arena.Float32 {
-		word = func(x float64) uint32 { return Word(float32(x)) }
+		word = func(x float64) uint32 { return numeric.Word(float32(x)) }
 	}
 	controls, m, v := in[3].Data, out[1].Data, out[2].Data
 	for i, p := range in[0].Data {
 		g := in[1].Data[i]
-		noise := Noise(word(p), word(g), uint32(int64(controls[1])))
+		noise := numeric.Noise(word(p), word(g), uint32(int64(controls[1])))
 		s := []float64{m[i], v[i]}
 		out[0].Data[i] = a.move(a.Decoupled, controls, p, a.prepare(g, scale), s)
-		m[i] = float64(FromBfloat16(DitherBfloat16(float32(s[0]), uint16(noise))))
-		v[i] = float64(FromBfloat16(DitherBfloat16(float32(s[1]), uint16(noise>>16))))
+		m[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[0]), uint16(noise))))
+		v[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
 	}
 }
 

@@ -5,20 +5,11 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Block8 is how many elements of a state that is kept in bytes share their scales.
 const Block8 = 256
-
-// What Encode8 and Decode8 call top: a code of a mean has a sign and seven bits, one of a root eight.
-const (
-	TopSigned   = 6
-	TopUnsigned = 7
-)
-
-// Least8 is what a block's largest mean or root must be at least, or it and its block become 0: so little moves nothing any more, and
-// what its codes would stand for are denormal numbers, a hundred times as slow.
-const Least8 = 0x1p-80
 
 // Adam8Attrs are the attributes of Adam8.
 type Adam8Attrs struct {
@@ -34,7 +25,7 @@ type Adam8Attrs struct {
 //
 //	mean = largest[b, 0] · Decode8 of m as an int8;  root = √v = largest[b, 1] · Decode8 of root
 //
-// where largest is the largest magnitude in the block, in the parameter's type; 0 for one below Least8. A step is Adam's, with the means before they become codes
+// where largest is the largest magnitude in the block, in the parameter's type; 0 for one below numeric.Least8. A step is Adam's, with the means before they become codes
 // again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²)
 // also where v would be more, or less, than its type can hold.
 //
@@ -51,32 +42,6 @@ func Adam8States(param Spec) []State {
 	codes := Spec{arena.Uint8, param.Shape}
 	blocks := (param.Shape.Elems() + Block8 - 1) / Block8
 	return []State{{"m", codes}, {"root", codes}, {"largest", Spec{param.Type, Shape{blocks, 2}}}}
-}
-
-// Encode8 returns the code of x, from 0 to 2·2^top - 1: the nearest, the larger one of two. What is not below 1 has the last one. Codes
-// 2^k to 2·2^k - 1 are spread evenly over the interval from 8^(k-top-1), which is left out, to 8^(k-top), and 0 is code 0.
-func Encode8[T float32 | float64](x T, top int) int {
-	if !(x < 1) {
-		return 2<<top - 1
-	}
-	k := top
-	for ; k > 0 && x < 0.125; k-- {
-		x *= 8
-	}
-	return 1<<k - 1 + int((8*x-1)*T(int(1)<<k)/7+0.5)
-}
-
-// Decode8 returns the number that a code stands for, from 0 to 1.
-func Decode8[T float32 | float64](code, top int) T {
-	if code == 0 {
-		return 0
-	}
-	k := top
-	x := T(0.125)
-	for ; code < 1<<k; k-- {
-		x *= 0.125
-	}
-	return x * (1 + 7*T(code-1<<k+1)/T(int(1)<<k))
 }
 
 func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
@@ -100,7 +65,7 @@ func refAdam8(attrs any, in, out []Tensor) {
 		var next [2]float64
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)}
+			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * numeric.Decode8[float64](int(root[lo+i]), numeric.TopUnsigned)}
 			p[i] = a.step(in[3].Data, p[i], g, &s)
 			states[i] = s
 			for k, v := range s {
@@ -110,7 +75,7 @@ func refAdam8(attrs any, in, out []Tensor) {
 			}
 		}
 		for k, v := range next {
-			if most[k] = 0; v >= Least8 {
+			if most[k] = 0; v >= numeric.Least8 {
 				most[k] = Round(out[3].Type, v)
 			}
 		}
@@ -139,9 +104,9 @@ func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 func decodeSigned(b float64) float64 {
 	code := int8(uint8(b))
 	if code < 0 {
-		return -Decode8[float64](-int(code), TopSigned)
+		return -numeric.Decode8[float64](-int(code), numeric.TopSigned)
 	}
-	return Decode8[float64](int(code), TopSigned)
+	return numeric.Decode8[float64](int(code), numeric.TopSigned)
 }
 
 // encodeSigned returns the byte of v, of which the largest magnitude is most.
@@ -149,7 +114,7 @@ func encodeSigned(v, most float64) float64 {
 	if most == 0 {
 		return 0
 	}
-	code := Encode8(math.Abs(v)/most, TopSigned)
+	code := numeric.Encode8(math.Abs(v)/most, numeric.TopSigned)
 	if v < 0 {
 		code = -code
 	}
@@ -161,7 +126,7 @@ func encodeRoot(v, most float64) float64 {
 	if most == 0 || v == 0 {
 		return 0
 	}
-	return float64(max(1, Encode8(v/most, TopUnsigned)))
+	return float64(max(1, numeric.Encode8(v/most, numeric.TopUnsigned)))
 }
 
 // adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next. In some cases gradients, means
@@ -188,7 +153,7 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 			}
 		case 1:
 			for i := range data {
-				data[i] = float64(1<<TopUnsigned + r.IntN(1<<TopUnsigned))
+				data[i] = float64(1<<numeric.TopUnsigned + r.IntN(1<<numeric.TopUnsigned))
 			}
 		case 2:
 			between(r, data, 0.5*size, size)

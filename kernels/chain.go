@@ -97,7 +97,7 @@ func (a *ChainAttrs) Last(in []Spec) (Spec, error) {
 	}
 	out := known[len(known)-1]
 	for _, s := range in {
-		if shape, err := BroadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
+		if shape, err := broadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
 			return Spec{}, shapeError("chain", "operand %v does not broadcast to the result %v", s, out)
 		}
 	}

@@ -14,7 +14,7 @@ type ConvAttrs struct {
 	Bias             bool        // operand 2 is a bias [O]
 	Act              *Op         // nil, Relu, LeakyRelu, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
-	Operands         arena.DType // that x and w are rounded to, see Factors
+	Operands         arena.DType // that x and w are rounded to, see MatMul
 }
 
 // Conv is a convolution without flipping, as all of deep learning means it.
@@ -33,7 +33,7 @@ var Conv = Register(&Op{
 		if a.Bias {
 			operands = 3
 		}
-		typ, err := Factors("conv", in, operands, a.Operands)
+		typ, err := productType("conv", in, operands, a.Operands)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +74,7 @@ type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
-	Operands              arena.DType // that both operands are rounded to, see Factors
+	Operands              arena.DType // that both operands are rounded to, see MatMul
 }
 
 // ConvGradInput is the gradient of Conv by its input.  w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W].

@@ -103,7 +103,7 @@ func convGradOperands(op string, attrs any, in []Spec) (w windows, typ arena.DTy
 	if w.size[0] < 0 || w.size[1] < 0 {
 		return w, 0, nil, attrError(op, "size %v must not be negative", w.size)
 	}
-	if typ, err = Factors(op, in, 2, w.operands); err != nil {
+	if typ, err = productType(op, in, 2, w.operands); err != nil {
 		return w, 0, nil, err
 	}
 	if dy = in[1].Shape; len(dy) != 4 {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // ControlStep is the place of the number of the training step, from 1, in the controls.
@@ -48,7 +49,7 @@ var Dropout = Register(&Op{
 		var words [4]uint32
 		for i, v := range in[0].Data {
 			if i%4 == 0 {
-				words = Philox(a.Counter(i/4, step), a.Key())
+				words = numeric.Philox(a.Counter(i/4, step), a.Key())
 			}
 			if words[i%4] >= least {
 				out[0].Data[i] = v * scale

@@ -36,7 +36,7 @@ func inferBroadcast(name string, in []Spec, n int) ([]Spec, error) {
 	for i, s := range in {
 		shapes[i] = s.Shape
 	}
-	shape, err := BroadcastShapes(shapes...)
+	shape, err := broadcastShapes(shapes...)
 	if err != nil {
 		return nil, shapeError(name, "shapes %v do not broadcast", shapes)
 	}

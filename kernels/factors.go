@@ -7,10 +7,10 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Factors checks the n operands of a product of tensors, and returns the type of the result. The first two are the factors. With operands 0 or
+// productType checks the n operands of a product of tensors, and returns the type of the result. The first two are the factors. With operands 0 or
 // Float32 all are of one type, float32 or float64, and so is the result. With Bfloat16 or Float16 each factor is rounded to it, to the nearest, of two to the even one,
 // before it is multiplied; a factor may be stored in float32 or in that type. Then sums, other operands and the result are float32.
-func Factors(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
+func productType(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
 	if !operands.Half() {
 		if operands != 0 && operands != arena.Float32 {
 			return 0, attrError(op, "operands of type %v: must be bfloat16, float16 or float32", operands)

@@ -3,8 +3,8 @@ package kernels
 // What gradient rules are built from. An op's Grad refers to other ops, and theirs to it: the rules are therefore set
 // in init functions, once all ops exist.
 
-// SumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of that shape.
-func SumTo(g Graph, v Value, shape Shape) Value {
+// sumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of that shape.
+func sumTo(g Graph, v Value, shape Shape) Value {
 	from := g.Spec(v).Shape
 	if from.Equal(shape) {
 		return v
@@ -34,7 +34,7 @@ func binaryGrad(rule func(g Graph, a, b, y, dy Value) (da, db Value)) func(Graph
 	return func(g Graph, n Node, dy []Value) []Value {
 		a, b := n.In[0], n.In[1]
 		da, db := rule(g, a, b, n.Out[0], dy[0])
-		return []Value{SumTo(g, da, g.Spec(a).Shape), SumTo(g, db, g.Spec(b).Shape)}
+		return []Value{sumTo(g, da, g.Spec(a).Shape), sumTo(g, db, g.Spec(b).Shape)}
 	}
 }
 

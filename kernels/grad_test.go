@@ -35,7 +35,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	t.Helper()
 	in := kerneltest.Fill(r, c)
 	for k := range in { // gradients are of floats, even where the op moves any type
-		if movesOnly(op, c) && op != kernels.OneHot && !(op == kernels.Gather && k == 1) {
+		if movesOnly(op, c) && !(op == kernels.Gather && k == 1) {
 			in[k].Type = arena.Float64
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // format describes a type of 16 bits as IEEE 754 does.
@@ -20,8 +21,8 @@ type format struct {
 }
 
 var formats = []format{
-	{arena.Bfloat16, 7, 127, kernels.ToBfloat16, kernels.FromBfloat16},
-	{arena.Float16, 10, 15, kernels.ToFloat16, kernels.FromFloat16},
+	{arena.Bfloat16, 7, 127, numeric.ToBFloat16, numeric.FromBFloat16},
+	{arena.Float16, 10, 15, numeric.ToFloat16, numeric.FromFloat16},
 }
 
 // value is the definition: (-1)^s · 2^(e-bias) · 1.f, or 2^(1-bias) · 0.f where e is 0.

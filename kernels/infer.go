@@ -69,9 +69,9 @@ func checkShape(op string, s Shape) error {
 	return nil
 }
 
-// BroadcastShapes returns the shape that shapes broadcast to, by NumPy's rules: aligned at the last dimension, where
+// broadcastShapes returns the shape that shapes broadcast to, by NumPy's rules: aligned at the last dimension, where
 // dimensions agree or are 1.
-func BroadcastShapes(shapes ...Shape) (Shape, error) {
+func broadcastShapes(shapes ...Shape) (Shape, error) {
 	rank := 0
 	for _, s := range shapes {
 		rank = max(rank, len(s))

@@ -10,7 +10,7 @@ import (
 // MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
 // Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to
 // before the second are computed, with the bits that they have in the whole product where they begin at a multiple of 16, and end at one or with it; zero: all.
-// Operands: the type that a and b are rounded to, see Factors.
+// Operands: the type that a and b are rounded to, see MatMul.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool
@@ -65,7 +65,7 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	if t.Add && (t.Bias || t.Act != nil) {
 		return nil, attrError("matmul", "what is added to a sum has neither a bias nor an activation")
 	}
-	typ, err := Factors("matmul", in, operands, t.Operands)
+	typ, err := productType("matmul", in, operands, t.Operands)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	}
 	switch {
 	case t.Bias:
-		return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+		return []Value{da, db, sumTo(g, dz, g.Spec(n.In[2]).Shape)}
 	case t.Add:
 		return []Value{da, db, dz}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Load decodes the first len(dst) elements of type t from src, little-endian.
@@ -34,11 +35,11 @@ func Load(dst []float64, t arena.DType, src []byte) {
 		}
 	case arena.Bfloat16:
 		for i := range dst {
-			dst[i] = float64(FromBfloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(numeric.FromBFloat16(le.Uint16(src[2*i:])))
 		}
 	case arena.Float16:
 		for i := range dst {
-			dst[i] = float64(FromFloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(numeric.FromFloat16(le.Uint16(src[2*i:])))
 		}
 	}
 }
@@ -81,9 +82,9 @@ func Round(t arena.DType, v float64) float64 {
 	case arena.Float32:
 		return float64(float32(v))
 	case arena.Bfloat16:
-		return float64(FromBfloat16(half(t, v)))
+		return float64(numeric.FromBFloat16(half(t, v)))
 	case arena.Float16:
-		return float64(FromFloat16(half(t, v)))
+		return float64(numeric.FromFloat16(half(t, v)))
 	}
 	return v
 }

@@ -107,7 +107,7 @@ var Broadcast = Register(&Op{
 		if err := checkShape("broadcast", a.Shape); err != nil {
 			return nil, err
 		}
-		if s, err := BroadcastShapes(in[0].Shape, a.Shape); err != nil || !s.Equal(a.Shape) {
+		if s, err := broadcastShapes(in[0].Shape, a.Shape); err != nil || !s.Equal(a.Shape) {
 			return nil, shapeError("broadcast", "%v does not broadcast to %v", in[0].Shape, a.Shape)
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
@@ -195,7 +195,7 @@ func init() {
 		return []Value{g.Apply(Transpose, TransposeAttrs{back}, dy[0])}
 	}
 	Broadcast.Grad = func(g Graph, n Node, dy []Value) []Value {
-		return []Value{SumTo(g, dy[0], g.Spec(n.In[0]).Shape)}
+		return []Value{sumTo(g, dy[0], g.Spec(n.In[0]).Shape)}
 	}
 	Concat.Grad = func(g Graph, n Node, dy []Value) []Value {
 		axis := n.Attrs.(ConcatAttrs).Axis

@@ -26,19 +26,6 @@ type State struct {
 	Spec
 }
 
-// UpdatesOf returns op.Updates as they are for these attributes: where an optimizer rule is Scaled, its states come one
-// operand later.
-func UpdatesOf(op *Op, attrs any) []int8 {
-	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
-		updates := append([]int8(nil), op.Updates...)
-		for i := 1; i < len(updates); i++ {
-			updates[i]++
-		}
-		return updates
-	}
-	return op.Updates
-}
-
 // ControlShare is the place of what the gradient of the loss starts with, in the controls: the step's share of the samples that one update is
 // about, 1 or less where several steps share it, times the loss scale. ControlUnscale is that of 1 / the loss scale.
 const (

@@ -14,6 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
@@ -112,7 +113,7 @@ func buildWithin(ctx context.Context, model ModelFunc, opt Options, budget int64
 			for _, w := range opt.windows(mode) {
 				k := key{mode, opt.rows(mode), s, w}
 				p, err := b.compile(ctx, k, nil)
-				if errors.Is(err, compile.ErrNoOutput) {
+				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
 				}
 				if err != nil {
@@ -140,7 +141,7 @@ func (b *build) widen(ctx context.Context) error {
 	for _, s := range b.sources() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
 			_, err := trial.compile(ctx, key{mode: mode, rows: b.opt.rows(mode), source: s}, nil)
-			if err != nil && !errors.Is(err, compile.ErrNoOutput) {
+			if err != nil && !errors.Is(err, frontend.ErrNoOutput) {
 				return err
 			}
 		}
@@ -190,8 +191,11 @@ func (b *build) fresh(ctx context.Context, k key, like *ir.Program) (*ir.Program
 		return nil, err
 	}
 	cfg := compile.Config{
-		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
-		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
+		Model: frontend.Model{
+			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: b.opt.frozen, Seed: b.opt.Seed,
+		},
+		Mode:    k.mode,
 		Offload: compile.Offload(b.opt.Offload), Homes: &b.homes, Device: b.opt.Device, Like: like, Debug: b.opt.Debug,
 		Precision: compile.Precision{Type: b.opt.Precision, Float32: b.opt.KeepFloat32},
 	}
@@ -212,7 +216,7 @@ func (b *build) fresh(ctx context.Context, k key, like *ir.Program) (*ir.Program
 			return nil, err
 		}
 	}
-	p, err := compile.Compile(ctx, g, cfg)
+	p, err := compile.Compile(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(blameNormalizer(g, k.rows, err)))
 	}
@@ -236,7 +240,7 @@ func (b *build) add(k key, p *ir.Program) {
 
 // blameModel marks an error of the compiler for which the model is to blame.
 func blameModel(err error) error {
-	for _, class := range []error{compile.ErrNoLoss, compile.ErrUnreached, compile.ErrInput, compile.ErrNoOutput, ir.ErrHome} {
+	for _, class := range []error{frontend.ErrNoLoss, frontend.ErrUnreached, frontend.ErrInput, frontend.ErrNoOutput, ir.ErrHome} {
 		if errors.Is(err, class) {
 			return fmt.Errorf("%w: %w", ErrModel, err)
 		}
@@ -314,7 +318,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	}
 	for _, n := range m.Inputs {
 		once("Inputs", n)
-		if n != nil && (n.Name() == compile.ControlsName || n.Name() == compile.IndexField) {
+		if n != nil && (n.Name() == ir.ControlsName || n.Name() == ir.IndexField) {
 			bad("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
 	}
@@ -335,7 +339,7 @@ func (b *build) update(w compile.Window) compile.Update {
 }
 
 // inputs maps the model's inputs to fields of the batch.
-func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error) {
+func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]frontend.Input, error) {
 	fields := b.opt.Fields
 	if k.source != streamed {
 		fields = b.opt.Resident[k.source].Fields()
@@ -345,7 +349,7 @@ func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error)
 			return nil, fmt.Errorf("field %q is not an input of the model: leave it out with dataloader.Select: %w", f.Name, ErrData)
 		}
 	}
-	in := make(map[*gorgonia.Node]compile.Input)
+	in := make(map[*gorgonia.Node]frontend.Input)
 	for _, n := range m.Inputs {
 		i := slices.IndexFunc(fields, func(f dataloader.Field) bool { return f.Name == n.Name() })
 		switch {
@@ -355,14 +359,14 @@ func (b *build) inputs(m Model, k key) (map[*gorgonia.Node]compile.Input, error)
 				return nil, fmt.Errorf("field %q has samples of %v, the input takes %v: the same number of elements in another order; store them as the input is, or give the field a flat shape: %w",
 					f.Name, f.Shape, shape[1:], ErrData)
 			}
-			in[n] = compile.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
+			in[n] = frontend.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
 				Spec: kernels.Spec{Type: f.Type, Shape: append(kernels.Shape{k.rows}, f.Shape...)}}
 		case fields == nil:
-			s, err := compile.SpecOf(n)
+			s, err := frontend.SpecOf(n)
 			if err != nil {
 				return nil, fmt.Errorf("input %w", err)
 			}
-			in[n] = compile.Input{Field: n.Name(), Spec: s}
+			in[n] = frontend.Input{Field: n.Name(), Spec: s}
 		default:
 			return nil, fmt.Errorf("model input %q has no field in the data, which have %q: %w", n.Name(), names(fields), ErrData)
 		}
@@ -456,7 +460,7 @@ func (b *build) outcome(i int) arena.Ref {
 	return arena.Ref{Region: b.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + b.homes.Bytes(ir.Guard)}
 }
 
-func owner(name string) string { return compile.Owner(name) }
+func owner(name string) string { return ir.OwnerOf(name) }
 
 // comparable reports whether a dataset can be told from another.
 func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Comparable() }

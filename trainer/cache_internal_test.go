@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -25,7 +26,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 	}
 	t.Logf("-seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	dev := emu.Open(emu.Options{})
+	dev := emutest.Open(t, emu.Options{})
 	defer func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
@@ -66,7 +67,7 @@ func (t *Trainer) source(ctx context.Context, mode compile.Mode, ds dataloader.D
 		steps := ds.Len()/t.opt.rows(mode) + 1
 		window, _, _ := t.opt.window(mode, steps-1, steps)
 		err := t.ensure(ctx, key{mode, tail, w.from, window})
-		if errors.Is(err, compile.ErrRows) {
+		if errors.Is(err, frontend.ErrRows) {
 			return nil, fmt.Errorf("last batch of %d, of %d samples in batches of %d: leave it out (Options.Tail = dataloader.DropTail) or take another batch: %w",
 				tail, ds.Len(), t.opt.Batch, err)
 		}
@@ -129,7 +130,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 	full := t.programs[key{mode, t.opt.rows(mode), source, t.opt.windows(mode)[0]}]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(t.order, func(k key) bool { return k.mode == mode }) {
-			return blameModel(compile.ErrNoOutput)
+			return blameModel(frontend.ErrNoOutput)
 		}
 		return fmt.Errorf("the trainer was made for its resident datasets only: set Options.Fields to stream others: %w", ErrData)
 	}
@@ -152,7 +153,7 @@ func (t *Trainer) checkFields(mode compile.Mode, source int, fields []dataloader
 		}
 	}
 	for _, v := range full.Values {
-		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName &&
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
 			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
 			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
 		}

@@ -29,7 +29,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 	t, err := trainer.New(xor, trainer.Options{
 		Device: device, Batch: 4, Optimizer: optim.Adam{Rate: 0.05}, Memory: 64 << 10, Fields: data.Fields(),

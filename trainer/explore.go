@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
@@ -362,7 +363,7 @@ func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, 
 	}
 	rows, good := opt.Batch, 1
 	few, err := at(good)
-	if errors.Is(err, compile.ErrRows) && e.most > 1 {
+	if errors.Is(err, frontend.ErrRows) && e.most > 1 {
 		good = 2
 		few, err = at(good)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -120,7 +121,7 @@ func openHost(t testing.TB, o cpu.Options) kernels.Device {
 
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
 func openEmu(t testing.TB, o emu.Options) *emu.Device {
-	dev := emu.Open(o)
+	dev := emutest.Open(t, o)
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)

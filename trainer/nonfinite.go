@@ -134,7 +134,7 @@ func (t *Trainer) replay(s *slot, p *ir.Program) error {
 		}
 	}
 	for v, val := range p.Values {
-		if made[v] || !val.Home || !val.Spec.Type.Float() || val.Ref.Region == ir.Resident || val.Name == compile.ControlsName {
+		if made[v] || !val.Home || !val.Spec.Type.Float() || val.Ref.Region == ir.Resident || val.Name == ir.ControlsName {
 			continue
 		}
 		if e := t.firstBad(s, val); e != nil {

@@ -154,7 +154,7 @@ func (o *Options) check(needDevice bool) error {
 		errs = append(errs, fmt.Errorf(format+": %w", append(args, ErrOption)...))
 	}
 	if needDevice && o.Device == nil {
-		bad("no device: set Options.Device, for example to cpu.Open()")
+		bad("no device: set Options.Device, for example to the device of cpu.Open")
 	}
 	if o.Batch < 1 || o.Batch > math.MaxInt32 {
 		bad("batch %d: must be 1 to %d", o.Batch, math.MaxInt32)

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
@@ -54,7 +54,7 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 	}
 	least := 1
 	b, err = total(least)
-	if errors.Is(err, compile.ErrRows) && most > 1 {
+	if errors.Is(err, frontend.ErrRows) && most > 1 {
 		least = 2
 		b, err = total(least)
 	}
@@ -214,7 +214,7 @@ func (b *build) fitting(ctx context.Context, limit int64) (batch, eval int, err 
 	}
 	below := func() error {
 		batch, _, err = maxBatch(ctx, b.model, opt, limit, opt.Batch-1)
-		if errors.Is(err, compile.ErrRows) { // of the only batch below
+		if errors.Is(err, frontend.ErrRows) { // of the only batch below
 			return nil
 		}
 		return err

@@ -69,7 +69,7 @@ func (t *Trainer) openSlots() (err error) {
 		}
 		for _, p := range t.homes.Parts(ir.Slot) {
 			h := t.host(t.at(p.Ref, i), i)
-			if p.Name == compile.ControlsName {
+			if p.Name == ir.ControlsName {
 				s.controls, s.controlsSpan = dataloader.View[float64](view(h)), h
 			} else {
 				s.host[p.Name] = view(h)
@@ -80,7 +80,7 @@ func (t *Trainer) openSlots() (err error) {
 		if t.touch != nil {
 			s.free, s.first = &turn{t, s, s.copied}, &turn{t, s, nil}
 		}
-		if p, ok := t.homes.Find(ir.Guard, compile.GuardName); ok {
+		if p, ok := t.homes.Find(ir.Guard, ir.GuardName); ok {
 			s.guard = dataloader.View[int32](view(t.host(t.at(p.Ref, i), i)))
 		}
 		s.results = view(t.host(t.at(arena.Ref{Region: ir.Results, Size: t.homes.Bytes(ir.Results)}, i), i))
@@ -183,7 +183,7 @@ func (t *Trainer) bind(k key) error {
 	p.right, p.guess = p.ir.Result(compile.CorrectName)
 	p.updates = k.mode == compile.Train && k.window.Updates() && len(p.ir.Trained) > 0
 	for _, v := range slotValues(p.ir) {
-		if v.Name != compile.ControlsName && v.Name != compile.IndexField {
+		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
 			p.bytes += v.Ref.Size
 		}
 	}
@@ -228,7 +228,7 @@ func (b *build) places(k key, p *ir.Program) (early, late []arena.Ref) {
 	if k.mode != compile.Train || !b.opt.scaled() {
 		return nil, together(vs)
 	}
-	told := slices.IndexFunc(vs, func(v ir.Value) bool { return v.Name == compile.ControlsName })
+	told := slices.IndexFunc(vs, func(v ir.Value) bool { return v.Name == ir.ControlsName })
 	return together(slices.Concat(vs[:told], vs[told+1:])), together(vs[told : told+1])
 }
 

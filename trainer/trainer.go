@@ -64,7 +64,7 @@ func New(model ModelFunc, opt Options) (_ *Trainer, err error) {
 	if opt.scaled() {
 		t.scaling = opt.LossScale.Start()
 	}
-	if d, ok := opt.Device.(interface{ Touch(arena.Span, bool) }); ok && !t.unified {
+	if d, ok := opt.Device.(kernels.HostAccessChecker); ok && !t.unified {
 		t.touch = d.Touch
 	}
 	opened := false

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -42,8 +42,8 @@ func BenchmarkCompile(b *testing.B) {
 				d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 				loss := long(d, ops, towers)
 				for b.Loop() {
-					cfg := Config{Mode: Train, Loss: loss, Update: updateOf(optim.Adam{}, optim.Clip{}), Homes: &ir.Homes{}}
-					p, err := Compile(context.Background(), d.g, cfg)
+					cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.Adam{}, optim.Clip{}), Homes: &ir.Homes{}}
+					p, err := compileGraph(d.g, cfg)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -59,7 +59,7 @@ func BenchmarkCompileMLP(b *testing.B) {
 	g, cfg := n.config(b, Train, n.batch, nil, nil)
 	for b.Loop() {
 		cfg.Homes = &ir.Homes{}
-		if _, err := Compile(context.Background(), g, cfg); err != nil {
+		if _, err := compileGraph(g, cfg); err != nil {
 			b.Fatal(err)
 		}
 	}

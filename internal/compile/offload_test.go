@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -229,7 +230,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		for range 3 {
 			cfg, sch := g.hostile(cfg, p), "best"
 			if cfg.scheduler != nil {
-				sch = cfg.scheduler.name
+				sch = cfg.scheduler.Name
 			}
 			got, q := g.steps(t, dev, cfg, o, 2)
 			if name := got.differs(want); name != "" {
@@ -238,7 +239,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			}
 			for i, in := range q.Instrs {
 				for _, v := range slices.Concat(in.In, in.Out) {
-					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !kernels.Transfers(in.Op) && !q.IsView(&q.Instrs[i]) {
+					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !in.Op.IsTransfer() && !q.IsView(&q.Instrs[i]) {
 						t.Errorf("seed %d: %s %q touches what is in host memory", s, in.Op.Name, in.Label)
 					}
 				}
@@ -252,17 +253,18 @@ func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {
 		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
-			cfg.Offload.Layers = append(cfg.Offload.Layers, Owner(w.Name()))
+			cfg.Offload.Layers = append(cfg.Offload.Layers, ir.OwnerOf(w.Name()))
 		}
 	}
 	if g.r.IntN(3) == 0 {
-		cfg.Off = passes[g.r.IntN(len(passes))].off &^ Sums // which changes bits
+		cfg.Off = switches[g.r.IntN(len(switches))].off &^ Sums // which changes bits
 	}
 	switch sch := shuffled(g.r.Uint64()); g.r.IntN(3) {
 	case 0:
 		cfg.scheduler = &sch
 	case 1:
-		cfg.scheduler = &schedulers[g.r.IntN(len(schedulers))]
+		all := schedule.Schedulers()
+		cfg.scheduler = &all[g.r.IntN(len(all))]
 	}
 	switch g.r.IntN(3) {
 	case 0:

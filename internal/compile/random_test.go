@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+
 	"math/rand/v2"
 	"slices"
 
@@ -181,9 +183,8 @@ func (g *grower) loss() (sum *gorgonia.Node) {
 
 // config is how the graph is compiled: the field stored as bytes, everything else a parameter.
 func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
-	return Config{Mode: Train, Batch: randomBatch, Loss: loss, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{}),
-		Inputs: map[*gorgonia.Node]Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
-			Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}
+	return Config{Model: frontend.Model{Batch: randomBatch, Loss: loss, Inputs: map[*gorgonia.Node]frontend.Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
+		Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}, Mode: Train, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{})}
 }
 
 // feed writes the field's bytes to the slot.

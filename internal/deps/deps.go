@@ -1,7 +1,7 @@
 // Package deps checks that the source keeps to the project's own rules: who imports whom, how long files and functions
 // are, how things are called and that exports are explained.
 //
-// [Read] gives the [File]s of a tree; [Imports], [Sizes], [Names] and [Comments] return what breaks a rule. The tests run them
+// [Read] gives the [File]s of a tree; [Imports], [Stale], [Sizes], [Names] and [Comments] return what breaks a rule. The tests run them
 // on this module, and on small trees with planted mistakes.
 package deps
 

@@ -110,5 +110,16 @@ func (h *Homes) Find(r arena.Region, name string) (Part, bool) {
 	return h.parts[r][i], true
 }
 
+// FreshName returns name, with a number appended where region r has a home of that name.
+func (h *Homes) FreshName(r arena.Region, name string) string {
+	fresh := name
+	for i := 2; ; i++ {
+		if _, taken := h.Find(r, fresh); !taken {
+			return fresh
+		}
+		fresh = fmt.Sprintf("%s#%d", name, i)
+	}
+}
+
 // Bytes returns the reserved size of region r, a multiple of arena.Align.
 func (h *Homes) Bytes(r arena.Region) int64 { return h.end[r] }

@@ -6,6 +6,8 @@
 package ir
 
 import (
+	"slices"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -77,9 +79,12 @@ type Program struct {
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
 	Indices   []Indices  // what is checked to be of a row
-	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
-	Again     *Again     // what is computed again; nil: nobody has asked for it
-	Order     []int32    // the order of the instructions, as indices into the order they were made in
+	// Follows orders values beyond their operands: the slices of a gradient, each after the update with the slice before it. A key is made after
+	// its value; nil: nothing does.
+	Follows map[kernels.Value]kernels.Value
+	Slices  []int   // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
+	Again   *Again  // what is computed again; nil: nobody has asked for it
+	Order   []int32 // the order of the instructions, as indices into the order they were made in
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
@@ -135,6 +140,13 @@ func (p *Program) Result(name string) (Value, bool) {
 		}
 	}
 	return Value{}, false
+}
+
+// Clone returns a copy of p whose instructions and values can be replaced. Operand lists and all else are shared with p.
+func (p *Program) Clone() *Program {
+	q := *p
+	q.Instrs, q.Values = slices.Clone(p.Instrs), slices.Clone(p.Values)
+	return &q
 }
 
 // Add appends a value and returns its name.

@@ -130,7 +130,7 @@ func (f flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	}
-	return cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: f.instructions()}), nil
+	return cpu.Open(cpu.Options{Threads: f.threads, Instructions: f.instructions()})
 }
 
 // instructions returns those that the variant names.

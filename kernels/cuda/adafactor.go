@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+)
 
 const (
 	cutRows    = 64 // rows of a cut whose columns are added up, at least
@@ -13,7 +16,7 @@ type factoring struct{ matrices, n, width, cuts, per int }
 
 func factoringOf(param kernels.Shape) factoring {
 	var f factoring
-	f.matrices, f.n, f.width = kernels.FactorOf(param)
+	f.matrices, f.n, f.width = numeric.Matrices(param)
 	f.cuts = min(mostCuts, (f.n+cutRows-1)/cutRows)
 	f.per = (f.n + f.cuts - 1) / max(f.cuts, 1)
 	return f

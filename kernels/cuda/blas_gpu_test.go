@@ -28,13 +28,7 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened(t, o) // or it skips
 			before := len(fakecuda.Reports())
-			kerneltest.Operations(t, func() kernels.Device {
-				d, err := Open(o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d
-			}, kernels.MatMul)
+			kerneltest.Operations(t, func() (kernels.Device, error) { return Open(o) }, kernels.MatMul)
 			if r := fakecuda.Reports()[before:]; len(r) > 0 {
 				t.Errorf("the driver complains: %v", r)
 			}

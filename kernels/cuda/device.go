@@ -15,8 +15,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Device is a GPU, made by Open: others answer with errors. All methods may be called from any goroutine: each call sets the
-// device's context on the thread that it happens to run on.
+// Device is a GPU. Open makes one; the methods of a nil Device, and of one that Open did not make, return errors that wrap
+// arena.ErrClosed. All methods may be called from several goroutines at once: each sets the device's context on its thread.
 type Device struct {
 	opened bool
 	gpu    cu.Device
@@ -41,13 +41,20 @@ type Device struct {
 	blas    *blas // nil: products are kernels of ours
 }
 
-var _ kernels.Device = (*Device)(nil)
+var (
+	_ kernels.Device     = (*Device)(nil)
+	_ kernels.HostStager = (*Device)(nil)
+)
 
 // releaser is what a device made. release gives it back to the driver, called with the context set.
 type releaser interface{ release() error }
 
-// Open opens a GPU. Where there is no driver, or no GPU at all, the program does not come so far: package cu ends it at its start.
+// Open opens a GPU. A GPU that does not exist is a [NoDeviceError], negative Memory a [kernels.OptionError], a missing cuBLAS a
+// [NoLibraryError]. On a machine without a driver or a GPU, package cu ends the program at its start, before Open is called.
 func Open(o Options) (*Device, error) {
+	if o.Memory < 0 {
+		return nil, &kernels.OptionError{Device: "cuda", Option: "Memory", Value: o.Memory}
+	}
 	n, err := cu.NumDevices()
 	if err != nil {
 		return nil, fmt.Errorf("cuda: open: %w", fromCu("cuDeviceGetCount", err))
@@ -55,7 +62,7 @@ func Open(o Options) (*Device, error) {
 	if o.Device < 0 || o.Device >= n {
 		return nil, &NoDeviceError{o.Device, n}
 	}
-	d := &Device{limit: max(o.Memory, 0), sync: o.Sync, live: map[releaser]struct{}{}, modules: map[module]*loaded{}}
+	d := &Device{limit: o.Memory, sync: o.Sync, live: map[releaser]struct{}{}, modules: map[module]*loaded{}}
 	if d.gpu, err = cu.GetDevice(o.Device); err != nil {
 		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, fromCu("cuDeviceGet", err))
 	}
@@ -110,7 +117,7 @@ func (d *Device) tryGraph() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b := newBatch([]step{s}, []cu.Function{f}, nil, &beside{})
+	b := newBatch([]step{s}, []cu.Function{f}, nil, &sideStream{})
 	_, err = d.captured(b)
 	err = errors.Join(err, b.release(), d.unload(m))
 	var e *DriverError
@@ -266,8 +273,10 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 	return workspace(&d.props, op, attrs, in, out)
 }
 
-// Staged returns the bytes of pinned memory that the device needs for a call, beside those of others: one block serves them all.
-func (d *Device) Staged(op *kernels.Op, in, out []kernels.Spec) int64 { return staged(op, in, out) }
+// StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All calls share one block.
+func (d *Device) StagingBytes(op *kernels.Op, in, out []kernels.Spec) int64 {
+	return stagingBytes(op, in, out)
+}
 
 // Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that were not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {

@@ -39,11 +39,11 @@ typedef struct {
 	size_t bytes;
 	unsigned char value;
 	ek_gemm gemm;
-	int beside; // on the stream for transfers
-	CUevent mark;
+	int transfer; // on the stream for transfers
+	CUevent event;
 } ek_step;
 
-enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_MARK, EK_AWAIT };
+enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_RECORD, EK_WAIT };
 
 // What ek_run answers is one value: results by way of pointers would move Go variables to the heap.
 typedef struct {
@@ -85,10 +85,10 @@ static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 
 static int ek_close_blas(ek_blas *l) { return l->destroy(l->handle); }
 
-// ek_run enqueues n steps, and waits for each where asked. Transfers go to the stream beside.
-static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream beside, int wait) {
+// ek_run enqueues n steps, and waits for each where asked. Transfers go to the second stream.
+static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream transfers, int wait) {
 	for (int i = 0; i < n; i++, s++) {
-		CUstream stream = s->beside ? beside : on;
+		CUstream stream = s->transfer ? transfers : on;
 		CUresult r = CUDA_ERROR_INVALID_VALUE;
 		int waited = 0, status = 0;
 		const char *call = NULL;
@@ -105,11 +105,11 @@ static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream beside, i
 		case EK_GEMM:
 			r = (status = ek_product(&s->gemm, stream, &call)) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 			break;
-		case EK_MARK:
-			r = cuEventRecord(s->mark, stream);
+		case EK_RECORD:
+			r = cuEventRecord(s->event, stream);
 			break;
-		case EK_AWAIT:
-			r = cuStreamWaitEvent(stream, s->mark, 0);
+		case EK_WAIT:
+			r = cuStreamWaitEvent(stream, s->event, 0);
 			break;
 		}
 		if (r == CUDA_SUCCESS && wait) {
@@ -208,23 +208,23 @@ func allowShared(f cu.Function, bytes int) error {
 
 // batch is steps in C memory, and the graph that they were captured into.
 type batch struct {
-	block  unsafe.Pointer // holds steps, then pointers to arguments, then arguments
-	steps  *C.ek_step
-	n      int
-	blas   *blas         // where a step is a product by it
-	beside cu.Stream     // for transfers, where there are any
-	exec   C.CUgraphExec // nil: launched one by one
+	block     unsafe.Pointer // holds steps, then pointers to arguments, then arguments
+	steps     *C.ek_step
+	n         int
+	blas      *blas         // where a step is a product by it
+	transfers cu.Stream     // NoStream: there are none
+	exec      C.CUgraphExec // nil: launched one by one
 }
 
 // newBatch lays out steps, none of them the host's. functions are those of the kernels, nothing at other steps.
-func newBatch(steps []step, functions []cu.Function, l *blas, side *beside) *batch {
+func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) *batch {
 	args := 0
 	for i := range steps {
 		args += len(steps[i].args)
 	}
 	const slot = 8
 	head := uintptr(len(steps)) * unsafe.Sizeof(C.ek_step{})
-	b := &batch{n: len(steps), beside: side.stream, block: C.calloc(1, C.size_t(head+uintptr(2*args*slot)+1))}
+	b := &batch{n: len(steps), transfers: side.stream, block: C.calloc(1, C.size_t(head+uintptr(2*args*slot)+1))}
 	b.steps = (*C.ek_step)(b.block)
 	pointers := unsafe.Add(b.block, head)
 	values := unsafe.Add(pointers, args*slot)
@@ -235,9 +235,9 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *beside) *bat
 		s.grid = [3]C.uint{C.uint(from.grid.x), C.uint(from.grid.y), C.uint(from.grid.z)}
 		s.block = [3]C.uint{C.uint(from.block.x), C.uint(from.block.y), C.uint(from.block.z)}
 		s.shared, s.dst, s.src = C.uint(from.shared), C.CUdeviceptr(from.dst), C.CUdeviceptr(from.src)
-		s.bytes, s.value, s.beside = C.size_t(from.bytes), C.uchar(from.value), C.int(truth(from.beside))
-		if from.kind == stepMark || from.kind == stepAwait {
-			s.mark = rawEvent(side.marks[from.mark])
+		s.bytes, s.value, s.transfer = C.size_t(from.bytes), C.uchar(from.value), C.int(truth(from.transfer))
+		if from.kind == stepRecord || from.kind == stepWait {
+			s.event = rawEvent(side.events[from.event])
 		}
 		if from.gemm != nil {
 			b.blas, s.gemm = l, l.layOut(from.gemm)
@@ -265,7 +265,7 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 		b.blas.mu.Lock()
 		defer b.blas.mu.Unlock()
 	}
-	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), rawStream(b.beside), w)
+	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), rawStream(b.transfers), w)
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
@@ -281,7 +281,7 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 
 // stepCalls are the driver's calls by kind of step, where cuBLAS has none.
 var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsync", stepFill: "cuMemsetD8Async",
-	stepMark: "cuEventRecord", stepAwait: "cuStreamWaitEvent"}
+	stepRecord: "cuEventRecord", stepWait: "cuStreamWaitEvent"}
 
 // capture makes a graph of the steps, by way of a stream that does nothing else. at is the step that went wrong, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {

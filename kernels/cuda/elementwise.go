@@ -154,7 +154,7 @@ func (w *writer) loop(i, end, by string, body func()) {
 // each is an elementwise pass: y = steps(x...) over dims. Where move is set there are no steps, and bytes are moved as they are.
 type each struct {
 	dims  kernels.Shape
-	n     numeric
+	n     floatKind
 	x     []operand
 	y     operand
 	steps []kernels.Step
@@ -313,7 +313,7 @@ func bindChain(b *binding) error {
 // bindSteps prepares elementwise steps on operands that broadcast.
 func (b *binding) bindSteps(steps []kernels.Step) {
 	shape := b.Out[0].Shape
-	e := each{dims: shape, n: numericOf(b.Out[0].Type), y: operand{b.Out[0].Type, 0, rowMajor(shape)}, steps: steps}
+	e := each{dims: shape, n: floatKindOf(b.Out[0].Type), y: operand{b.Out[0].Type, 0, rowMajor(shape)}, steps: steps}
 	for _, x := range b.In {
 		e.x = append(e.x, operand{x.Type, 0, spread(x.Shape, shape)})
 	}

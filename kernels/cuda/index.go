@@ -44,14 +44,6 @@ func bindScatter(b *binding) error {
 	return nil
 }
 
-func bindOneHot(b *binding) error {
-	y := b.Out[0]
-	n := y.Shape.Elems()
-	b.launch("index", "oneHot"+"_"+suffix(y.Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
-		b.in(0), numberType(b.In[0].Type), b.out(0), int64(y.Shape[1]), int64(n))
-	return nil
-}
-
 // bindCheckIndex has one block, so that the first bad index is the same always.
 func bindCheckIndex(b *binding) error {
 	index := b.In[0]

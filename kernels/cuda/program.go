@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 	"gorgonia.org/cu"
 )
 
@@ -18,7 +19,7 @@ type program struct {
 	parts  []part
 	names  []string // by call: what errors call it
 	used   []*loaded
-	side   beside
+	side   sideStream
 	closed atomic.Bool
 }
 
@@ -53,7 +54,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if m.gone() {
 		return nil, fmt.Errorf("cuda: bind: memory of %d bytes: %w", m.size, arena.ErrFreed)
 	}
-	where := places{mem: m.at, size: m.size, base: at.Base}
+	where := places{mem: m.at, check: devcheck.Of(at)}
 	for r, s := range at.Pinned {
 		in, err := d.span(s)
 		if err == nil && in.host == nil {
@@ -63,12 +64,12 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			return nil, fmt.Errorf("cuda: bind: pinned region %d: %w", r, err)
 		}
 		if where.pinned == nil {
-			where.pinned = make(map[arena.Region]extent)
+			where.pinned = make(map[arena.Region]address)
 		}
-		where.pinned[r] = extent{in.at + address(s.Offset), s.Size}
+		where.pinned[r] = in.at + address(s.Offset)
 	}
-	moves, marks := at.Moves(calls)
-	steps, err := bindAll(&d.props, calls, where, moves)
+	schedule, events := at.StreamSchedule(calls)
+	steps, err := bindAll(&d.props, calls, where, schedule)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if err != nil {
 		return nil, fmt.Errorf("cuda: bind: %w", err)
 	}
-	p, err := d.bind(append(steps, after...), append(names, "the copies that end it"), marks)
+	p, err := d.bind(append(steps, after...), append(names, "the copies at the end"), events)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +105,12 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of the steps of calls that are called so, with so many marks. The context is set.
-func (d *Device) bind(steps []step, names []string, marks int) (*program, error) {
+// bind makes a program of steps. names are those of their calls, events is the number of events of its streams. The context is set.
+func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
 	p := &program{dev: d, names: names}
 	d.loads.Lock()
 	defer d.loads.Unlock()
-	if err := p.build(steps, marks); err != nil {
+	if err := p.build(steps, events); err != nil {
 		err, freed := d.note(fmt.Errorf("cuda: bind: %w", err)), p.free()
 		if d.first.Load() != nil {
 			return nil, err // what was made goes with the context
@@ -121,8 +122,8 @@ func (d *Device) bind(steps []step, names []string, marks int) (*program, error)
 }
 
 // build cuts steps into parts.
-func (p *program) build(steps []step, marks int) error {
-	if err := p.side.open(marks); err != nil {
+func (p *program) build(steps []step, events int) error {
+	if err := p.side.open(events); err != nil {
 		return err
 	}
 	for len(steps) > 0 {

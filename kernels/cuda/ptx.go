@@ -85,18 +85,18 @@ func (w *writer) module(name string) string {
 	return b.String()
 }
 
-// A numeric is a floating-point type as PTX names it.
-type numeric struct {
+// floatKind is a floating-point type of PTX.
+type floatKind struct {
 	kind, ptx string
 	single    bool
 }
 
 var (
-	single = numeric{"s", "f32", true}
-	double = numeric{"d", "f64", false}
+	single = floatKind{"s", "f32", true}
+	double = floatKind{"d", "f64", false}
 )
 
-func numericOf(t arena.DType) numeric {
+func floatKindOf(t arena.DType) floatKind {
 	if t == arena.Float64 {
 		return double
 	}
@@ -104,7 +104,7 @@ func numericOf(t arena.DType) numeric {
 }
 
 // literal is v, rounded to the type.
-func (n numeric) literal(v float64) string {
+func (n floatKind) literal(v float64) string {
 	if n.single {
 		return fmt.Sprintf("0f%08X", math.Float32bits(float32(v)))
 	}
@@ -113,7 +113,7 @@ func (n numeric) literal(v float64) string {
 
 // call inlines a function of the library: name_f32 or name_f64. Its registers and labels get a prefix of their own, its parameters become
 // moves, and its returns branch to the end.
-func (w *writer) call(n numeric, name string, args ...string) string {
+func (w *writer) call(n floatKind, name string, args ...string) string {
 	out := w.register(n.kind)
 	name += "_" + n.ptx
 	prefix := fmt.Sprintf("c%d_", w.inlined)
@@ -165,7 +165,7 @@ func libraryBody(name string) (string, bool) {
 }
 
 // load reads the element of type t at base + index·size as a number of type n. index is a register of 64 bits.
-func (w *writer) load(n numeric, t arena.DType, base, index string) string {
+func (w *writer) load(n floatKind, t arena.DType, base, index string) string {
 	at := w.element(base, index, t.Size())
 	return w.convert(n, t, w.raw(t, at))
 }
@@ -203,8 +203,8 @@ func stored(t arena.DType) (kind, ptx string) {
 }
 
 // convert turns a loaded element into a number.
-func (w *writer) convert(n numeric, t arena.DType, v string) string {
-	if t.Float() && numericOf(t) == n {
+func (w *writer) convert(n floatKind, t arena.DType, v string) string {
+	if t.Float() && floatKindOf(t) == n {
 		return v
 	}
 	out := w.register(n.kind)

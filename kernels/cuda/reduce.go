@@ -23,7 +23,7 @@ const perThread = 16
 type reduction struct {
 	kept, gone kernels.Shape
 	x          []operand // strides of kept, then those of gone
-	n          numeric   // of the steps
+	n          floatKind // of the steps
 	steps      []kernels.Step
 	max        bool
 	mean       bool // divide by the number of elements
@@ -177,8 +177,8 @@ func (r reduction) accumulate(w *writer, bases []string, o, j, end, acc string) 
 	})
 }
 
-// typeOf is the type of a numeric.
-func typeOf(n numeric) arena.DType {
+// typeOf is the type of a floatKind.
+func typeOf(n floatKind) arena.DType {
 	if n.single {
 		return arena.Float32
 	}
@@ -234,7 +234,7 @@ func (r reduction) store(w *writer, y, o, piece, acc string) {
 	if r.mean {
 		w.line("div.rn.f64 %s, %s, %s;", acc, acc, double.literal(float64(r.count)))
 	}
-	n := numericOf(r.y)
+	n := floatKindOf(r.y)
 	w.line("st.global.%s [%s], %s;", n.ptx, w.element(y, o, r.y.Size()), w.convert(n, arena.Float64, acc))
 }
 
@@ -285,7 +285,7 @@ func chainReduction(a *kernels.ChainAttrs, shape kernels.Shape, in []kernels.Spe
 		x[k] = operand{s.Type, 0, spread(s.Shape, shape)}
 	}
 	r := newReduction(a.ReduceAttrs.Axes, shape, x)
-	r.n, r.steps, r.max, r.mean, r.y = numericOf(t), a.Steps, a.Reduce == kernels.Max, a.Reduce == kernels.Mean, t
+	r.n, r.steps, r.max, r.mean, r.y = floatKindOf(t), a.Steps, a.Reduce == kernels.Max, a.Reduce == kernels.Mean, t
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -145,7 +146,7 @@ func TestAWorkspaceIsPartOfTheRaceCheck(t *testing.T) {
 }
 
 func TestCloseFindsAWriteBesideMemoryThatWasLeft(t *testing.T) {
-	d := emu.Open(emu.Options{})
+	d := emutest.Open(t, emu.Options{})
 	overrun(must(d.Pin(100))(t), 100)
 	if err := d.Close(); !errors.Is(err, arena.ErrOverrun) {
 		t.Errorf("got %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -185,7 +186,7 @@ type node struct {
 
 func randomProgram(t *testing.T, seed uint64) (want, got bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	d := emu.Open(emu.Options{Lazy: true})
+	d := emutest.Open(t, emu.Options{Lazy: true})
 	defer d.Close()
 	pin := must(d.Pin(64))(t)
 	streams := make([]arena.Stream, 3)

@@ -30,7 +30,7 @@ func bindFailing(dev kernels.Device, m arena.Memory) (kernels.Program, error) {
 
 // testFailures checks that what goes wrong in a stream reaches those that wait for it, each once, and that nothing that depends on it
 // is done.
-func testFailures(t *testing.T, open func() kernels.Device) {
+func testFailures(t *testing.T, open opener) {
 	p := openPair(t, open, 4096)
 	other, err := p.dev.NewStream("other")
 	must(t, err)
@@ -53,8 +53,9 @@ func testFailures(t *testing.T, open func() kernels.Device) {
 }
 
 // testClose checks that a device closes with everything still open, twice, and that all of it answers with errors afterwards.
-func testClose(t *testing.T, open func() kernels.Device) {
-	dev := open()
+func testClose(t *testing.T, open opener) {
+	dev, err := open()
+	must(t, err)
 	s, err := dev.NewStream("left")
 	must(t, err)
 	e, err := dev.NewEvent()
@@ -83,7 +84,7 @@ func testClose(t *testing.T, open func() kernels.Device) {
 }
 
 // testNotOpened checks that a nil device, and the zero value of its type, answer with errors.
-func testNotOpened(t *testing.T, open func() kernels.Device) {
+func testNotOpened(t *testing.T, open opener) {
 	dev := openBench(t, open).dev
 	typ := reflect.TypeOf(dev)
 	if typ.Kind() != reflect.Pointer {

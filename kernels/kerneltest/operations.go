@@ -11,14 +11,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var floatTypes = []arena.DType{arena.Float32, arena.Float64}
 
-// open makes a bench on a new device, and closes it at the end of the test.
-func openBench(t *testing.T, open func() kernels.Device) *bench {
+// openBench opens a device and a stream, and closes both at the end of the test.
+func openBench(t *testing.T, open opener) *bench {
 	t.Helper()
-	dev := open()
+	dev, err := open()
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
 	stream, err := dev.NewStream("test")
 	if err != nil {
 		t.Fatalf("new stream: %v", err)
@@ -31,8 +35,8 @@ func openBench(t *testing.T, open func() kernels.Device) *bench {
 	return &bench{dev, stream}
 }
 
-// Operations compares operations with their references on random cases, as Test does with all.
-func Operations(t *testing.T, open func() kernels.Device, ops ...*kernels.Op) {
+// Operations compares ops with their references on random cases, as Test does for all operations.
+func Operations(t *testing.T, open func() (kernels.Device, error), ops ...*kernels.Op) {
 	b := openBench(t, open)
 	for _, op := range ops {
 		for _, float := range floatTypes {
@@ -67,7 +71,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 		return err
 	}
 	var onto []int
-	for _, u := range kernels.UpdatesOf(op, c.Attrs) {
+	for _, u := range op.UpdatesFor(c.Attrs) {
 		onto = append(onto, int(u))
 	}
 	got, err := b.run(b.place(op, c.Attrs, in, out, onto, odd), 2)
@@ -80,7 +84,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 			return fmt.Errorf("output %d: %w", k, err)
 		}
 	}
-	for _, k := range kernels.InPlaceOf(op, c.Attrs) {
+	for _, k := range op.InPlaceFor(c.Attrs) {
 		if int(k) >= len(in) || !out[0].Equal(in[k].Spec) {
 			continue
 		}
@@ -151,7 +155,7 @@ func apartBy(t arena.DType, a, b float64) int {
 
 // ordinal returns where a bfloat16 stands among all, counted from 0.
 func ordinal(x float64) int {
-	b := int(kernels.ToBfloat16(float32(math.Abs(x))))
+	b := int(numeric.ToBFloat16(float32(math.Abs(x))))
 	if x < 0 {
 		return -b
 	}
@@ -179,7 +183,7 @@ var specials = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign
 
 // testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that what is not finite
 // is never hidden from the checks that look for it.
-func testSpecials(t *testing.T, open func() kernels.Device) {
+func testSpecials(t *testing.T, open opener) {
 	b := openBench(t, open)
 	for _, op := range kernels.All() {
 		if op.Elem == nil || strings.HasSuffix(op.Name, "_grad") {

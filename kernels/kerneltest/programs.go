@@ -11,7 +11,7 @@ import (
 )
 
 // testSupports checks that a device refuses what no operation can be: none at all, and dimensions below 0.
-func testSupports(t *testing.T, open func() kernels.Device) {
+func testSupports(t *testing.T, open opener) {
 	dev, r := openBench(t, open).dev, random(t)
 	if err := dev.Supports(nil, nil, nil, nil); err == nil {
 		t.Error("no operation is supported")
@@ -39,7 +39,7 @@ func testSupports(t *testing.T, open func() kernels.Device) {
 }
 
 // testPrograms checks that calls run in order, that a program is bound to places, and that bad calls are refused.
-func testPrograms(t *testing.T, open func() kernels.Device) {
+func testPrograms(t *testing.T, open opener) {
 	b := openBench(t, open)
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
 	at := func(region arena.Region, slot int64) kernels.Operand {

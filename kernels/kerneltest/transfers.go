@@ -17,7 +17,7 @@ const (
 
 // testTransfers checks that fetches and stows beside other calls leave what all calls leave in their order, launch after launch, and that pinned memory is for
 // them alone. A device whose memory is the host's takes none.
-func testTransfers(t *testing.T, open func() kernels.Device) {
+func testTransfers(t *testing.T, open opener) {
 	b, r := openBench(t, open), random(t)
 	mem, err := b.dev.Alloc(memoryBlocks * arena.Align)
 	must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -102,7 +103,7 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
 	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
 	if err != nil {
@@ -157,7 +158,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
 	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
 	if err != nil {

@@ -1,7 +1,6 @@
 package vm_test
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,30 +12,18 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer/vm"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
-
 // TestMain demands that no test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 1) }
 
 // target is a device on which every promise is tested.
 type target struct {
@@ -100,7 +87,10 @@ func openCPU(t testing.TB) kernels.Device {
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and all conflicting accesses must
 // have been ordered.
 func openEmu(t testing.TB) kernels.Device {
-	dev := emu.Open(emu.Options{Seed: random(t).Uint64()})
+	dev, err := emu.Open(emu.Options{Seed: random(t).Uint64()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)

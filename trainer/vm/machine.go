@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -70,7 +71,7 @@ type Machine struct {
 	inputs    []input
 	outputs   []output
 	gradients []gradient
-	reads     []compile.Read
+	reads     []frontend.Read
 }
 
 var _ gorgonia.VM = (*Machine)(nil)
@@ -85,13 +86,13 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Keep: opt.Keep, Eval: opt.Eval, Seed: opt.Seed}
-	cfg.Sum = make(map[*gorgonia.Node]bool)
+	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval}
+	cfg.Model = frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}
 	for _, n := range opt.Bind {
-		cfg.Sum[n] = true
+		cfg.Accumulate[n] = true
 	}
-	compile.Settle(g)
-	p, links, err := compile.CompileMachine(context.Background(), g, cfg)
+	frontend.CloneShapes(g)
+	p, links, err := compile.CompileMachine(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
@@ -103,7 +104,7 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 }
 
 // open allocates and binds everything on the device. After an error, Close releases what it has made so far.
-func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes, opt Options) (err error) {
+func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, opt Options) (err error) {
 	dev := opt.Device
 	if err := m.memory.place(p, homes); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes, opt
 }
 
 // share makes the values that the graph and the arena share.
-func (m *Machine) share(links *compile.Links, unified bool) (err error) {
+func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
 	m.reads = links.Reads
 	if m.gradients, err = openGradients(links.Grads, &m.memory, unified); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (m *Machine) Plan() *report.Plan {
 	return m.plan
 }
 
-// Stats returns the bytes of the arena that are in use now, and their peak.
+// Stats returns how much of the arena is in use now.
 func (m *Machine) Stats() arena.Stats {
 	if m == nil || m.memory.arena == nil {
 		return arena.Stats{}

@@ -38,7 +38,7 @@ func (o *Options) check(g *gorgonia.ExprGraph) error {
 	}
 	var errs []error
 	if o.Device == nil {
-		errs = append(errs, fmt.Errorf("no device: set Options.Device, for example to cpu.Open(): %w", ErrOption))
+		errs = append(errs, fmt.Errorf("no device: set Options.Device, for example to the device of cpu.Open: %w", ErrOption))
 	}
 	if o.Memory < 0 {
 		errs = append(errs, fmt.Errorf("memory %d bytes: must be positive, or 0 for what the plan needs: %w", o.Memory, ErrOption))

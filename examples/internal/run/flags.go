@@ -173,9 +173,8 @@ func (f *Flags) Options() (trainer.Options, error) {
 func (f *Flags) open() (kernels.Device, error) {
 	switch f.Device {
 	case "cpu":
-		d := cpu.OpenWith(cpu.Options{Instructions: f.Instructions})
-		if _, err := d.Instructions(); err != nil {
-			d.Close()
+		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions})
+		if err != nil {
 			return nil, fmt.Errorf("-instructions: %w", err)
 		}
 		return d, nil
@@ -186,7 +185,7 @@ func (f *Flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	case "emu":
-		return emu.Open(emu.Options{}), nil
+		return emu.Open(emu.Options{})
 	}
 	return nil, &FlagError{"device", strconv.Quote(f.Device), "there are cpu, cuda and emu"}
 }

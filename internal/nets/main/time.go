@@ -20,7 +20,10 @@ import (
 // recomputation, by the cost model and as measured: the median of the ratios within a round.
 func timed(ctx context.Context, f flags, some []nets.Net, out io.Writer) (err error) {
 	runtime.GOMAXPROCS(f.threads)
-	dev := cpu.OpenWith(cpu.Options{Threads: f.threads})
+	dev, err := cpu.Open(cpu.Options{Threads: f.threads})
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	instructions, err := dev.Instructions()
 	if err != nil {

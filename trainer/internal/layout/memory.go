@@ -32,14 +32,12 @@ func AddDeviceMemory(p *report.Plan, dev kernels.Device, pinned int64) {
 // demanding call needs.
 func StagingBytes(dev kernels.Device, p *ir.Program) (bytes int64) {
 	// A device without this capability pins nothing for itself.
-	d, ok := dev.(interface {
-		Staged(op *kernels.Op, in, out []kernels.Spec) int64
-	})
+	d, ok := dev.(kernels.HostStager)
 	if !ok {
 		return 0
 	}
 	for _, in := range p.Instrs {
-		bytes = max(bytes, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+		bytes = max(bytes, d.StagingBytes(in.Op, p.Specs(in.In), p.Specs(in.Out)))
 	}
 	return bytes
 }

@@ -24,13 +24,13 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 		note("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra)
 	}
 	// A device without this capability has a kernel for every operation.
-	slow, _ := dev.(interface{ ByReference(op *kernels.Op) bool })
+	slow, _ := dev.(kernels.ReferenceRunner)
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
 		switch {
 		case in.Mark != "":
 			r.Fallbacks = append(r.Fallbacks, in.Label)
-		case slow != nil && slow.ByReference(in.Op):
+		case slow != nil && slow.RunsByReference(in.Op):
 			note("%s: %s has no kernel on %s and runs by its reference, slowly, and allocates on the Go heap",
 				in.Label, in.Op.Name, dev.Name())
 		}
@@ -49,7 +49,7 @@ func recomputed(p *ir.Program) (n int, share float64) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		switch {
-		case kernels.Transfers(in.Op):
+		case in.Op.IsTransfer():
 		case in.Again:
 			n++
 			extra = extra.Add(p.WorkOf(in))
