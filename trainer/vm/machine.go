@@ -86,8 +86,8 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval,
-		Model: frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}}
+	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval}
+	cfg.Model = frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}
 	for _, n := range opt.Bind {
 		cfg.Accumulate[n] = true
 	}
@@ -222,7 +222,7 @@ func (m *Machine) Plan() *report.Plan {
 	return m.plan
 }
 
-// Stats returns the bytes of the arena that are in use now, and their peak.
+// Stats returns how much of the arena is in use now.
 func (m *Machine) Stats() arena.Stats {
 	if m == nil || m.memory.arena == nil {
 		return arena.Stats{}

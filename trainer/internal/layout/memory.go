@@ -31,6 +31,7 @@ func AddDeviceMemory(p *report.Plan, dev kernels.Device, pinned int64) {
 // StagingBytes returns the pinned bytes that a device allocates for itself to run p: one block, as large as the most
 // demanding call needs.
 func StagingBytes(dev kernels.Device, p *ir.Program) (bytes int64) {
+	// A device without this capability pins nothing for itself.
 	d, ok := dev.(kernels.HostStager)
 	if !ok {
 		return 0

@@ -23,6 +23,7 @@ func Describe(p *ir.Program, dev kernels.Device) report.Program {
 	if r.Recomputed > 0 {
 		note("%d instructions compute activations again, in %.0f %% of the forward pass's time", r.Recomputed, 100*r.Extra)
 	}
+	// A device without this capability has a kernel for every operation.
 	slow, _ := dev.(kernels.ReferenceRunner)
 	for _, in := range p.Instrs {
 		r.Labels = append(r.Labels, in.Label)
