@@ -9,8 +9,9 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// stream runs work at once, in the goroutine that enqueues it. After work that went wrong it runs nothing more until
-// Sync has returned the error: what follows would compute from values that were never made.
+// stream runs work at once, in the goroutine that enqueues it. After work that went wrong it runs
+// nothing more until Sync has returned the error: what follows would compute from values that were
+// never made.
 type stream struct {
 	dev  *Device
 	name string
@@ -206,7 +207,8 @@ func (e *event) record(err error) error {
 	return nil
 }
 
-// last returns the first error of the work before the last record, as failed. err says that the event is closed.
+// last returns the first error of the work before the last record, as failed. err says that the
+// event is closed.
 func (e *event) last() (failed, err error) {
 	if e.closed.Load() {
 		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)

@@ -25,7 +25,8 @@ func factoringOf(param kernels.Shape) factoring {
 // count is the number of rows of all matrices.
 func (f factoring) count() int { return f.matrices * f.n }
 
-// places are where the parts of the workspace begin, in float64: sums, means, squares, step, and the end.
+// places are where the parts of the workspace begin, in float64: sums, means, squares, step, and
+// the end.
 func (f factoring) places() [5]int {
 	means := f.matrices * f.cuts * f.width
 	squares := means + f.matrices

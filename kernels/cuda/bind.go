@@ -79,8 +79,8 @@ type extent struct {
 	bytes int64
 }
 
-// A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are
-// aligned for their types.
+// A binding is one call while it is prepared. Its operands have been checked: they lie inside the
+// memory and are aligned for their types.
 type binding struct {
 	kernels.Call
 	props *properties
@@ -117,8 +117,9 @@ func (b *binding) at(r arena.Ref, bytes int64) address {
 	return b.mem + address(b.check.Base[r.Region]+r.Offset)
 }
 
-// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32, uint32, int64, uint64, float32 or float64, as
-// the kernel declares its parameters. A grid without blocks is no step.
+// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32,
+// uint32, int64, uint64, float32 or float64, as the kernel declares its parameters. A grid without
+// blocks is no step.
 func (b *binding) launch(family, function string, grid, block dim, shared int, args ...any) {
 	b.kernel(module{family: family}, function, grid, block, shared, args)
 }
@@ -160,7 +161,8 @@ func (b *binding) append(s step) {
 
 func (d dim) whole() dim { return dim{d.x, max(d.y, 1), max(d.z, 1)} }
 
-// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that there are.
+// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that
+// there are.
 func slot(a any) uint64 {
 	switch v := a.(type) {
 	case address:

@@ -2,7 +2,8 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// fewChannels is below how many channels of a group's result each result is computed by itself: a tile of 64 would be nearly empty.
+// fewChannels is below how many channels of a group's result each result is computed by itself: a
+// tile of 64 would be nearly empty.
 const fewChannels = 8
 
 // convSize is a convolution in numbers, whichever of the three it is computed for.

@@ -15,8 +15,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Device is a GPU. Open makes one; the methods of a nil Device, and of one that Open did not make, return errors that wrap
-// arena.ErrClosed. All methods may be called from several goroutines at once: each sets the device's context on its thread.
+// Device is a GPU. Open makes one; the methods of a nil Device, and of one that Open did not make,
+// return errors that wrap arena.ErrClosed. All methods may be called from several goroutines at
+// once: each sets the device's context on its thread.
 type Device struct {
 	opened bool
 	gpu    cu.Device
@@ -49,8 +50,9 @@ var (
 // releaser is what a device made. release gives it back to the driver, called with the context set.
 type releaser interface{ release() error }
 
-// Open opens a GPU. A GPU that does not exist is a [NoDeviceError], negative Memory a [kernels.OptionError], a missing cuBLAS a
-// [NoLibraryError]. On a machine without a driver or a GPU, package cu ends the program at its start, before Open is called.
+// Open opens a GPU. A GPU that does not exist is a [NoDeviceError], negative Memory a
+// [kernels.OptionError], a missing cuBLAS a [NoLibraryError]. On a machine without a driver or a
+// GPU, package cu ends the program at its start, before Open is called.
 func Open(o Options) (*Device, error) {
 	if o.Memory < 0 {
 		return nil, &kernels.OptionError{Device: "cuda", Option: "Memory", Value: o.Memory}
@@ -127,8 +129,9 @@ func (d *Device) tryGraph() (bool, error) {
 	return err == nil, err
 }
 
-// captured captures b into a graph. Where that goes wrong the stream may be capturing still, and so be of no use: another takes its place.
-// at is the step that went wrong, -1 for none. Called with loads held, or before the device is known to others.
+// captured captures b into a graph. Where that goes wrong the stream may be capturing still, and so
+// be of no use: another takes its place. at is the step that went wrong, -1 for none. Called with
+// loads held, or before the device is known to others.
 func (d *Device) captured(b *batch) (at int, err error) {
 	at, err = b.capture(d.capture)
 	var e *DriverError
@@ -230,13 +233,15 @@ func (d *Device) Err() error {
 // Name returns "cuda".
 func (d *Device) Name() string { return "cuda" }
 
-// Graphs reports whether programs are CUDA graphs: not where Options say so, and not where the driver cannot capture one.
+// Graphs reports whether programs are CUDA graphs: not where Options say so, and not where the
+// driver cannot capture one.
 func (d *Device) Graphs() bool { return d != nil && d.graphs }
 
 // Unified returns false.
 func (d *Device) Unified() bool { return false }
 
-// Info returns the memory of the GPU. Context is what was in use when the device had been opened: its context, and other programs.
+// Info returns the memory of the GPU. Context is what was in use when the device had been opened:
+// its context, and other programs.
 func (d *Device) Info() (arena.Info, error) {
 	if err := d.enter("info"); err != nil {
 		return arena.Info{}, err
@@ -254,7 +259,8 @@ func (d *Device) Info() (arena.Info, error) {
 	return arena.Info{Total: total, Free: free, Context: d.before}, nil
 }
 
-// Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8 dimensions.
+// Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8
+// dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if d == nil || !d.opened {
 		return d.enter("supports")
@@ -273,12 +279,14 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 	return workspace(&d.props, op, attrs, in, out)
 }
 
-// StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All calls share one block.
+// StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All
+// calls share one block.
 func (d *Device) StagingBytes(op *kernels.Op, in, out []kernels.Spec) int64 {
 	return stagingBytes(op, in, out)
 }
 
-// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that were not freed.
+// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that
+// were not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {
 	if d == nil {
 		return 0, 0
@@ -312,8 +320,9 @@ func (d *Device) drop(r releaser) (was bool) {
 	return was
 }
 
-// discard releases r, if that has not been done. On a device that is poisoned or closed there is nothing to give back: the context takes
-// all with it. Where the context cannot be set, r is left to Close.
+// discard releases r, if that has not been done. On a device that is poisoned or closed there is
+// nothing to give back: the context takes all with it. Where the context cannot be set, r is left
+// to Close.
 func (d *Device) discard(what string, r releaser) error {
 	switch err := d.enter(what); {
 	case errors.Is(err, ErrPoisoned), errors.Is(err, arena.ErrClosed):
@@ -332,8 +341,9 @@ func (d *Device) discard(what string, r releaser) error {
 	return nil
 }
 
-// Close waits for the work, releases all that is left, and the context. Safe to call twice. After a fatal error there is nothing to wait
-// for, and Close returns nil: Err says what it was. One that shows in Close only is returned.
+// Close waits for the work, releases all that is left, and the context. Safe to call twice. After a
+// fatal error there is nothing to wait for, and Close returns nil: Err says what it was. One that
+// shows in Close only is returned.
 func (d *Device) Close() error {
 	if d == nil || !d.opened {
 		return nil

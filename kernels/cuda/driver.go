@@ -9,7 +9,8 @@ package cuda
 #include <string.h>
 #include <cuda.h>
 
-// ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same since version 11.
+// ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same
+// since version 11.
 typedef struct {
 	void *handle;
 	int (*create)(void **);
@@ -69,7 +70,8 @@ static int ek_product(const ek_gemm *g, CUstream stream, const char **call) {
 		g->step_b, beta, (void *)g->c, g->type, g->lead_c, g->step_c, g->batch, g->compute, -1);
 }
 
-// ek_open_blas loads a library and makes its handle. It returns null, or what dlopen said, and the status of the handle's making.
+// ek_open_blas loads a library and makes its handle. It returns null, or what dlopen said, and the
+// status of the handle's making.
 static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) return dlerror();
@@ -216,7 +218,8 @@ type batch struct {
 	exec      C.CUgraphExec // nil: launched one by one
 }
 
-// newBatch lays out steps, none of them the host's. functions are those of the kernels, nothing at other steps.
+// newBatch lays out steps, none of them the host's. functions are those of the kernels, nothing at
+// other steps.
 func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) *batch {
 	args := 0
 	for i := range steps {
@@ -283,9 +286,11 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsync", stepFill: "cuMemsetD8Async",
 	stepRecord: "cuEventRecord", stepWait: "cuStreamWaitEvent"}
 
-// capture makes a graph of the steps, by way of a stream that does nothing else. at is the step that went wrong, -1 for none.
+// capture makes a graph of the steps, by way of a stream that does nothing else. at is the step
+// that went wrong, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {
-	// Other threads may allocate and free meanwhile; cuBLAS, which loads kernels when it first needs them, in this one too.
+	// Other threads may allocate and free meanwhile; cuBLAS, which loads kernels when it first
+	// needs them, in this one too.
 	var mode C.CUstreamCaptureMode = C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 	if b.blas != nil {
 		mode = C.CU_STREAM_CAPTURE_MODE_RELAXED

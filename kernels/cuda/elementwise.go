@@ -11,7 +11,8 @@ import (
 // blockThreads is the number of threads of most kernels.
 const blockThreads = 256
 
-// An operand is a tensor as a kernel walks over it: the type, the element it begins with, and the elements from one index to the next.
+// An operand is a tensor as a kernel walks over it: the type, the element it begins with, and the
+// elements from one index to the next.
 type operand struct {
 	t       arena.DType
 	start   int
@@ -113,7 +114,8 @@ func (w *writer) offsets(i string, dims kernels.Shape, operands []operand) []str
 	return at
 }
 
-// divide returns remainder and quotient by a constant, which becomes a multiplication when the driver compiles it.
+// divide returns remainder and quotient by a constant, which becomes a multiplication when the
+// driver compiles it.
 func (w *writer) divide(kind, ptx, i string, by int) (rem, quo string) {
 	rem, quo = w.register(kind), w.register(kind)
 	w.line("div.%s %s, %s, %d;", ptx, quo, i, by)
@@ -151,7 +153,8 @@ func (w *writer) loop(i, end, by string, body func()) {
 	w.mark(done)
 }
 
-// each is an elementwise pass: y = steps(x...) over dims. Where move is set there are no steps, and bytes are moved as they are.
+// each is an elementwise pass: y = steps(x...) over dims. Where move is set there are no steps, and
+// bytes are moved as they are.
 type each struct {
 	dims  kernels.Shape
 	n     floatKind
@@ -188,7 +191,8 @@ func (e each) text() string {
 	return w.module("each")
 }
 
-// wide returns how many neighbours a thread may take at once: 16 bytes of float where all is one contiguous run that begins aligned.
+// wide returns how many neighbours a thread may take at once: 16 bytes of float where all is one
+// contiguous run that begins aligned.
 func (e each) wide(places []address, n int) int {
 	if e.move || len(e.dims) > 1 {
 		return 1

@@ -11,8 +11,8 @@ import (
 // ErrNotBuilt says that the program was built without what a GPU needs.
 var ErrNotBuilt = errors.New("built without GPUs: build with -tags gpu, cgo, and CUDA's cuda.h")
 
-// ErrPoisoned says that an earlier error made the device's context unusable. It wraps that error. Nothing but closing the device, and
-// opening it anew, helps.
+// ErrPoisoned says that an earlier error made the device's context unusable. It wraps that error.
+// Nothing but closing the device, and opening it anew, helps.
 var ErrPoisoned = errors.New("the device is unusable after a fatal error")
 
 // NoDeviceError says that there is no GPU of that number.
@@ -67,7 +67,8 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
 }
 
-// Unwrap returns arena.ErrCapacity where memory was short, whatever was asked for: an arena, a module, a graph.
+// Unwrap returns arena.ErrCapacity where memory was short, whatever was asked for: an arena, a
+// module, a graph.
 func (e *DriverError) Unwrap() error {
 	if e.Code == codeOutOfMemory {
 		return arena.ErrCapacity
@@ -75,7 +76,8 @@ func (e *DriverError) Unwrap() error {
 	return nil
 }
 
-// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the context after it.
+// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the
+// context after it.
 const codeOutOfMemory = 2
 
 // hints say what to do, where that is known.

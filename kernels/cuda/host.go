@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindHost prepares a Go function. The launch that comes to it waits for the device, copies the inputs to pinned memory, calls the
-// function, and copies the outputs back: it is for what has no kernel.
+// bindHost prepares a Go function. The launch that comes to it waits for the device, copies the
+// inputs to pinned memory, calls the function, and copies the outputs back: it is for what has no
+// kernel.
 func bindHost(b *binding) error {
 	h, ok := b.Attrs.(kernels.HostAttrs)
 	if !ok {

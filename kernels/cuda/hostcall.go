@@ -15,7 +15,8 @@ import (
 // errExit is what remains of a function that called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// staging is the pinned memory through which functions of the host see their operands: one block a device, as large as the largest needs.
+// staging is the pinned memory through which functions of the host see their operands: one block a
+// device, as large as the largest needs.
 type staging struct {
 	mu    sync.Mutex // held while a function runs
 	block unsafe.Pointer
@@ -93,8 +94,8 @@ func (h *hostCall) place() {
 	}
 }
 
-// run waits for what is enqueued, calls the function, and waits until the device has its results. It sets err, where something goes
-// wrong, before a function that ends the goroutine does.
+// run waits for what is enqueued, calls the function, and waits until the device has its results.
+// It sets err, where something goes wrong, before a function that ends the goroutine does.
 func (h *hostCall) run(err *error, name string, st *stream) {
 	whole := false
 	defer func() {

@@ -28,7 +28,8 @@ func bindGather(b *binding) error {
 	return nil
 }
 
-// bindScatter gives every row of the result a block for each 256 of its columns. It looks through all indices.
+// bindScatter gives every row of the result a block for each 256 of its columns. It looks through
+// all indices.
 func bindScatter(b *binding) error {
 	index, y := b.In[0], b.Out[0]
 	rows, row := y.Shape[0], y.Shape[1:].Elems()

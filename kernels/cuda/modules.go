@@ -41,8 +41,8 @@ func (m module) ptx() (string, error) {
 	return "", fmt.Errorf("no PTX of family %q is embedded", m.family)
 }
 
-// function returns the function of a kernel, and its module, which is loaded if need be and has a user more. Called with loads held, or
-// before the device is known to others.
+// function returns the function of a kernel, and its module, which is loaded if need be and has a
+// user more. Called with loads held, or before the device is known to others.
 func (d *Device) function(s step) (cu.Function, *loaded, error) {
 	m := d.modules[s.module]
 	if m == nil {

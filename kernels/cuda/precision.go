@@ -6,7 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Precision says what operands of float32 products of matrices are rounded to. Sums are in float32 always.
+// Precision says what operands of float32 products of matrices are rounded to. Sums are in float32
+// always.
 type Precision int
 
 const (

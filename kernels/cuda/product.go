@@ -20,8 +20,8 @@ const (
 	mostDim        = math.MaxInt32 - largeTile
 )
 
-// A productPlan says how blocks share a product. It depends on the whole product, not on which of its rows are asked for, so
-// that these have the bits that they have in the whole.
+// A productPlan says how blocks share a product. It depends on the whole product, not on which of
+// its rows are asked for, so that these have the bits that they have in the whole.
 type productPlan struct {
 	splits   int // parts of k, summed in their order at the end
 	perSplit int // steps of k in a part
@@ -39,8 +39,9 @@ func planProduct(p *properties, m, n, k, batch int) productPlan {
 	return productPlan{max(1, (k+per-1)/per), per}
 }
 
-// partialBytes bounds the workspace of partial sums. It grows with every dimension, so that a smaller batch never needs more:
-// before there are as many tiles as processors, there are no more than two partial tiles for each.
+// partialBytes bounds the workspace of partial sums. It grows with every dimension, so that a
+// smaller batch never needs more: before there are as many tiles as processors, there are no more
+// than two partial tiles for each.
 func partialBytes(p *properties, typ arena.DType, m, n, k, batch int) int64 {
 	if k < 2*leastSteps {
 		return 0
@@ -71,7 +72,8 @@ func fits(dims ...int) error {
 	return nil
 }
 
-// strided returns the blocks of a loop over n elements with a grid as its stride: enough to fill the device a few times.
+// strided returns the blocks of a loop over n elements with a grid as its stride: enough to fill
+// the device a few times.
 func strided(p *properties, n int64, threads int) dim {
 	blocks := (n + int64(threads) - 1) / int64(threads)
 	return line(int(min(blocks, int64(16*max(p.processors, 1)))))

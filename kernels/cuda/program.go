@@ -105,7 +105,8 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of steps. names are those of their calls, events is the number of events of its streams. The context is set.
+// bind makes a program of steps. names are those of their calls, events is the number of events of
+// its streams. The context is set.
 func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
 	p := &program{dev: d, names: names}
 	d.loads.Lock()
@@ -247,8 +248,9 @@ func (p *program) Close() error {
 	return p.dev.discard("close of a program", p)
 }
 
-// release frees a program of a live device, or of one that is being closed. A graph in flight may be destroyed: the driver keeps it
-// until it is done. Pinned memory of host functions is in use only while Launch runs.
+// release frees a program of a live device, or of one that is being closed. A graph in flight may
+// be destroyed: the driver keeps it until it is done. Pinned memory of host functions is in use
+// only while Launch runs.
 func (p *program) release() error {
 	p.closed.Store(true)
 	p.dev.loads.Lock()

@@ -48,7 +48,8 @@ func (w *writer) label() string {
 
 func (w *writer) mark(label string) { fmt.Fprintf(&w.body, "%s:\n", label) }
 
-// param adds a parameter of 8 bytes and returns a register with its value; a pointer is one to global memory then.
+// param adds a parameter of 8 bytes and returns a register with its value; a pointer is one to
+// global memory then.
 func (w *writer) param(name string, pointer bool) string {
 	if w.params.Len() > 0 {
 		w.params.WriteString(",\n")
@@ -111,8 +112,8 @@ func (n floatKind) literal(v float64) string {
 	return fmt.Sprintf("0d%016X", math.Float64bits(v))
 }
 
-// call inlines a function of the library: name_f32 or name_f64. Its registers and labels get a prefix of their own, its parameters become
-// moves, and its returns branch to the end.
+// call inlines a function of the library: name_f32 or name_f64. Its registers and labels get a
+// prefix of their own, its parameters become moves, and its returns branch to the end.
 func (w *writer) call(n floatKind, name string, args ...string) string {
 	out := w.register(n.kind)
 	name += "_" + n.ptx
@@ -164,7 +165,8 @@ func libraryBody(name string) (string, bool) {
 	return body + "\n", ok
 }
 
-// load reads the element of type t at base + index·size as a number of type n. index is a register of 64 bits.
+// load reads the element of type t at base + index·size as a number of type n. index is a register
+// of 64 bits.
 func (w *writer) load(n floatKind, t arena.DType, base, index string) string {
 	at := w.element(base, index, t.Size())
 	return w.convert(n, t, w.raw(t, at))

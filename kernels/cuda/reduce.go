@@ -9,9 +9,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Reductions are computed in float64 and rounded once. Each result has some threads, which take its elements in turn and whose sums become
-// one in a tree; where results are few, the elements are cut into pieces first, and a second kernel folds those. So the order is a matter of
-// shapes alone. The operand is computed while it is read: it may be the result of a chain of steps.
+// Reductions are computed in float64 and rounded once. Each result has some threads, which take its
+// elements in turn and whose sums become one in a tree; where results are few, the elements are cut
+// into pieces first, and a second kernel folds those. So the order is a matter of shapes alone. The
+// operand is computed while it is read: it may be the result of a chain of steps.
 
 // mostBlocks is how many blocks the pieces of one reduction are, at most: it bounds the workspace.
 const mostBlocks = 512
@@ -31,7 +32,8 @@ type reduction struct {
 	plan
 }
 
-// A plan says how a reduction is spread over threads: a block has lanes results × workers threads for each.
+// A plan says how a reduction is spread over threads: a block has lanes results × workers threads
+// for each.
 type plan struct {
 	lanes, workers  int
 	adjacent        bool // neighbouring threads have one result, else they have neighbouring ones
@@ -89,8 +91,8 @@ func newPlan(outputs, count int, lastGone bool) plan {
 	return p
 }
 
-// work returns the workspace in bytes: a float64 for each piece of each result. It is the same for all shapes that have pieces, as results
-// that grow in number have fewer.
+// work returns the workspace in bytes: a float64 for each piece of each result. It is the same for
+// all shapes that have pieces, as results that grow in number have fewer.
 func (p plan) work() int64 {
 	if p.count <= p.workers*perThread {
 		return 0

@@ -11,8 +11,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// stream is a queue of the driver. After a function of the host that went wrong it enqueues nothing more until Sync has returned the
-// error: what follows would compute from values that were never made.
+// stream is a queue of the driver. After a function of the host that went wrong it enqueues nothing
+// more until Sync has returned the error: what follows would compute from values that were never
+// made.
 type stream struct {
 	dev    *Device
 	name   string
@@ -39,7 +40,8 @@ func (d *Device) NewStream(name string) (arena.Stream, error) {
 	return s, nil
 }
 
-// begin locks the stream, with the context set, unless there is nothing to do: it is closed (err), or has failed.
+// begin locks the stream, with the context set, unless there is nothing to do: it is closed (err),
+// or has failed.
 func (s *stream) begin(what string) (ok bool, err error) {
 	if err := s.dev.enter(what); err != nil {
 		return false, err
@@ -190,7 +192,8 @@ func (s *stream) event(e arena.Event, what string) (*event, error) {
 	return ev, nil
 }
 
-// Sync waits for the work, and returns the first error since the last Sync. It does not hold the stream meanwhile.
+// Sync waits for the work, and returns the first error since the last Sync. It does not hold the
+// stream meanwhile.
 func (s *stream) Sync() error {
 	if err := s.dev.enter("sync"); err != nil {
 		return err
@@ -209,7 +212,8 @@ func (s *stream) Sync() error {
 	return err
 }
 
-// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to call twice.
+// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to
+// call twice.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	was, err := s.closed, s.err

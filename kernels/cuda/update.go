@@ -71,10 +71,12 @@ func bindCheckFinite(b *binding) error {
 	return nil
 }
 
-// mostTerms is how many numbers a kernel of bindClipNorm adds up: parameters of a kernel have 4 KB together.
+// mostTerms is how many numbers a kernel of bindClipNorm adds up: parameters of a kernel have 4 KB
+// together.
 const mostTerms = 256
 
-// bindClipNorm adds up the numbers in their order, some hundred a kernel; the last kernel makes a factor of the total. One thread is enough.
+// bindClipNorm adds up the numbers in their order, some hundred a kernel; the last kernel makes a
+// factor of the total. One thread is enough.
 func bindClipNorm(b *binding) error {
 	a := b.Attrs.(kernels.ClipNormAttrs)
 	for from := a.First(); from < len(b.In); from += mostTerms {

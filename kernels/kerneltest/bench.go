@@ -39,9 +39,9 @@ type placed struct {
 	base  []int64
 }
 
-// place lays out a call: inputs in region 0, outputs in region 1, the workspace in region 2, guard bytes around each.
-// onto[k] >= 0 puts output k where that input is. Where odd is set, operands are aligned for their elements only, as
-// views are.
+// place lays out a call: inputs in region 0, outputs in region 1, the workspace in region 2, guard
+// bytes around each. onto[k] >= 0 puts output k where that input is. Where odd is set, operands are
+// aligned for their elements only, as views are.
 func (b *bench) place(op *kernels.Op, attrs any, in []kernels.Tensor, out []kernels.Spec, onto []int, odd bool) *placed {
 	p := &placed{call: kernels.Call{Op: op, Attrs: attrs, Label: "test/" + op.Name}}
 	at := int64(arena.Align)
@@ -105,8 +105,8 @@ func (p *placed) paint(places []span, in []kernels.Tensor) {
 	}
 }
 
-// run launches the call on fresh memory as often as asked, and returns its outputs as bytes. It is an error if two
-// launches differ, or if bytes outside outputs and workspace change.
+// run launches the call on fresh memory as often as asked, and returns its outputs as bytes. It is
+// an error if two launches differ, or if bytes outside outputs and workspace change.
 func (b *bench) run(p *placed, launches int) (out [][]byte, err error) {
 	mem, err := b.dev.Alloc(p.size)
 	if err != nil {

@@ -28,8 +28,8 @@ func bindFailing(dev kernels.Device, m arena.Memory) (kernels.Program, error) {
 	return dev.Bind([]kernels.Call{c}, kernels.Binding{Memory: m, Base: []int64{0}})
 }
 
-// testFailures checks that what goes wrong in a stream reaches those that wait for it, each once, and that nothing that depends on it
-// is done.
+// testFailures checks that what goes wrong in a stream reaches those that wait for it, each once,
+// and that nothing that depends on it is done.
 func testFailures(t *testing.T, open opener) {
 	p := openPair(t, open, 4096)
 	other, err := p.dev.NewStream("other")
@@ -52,7 +52,8 @@ func testFailures(t *testing.T, open opener) {
 	must(t, prog.Close(), other.Close(), e.Close(), p.a.Free(), p.b.Free(), p.host.Free())
 }
 
-// testClose checks that a device closes with everything still open, twice, and that all of it answers with errors afterwards.
+// testClose checks that a device closes with everything still open, twice, and that all of it
+// answers with errors afterwards.
 func testClose(t *testing.T, open opener) {
 	dev, err := open()
 	must(t, err)

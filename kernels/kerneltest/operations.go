@@ -99,8 +99,8 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 	return nil
 }
 
-// tolerance is the relative error allowed. float64 has 29 more bits than float32, and devices' own functions are good to
-// some thousand ulps of it.
+// tolerance is the relative error allowed. float64 has 29 more bits than float32, and devices' own
+// functions are good to some thousand ulps of it.
 func tolerance(c kernels.Case, float arena.DType) float64 {
 	tol := c.Tolerance
 	if tol == 0 {
@@ -112,9 +112,10 @@ func tolerance(c kernels.Case, float arena.DType) float64 {
 	return tol
 }
 
-// compare returns an error for the first element that is not as wanted: exactly for integers and where asked, else with
-// an error of at most tol times the wanted value, or times 1 where that is larger. Elements of narrow types may differ by so many steps,
-// where a rounding decides: two of them, or one in 50.
+// compare returns an error for the first element that is not as wanted: exactly for integers and
+// where asked, else with an error of at most tol times the wanted value, or times 1 where that is
+// larger. Elements of narrow types may differ by so many steps, where a rounding decides: two of
+// them, or one in 50.
 func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int8) error {
 	x := make([]float64, len(want.Data))
 	kernels.Load(x, want.Type, got)
@@ -139,7 +140,8 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int
 	return nil
 }
 
-// apartBy returns how many steps lie between two numbers of a narrow type, and very many for any other type.
+// apartBy returns how many steps lie between two numbers of a narrow type, and very many for any
+// other type.
 func apartBy(t arena.DType, a, b float64) int {
 	var steps int
 	switch t {
@@ -181,8 +183,8 @@ func attrString(attrs any) string {
 // specials are values at the edges of floating point that every device must treat as the reference does.
 var specials = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1, 0.5, -2, 100, -100, 1e-30}
 
-// testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that what is not finite
-// is never hidden from the checks that look for it.
+// testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that
+// what is not finite is never hidden from the checks that look for it.
 func testSpecials(t *testing.T, open opener) {
 	b := openBench(t, open)
 	for _, op := range kernels.All() {

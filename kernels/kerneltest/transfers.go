@@ -9,14 +9,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Blocks of the programs below, of 12 bytes each, arena.Align bytes apart, in device memory and in pinned memory.
+// Blocks of the programs below, of 12 bytes each, arena.Align bytes apart, in device memory and in
+// pinned memory.
 const (
 	memoryBlocks = 6
 	pinnedBlocks = 4
 )
 
-// testTransfers checks that fetches and stows beside other calls leave what all calls leave in their order, launch after launch, and that pinned memory is for
-// them alone. A device whose memory is the host's takes none.
+// testTransfers checks that fetches and stows beside other calls leave what all calls leave in
+// their order, launch after launch, and that pinned memory is for them alone. A device whose memory
+// is the host's takes none.
 func testTransfers(t *testing.T, open opener) {
 	b, r := openBench(t, open), random(t)
 	mem, err := b.dev.Alloc(memoryBlocks * arena.Align)
@@ -67,7 +69,8 @@ func testTransfers(t *testing.T, open opener) {
 	b.refuseTransfers(t, at)
 }
 
-// randomTransfers are n calls that meet often: additions, fetches and stows. Values stay whole numbers that float32 holds.
+// randomTransfers are n calls that meet often: additions, fetches and stows. Values stay whole
+// numbers that float32 holds.
 func randomTransfers(r *rand.Rand, n int) []kernels.Call {
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
 	block := func(region arena.Region, of int64) kernels.Operand {
@@ -97,7 +100,8 @@ func names(calls []kernels.Call) (all []string) {
 	return all
 }
 
-// refuseTransfers checks that a call other than a transfer is refused in pinned memory, and so are a transfer past its end and a region of device memory.
+// refuseTransfers checks that a call other than a transfer is refused in pinned memory, and so are
+// a transfer past its end and a region of device memory.
 func (b *bench) refuseTransfers(t *testing.T, at kernels.Binding) {
 	t.Helper()
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
