@@ -122,7 +122,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		}
 	}
 	for _, c := range at.After {
-		to, from, err := d.copying(c.Dst, c.Src)
+		to, from, err := d.copyBytes(c.Dst, c.Src)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: bind: %w", err))
 		}

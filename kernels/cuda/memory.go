@@ -65,8 +65,8 @@ func (d *Device) allocate(what string, bytes int64, take func(m *memory) error) 
 	return m, nil
 }
 
-// refusal adds to an error what there was, where memory was short. Nothing of it is left in the
-// driver: the next call starts afresh.
+// refusal adds the free memory to an error of too little memory. The driver keeps no state of the
+// failed call.
 func (d *Device) refusal(what string, bytes int64, err error) error {
 	var e *DriverError
 	if !errors.As(err, &e) || e.Code != codeOutOfMemory {
