@@ -158,10 +158,10 @@ func (r *reader) toNodeShape(n *gorgonia.Node, v kernels.Value) (kernels.Value, 
 	}
 	have, want := r.Spec(v), shapeOf(n)
 	if want.Elems() != have.Shape.Elems() {
-		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, want, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("computes %v, but the graph has shape %v: %w", have, want, kernels.ErrShape)
 	}
 	if dt, err := dtypeOf(n.Dtype()); err == nil && dt != have.Type && (dt.Float() || have.Type.Float()) {
-		return kernels.None, fmt.Errorf("computes %v, the graph says %v: %w", have, dt, kernels.ErrShape)
+		return kernels.None, fmt.Errorf("computes %v, but the graph has type %v: %w", have, dt, kernels.ErrShape)
 	}
 	return r.reshape(v, want), nil
 }
