@@ -26,15 +26,16 @@ func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	none, noSpec := arena.Handle{}, kernels.Spec{}
 	if !slices.Contains(t.plan.opt.Keep, name) {
-		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q is not kept: add it to Options.Keep: %w", name, ErrOption)
+		return none, noSpec, fmt.Errorf("%q is not kept: add it to Options.Keep: %w", name, ErrOption)
 	}
 	if t.kept.program == nil {
-		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q: no step has run yet: %w", name, arena.ErrStale)
+		return none, noSpec, fmt.Errorf("%q: no step has run yet: %w", name, arena.ErrStale)
 	}
 	v, ok := t.kept.program.ir.Result(name)
 	if !ok {
-		return arena.Handle{}, kernels.Spec{}, fmt.Errorf("%q: the last step does not compute it: %w", name, arena.ErrStale)
+		return none, noSpec, fmt.Errorf("%q: the last step does not compute it: %w", name, arena.ErrStale)
 	}
 	t.kept.valid = true
 	h, err := t.memory.arena.Handle(t.memory.ref(v.Ref, t.kept.slot), name)

@@ -56,8 +56,8 @@ func (t *Trainer) Params() ([]Param, error) {
 		if err != nil {
 			return nil, err
 		}
-		ps = append(ps, Param{Name: home.Name, Spec: home.Spec, Frozen: t.plan.constant(home), Statistic: home.Ref.Region == ir.Statistics,
-			trainer: t, tensor: h})
+		ps = append(ps, Param{Name: home.Name, Spec: home.Spec, Frozen: t.plan.constant(home),
+			Statistic: home.Ref.Region == ir.Statistics, trainer: t, tensor: h})
 	}
 	return ps, nil
 }

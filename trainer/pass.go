@@ -16,29 +16,41 @@ import (
 
 // epochPass is one pass over a dataset: the loop of training and of evaluation.
 //
+// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
+// fills the other slot with batch n+1:
+//
+//	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
+//	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
+//
+// Data of one step:
+//
 //	loader ─► pinned slot ─upload stream─► device slot ─┐
 //	          (one place on unified devices)            └─compute stream─► results ─► sums
 type epochPass struct {
 	t      *Trainer
-	mode   compile.Mode
+	mode   compile.Mode // Train or Evaluate
 	source batchSource
 	loader *dataloader.Loader
-	epoch  int
+	epoch  int             // of Fit, from 0
 	stuck  *dataloader.Run // set if a reader has not returned at the end
 
-	stepsBefore    int64   // training steps before this pass
-	updatesBefore  int64   // updates before this pass
+	// The trainer's counters before this pass. The numbers of steps and updates in the controls
+	// continue from them.
+	stepsBefore, updatesBefore int64
+
+	// Sums over the steps that are collected.
 	skipped        int64   // updates that overflowed
-	loss, correct  float64 // sums over samples
+	loss, correct  float64 // over samples
 	samples, steps int
-	uploaded       int64
+	uploaded       int64 // bytes
 }
 
 // open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
-	if err := t.streams.compute.Sync(); err != nil { // a closed device has freed the slots: nothing may be written there
+	// A closed device has freed the slots: nothing may be written there.
+	if err := t.streams.compute.Sync(); err != nil {
 		return err
 	}
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
@@ -75,6 +87,8 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err != nil {
 			return errors.Join(p.collect(run, before), err)
 		}
+		// Whatever fails from here on, the previous step is collected first: it succeeded or has
+		// an error of its own.
 		s := p.t.slots[b.Slot]
 		if err := p.selectProgram(s, b); err != nil {
 			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
@@ -91,6 +105,8 @@ func (p *epochPass) run(ctx context.Context) (err error) {
 		if err := p.collect(run, before); err != nil {
 			return err
 		}
+		// Where steps are short, or run in the caller's goroutine, this one may be done already:
+		// its slot then goes back to the loader without waiting for the next batch.
 		before = s
 		if s.ready.Done() {
 			before = nil
@@ -147,7 +163,9 @@ func (p *epochPass) writeControls(s *slot) error {
 	if err := optim.Write(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
-	share := float64(b.Rows) / float64(p.rowsBefore(end)-p.rowsBefore(first)) // of the window's samples
+	// The gradient of the loss starts with the step's share of the window's samples, so that the
+	// sum over the window is the gradient of the mean over all of them, short steps included.
+	share := float64(b.Rows) / float64(p.rowsBefore(end)-p.rowsBefore(first))
 	if opt.scaled() {
 		scale := t.counters.scaling.Scale
 		share *= scale
@@ -195,6 +213,8 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
+	// The status word is 0 if everything was finite. Else it says what was not, and the device
+	// changed no parameter since; only an overflow of scaled gradients is not an error.
 	loss := s.number(s.program.loss)
 	skipped := p.overflowed(s, loss)
 	switch {
@@ -228,7 +248,10 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 // overflowed reports whether the update of the step in slot s was skipped because gradients were
 // not finite, and a smaller scale of the loss may prevent that.
 func (p *epochPass) overflowed(s *slot, loss float64) bool {
-	return s.program.updates && p.t.plan.opt.scaled() && finite(loss) && s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
+	if !s.program.updates || !p.t.plan.opt.scaled() || !finite(loss) {
+		return false
+	}
+	return s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
 }
 
 // countStep counts a step that succeeded, or whose update was skipped.

@@ -43,12 +43,13 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 		return err
 	}
 	opt := &t.plan.opt
-	l, err := dataloader.New(source.read, dataloader.Options{Batch: opt.rows(compile.Predict), Seed: opt.Seed, Workers: 1})
+	rows := opt.rows(compile.Predict)
+	l, err := dataloader.New(source.read, dataloader.Options{Batch: rows, Seed: opt.Seed, Workers: 1})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	host := t.staging.take(source.fields, opt.rows(compile.Predict))
+	host := t.staging.take(source.fields, rows)
 	run, err := l.Epoch(ctx, 0, host.slots)
 	if err != nil {
 		return err
@@ -90,7 +91,9 @@ func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (ba
 
 // predictBatch runs one batch on slot 0, copies its output to host, and returns the output's type
 // and shape.
-func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *hostBatch, b dataloader.Batch) (kernels.Spec, error) {
+func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *hostBatch, b dataloader.Batch) (
+	kernels.Spec, error,
+) {
 	if err := t.usage.acquire(ctx); err != nil {
 		return kernels.Spec{}, err
 	}
@@ -102,6 +105,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	if err != nil {
 		return kernels.Spec{}, err
 	}
+	// The loader fills Go memory, not the slot: that is this prediction's for one batch only.
 	s := t.slots[0]
 	for _, f := range s.fields {
 		t.memory.willWrite(f)

@@ -15,17 +15,18 @@ import (
 // boundProgram is a program that is ready to launch on either slot.
 type boundProgram struct {
 	programKey
-	ir       *ir.Program
-	exec     [2]kernels.Program // by slot
-	debug    [2]*debugger       // by slot, instead of exec, under Options.Debug
-	prefetch [2][]kernels.Copy  // by slot: uploads before the previous step is done; see planned.uploads. nil on unified devices
-	atLaunch [2][]kernels.Copy  // by slot: uploads right before the launch
+	ir    *ir.Program
+	exec  [2]kernels.Program // by slot; nil under Options.Debug
+	debug [2]*debugger       // by slot; nil unless under Options.Debug
 
-	sampleBytes int64    // of samples that a step uploads
-	loss        ir.Value // result
-	correct     ir.Value // result, if hasAccuracy
-	hasAccuracy bool
-	updates     bool // parameters, at the end of its step; false if all are frozen
+	// Uploads of a step, by slot: before the previous step is done, and right before the launch;
+	// see planned.uploads. Both are nil on unified devices.
+	prefetch, atLaunch [2][]kernels.Copy
+	sampleBytes        int64 // of samples that a step uploads
+
+	loss, correct ir.Value // results of one element
+	hasAccuracy   bool     // correct exists
+	updates       bool     // the step updates parameters; false if all are frozen
 }
 
 // bind makes program k of the plan ready to launch.
@@ -132,7 +133,8 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 		return err
 	}
 	if prog.Plan.Bytes > t.plan.scratch {
-		return &arena.CapacityError{Name: "scratch of " + prog.Name, Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}
+		return &arena.CapacityError{Name: "scratch of " + prog.Name,
+			Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}
 	}
 	if err := checkSameParameters(prog, full); err != nil {
 		return err
@@ -141,7 +143,8 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	if err != nil {
 		return err
 	}
-	t.mu.Lock() // Plan and Stats read them
+	// Plan and Stats read what changes now.
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.plan.add(k, prog)
 	t.programs[k] = bound
@@ -154,8 +157,8 @@ func checkSameParameters(prog, full *ir.Program) error {
 	var errs []error
 	for _, name := range full.Trained {
 		if !slices.Contains(prog.Trained, name) {
-			errs = append(errs, fmt.Errorf("parameter %q is missing at batch %d: the model must have the same parameters for every batch size: %w",
-				name, prog.Batch, ErrModel))
+			errs = append(errs, fmt.Errorf("parameter %q is missing at batch %d: "+
+				"the model must have the same parameters for every batch size: %w", name, prog.Batch, ErrModel))
 		}
 	}
 	return errors.Join(errs...)

@@ -89,7 +89,10 @@ func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []
 func slotValues(prog *ir.Program) []ir.Value {
 	var values []ir.Value
 	for _, v := range prog.Values {
-		if v.Home && v.Ref.Region == ir.Slot && !slices.ContainsFunc(values, func(o ir.Value) bool { return o.Ref == v.Ref }) {
+		if !v.Home || v.Ref.Region != ir.Slot {
+			continue
+		}
+		if !slices.ContainsFunc(values, func(o ir.Value) bool { return o.Ref == v.Ref }) {
 			values = append(values, v)
 		}
 	}
@@ -97,7 +100,11 @@ func slotValues(prog *ir.Program) []ir.Value {
 }
 
 // coalesce returns the places of values in a slot. It merges places that only alignment padding
-// separates, as those of a full batch, into one.
+// separates into one, so that a full batch is one copy. Fields of a short batch leave rows unused
+// in between and stay apart:
+//
+//	full batch    | x x x x | y y y y |   1 copy
+//	short batch   | x x     | y y     |   2 copies
 func coalesce(values []ir.Value) []arena.Ref {
 	slices.SortFunc(values, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
 	var refs []arena.Ref

@@ -12,20 +12,27 @@ import (
 // slot is the host's side of one of the two slots: where a batch waits for its step, and where the
 // results of that step arrive.
 type slot struct {
-	index    int
+	index int
+
+	// Views of host memory: the slot's bytes on unified devices, else their pinned copies.
 	host     map[string][]byte // by field: where the loader writes
 	controls []float64         // nil if nothing trains
 	status   []int32           // the status word, as it was when the step ended
 	results  []byte            // region Results
 
+	// Places of the views, for devices that check accesses.
 	fields       []arena.Span // of host
 	controlsSpan arena.Span
 	outcome      arena.Span // of results and status
 
-	copied       arena.Event       // passed when the upload is done: the host may write again
-	writable     dataloader.Waiter // waits for copied, and reports to the device that the host writes
-	writableOnce dataloader.Waiter // only reports; for the first batch of a pass. nil if the device does not check accesses
-	ready        arena.Event       // passed when the step is done and its results are on the host
+	// copied passes when the upload is done: the host may write again. ready passes when the step
+	// is done and its results are on the host: both may be overwritten.
+	copied, ready arena.Event
+
+	// writable waits for copied, and reports to a device that checks accesses that the host
+	// writes. writableOnce only reports, for the first batch of a pass; it is nil if the device
+	// does not check.
+	writable, writableOnce dataloader.Waiter
 
 	// The step that uses the slot.
 	program *boundProgram

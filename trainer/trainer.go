@@ -14,18 +14,24 @@ import (
 // Trainer owns a model's memory and programs. Its methods may be called from any goroutine. One
 // pass of Fit or Evaluate runs at a time; calls that need the device meanwhile return ErrBusy.
 type Trainer struct {
-	usage     usage
-	plan      *planned // nil unless New made the trainer
+	plan  *planned // nil unless New made the trainer
+	usage usage    // who has the device
+
+	// Only the caller that has the device uses these.
 	memory    *memory
 	streams   streams
 	slots     [2]*slot
 	programs  programs
 	loaders   loaders
 	residents residents
-	staging   hostBatches
-	uploaded  atomic.Int64 // bytes of samples that crossed to the device
 
-	mu       sync.Mutex // held for moments only: guards what follows, and changes of plan and programs
+	// These have locks of their own.
+	staging  hostBatches
+	uploaded atomic.Int64 // bytes of samples that crossed to the device
+
+	// mu guards what follows, and changes of plan, programs and memory. It is held for moments
+	// only, never while anything is uploaded, compiled or run.
+	mu       sync.Mutex
 	counters counters
 	kept     keptValues
 }
@@ -55,9 +61,11 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := plan.checkCapacity(ctx); err != nil {
 		return nil, err
 	}
-	t := &Trainer{plan: plan, memory: &memory{plan: plan, device: opt.Device, unified: opt.Device.Unified()}, programs: make(programs)}
+	t := &Trainer{plan: plan, programs: make(programs)}
+	t.memory = &memory{plan: plan, device: opt.Device, unified: opt.Device.Unified()}
 	t.loaders.opt = &t.plan.opt
-	t.residents = residents{memory: t.memory, loaders: &t.loaders, done: make([]bool, len(opt.Resident)), bytes: &t.uploaded}
+	t.residents = residents{memory: t.memory, loaders: &t.loaders, bytes: &t.uploaded}
+	t.residents.done = make([]bool, len(opt.Resident))
 	if opt.scaled() {
 		t.counters.scaling = opt.LossScale.Start()
 	}
@@ -122,7 +130,8 @@ type Stats struct {
 func (t *Trainer) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Uploaded: t.uploaded.Load(), Updates: t.counters.updates, Epochs: t.counters.epochs, Programs: len(t.programs)}
+	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
+	s.Updates, s.Epochs = t.counters.updates, t.counters.epochs
 	if t.memory != nil && t.memory.arena != nil {
 		s.Arena = t.memory.arena.Stats()
 		s.Pinned = s.Arena.Pinned + t.memory.extraPinnedBytes()
