@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// [1 2; 3 4] has squares of mean 2.5 and 12.5 by row, 5 and 10 by column, 7.5 in all. So they stand for [2.5·5 2.5·10; 12.5·5 12.5·10] / 7.5, the step's
-// squares are 0.6 1.2 1.08 0.96, and their mean is 0.96.
+// [1 2; 3 4] has squares of mean 2.5 and 12.5 by row, 5 and 10 by column, 7.5 in all. So they stand
+// for [2.5·5 2.5·10; 12.5·5 12.5·10] / 7.5, the step's squares are 0.6 1.2 1.08 0.96, and their
+// mean is 0.96.
 func TestAdafactorGivesHandComputedValues(t *testing.T) {
 	squares := []float64{0.6, 1.2, 1.08, 0.96}
 	for _, c := range []struct {
@@ -87,7 +88,8 @@ func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, para
 	return out
 }
 
-// The square of each gradient is more than the type of its mean can hold. The step is as large as Limit allows.
+// The square of each gradient is more than the type of its mean can hold. The step is as large as
+// Limit allows.
 func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
 	for _, c := range []struct {
 		float arena.DType

@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// TestTheFirstUpdateOfAdam16 is done by hand: the step is the rate, and means are 0.1·g and 0.001·g² between their neighbours.
+// TestTheFirstUpdateOfAdam16 is done by hand: the step is the rate, and means are 0.1·g and
+// 0.001·g² between their neighbours.
 func TestTheFirstUpdateOfAdam16(t *testing.T) {
 	p := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
 	out := adam16(t, p, []float64{0, 0, 3}, []float64{1, -0.5, 0}, nil)
@@ -27,9 +28,11 @@ func TestTheFirstUpdateOfAdam16(t *testing.T) {
 	}
 }
 
-// TestAMeanInBfloat16FollowsWhatItIsTheMeanOf: of 64 elements whose squares of gradients grow from 1 to 4 for good, means of squares get
-// there, though each update moves them by less than half of what lies between neighbours. With 1,000 updates of memory the noise of a mean is
-// 2⁻⁸·√(1000/2)/√6, 0.036 of it, and an eighth of that over all elements: 0.0045, of which 6 are allowed.
+// TestAMeanInBfloat16FollowsWhatItIsTheMeanOf: of 64 elements whose squares of gradients grow from
+// 1 to 4 for good, means of squares get there, though each update moves them by less than half of
+// what lies between neighbours. With 1,000 updates of memory the noise of a mean is
+// 2⁻⁸·√(1000/2)/√6, 0.036 of it, and an eighth of that over all elements: 0.0045, of which 6 are
+// allowed.
 func TestAMeanInBfloat16FollowsWhatItIsTheMeanOf(t *testing.T) {
 	const n, updates = 64, 5000
 	r := random(t)

@@ -8,36 +8,39 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// Block8 is how many elements of a state that is kept in bytes share their scales.
+// Block8 is the number of elements of an 8-bit state that share a scale.
 const Block8 = 256
 
 // Adam8Attrs are the attributes of Adam8.
 type Adam8Attrs struct {
 	AdamAttrs
-	Decoupled bool // Decay stays out of the means, as in AdamW
+	Decoupled bool // weight decay as in AdamW
 }
 
-// Adam8 is Adam, or AdamW where Decoupled, that keeps a byte an element for each mean.
+// Adam8 is Adam, or AdamW if Decoupled, with its means in 8-bit codes.
 //
 //	param [...], grad [...], guard, controls (, scale), m uint8 [...], root uint8 [...], largest [blocks, 2] → param, m, root, largest
 //
 // Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b
 //
-//	mean = largest[b, 0] · Decode8 of m as an int8;  root = √v = largest[b, 1] · Decode8 of root
+//	mean = largest[b, 0] · value of m as an int8;  root = √v = largest[b, 1] · value of root
 //
-// where largest is the largest magnitude in the block, in the parameter's type; 0 for one below numeric.Least8. A step is Adam's, with the means before they become codes
-// again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²)
-// also where v would be more, or less, than its type can hold.
+// with the values of numeric.Decode8. largest is the largest magnitude in the block, in the
+// parameter's type, and 0 if it is below numeric.Least8. A step is Adam's, with the means before
+// they become codes again, rounded to the nearest; a root that is not 0 never becomes 0, since
+// steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²), also if v would
+// overflow or underflow.
 //
-// Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise quantization", ICLR 2022, sections 2 and 3. Ours has
-// smaller blocks, a code whose intervals are powers of 8 in place of 10, so that it needs no table, and keeps √v in place of v: twice the
+// Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise
+// quantization", ICLR 2022, sections 2 and 3. This one has smaller blocks; its code has intervals
+// of powers of 8 instead of 10 and needs no table; it keeps √v instead of v, which has twice the
 // range.
 var Adam8 = Register(&Op{
 	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 40 * int64(in[0].Shape.Elems()) },
 })
 
-// Adam8States returns what Adam8 keeps for a parameter.
+// Adam8States returns the states of Adam8 for a parameter.
 func Adam8States(param Spec) []State {
 	codes := Spec{arena.Uint8, param.Shape}
 	blocks := (param.Shape.Elems() + Block8 - 1) / Block8
@@ -54,7 +57,7 @@ func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
 
 func refAdam8(attrs any, in, out []Tensor) {
 	a := attrs.(Adam8Attrs)
-	scale := keepUpdate(a.UpdateAttrs, in, out)
+	scale := copyUpdate(a.UpdateAttrs, in, out)
 	if in[2].Data[0] != 0 {
 		return
 	}
@@ -86,7 +89,8 @@ func refAdam8(attrs any, in, out []Tensor) {
 	}
 }
 
-// step moves an element's mean and root, and returns the parameter. Squares are not made, so that any root is what its type can hold.
+// step updates an element's mean and root, and returns the parameter. It computes no squares, so
+// that no root overflows.
 func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 	kept := 1.0
 	if a.Decoupled {
@@ -100,7 +104,7 @@ func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 	return kept*p - c[0]*unbias/c[2]*(s[0]/(s[1]+a.Epsilon*unbias))
 }
 
-// decodeSigned returns what a byte stands for that holds an int8.
+// decodeSigned returns the value of a byte that holds the code of a mean as an int8.
 func decodeSigned(b float64) float64 {
 	code := int8(uint8(b))
 	if code < 0 {
@@ -109,7 +113,7 @@ func decodeSigned(b float64) float64 {
 	return numeric.Decode8[float64](int(code), numeric.TopSigned)
 }
 
-// encodeSigned returns the byte of v, of which the largest magnitude is most.
+// encodeSigned returns the byte for a mean v of a block whose largest magnitude is most.
 func encodeSigned(v, most float64) float64 {
 	if most == 0 {
 		return 0
@@ -121,7 +125,7 @@ func encodeSigned(v, most float64) float64 {
 	return float64(uint8(code))
 }
 
-// encodeRoot returns the byte of v, which is not below 0.
+// encodeRoot returns the byte for a root v ≥ 0 of a block whose largest root is most.
 func encodeRoot(v, most float64) float64 {
 	if most == 0 || v == 0 {
 		return 0
@@ -129,8 +133,9 @@ func encodeRoot(v, most float64) float64 {
 	return float64(max(1, numeric.Encode8(v/most, numeric.TopUnsigned)))
 }
 
-// adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next. In some cases gradients, means
-// and roots are of a size whose squares their type cannot hold.
+// adam8Case has roots so large that a rounding error hardly changes the step. A rounding may decide
+// between neighbouring codes. In some cases the squares of gradients, means and roots overflow
+// their type.
 func adam8Case(r *rand.Rand, float arena.DType) Case {
 	decoupled := r.IntN(2) == 0
 	c := updateCase(r, float, 0, func(_ *rand.Rand, u UpdateAttrs) Adam8Attrs {

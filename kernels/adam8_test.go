@@ -24,8 +24,8 @@ func TestTheFirstUpdateOfAdam8(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each step is the rate, whatever the gradient. A half lies in the largest interval, from 1/8 to 1: 3/7 of 64 steps for m, after
-	// code 63, and 3/7 of 128 for the root, after code 127.
+	// Each step is the rate, whatever the gradient. A half lies in the largest interval, from 1/8
+	// to 1: 3/7 of 64 steps for m, after code 63, and 3/7 of 128 for the root, after code 127.
 	root := math.Sqrt(0.001)
 	for _, c := range []struct {
 		what      string

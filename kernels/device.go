@@ -12,7 +12,8 @@ type Operand struct {
 	Ref arena.Ref
 }
 
-// Call is one use of an op on operands whose places are known. It holds references, never pointers, until it is bound.
+// Call is one use of an op on operands whose places are known. It holds references, never pointers,
+// until it is bound.
 type Call struct {
 	Op    *Op
 	Attrs any
@@ -31,46 +32,54 @@ func Specs(operands []Operand) []Spec {
 	return s
 }
 
-// Device executes calls on the memory of an arena. Its methods may be called from several goroutines at once.
+// Device executes calls on the memory of an arena. Its methods may be called from several
+// goroutines at once.
 //
-// A device may have more capabilities than these. Each is an interface, and its user finds it by a type assertion:
+// A device may have more capabilities than these. Each is an interface, and its user finds it by a
+// type assertion:
 //
 //	HostStager         it pins memory of its own for functions of the host
 //	ReferenceRunner    it runs operations without a kernel by their reference
 //	HostAccessChecker  it checks accesses of the host to pinned memory against work in its streams
 type Device interface {
 	arena.Device
-	// Supports returns nil if the device executes op on such operands. The error wraps ErrUnsupported if it has no kernel, ErrShape
-	// or ErrAttrs if the operands or attributes do not fit op.
+	// Supports returns nil if the device executes op on such operands. The error wraps
+	// ErrUnsupported if it has no kernel, ErrShape or ErrAttrs if the operands or attributes do not
+	// fit op.
 	Supports(op *Op, attrs any, in, out []Spec) error
-	// Workspace returns the bytes of scratch that the device's kernel needs for such a call, 0 if it does not support it.
+	// Workspace returns the bytes of scratch that the device's kernel needs for such a call, 0 if
+	// it does not support it.
 	Workspace(op *Op, attrs any, in, out []Spec) int64
-	// Bind prepares calls, which a launch executes in this order, for memory at fixed addresses. It reports all mistakes at once.
+	// Bind prepares calls, which a launch executes in this order, for memory at fixed addresses. It
+	// reports all mistakes at once.
 	Bind(calls []Call, at Binding) (Program, error)
 }
 
-// HostStager is the capability of a device that copies the operands of functions of the host ([Host]) through pinned memory of its
-// own. The trainer asks for these bytes when it plans, and counts the largest number of any call as pinned memory: all calls of a
-// device share one block. kernels/cuda has the capability.
+// HostStager is the capability of a device that copies the operands of functions of the host
+// ([Host]) through pinned memory of its own. The trainer asks for these bytes when it plans, and
+// counts the largest number of any call as pinned memory: all calls of a device share one block.
+// kernels/cuda has the capability.
 type HostStager interface {
 	// StagingBytes returns the bytes of pinned memory that a call on such operands needs, 0 for none.
 	StagingBytes(op *Op, in, out []Spec) int64
 }
 
-// ReferenceRunner is the capability of a device that executes operations without a kernel by their reference: slowly, with
-// allocations on the Go heap. The trainer asks for each operation of a program, and notes those in the plan.
-// kernels/cpu has the capability.
+// ReferenceRunner is the capability of a device that executes operations without a kernel by their
+// reference: slowly, with allocations on the Go heap. The trainer asks for each operation of a
+// program, and notes those in the plan. kernels/cpu has the capability.
 type ReferenceRunner interface {
 	// RunsByReference reports whether op has no kernel on the device.
 	RunsByReference(op *Op) bool
 }
 
-// HostAccessChecker is the capability of a device that finds unordered accesses: work in a stream and a read or write by the host
-// that touch the same bytes of pinned memory while no event or Sync orders them. Trainer and loader announce every access of theirs
-// to pinned memory before they make it. The device reports what it finds in its own way; no call fails. kernels/emu has the
+// HostAccessChecker is the capability of a device that finds unordered accesses: work in a stream
+// and a read or write by the host that touch the same bytes of pinned memory while no event or Sync
+// orders them. Trainer and loader announce every access of theirs to pinned memory before they make
+// it. The device reports what it finds in its own way; no call fails. kernels/emu has the
 // capability.
 type HostAccessChecker interface {
-	// Touch announces that the host is about to read, or write, the bytes of s, which lie in pinned memory.
+	// Touch announces that the host is about to read, or write, the bytes of s, which lie in pinned
+	// memory.
 	Touch(s arena.Span, write bool)
 }
 
@@ -78,8 +87,8 @@ type HostAccessChecker interface {
 type Binding struct {
 	Memory arena.Memory
 	Base   []int64 // by region: bytes from the start of Memory
-	// Pinned holds the regions that lie in pinned host memory instead, all in one block of it. Only transfers refer to them. A
-	// device with unified memory refuses them.
+	// Pinned holds the regions that lie in pinned host memory instead, all in one block of it. Only
+	// transfers refer to them. A device with unified memory refuses them.
 	Pinned map[arena.Region]arena.Span
 	// After lists copies at the end of each launch, such as those of results to pinned memory.
 	After []Copy
@@ -102,7 +111,8 @@ type Copy struct{ Dst, Src arena.Span }
 
 // Program is a list of calls, prepared by Bind.
 type Program interface {
-	// Launch enqueues all calls, and the copies after them, on a stream of the device. It allocates nothing.
+	// Launch enqueues all calls, and the copies after them, on a stream of the device. It allocates
+	// nothing.
 	Launch(s arena.Stream) error
 	// Close releases what Bind made. Safe to call twice.
 	Close() error

@@ -22,7 +22,8 @@ func kept(t *testing.T, a kernels.DropoutAttrs, step float64, n int) []float64 {
 	return y[0].Data
 }
 
-// The number of n elements that stay is binomial: it is within six deviations, √(n·rate·(1 - rate)), but once in 10^9.
+// The number of n elements that stay is binomial: it is within six deviations, √(n·rate·(1 -
+// rate)), but once in 10^9.
 func TestDropoutKeepsItsShare(t *testing.T) {
 	const n = 100_000
 	for _, rate := range []float64{0, 0.1, 0.5, 0.9} {

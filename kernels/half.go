@@ -11,8 +11,9 @@ import (
 func half(t arena.DType, v float64) uint16 {
 	f := float32(v)
 	if d := float64(f); d != v && !math.IsInf(v, 0) && v == v {
-		// Round to odd first (Boldo and Melquiond, 2005): a number between two float32s becomes the one with an odd last bit, so that
-		// the second rounding knows on which side of a tie it was.
+		// Round to odd first (Boldo and Melquiond, 2005): a number between two float32s becomes the
+		// one with an odd last bit, so that the second rounding knows on which side of a tie it
+		// was.
 		b := math.Float32bits(f)
 		if math.Abs(d) > math.Abs(v) {
 			b--

@@ -43,7 +43,8 @@ func (f format) value(h uint16) float64 {
 	return v
 }
 
-// nearest is rounding by its definition: of the two values around v the nearer, of two equally near the even one.
+// nearest is rounding by its definition: of the two values around v the nearer, of two equally near
+// the even one.
 func (f format) nearest(v float64) uint16 {
 	if v != v {
 		return 0x7fff
@@ -107,7 +108,8 @@ func store(kind arena.DType, v float64) uint16 {
 	return binary.LittleEndian.Uint16(b)
 }
 
-// Values at, between and beside all patterns are rounded to the nearest, ties to even, from float32 and, once, from float64.
+// Values at, between and beside all patterns are rounded to the nearest, ties to even, from float32
+// and, once, from float64.
 func TestHalfRounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats {

@@ -1,14 +1,16 @@
 // Package kernels defines the operations, and the interface of the devices that execute them.
 //
-// An [Op] holds what is true of an operation on any device: its shape rule, a float64 reference, its gradient in terms of other
-// operations, random test cases, and the Gorgonia type that it is read from. One file holds one operation, or one family of them:
-// [MatMul], [Conv], [Softmax], [Adam]. [All], [ByName] and [ByGorgonia] look operations up. A [Spec] is the type and [Shape] of
+// An [Op] holds what is true of an operation on any device: its shape rule, a float64 reference,
+// its gradient in terms of other operations, random test cases, and the Gorgonia type that it is
+// read from. One file holds one operation, or one family of them: [MatMul], [Conv], [Softmax],
+// [Adam]. [All], [ByName] and [ByGorgonia] look operations up. A [Spec] is the type and [Shape] of
 // an operand.
 //
-// A [Call] is one use of an op on operands at known places of an arena. A [Device] checks calls (Supports), sizes their workspace
-// (Workspace) and prepares them ([Device.Bind]) to a [Program], which launches them on a stream. The devices are
-// kernels/cpu, kernels/cuda and kernels/emu; a device may have the capabilities [HostStager], [ReferenceRunner] and
-// [HostAccessChecker]. [Run] executes a call by its reference, and [Eval] computes an op on tensors in float64.
+// A [Call] is one use of an op on operands at known places of an arena. A [Device] checks calls
+// (Supports), sizes their workspace (Workspace) and prepares them ([Device.Bind]) to a [Program],
+// which launches them on a stream. The devices are kernels/cpu, kernels/cuda and kernels/emu; a
+// device may have the capabilities [HostStager], [ReferenceRunner] and [HostAccessChecker]. [Run]
+// executes a call by its reference, and [Eval] computes an op on tensors in float64.
 package kernels
 
 import (
@@ -28,41 +30,45 @@ var (
 	ErrAttrs = errors.New("attributes do not fit")
 )
 
-// Op is an operation: one row of the table that drives the compiler, the devices and the tests. An Op is registered once and never
-// changes; its functions may be called from several goroutines at once.
+// Op is an operation: one row of the table that drives the compiler, the devices and the tests. An
+// Op is registered once and never changes; its functions may be called from several goroutines at
+// once.
 type Op struct {
 	// Name is unique and lower-case: "matmul", "softmax".
 	Name string
 
-	// Gorgonia lists the Gorgonia operations that the op is read from: a Go type name, followed by ":" and the operator's name
-	// where one type stands for several operations ("*gorgonia.softmaxOp", "gorgonia.elemUnaryOp:tanh").
+	// Gorgonia lists the Gorgonia operations that the op is read from: a Go type name, followed by
+	// ":" and the operator's name where one type stands for several operations
+	// ("*gorgonia.softmaxOp", "gorgonia.elemUnaryOp:tanh").
 	Gorgonia []string
 	// Decode turns the fields of such a Gorgonia op into attributes. Nil: the op has none.
 	Decode func(f Fields) (attrs any, err error)
 
-	// Infer returns the specs of the outputs, or an error that names the mismatch: it wraps ErrShape if the operands
-	// do not fit, ErrAttrs if no operands would.
+	// Infer returns the specs of the outputs, or an error that names the mismatch: it wraps
+	// ErrShape if the operands do not fit, ErrAttrs if no operands would.
 	Infer func(attrs any, in []Spec) ([]Spec, error)
 	// Ref computes the outputs in float64. It defines the op; kernels are tested against it.
 	Ref func(attrs any, in, out []Tensor)
-	// Grad returns the gradient of each input, None where there is none. Nil: the op is not differentiable
-	// (updates, checks, gradients themselves).
+	// Grad returns the gradient of each input, None where there is none. Nil: the op is not
+	// differentiable (updates, checks, gradients themselves).
 	Grad func(g Graph, n Node, dy []Value) []Value
 	// Cases returns a random test case: small, awkward shapes included, values where the op is defined
 	// and, if Grad is set, smooth. Every op has it.
 	Cases func(r *rand.Rand, float arena.DType) Case
 
-	// InPlace lists the inputs that output 0 may overwrite if no later instruction reads them. See InPlaceFor.
+	// InPlace lists the inputs that output 0 may overwrite if no later instruction reads them. See
+	// InPlaceFor.
 	InPlace []int8
 	// Overwrites reports whether InPlace holds for these attributes. Nil: it always does.
 	Overwrites func(attrs any) bool
 	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See UpdatesFor.
 	// Such an op exists for its effect (optimizers, status words).
 	Updates []int8
-	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs. Nil: never.
+	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.
+	// Nil: never.
 	View func(attrs any, in []Spec) (offset int64, ok bool)
-	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y is 0) or from x and y.
-	// Inputs broadcast as in NumPy. Such ops can be fused into chains.
+	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y
+	// is 0) or from x and y. Inputs broadcast as in NumPy. Such ops can be fused into chains.
 	Elem func(attrs any, x, y float64) float64
 	// Cost returns the number of floating-point operations. Nil: one for each element of output 0.
 	Cost func(attrs any, in, out []Spec) (flops int64)
@@ -76,7 +82,8 @@ func (op *Op) InPlaceFor(attrs any) []int8 {
 	return op.InPlace
 }
 
-// UpdatesFor returns Updates for these attributes: the states of an optimizer rule that is Scaled come one operand later.
+// UpdatesFor returns Updates for these attributes: the states of an optimizer rule that is Scaled
+// come one operand later.
 func (op *Op) UpdatesFor(attrs any) []int8 {
 	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
 		updates := append([]int8(nil), op.Updates...)
@@ -97,11 +104,12 @@ type Case struct {
 	In    []Spec
 	// Fill writes values for input k. Nil: standard normal for floats, 0 for integers.
 	Fill func(r *rand.Rand, k int, data []float64)
-	// Tolerance is the relative error that a float32 device may have against Ref. 0: 1e-5 (float64: 1e-12).
-	// The op's file derives any other value.
+	// Tolerance is the relative error that a float32 device may have against Ref. 0: 1e-5 (float64:
+	// 1e-12). The op's file derives any other value.
 	Tolerance float64
-	// Steps is how far an element of an output of type Uint8 or Bfloat16 may be from Ref, in codes or in neighbouring numbers: a
-	// small error of the value before it is rounded may decide between two of them. Codes are those of an int8 or a uint8.
+	// Steps is how far an element of an output of type Uint8 or Bfloat16 may be from Ref, in codes
+	// or in neighbouring numbers: a small error of the value before it is rounded may decide
+	// between two of them. Codes are those of an int8 or a uint8.
 	Steps int8
 }
 
@@ -119,8 +127,8 @@ const None Value = -1
 
 // Graph is a graph under construction, to which a gradient rule adds operations.
 type Graph interface {
-	// Apply adds a use of op and returns its first output. Specs that do not fit are a bug in the rule: Apply panics
-	// with an error, which the compiler returns.
+	// Apply adds a use of op and returns its first output. Specs that do not fit are a bug in the
+	// rule: Apply panics with an error, which the compiler returns.
 	Apply(op *Op, attrs any, in ...Value) Value
 	// ApplyAll adds a use of an op of several outputs, and returns all of them.
 	ApplyAll(op *Op, attrs any, in ...Value) []Value

@@ -44,8 +44,9 @@ func Load(dst []float64, t arena.DType, src []byte) {
 	}
 }
 
-// Store encodes src as elements of type t at the start of dst, little-endian: floats rounded to nearest, integers
-// truncated. What does not fit an integer type is undefined.
+// Store encodes src as elements of type t at the start of dst, little-endian: floats are rounded to
+// nearest, integers truncated. The result for a number that an integer type cannot hold is
+// undefined.
 func Store(dst []byte, t arena.DType, src []float64) {
 	le := encoding.LittleEndian
 	switch t {
@@ -76,7 +77,7 @@ func Store(dst []byte, t arena.DType, src []float64) {
 	}
 }
 
-// Round returns v as a value of floating-point type t holds it.
+// Round returns v rounded to floating-point type t.
 func Round(t arena.DType, v float64) float64 {
 	switch t {
 	case arena.Float32:
@@ -89,20 +90,20 @@ func Round(t arena.DType, v float64) float64 {
 	return v
 }
 
-// Run executes a call by its op's reference, whatever the device: slow, and the meaning of the op.
-// operand returns the bytes of an operand. Outputs may lie where inputs lie: all inputs are read before any output is
-// written. It returns an error for operands of the wrong length and for an op that fails.
+// Run executes a call by its op's reference, slowly. operand returns the bytes of an operand.
+// Outputs may alias inputs: all inputs are read before any output is written. Run returns an error
+// for operands of the wrong length, and for an op that fails or panics.
 func Run(c Call, operand func(Operand) []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s %q: %v", c.Op.Name, c.Label, r)
 		}
 	}()
-	in, err := places(c, c.In, operand)
+	in, err := operandBytes(c, c.In, operand)
 	if err != nil {
 		return err
 	}
-	out, err := places(c, c.Out, operand)
+	out, err := operandBytes(c, c.Out, operand)
 	if err != nil {
 		return err
 	}
@@ -138,8 +139,8 @@ func runRef(c Call, in, out [][]byte) {
 	}
 }
 
-// places returns the bytes of operands, checked for length.
-func places(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte, error) {
+// operandBytes returns the bytes of operands, checked for length.
+func operandBytes(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte, error) {
 	b := make([][]byte, len(operands))
 	for i, o := range operands {
 		b[i] = operand(o)

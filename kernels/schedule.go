@@ -12,8 +12,8 @@ const (
 	Wait                        // let the stream wait for an event of the other stream
 )
 
-// StreamOp is one step of launching a program whose transfers overlap its other calls. There are two streams: the one that the
-// program is launched on, and a second one for transfers.
+// StreamOp is one step of launching a program whose transfers overlap its other calls. There are
+// two streams: the one that the program is launched on, and a second one for transfers.
 type StreamOp struct {
 	Kind     StreamOpKind
 	Transfer bool // on the stream for transfers
@@ -21,16 +21,18 @@ type StreamOp struct {
 	Event    int  // of Record and Wait, from 0
 }
 
-// StreamSchedule returns how to launch calls on two streams with the results of calls in their order, and the number of events that
-// this needs: none if no call refers to pinned memory. A call waits for the calls of the other stream with which it shares bytes
-// that one of the two writes, and for no others. So a transfer overlaps all calls between the last one that used its bytes and the
-// next one that does, which the plan decides.
+// StreamSchedule returns how to launch calls on two streams with the results of calls in their
+// order, and the number of events that this needs: none if no call refers to pinned memory. A call
+// waits for the calls of the other stream with which it shares bytes that one of the two writes,
+// and for no others. So a transfer overlaps all calls between the last one that used its bytes and
+// the next one that does, which the plan decides.
 //
 //	launched on  │ a ─ record ─ b ──────── wait ─ c ─ …      a uses the bytes of y before the transfer,
 //	transfers    │       wait ─ x → y ─ record               c reads y, b uses neither x nor y
 //
-// Before a function of the host, and at the end, the program's stream waits for all transfers; the first transfer waits for what is
-// in the program's stream before the launch. A device that runs calls one after another needs no schedule.
+// Before a function of the host, and at the end, the program's stream waits for all transfers; the
+// first transfer waits for what is in the program's stream before the launch. A device that runs
+// calls one after another needs no schedule.
 func (at Binding) StreamSchedule(calls []Call) (ops []StreamOp, events int) {
 	s := scheduler{at: at, calls: calls}
 	for from := 0; from < len(calls); {
@@ -96,9 +98,10 @@ func (s *scheduler) part(from, to int) {
 	}
 }
 
-// waitsOf returns which call each call waits for: the last call of the other stream with which it conflicts, or -1 if there is none or
-// its own stream has already waited for that or a later one. With n calls, n stands for the start of the part: the first transfer
-// waits for it if it waits for no call. Element n is what the program's stream waits for at the end: the last transfer.
+// waitsOf returns which call each call waits for: the last call of the other stream with which it
+// conflicts, or -1 if there is none or its own stream has already waited for that or a later one.
+// With n calls, n stands for the start of the part: the first transfer waits for it if it waits for
+// no call. Element n is what the program's stream waits for at the end: the last transfer.
 func waitsOf(transfer []bool, accesses [][]byteAccess) []int {
 	n := len(transfer)
 	waits := make([]int, n+1)
@@ -126,7 +129,8 @@ func waitsOf(transfer []bool, accesses [][]byteAccess) []int {
 	return waits
 }
 
-// byteAccess is a range of bytes that a call reads or writes, in the program's memory or in pinned memory.
+// byteAccess is a range of bytes that a call reads or writes, in the program's memory or in pinned
+// memory.
 type byteAccess struct {
 	pinned bool
 	lo, hi int64

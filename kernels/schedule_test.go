@@ -77,8 +77,9 @@ func meet(a, b kernels.Call) bool {
 	return false
 }
 
-// before returns, by call, which calls ops order before it; at n those before the end of the program, on its stream. Call n is what was
-// enqueued on that stream before. skip leaves an operation out.
+// before returns, by call, which calls ops order before it; at n those before the end of the
+// program, on its stream. Call n is what was enqueued on that stream before. skip leaves an
+// operation out.
 func before(ops []kernels.StreamOp, n, events, skip int) [][]bool {
 	known := map[bool][]bool{false: make([]bool, n+1), true: make([]bool, n+1)}
 	known[false][n] = true
@@ -102,8 +103,9 @@ func before(ops []kernels.StreamOp, n, events, skip int) [][]bool {
 	return order
 }
 
-// ordered reports whether order is sufficient: for calls that conflict, for everything before and after a function of the host, for what was
-// enqueued before the program, and for the end of the program.
+// ordered reports whether order is sufficient: for calls that conflict, for everything before and
+// after a function of the host, for what was enqueued before the program, and for the end of the
+// program.
 func ordered(calls []kernels.Call, order [][]bool) bool {
 	n := len(calls)
 	for i, c := range calls {
@@ -156,7 +158,8 @@ func TestProgramsWithoutTransfersHaveOneStream(t *testing.T) {
 	}
 }
 
-// A transfer whose bytes no other call uses meanwhile waits for the start only, and only its reader waits for it.
+// A transfer whose bytes no other call uses meanwhile waits for the start only, and only its reader
+// waits for it.
 func TestATransferOverlapsTheCallsThatDoNotUseItsBytes(t *testing.T) {
 	add := func(lo int64) kernels.Call {
 		return kernels.Call{Op: kernels.Add, In: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}, Out: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}}

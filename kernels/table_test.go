@@ -56,8 +56,8 @@ func TestCasesFitTheirOperation(t *testing.T) {
 	}
 }
 
-// underived says why an operation has no gradient rule. Those that exist for their effect, that take nothing, and that
-// are gradients themselves need no entry.
+// underived says why an operation has no gradient rule. Those that exist for their effect, that
+// take nothing, and that are gradients themselves need no entry.
 var underived = map[string]string{
 	"chain":       "is made after gradients",
 	"host":        "has the gradient that its maker gives it",
@@ -84,8 +84,9 @@ func TestEveryOperationHasAGradientOrAReasonForNone(t *testing.T) {
 	}
 }
 
-// TestWrongOperandsAreRefused gives every operation too many and too few operands, attributes of another type, and
-// integers where floats belong: an error that wraps ErrShape or ErrAttrs and names the operation, never a panic.
+// TestWrongOperandsAreRefused gives every operation too many and too few operands, attributes of
+// another type, and integers where floats belong: an error that wraps ErrShape or ErrAttrs and
+// names the operation, never a panic.
 func TestWrongOperandsAreRefused(t *testing.T) {
 	r := random(t)
 	type other struct{}

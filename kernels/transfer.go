@@ -6,18 +6,19 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Transfers: copies from and to pinned host memory (Binding.Pinned), of any type. No other call uses that memory, and
-// Binding.StreamSchedule lets transfers overlap other calls. They have no gradient: the compiler adds them after the gradients.
+// Transfers: copies from and to pinned host memory (Binding.Pinned), of any type. No other call
+// uses that memory, and Binding.StreamSchedule lets transfers overlap other calls. They have no
+// gradient: the compiler adds them after the gradients.
 //
 //	prefetch   x [...] → y [...], the same bytes
 //	writeback  x [...], y [...] → y, the bytes of x
 var (
 	Fetch = Register(&Op{
-		Name: "prefetch", Infer: inferPrefetch, Cost: moves, Cases: transferCase(1),
+		Name: "prefetch", Infer: inferPrefetch, Cost: noFlops, Cases: transferCase(1),
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
 	Stow = Register(&Op{
-		Name: "writeback", Infer: inferWriteback, Cost: moves, Cases: transferCase(2), Updates: []int8{1},
+		Name: "writeback", Infer: inferWriteback, Cost: noFlops, Cases: transferCase(2), Updates: []int8{1},
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
 )

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
-// step runs a rule once on one element with rate 0.1 and g = 1 from param 0 and states 0, and returns the outputs.
+// step runs a rule once on one element with rate 0.1 and g = 1 from param 0 and states 0, and
+// returns the outputs.
 func step(t *testing.T, op *kernels.Op, attrs kernels.Updater, param, grad, guard, scale float64, states ...float64) []float64 {
 	t.Helper()
 	in := []kernels.Tensor{

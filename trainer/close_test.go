@@ -26,7 +26,7 @@ func TestAHundredTrainersLeaveNothing(t *testing.T) {
 			count = 24
 		}
 		for i := range count {
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestAClosedDeviceIsRefused(t *testing.T) {
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+		if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
 	})
@@ -121,7 +121,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 				}
 				return nil
 			}})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
 			if err == nil {
 				if cerr := tr.Close(); cerr != nil && !errors.Is(cerr, injected) {
 					t.Errorf("%s %d: close: %v", call, n, cerr)
@@ -160,7 +160,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 				}
 				return nil
 			})})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 			}
 			return nil
 		})})
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 		if err != nil {
 			t.Fatal(err)
 		}

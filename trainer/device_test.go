@@ -13,7 +13,7 @@ import (
 func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 3)
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestADeviceThatWasNotOpenedIsRefused(t *testing.T) {
 	for _, d := range targets {
 		for name, dev := range map[string]kernels.Device{"nil": d.absent, "zero": d.zero} {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
-				if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+				if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
 					t.Errorf("got %v, want arena.ErrClosed", err)
 				}
 			})

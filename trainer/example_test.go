@@ -34,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	t, err := trainer.New(xor, trainer.Options{
+	t, err := trainer.New(context.Background(), xor, trainer.Options{
 		Device: device, Batch: 4, Optimizer: optim.Adam{Rate: 0.05}, Memory: 64 << 10, Fields: data.Fields(),
 	})
 	if err != nil {

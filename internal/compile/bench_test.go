@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// long is a graph of about so many operations: towers of dense layers beside each other, whose results are added up.
+// long is a graph of about so many operations: towers of dense layers beside each other, whose
+// results are added up.
 func long(d *draft, ops, towers int) (loss *gorgonia.Node) {
 	x := d.in(8, 6)
 	for range towers {
@@ -33,8 +34,9 @@ func long(d *draft, ops, towers int) (loss *gorgonia.Node) {
 	return loss
 }
 
-// On 2 cores of an AMD EPYC a graph of 2,000 operations, with its gradients and updates 6,000 instructions, compiles in a tenth of a second, one
-// of 3,500 operations, 10,000 instructions, in a fifth.
+// On 2 cores of an AMD EPYC a graph of 2,000 operations, with its gradients and updates 6,000
+// instructions, compiles in a tenth of a second, one of 3,500 operations, 10,000 instructions, in a
+// fifth.
 func BenchmarkCompile(b *testing.B) {
 	for _, towers := range []int{1, 20, 100} {
 		for _, ops := range []int{500, 2000, 3500} {

@@ -1,4 +1,5 @@
-// Package compile turns a Gorgonia graph into a training step over one arena. It is the list of the steps that do so:
+// Package compile turns a Gorgonia graph into a training step over one arena. It is the list of the
+// steps that do so:
 //
 //	frontend   lower the graph to a program (ir.Program)
 //	compile    append results, gradients and the update
@@ -6,8 +7,9 @@
 //	remat      choose activations to compute again
 //	schedule   alias, order and place
 //
-// [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph as it is. [Config] says how; passes can be switched off one by
-// one ([Config.Off]), which changes no bit of the results, except for Sums.
+// [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph as it is.
+// [Config] says how; passes can be switched off one by one ([Config.Off]), which changes no bit of
+// the results, except for Sums.
 package compile
 
 import (
@@ -61,8 +63,8 @@ func (c *compiler) rewrite() {
 	run(cfg.on(Merge), passes.Merge)
 	run(true, passes.Prune)
 	run(cfg.on(Redecode), passes.Redecode)
-	run(cfg.on(PoolReluGrad), passes.PoolReluGrad)
-	run(cfg.on(FuseBatchNormRelu), passes.FuseBatchNormRelu)
+	run(cfg.on(PoolReLUGrad), passes.PoolReLUGrad)
+	run(cfg.on(FuseBatchNormReLU), passes.FuseBatchNormReLU)
 	run(cfg.on(Sums), passes.Sums)
 	run(cfg.on(Fuse), passes.Fuse)
 	run(cfg.on(Reduce), passes.Reduce)
@@ -86,7 +88,8 @@ func newCompiler(cfg Config) *compiler {
 	if cfg.Homes == nil {
 		cfg.Homes = &ir.Homes{}
 	}
-	b := ir.NewBuilder(&ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}, cfg.Homes)
+	p := &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}
+	b := ir.NewBuilder(p, cfg.Homes)
 	return &compiler{
 		Builder: b,
 		cfg:     cfg,
@@ -129,7 +132,10 @@ func (c *compiler) step() (err error) {
 // results makes the loss, the number of correct rows, the output and the kept values results.
 func (c *compiler) results() error {
 	f := c.forward
-	for _, r := range []ir.Result{{Name: LossName, Value: f.Loss}, {Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output}} {
+	named := []ir.Result{
+		{Name: LossName, Value: f.Loss}, {Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output},
+	}
+	for _, r := range named {
 		if r.Value == kernels.None {
 			continue
 		}
@@ -150,7 +156,8 @@ func (c *compiler) results() error {
 	return nil
 }
 
-// result gives v a home that the host reads after a step. The same value may be a result twice, under one name.
+// result gives v a home that the host reads after a step. The same value may be a result twice,
+// under one name.
 func (c *compiler) result(name string, v kernels.Value) error {
 	if was, ok := c.named[name]; ok && was != v {
 		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, frontend.ErrName)

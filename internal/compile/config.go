@@ -69,11 +69,12 @@ const (
 	Fold                               // compute constants at compile time
 	Redecode                           // decode fields of the batch separately for each reader
 	Reduce                             // elementwise operations become the prologue of a reduction
-	PoolReluGrad                       // gradients of ReLUs are computed on pooled results
-	FuseBatchNormRelu                  // a ReLU becomes part of the batch normalization before it
+	PoolReLUGrad                       // gradients of ReLUs are computed on pooled results
+	FuseBatchNormReLU                  // a ReLU becomes part of the batch normalization before it
 	Slices                             // slice large gradients that are checked right before their update; it needs Views
 	Sums                               // products accumulate into the value that they are added to; changes bits
-	AllPasses         = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | PoolReluGrad | FuseBatchNormRelu | Slices | Sums
+
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
 )
 
 // on reports whether a pass runs.
@@ -88,21 +89,27 @@ func (cfg *Config) schedule() schedule.Options {
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
-	Attrs    any
+	Attrs    any                                      // with Scaled set where Scaled is
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
-	Scaled   bool                                     // the loss is scaled (kernels.ControlShare, ControlUnscale): every gradient is kept, and Attrs say that it is scaled
-	Lean     bool                                     // check the loss first and each gradient right before its own update, and keep no gradient
 	Window   Window                                   // the place of the step in its window
+	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients
+	// are kept.
+	Scaled bool
+	// Lean checks the loss first and each gradient right before its own update. No gradient is
+	// kept.
+	Lean bool
 }
 
-// keepsGradients reports whether all gradients are kept until the update, which then happens as a whole or not at all.
+// keepsGradients reports whether all gradients are kept until the update, which then happens as a
+// whole or not at all.
 func (u *Update) keepsGradients() bool {
 	return !u.Lean || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
 }
 
-// Window is the place of a step in a window: the steps whose gradients are accumulated for one update. Each gradient, times the step's share of the
-// window's samples (kernels.ControlShare), is added up in region Gradients.
+// Window is the place of a step in a window: the steps whose gradients are accumulated for one
+// update. Each gradient, times the step's share of the window's samples (kernels.ControlShare), is
+// added up in region Gradients.
 type Window uint8
 
 // The places.
@@ -131,7 +138,8 @@ type Offload struct {
 	Layers     []string // layers whose parameters of two dimensions or more are offloaded
 }
 
-// parameter reports whether a parameter is offloaded. Vectors are not: their transfers would take longer to begin than to run.
+// parameter reports whether a parameter is offloaded. Vectors are not: their transfers would take
+// longer to begin than to run.
 func (o *Offload) parameter(name string, spec kernels.Spec) bool {
 	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
 }

@@ -152,8 +152,8 @@ func number(x reflect.Value) float64 {
 	return 0
 }
 
-// tolerance is the relative error allowed against Gorgonia, which adds up in another order, and in float32 rounds
-// within what is one operation for us.
+// tolerance is the relative error allowed against Gorgonia, which adds up in another order, and in
+// float32 rounds within what is one operation for us.
 func tolerance(dt tensor.Dtype) float64 {
 	if dt == tensor.Float32 {
 		return 2e-4

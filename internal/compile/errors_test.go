@@ -112,7 +112,8 @@ func TestAnUnreachedParameterIsNamedAndMayBeFrozen(t *testing.T) {
 	compileFor(t, d.g, cfg)
 }
 
-// What is stored is decoded to what the graph says where that is a float; integers are read as they are.
+// What is stored is decoded to what the graph says where that is a float; integers are read as they
+// are.
 func TestStoredTypesThatFitAreTakenAndOthersRefused(t *testing.T) {
 	types := map[arena.DType]tensor.Dtype{arena.Float32: tensor.Float32, arena.Float64: tensor.Float64, arena.Uint8: tensor.Uint8,
 		arena.Int32: tensor.Int32, arena.Int64: tensor.Int}
@@ -218,7 +219,8 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 	}
 }
 
-// Labels may be stored in fewer bytes than the graph says, but not where Gorgonia's own code reads them.
+// Labels may be stored in fewer bytes than the graph says, but not where Gorgonia's own code reads
+// them.
 func TestIntegersThatAFallbackReadsAreStoredAsItReadsThem(t *testing.T) {
 	for stored, want := range map[arena.DType]error{arena.Int64: nil, arena.Uint8: kernels.ErrShape} {
 		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)

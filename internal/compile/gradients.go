@@ -7,8 +7,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// gradients appends the backward pass of loss and returns, by value, the gradient of each value that depends on a wanted one; None elsewhere.
-// It is reverse-mode differentiation over the instructions: each operation's own file has its rule, a fallback has Gorgonia's.
+// gradients appends the backward pass of loss and returns, by value, the gradient of each value
+// that depends on a wanted one; None elsewhere. It is reverse-mode differentiation over the
+// instructions: each operation's own file has its rule, a fallback has Gorgonia's. A value with
+// several readers gets the sum of their gradients:
+//
+//	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx = g' x dz │ dx' = dx + f' x dy
+//
+// It skips instructions that the loss does not depend on, and those that depend on no wanted value.
 func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
 	needs := c.dependents(wanted)
 	grads = make([]kernels.Value, len(c.Values))
@@ -46,8 +52,9 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	return grads, nil
 }
 
-// lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update, or the loss is scaled, it is the step's share of the
-// window's samples times the scale, which the host sends.
+// lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update,
+// or the loss is scaled, it is the step's share of the window's samples times the scale, which the
+// host sends.
 func (c *compiler) lossSeed(loss kernels.Spec) (kernels.Value, error) {
 	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
 		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil

@@ -68,6 +68,8 @@ func (c *compiler) machineGradients(view *frontend.View) error {
 		return err
 	}
 	missing := &frontend.UnreachedError{Loss: c.graph.Loss.Name()}
+	// Each gradient gets a home, or is added to the contents of its home. Parameters without one
+	// are all reported at once.
 	for _, w := range view.Wanted {
 		if w.Value == kernels.None || grads[w.Value] == kernels.None {
 			missing.Params = append(missing.Params, w.Name)

@@ -90,7 +90,8 @@ func load(t testing.TB, dev kernels.Device, homes *ir.Homes, p *ir.Program) *mac
 	return m
 }
 
-// start writes the values that the parameters of g start with, and the controls of o's first update.
+// start writes the values that the parameters of g start with, and the controls of o's first
+// update.
 func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) {
 	t.Helper()
 	for _, n := range g.AllNodes() {
@@ -194,7 +195,8 @@ func (m *machine) outcome() outcome {
 	return o
 }
 
-// differs returns the first name, in order, whose bytes are not those of want, "" for none. What only one of them has is left out.
+// differs returns the first name, in order, whose bytes are not those of want, "" for none. What
+// only one of them has is left out.
 func (o outcome) differs(want outcome) string {
 	var names []string
 	for name, b := range o {

@@ -27,7 +27,8 @@ func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*i
 	return p, homes
 }
 
-// updateAt returns, by instruction, which update of the program it fetches for, is, or stows behind; -1: none.
+// updateAt returns, by instruction, which update of the program it fetches for, is, or stows
+// behind; -1: none.
 func updateAt(p *ir.Program) []int {
 	of := make([]int, len(p.Instrs))
 	made := make(map[kernels.Value]int) // by what is fetched or changed
@@ -57,8 +58,9 @@ func updateAt(p *ir.Program) []int {
 	return of
 }
 
-// Every byte of the state is fetched once and stowed once, each update's states right before the update in front of it and right before the one behind it,
-// so that those of two updates at most are in scratch at once.
+// Every byte of the state is fetched once and stowed once, each update's states right before the
+// update in front of it and right before the one behind it, so that those of two updates at most
+// are in scratch at once.
 func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	for _, lean := range []bool{false, true} {
 		for _, o := range optim.All() {
@@ -123,8 +125,10 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// Parameters are fetched for the forward pass, again for the backward pass but for the last layer's, and once more, part by part, for their updates, which stow them. No byte is
-// stowed before the last fetch of what was there, and copies of two weights at most are in scratch at once.
+// Parameters are fetched for the forward pass, again for the backward pass but for the last
+// layer's, and once more, part by part, for their updates, which stow them. No byte is stowed
+// before the last fetch of what was there, and copies of two weights at most are in scratch at
+// once.
 func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
@@ -158,7 +162,8 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that it is never fetched after it was stowed.
+// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that
+// it is never fetched after it was stowed.
 func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []int) {
 	t.Helper()
 	fetched, stowed = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
@@ -185,7 +190,8 @@ func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []i
 	return fetched, stowed
 }
 
-// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at most.
+// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at
+// most.
 func copiesAtOnce(p *ir.Program) (most int) {
 	until := make([]int, len(p.Values)) // by root
 	for i, in := range p.Instrs {
@@ -212,8 +218,9 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	return most
 }
 
-// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is frozen and how updates are checked - leaves random graphs their bits, and nothing but
-// transfers touches that memory.
+// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is
+// frozen and how updates are checked - leaves random graphs their bits, and nothing but transfers
+// touches that memory.
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
@@ -248,7 +255,8 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p is the program without.
+// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p
+// is the program without.
 func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {

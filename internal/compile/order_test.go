@@ -25,7 +25,8 @@ func shuffled(seed uint64) schedule.Scheduler {
 	}}
 }
 
-// The order of instructions changes nothing but the peak: the schedulers see all dependencies. There is no tolerance.
+// The order of instructions changes nothing but the peak: the schedulers see all dependencies.
+// There is no tolerance.
 func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev := openCPU(t)
 	optimizers := optim.All()
@@ -52,7 +53,8 @@ func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// graphOf returns a net of package nets and how its training step is compiled for a device without workspaces.
+// graphOf returns a net of package nets and how its training step is compiled for a device without
+// workspaces.
 func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) {
 	t.Helper()
 	g := gorgonia.NewGraph()
@@ -78,7 +80,8 @@ func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) 
 	return g, cfg
 }
 
-// TestOrdersOfNetsLowerThePeak prints the bytes that live in each order; the compiler's must be the lowest, and the same each time.
+// TestOrdersOfNetsLowerThePeak prints the bytes that live in each order; the compiler's must be the
+// lowest, and the same each time.
 func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	for _, lean := range []bool{false, true} {
 		for _, n := range nets.All() {
@@ -105,7 +108,8 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	}
 }
 
-// A dense layer's update may run as soon as its gradient is there: then of a deep net's gradients few live at once.
+// A dense layer's update may run as soon as its gradient is there: then of a deep net's gradients
+// few live at once.
 func TestGradientsOfADeepNetDieEarly(t *testing.T) {
 	for _, n := range nets.All() {
 		if n.Name != "deep mlp" {

@@ -14,14 +14,15 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// switches turn passes off: each alone, and combinations. No pass changes an operation's arithmetic, so there is no tolerance.
+// switches turn passes off: each alone, and combinations. No pass changes an operation's
+// arithmetic, so there is no tolerance.
 var switches = []struct {
 	name string
 	off  Pass
 }{
 	{"none", AllPasses}, {"all but fuse", Fuse}, {"all but order", Order}, {"all but in place", InPlace}, {"all but views", Views},
-	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but pool ReLU grad", PoolReluGrad},
-	{"all but fuse batch norm ReLU", FuseBatchNormRelu}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
+	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but pool ReLU grad", PoolReLUGrad},
+	{"all but fuse batch norm ReLU", FuseBatchNormReLU}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
 	{"in place only", AllPasses &^ InPlace}, {"views only", AllPasses &^ Views},
 }
 
@@ -109,7 +110,8 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	}
 }
 
-// A product that is made where it is added has no epilogue, also where what else is added to the gradient of a single row looks like a bias.
+// A product that is made where it is added has no epilogue, also where what else is added to the
+// gradient of a single row looks like a bias.
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {

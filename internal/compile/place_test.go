@@ -245,7 +245,8 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	}
 }
 
-// sameAlone runs a program that took over the places of a larger one, and one of the same batch by itself.
+// sameAlone runs a program that took over the places of a larger one, and one of the same batch by
+// itself.
 func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Homes, p *ir.Program, batch int) {
 	t.Helper()
 	alone := n

@@ -79,7 +79,8 @@ func (g *grower) try(grow func(*grower) *gorgonia.Node) (n *gorgonia.Node) {
 	return grow(g)
 }
 
-// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x for a double negation.
+// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x
+// for a double negation.
 func (g *grower) add(n *gorgonia.Node, bound float64) *gorgonia.Node {
 	if _, ok := g.bound[n]; !ok {
 		g.nodes = append(g.nodes, n)
@@ -93,7 +94,8 @@ func (g *grower) param(dims ...int) *gorgonia.Node {
 	return g.add(n, 1)
 }
 
-// pick returns a node for which ok is true, often a late one, else a new parameter of the shape that fresh returns.
+// pick returns a node for which ok is true, often a late one, else a new parameter of the shape
+// that fresh returns.
 func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgonia.Node {
 	var fit gorgonia.Nodes
 	for _, n := range g.nodes {

@@ -74,8 +74,9 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	})
 }
 
-// A parameter may be updated before the last reader of what is computed from it: then that is computed again before the update. The gradient of
-// either side of a gate reads the other side. Each instruction comes as early as it can, in turn.
+// A parameter may be updated before the last reader of what is computed from it: then that is
+// computed again before the update. The gradient of either side of a gate reads the other side.
+// Each instruction comes as early as it can, in turn.
 func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 	lean := updateOf(adam, optim.Clip{})
 	lean.Lean = true
@@ -179,8 +180,9 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	}
 }
 
-// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing needs to run more than twice. In 5 something has to, and in less
-// than there can be a step still takes no more than twice as long.
+// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing
+// needs to run more than twice. In 5 something has to, and in less than there can be a step still
+// takes no more than twice as long.
 func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 	const layer = 512 * 64 * 4
 	n := equal()

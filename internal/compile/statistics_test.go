@@ -17,7 +17,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// normalized is a graph that convolves, normalizes, and adds up: b images of 3 channels become c channels.
+// normalized is a graph that convolves, normalizes, and adds up: b images of 3 channels become c
+// channels.
 type normalized struct {
 	*draft
 	x, w, gamma, beta, y, loss *gorgonia.Node

@@ -12,16 +12,21 @@ import (
 
 // update appends the guard's checks and the optimizer.
 //
-// By default every gradient is kept until the loss and all gradients are known to be finite, and only then a parameter changes:
+// By default every gradient is kept until the loss and all gradients are known to be finite, and
+// only then a parameter changes:
 //
-//	gradients → region Gradients │ check loss, check each │ sum of squares, scale │ update each │ update running statistics
+//	gradients → region Gradients │ check loss and each gradient │ sum of squares, scale │ update each
 //
-// A lean update checks the loss first and each gradient right before its own update, so that a gradient is a value of scratch and is not kept:
+// A lean update checks the loss first and each gradient right before its own update, so that a
+// gradient is a value of scratch and is not kept:
 //
-//	check loss │ gradient, check, update │ gradient, check, update │ … │ update running statistics
+//	check loss │ gradient, check, update │ gradient, check, update │ …
 //
-// In a window of several steps gradients are kept and added up; the last step checks and applies the sums. They are kept where the loss is scaled, too:
-// an update that overflows is skipped as a whole.
+// Running statistics are updated last.
+//
+// In a window of several steps gradients are kept and added up; the last step checks and applies
+// the sums. They are kept where the loss is scaled, too: an update that overflows is skipped as a
+// whole.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	u := &c.cfg.Update
 	if u.Op == nil {
@@ -67,7 +72,8 @@ func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
 	return nil
 }
 
-// trained returns the parameters to update, in the order in which their gradients are made, and records it in the program.
+// trained returns the parameters to update, in the order in which their gradients are made, and
+// records it in the program.
 func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 	made := make(map[kernels.Value]int)
 	for i, in := range c.Instrs {
@@ -81,6 +87,7 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 			ps = append(ps, p)
 		}
 	}
+	// In this order a lean update can follow each gradient at once.
 	slices.SortStableFunc(ps, func(a, b frontend.Param) int { return made[grads[a.Value]] - made[grads[b.Value]] })
 	for _, p := range ps {
 		c.Trained = append(c.Trained, p.Name)
@@ -88,7 +95,8 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 	return ps
 }
 
-// keepGradients gives each gradient a home, or adds it to the contents of its home, and replaces it in grads.
+// keepGradients gives each gradient a home, or adds it to the contents of its home, and replaces it
+// in grads.
 func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) error {
 	for _, p := range ps {
 		c.Label, c.Owner = "d"+p.Name, ir.OwnerOf(p.Name)
@@ -104,7 +112,8 @@ func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) err
 	return nil
 }
 
-// keepGradient returns dx at its home in region Gradients; where add is set, the sum of dx and the home's contents.
+// keepGradient returns dx at its home in region Gradients; where add is set, the sum of dx and the
+// home's contents.
 func (c *compiler) keepGradient(name string, dx kernels.Value, add bool) (kernels.Value, error) {
 	if !add {
 		return c.assignHome(ir.Gradients, c.Owner, name, dx)
@@ -119,13 +128,15 @@ func (c *compiler) keepGradient(name string, dx kernels.Value, add bool) (kernel
 	return sum, nil
 }
 
-// assignHome returns v at a home in region r, with the builder's label: v itself where its instruction can write there, else a copy. A gradient may
-// also be a reshape of the value that is made there.
+// assignHome returns v at a home in region r, with the builder's label: v itself where its
+// instruction can write there, else a copy. A gradient may also be a reshape of the value that is
+// made there.
 func (c *compiler) assignHome(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
 	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
 		return kernels.None, err
 	}
+	// dw is often a reshape of a product: let the product write to the home.
 	made := v
 	if r == ir.Gradients {
 		made = c.unreshaped(v)
@@ -152,13 +163,15 @@ func (c *compiler) unreshaped(v kernels.Value) kernels.Value {
 	return v
 }
 
-// check appends the check that the gradient of the i-th trained parameter is finite, and returns the status word after it.
+// check appends the check that the gradient of the i-th trained parameter is finite, and returns
+// the status word after it.
 func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
 	c.Label, c.Owner = "check d"+p.Name, ir.OwnerOf(p.Name)
 	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.Value], guard)
 }
 
-// scale appends the factor of all gradients: 1 / the loss scale, and less where their global norm exceeds its limit. It is None where there is neither.
+// scale appends the factor of all gradients: 1 / the loss scale, and less where their global norm
+// exceeds its limit. It is None where there is neither.
 func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (kernels.Value, error) {
 	unscale, u := kernels.None, &c.cfg.Update
 	if u.Scaled {
@@ -208,7 +221,8 @@ func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Va
 	return nil
 }
 
-// updateStatistics appends the update of the running statistics. An update changes nothing once the status word is set.
+// updateStatistics appends the update of the running statistics. An update changes nothing once the
+// status word is set.
 func (c *compiler) updateStatistics(guard kernels.Value) {
 	now := make(map[kernels.Value]kernels.Value) // by home: its contents after the updates so far
 	for _, s := range c.forward.Statistics {

@@ -122,7 +122,8 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 	}
 }
 
-// What is nonzero in one place of a large constant does not show in the name that Gorgonia gives it.
+// What is nonzero in one place of a large constant does not show in the name that Gorgonia gives
+// it.
 func TestConstantsThatPrintAlikeHavePlacesOfTheirOwn(t *testing.T) {
 	homes := &ir.Homes{}
 	var refs []int64

@@ -1,4 +1,5 @@
-// Package cputest opens the host for tests, with the instructions that the environment names, and says whether the race detector is on.
+// Package cputest opens the host for tests, with the instructions that the environment names, and
+// says whether the race detector is on.
 //
 //	EVENKEEL_INSTRUCTIONS=portable go test ./...
 package cputest
@@ -11,11 +12,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// Variable is the environment variable that names the instructions: portable, avx2, avx512, or nothing for the best.
+// Variable is the environment variable that names the instructions: portable, avx2, avx512, or
+// nothing for the best.
 const Variable = "EVENKEEL_INSTRUCTIONS"
 
-// Open opens the host with the instructions that the environment names, unless the options name some. It skips the test if
-// the processor lacks them, and fails it at any other error. The caller closes the device.
+// Open opens the host with the instructions that the environment names, unless the options name
+// some. It skips the test if the processor lacks them, and fails it at any other error. The caller
+// closes the device.
 func Open(t testing.TB, o cpu.Options) *cpu.Device {
 	t.Helper()
 	if o.Instructions == cpu.Best {
@@ -32,7 +35,8 @@ func Open(t testing.TB, o cpu.Options) *cpu.Device {
 	return d
 }
 
-// Instructions returns the instructions that the environment names, Best for none. The processor may lack them.
+// Instructions returns the instructions that the environment names, Best for none. The processor
+// may lack them.
 func Instructions(t testing.TB) (i cpu.Instructions) {
 	t.Helper()
 	if err := i.UnmarshalText([]byte(os.Getenv(Variable))); err != nil {

@@ -29,6 +29,7 @@ var rules = map[string]rule{
 	"kernels/kerneltest":        {ours: "arena kernels kernels/internal/numeric internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"internal/ir":               {ours: "arena kernels"},
+	"internal/ir/irtest":        {ours: "arena kernels internal/ir"},
 	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
 		"internal/compile/schedule"},
 	"internal/compile/frontend": {ours: "arena kernels internal/ir", other: gorgonia},

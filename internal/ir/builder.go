@@ -17,8 +17,9 @@ const (
 	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
 )
 
-// Builder appends instructions to a program. It implements kernels.Graph: the front end, the gradient rules of operations and the passes
-// all build through it. Label, Owner, Mark and Backward hold for what is appended from then on.
+// Builder appends instructions to a program. It implements kernels.Graph: the front end, the
+// gradient rules of operations and the passes all build through it. Label, Owner, Mark and Backward
+// hold for what is appended from then on.
 type Builder struct {
 	*Program
 	Homes    *Homes        // of all programs of one model
@@ -35,7 +36,8 @@ func NewBuilder(p *Program, homes *Homes) *Builder {
 	return &Builder{Program: p, Homes: homes, Guard: kernels.None, controls: kernels.None}
 }
 
-// BuildError is what a builder panics with where operands do not fit an operation: gradient rules build without error returns.
+// BuildError is what a builder panics with where operands do not fit an operation: gradient rules
+// build without error returns.
 type BuildError struct{ Err error }
 
 func (e BuildError) Error() string { return e.Err.Error() }
@@ -43,8 +45,8 @@ func (e BuildError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e BuildError) Unwrap() error { return e.Err }
 
-// Recovered turns the result of recover into an error: nil into nil, a BuildError into its cause, and any other panic, as of a user's own
-// rule, into an error that wraps kernels.ErrUnsupported.
+// Recovered turns the result of recover into an error: nil into nil, a BuildError into its cause,
+// and any other panic, as of a user's own rule, into an error that wraps kernels.ErrUnsupported.
 //
 //	defer func() {
 //		if e := ir.Recovered(recover()); e != nil {
@@ -64,7 +66,8 @@ func Recovered(p any) error {
 	return fmt.Errorf("panic: %v: %w", p, kernels.ErrUnsupported)
 }
 
-// Apply appends a use of op and returns its first output. It panics with a BuildError where the operands do not fit.
+// Apply appends a use of op and returns its first output. It panics with a BuildError where the
+// operands do not fit.
 func (b *Builder) Apply(op *kernels.Op, attrs any, in ...kernels.Value) kernels.Value {
 	return b.ApplyAll(op, attrs, in...)[0]
 }
@@ -95,7 +98,8 @@ func (b *Builder) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []ker
 	return out
 }
 
-// inferOwner returns the layer of a parameter among the operands, else that of the first operand that has one.
+// inferOwner returns the layer of a parameter among the operands, else that of the first operand
+// that has one.
 func (b *Builder) inferOwner(in []kernels.Value) string {
 	owner := ""
 	for _, v := range in {
@@ -125,7 +129,8 @@ func (b *Builder) Home(r arena.Region, owner, name string, spec kernels.Spec) (k
 	return b.Add(Value{Name: name, Owner: owner, Spec: spec, Ref: ref, Home: true, Of: kernels.None}), nil
 }
 
-// Status returns the status word after the last check so far: a check reads it and makes the next one.
+// Status returns the status word after the last check so far: a check reads it and makes the next
+// one.
 func (b *Builder) Status() (guard kernels.Value, err error) {
 	if b.Guard == kernels.None {
 		b.Guard, err = b.Home(Guard, "guard", GuardName, kernels.GuardSpec)
@@ -150,8 +155,8 @@ func (b *Builder) ControlAt(k int) (kernels.Value, error) {
 	return b.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{k}, End: []int{k + 1}, Step: []int{1}}, controls), nil
 }
 
-// Maker returns the instruction that makes v and may write it anywhere: nil for homes, views and results of an update in place.
-// The pointer is good until an instruction is appended.
+// Maker returns the instruction that makes v and may write it anywhere: nil for homes, views and
+// results of an update in place. The pointer is good until an instruction is appended.
 func (p *Program) Maker(v kernels.Value) *Instr {
 	if p.Values[v].Home {
 		return nil
@@ -165,7 +170,8 @@ func (p *Program) Maker(v kernels.Value) *Instr {
 	return nil
 }
 
-// OwnerOf returns the layer that a node belongs to by its name: the part before the last slash, or all of it.
+// OwnerOf returns the layer that a node belongs to by its name: the part before the last slash, or
+// all of it.
 func OwnerOf(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
 		return name[:i]

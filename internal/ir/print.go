@@ -9,10 +9,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-var regionNames = [Regions]string{"parameters", "gradients", "state", "host parameters", "host state", "statistics", "slot", "guard", "results", "resident", "scratch"}
+var regionNames = [Regions]string{
+	"parameters", "gradients", "state", "host parameters", "host state", "statistics", "slot", "guard", "results", "resident", "scratch",
+}
 
-// String returns p as text, for tests and debugging: a line for each home, a line for each instruction, and the roots. Attributes that are
-// zero are left out.
+// String returns p as text, for tests and debugging: a line for each home, a line for each
+// instruction, and the roots. Attributes that are zero are left out.
 //
 //	%0 = parameters "w" float32 (3, 5)
 //	%2 = matmul %1 %0 {TransB} float32 (4, 5) "layer0/xw"
@@ -116,7 +118,8 @@ func attributes(a any) string {
 	return strings.Join(parts, " ")
 }
 
-// chain returns the steps of a chain. Operands below the number of inputs are inputs, the others are results of steps.
+// chain returns the steps of a chain. Operands below the number of inputs are inputs, the others
+// are results of steps.
 func chain(c *kernels.ChainAttrs) string {
 	var parts []string
 	for _, s := range c.Steps {

@@ -77,7 +77,7 @@ func (c *clock) train(ctx context.Context) (err error) {
 	if c.d.test != c.d.train {
 		opt.Resident = append(opt.Resident, c.d.test)
 	}
-	if c.t, err = trainer.New(c.w.model, opt); err != nil {
+	if c.t, err = trainer.New(ctx, c.w.model, opt); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.t.Close()) }()
@@ -112,7 +112,7 @@ func (c *clock) planSteps(opt trainer.Options) error {
 		guard trainer.Guard
 	}{{"scratch and gradients", trainer.GuardStep}, {"scratch under `GuardEach`", trainer.GuardEach}} {
 		opt.Guard = s.guard
-		p, err := trainer.Plan(c.w.model, opt)
+		p, err := trainer.Plan(context.Background(), c.w.model, opt)
 		if err != nil {
 			return err
 		}

@@ -14,13 +14,16 @@ type float interface{ float32 | float64 }
 
 // kernel is this device's code for an operation.
 type kernel struct {
-	// bind prepares a call: it returns the function that a launch runs, which allocates nothing, or nil if there is nothing to do.
+	// bind prepares a call: it returns the function that a launch runs, which allocates nothing, or
+	// nil if there is nothing to do.
 	bind func(b *binding) (func(), error)
-	// work returns the workspace of a call in bytes, which may depend on the device's threads and level. Nil: none.
+	// work returns the workspace of a call in bytes, which may depend on the device's threads and
+	// level. Nil: none.
 	work func(d *Device, attrs any, in, out []kernels.Spec) int64
 }
 
-// binding is one call while it is prepared. Its operands are checked: they lie inside the memory and are aligned for their types.
+// binding is one call while it is prepared. Its operands are checked: they lie inside the memory
+// and are aligned for their types.
 type binding struct {
 	kernels.Call
 	dev  *Device
@@ -54,8 +57,9 @@ func in[T any](b *binding, k int) []T { return view[T](b.bytes(b.In[k])) }
 // out returns output k as elements of T.
 func out[T any](b *binding, k int) []T { return view[T](b.bytes(b.Out[k])) }
 
-// over returns a function that calls f for 0..n-1 in ranges of grain, in parallel if there is more than one.
-// The ranges depend on n and grain only, so the results of f do not depend on the number of workers.
+// over returns a function that calls f for 0..n-1 in ranges of grain, in parallel if there is more
+// than one. The ranges depend on n and grain only, so the results of f do not depend on the number
+// of workers.
 func (b *binding) over(n, grain int, f func(lo, hi, worker int)) func() {
 	grain = max(grain, 1)
 	if n <= grain {
@@ -118,7 +122,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		}
 	}
 	for _, c := range at.After {
-		to, from, err := d.copying(c.Dst, c.Src)
+		to, from, err := d.copyBytes(c.Dst, c.Src)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: bind: %w", err))
 		}
@@ -142,8 +146,8 @@ func (p *program) bind(c kernels.Call, mem []byte, at devcheck.Memory) (func(), 
 	return lookup(c.Op).bind(&binding{c, p.dev, p, mem, at.Base})
 }
 
-// Launch runs all calls in the caller's goroutine. After a call that fails the rest is skipped, and the stream's next Sync returns the
-// error.
+// Launch runs all calls in the caller's goroutine. After a call that fails the rest is skipped, and
+// the stream's next Sync returns the error.
 func (p *program) Launch(s arena.Stream) error {
 	if p.dev == nil {
 		return fmt.Errorf("cpu: launch of a program: %w", arena.ErrClosed)
@@ -155,8 +159,8 @@ func (p *program) Launch(s arena.Stream) error {
 	return st.launch(p)
 }
 
-// run executes the calls up to the first that fails, whose error it stores in err: a return value would be lost if a function of the
-// host ends the goroutine.
+// run executes the calls up to the first that fails, whose error it stores in err: a return value
+// would be lost if a function of the host ends the goroutine.
 func (p *program) run(err *error) {
 	var c *bound
 	whole := false

@@ -13,20 +13,23 @@ import (
 
 // Options configure Open. The zero value is a good default.
 type Options struct {
-	// Threads is the number of goroutines that compute at the same time, including the one that launches. 0: GOMAXPROCS.
+	// Threads is the number of goroutines that compute at the same time, including the one that
+	// launches. 0: GOMAXPROCS.
 	Threads int
-	// Memory limits what can be allocated, in bytes. 0: the memory that the system grants this process, which is always an upper
-	// limit.
+	// Memory limits what can be allocated, in bytes. 0: the memory that the system grants this
+	// process, which is always an upper limit.
 	Memory int64
-	// Spin is how long an idle worker polls for work before it sleeps. To wake a worker costs up to 100 µs; polling takes
-	// processor time from other programs. 0: 200 µs. Negative: sleep at once.
+	// Spin is how long an idle worker polls for work before it sleeps. To wake a worker costs up to
+	// 100 µs; polling takes processor time from other programs. 0: 200 µs. Negative: sleep at once.
 	Spin time.Duration
-	// Instructions select the kernels. Best, the default: the widest instructions that the processor has.
+	// Instructions select the kernels. Best, the default: the widest instructions that the
+	// processor has.
 	Instructions Instructions
 }
 
-// Device is the host as a device. Open makes one; the methods of a nil Device, and of one that Open did not make, return errors
-// that wrap arena.ErrClosed. All methods may be called from several goroutines at once.
+// Device is the host as a device. Open makes one; the methods of a nil Device, and of one that Open
+// did not make, return errors that wrap arena.ErrClosed. All methods may be called from several
+// goroutines at once.
 type Device struct {
 	pool         *pool
 	limit        int64        // bytes, 0: the system's
@@ -45,8 +48,9 @@ var (
 	_ kernels.ReferenceRunner = (*Device)(nil)
 )
 
-// Open starts the workers and returns the device. Negative Threads or Memory are a [kernels.OptionError]; instructions that
-// this build or processor lacks are an [InstructionsError]. Close ends the workers.
+// Open starts the workers and returns the device. Negative Threads or Memory are a
+// [kernels.OptionError]; instructions that this build or processor lacks are an
+// [InstructionsError]. Close ends the workers.
 func Open(o Options) (*Device, error) {
 	switch {
 	case o.Threads < 0:
@@ -74,7 +78,8 @@ func (d *Device) Name() string { return "cpu" }
 // Unified returns true: device memory is host memory.
 func (d *Device) Unified() bool { return true }
 
-// Instructions returns the instructions of the kernels, never Best. It fails on a device that is not open.
+// Instructions returns the instructions of the kernels, never Best. It fails on a device that is
+// not open.
 func (d *Device) Instructions() (Instructions, error) {
 	if err := d.usable("instructions"); err != nil {
 		return Best, err
@@ -170,8 +175,9 @@ func (d *Device) Allocated() (bytes int64, blocks int) {
 	return d.used, len(d.live)
 }
 
-// Close frees all memory that is left and ends the workers; no goroutine of the device remains. From then on the methods of its
-// memory, streams, events and programs return errors that wrap arena.ErrClosed. Safe to call twice.
+// Close frees all memory that is left and ends the workers; no goroutine of the device remains.
+// From then on the methods of its memory, streams, events and programs return errors that wrap
+// arena.ErrClosed. Safe to call twice.
 func (d *Device) Close() error {
 	if d == nil || d.pool == nil {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// A kernel is how this device executes an operation.
+// kernel is this device's code for an operation.
 type kernel struct {
-	// bind appends the steps of a call to its binding. It may append none.
+	// bind appends the steps of a call to its binding: none, if there is nothing to do.
 	bind func(b *binding) error
 	// work returns the workspace of a call in bytes. Nil: none.
 	work func(p *properties, attrs any, in, out []kernels.Spec) int64
 }
 
-// address is a place in device memory, 0 for what lies nowhere: operands without elements.
+// address is an address in device memory, 0 for an operand without elements.
 type address uint64
 
 // dim is a number of blocks or threads in each direction. 0 in y or z stands for 1.
@@ -27,7 +27,7 @@ type dim struct{ x, y, z int }
 // line is n in the first direction.
 func line(n int) dim { return dim{n, 1, 1} }
 
-// stepKind says what a step does.
+// stepKind is the kind of a step.
 type stepKind int32
 
 const (
@@ -40,7 +40,7 @@ const (
 	stepHost            // a function of the host
 )
 
-// step is what the device does at once.
+// step is one action of the device.
 type step struct {
 	kind stepKind
 	call int // index of its call in the list given to Bind
@@ -67,7 +67,7 @@ type step struct {
 	in, out []extent
 }
 
-// module is the PTX that a kernel is in: an embedded file, or text made for a call.
+// module is the PTX of a kernel: an embedded file, or text written for a call.
 type module struct {
 	family string // zz_family.ptx
 	text   string // where there is no family
@@ -79,8 +79,8 @@ type extent struct {
 	bytes int64
 }
 
-// A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are
-// aligned for their types.
+// binding is one call while it is prepared. Its operands are checked: they lie inside the memory
+// and are aligned for their types.
 type binding struct {
 	kernels.Call
 	props *properties
@@ -117,8 +117,9 @@ func (b *binding) at(r arena.Ref, bytes int64) address {
 	return b.mem + address(b.check.Base[r.Region]+r.Offset)
 }
 
-// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32, uint32, int64, uint64, float32 or float64, as
-// the kernel declares its parameters. A grid without blocks is no step.
+// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32,
+// uint32, int64, uint64, float32 or float64, as the kernel declares its parameters. A grid without
+// blocks is no step.
 func (b *binding) launch(family, function string, grid, block dim, shared int, args ...any) {
 	b.kernel(module{family: family}, function, grid, block, shared, args)
 }
@@ -146,7 +147,7 @@ func (b *binding) copy(dst, src address, bytes int64) {
 	}
 }
 
-// fill appends setting each of so many bytes.
+// fill appends a step that sets bytes of device memory to value.
 func (b *binding) fill(dst address, value byte, bytes int64) {
 	if bytes > 0 {
 		b.append(step{kind: stepFill, dst: dst, bytes: bytes, value: value})
@@ -160,7 +161,8 @@ func (b *binding) append(s step) {
 
 func (d dim) whole() dim { return dim{d.x, max(d.y, 1), max(d.z, 1)} }
 
-// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that there are.
+// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that CUDA
+// supports.
 func slot(a any) uint64 {
 	switch v := a.(type) {
 	case address:

@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindHost prepares a Go function. The launch that comes to it waits for the device, copies the inputs to pinned memory, calls the
-// function, and copies the outputs back: it is for what has no kernel.
+// bindHost prepares a function of the host. The launch that reaches it waits for the device, copies
+// the inputs to pinned memory, calls the function, and copies the outputs back.
 func bindHost(b *binding) error {
 	h, ok := b.Attrs.(kernels.HostAttrs)
 	if !ok {

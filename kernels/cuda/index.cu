@@ -52,8 +52,8 @@ template <class T> DEVICE void scatter(const void *at, int32 type, const T *dy, 
 SCATTER(f32, float)
 SCATTER(f64, double)
 
-// One block looks through the indices in order, a tile at a time, and stops at the first tile that has a bad one: what it says does not
-// depend on how its threads are run.
+// One block scans the indices in order, a tile at a time, and stops at the first tile with a bad one: the result does not depend on how
+// its threads are scheduled.
 KERNEL checkIndex(const void *at, int32 type, int32 *guard, int64 n, int64 rows, int32 code) {
   __shared__ uint32 found[32];
   if (guard[0] != 0) return;

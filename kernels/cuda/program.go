@@ -13,24 +13,24 @@ import (
 	"gorgonia.org/cu"
 )
 
-// program is calls, prepared: parts without functions of the host, and these between them.
+// program is a list of prepared calls: parts of steps, with functions of the host between them.
 type program struct {
 	dev    *Device
 	parts  []part
-	names  []string // by call: what errors call it
+	names  []string // of calls, for errors
 	used   []*loaded
 	side   sideStream
 	closed atomic.Bool
 }
 
-// part is steps that are launched together, then perhaps a function of the host.
+// part is steps that are launched together, optionally followed by a function of the host.
 type part struct {
 	batch *batch
 	steps []step // of the batch
 	host  *hostCall
 }
 
-// String says what a program is, for errors about work that was enqueued before.
+// String names the calls of the program, for errors about work that was enqueued before.
 func (p *program) String() string {
 	switch len(p.names) {
 	case 0:
@@ -38,10 +38,10 @@ func (p *program) String() string {
 	case 1:
 		return p.names[0]
 	}
-	return fmt.Sprintf("%s to %s: Options.Sync tells which", p.names[0], p.names[len(p.names)-1])
+	return fmt.Sprintf("%s to %s: set Options.Sync to find out which", p.names[0], p.names[len(p.names)-1])
 }
 
-// Bind prepares calls. It reports everything that is wrong with them at once.
+// Bind prepares calls. It reports all mistakes at once.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
 	if err := d.enter("bind"); err != nil {
 		return nil, err
@@ -88,7 +88,8 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	return p, nil
 }
 
-// copies are the steps of copies, as call number call. Addresses of pinned memory are the device's too.
+// copies returns the steps of copies, as call number call. Pinned memory has the same addresses on
+// the device.
 func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error) {
 	for _, c := range list {
 		to, e1 := d.span(c.Dst)
@@ -105,7 +106,8 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of steps. names are those of their calls, events is the number of events of its streams. The context is set.
+// bind makes a program of steps. names are those of their calls, events is the number of events
+// between its streams. The context is set.
 func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
 	p := &program{dev: d, names: names}
 	d.loads.Lock()
@@ -180,7 +182,7 @@ func (p *program) prepare(made *part) error {
 	return nil
 }
 
-// blame says which call a step belongs to.
+// blame adds the name of a step's call to an error.
 func (p *program) blame(made *part, at int, err error) error {
 	if at < 0 {
 		return fmt.Errorf("%s: %w", p, err)
@@ -239,7 +241,7 @@ func (p *program) enqueue(made *part, st *stream) error {
 	return nil
 }
 
-// Close releases what Bind made, when the device has done with it. Safe to call twice.
+// Close releases what Bind made, after the device has finished with it. Safe to call twice.
 func (p *program) Close() error {
 	if !p.closed.CompareAndSwap(false, true) {
 		return nil
@@ -247,8 +249,9 @@ func (p *program) Close() error {
 	return p.dev.discard("close of a program", p)
 }
 
-// release frees a program of a live device, or of one that is being closed. A graph in flight may be destroyed: the driver keeps it
-// until it is done. Pinned memory of host functions is in use only while Launch runs.
+// release frees a program of a live device, or of one that is being closed. A graph in flight may
+// be destroyed: the driver keeps it until it is done. Pinned memory of host functions is in use
+// only while Launch runs.
 func (p *program) release() error {
 	p.closed.Store(true)
 	p.dev.loads.Lock()

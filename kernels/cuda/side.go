@@ -8,8 +8,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// sideStream is the second stream of a program, for transfers, with the events that order it. A program that is a graph needs it only
-// while the graph is captured.
+// sideStream is the second stream of a program, for transfers, with the events that order it. A
+// program that is a graph needs it only while the graph is captured.
 type sideStream struct {
 	stream cu.Stream // NoStream: there are no transfers
 	events []cu.Event
@@ -33,8 +33,8 @@ func (s *sideStream) open(n int) (err error) {
 	return nil
 }
 
-// wait waits for enqueued transfers after a launch that failed before the program's stream waited for them. Other calls return the
-// device's errors.
+// wait waits for enqueued transfers after a launch that failed before the program's stream waited
+// for them. Other calls return the device's errors.
 func (s *sideStream) wait() {
 	if s.stream != cu.NoStream {
 		_ = s.stream.Synchronize()

@@ -11,8 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The transfers of a launch begin behind all that the program's stream has come to, here the launch before, which reads the bytes that are fetched: left out, the
-// record or the wait that says so is found by the driver's checker.
+// The transfers of a launch begin behind all that the program's stream has come to, here the launch
+// before, which reads the bytes that are fetched: left out, the record or the wait that says so is
+// found by the driver's checker.
 func TestTransfersBeginBehindTheLaunchBefore(t *testing.T) {
 	emulated(t)
 	d := opened(t, Options{Graphs: Never})

@@ -6,10 +6,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An elementRule writes one elementwise operation on registers and returns that of the result.
+// elementRule writes one elementwise operation on registers and returns the register of the result.
 type elementRule func(w *writer, n floatKind, attrs any, x, y string) string
 
-// elementRules hold one rule for every operation with Elem.
+// elementRules hold a rule for every operation with Elem.
 var elementRules = map[*kernels.Op]elementRule{
 	kernels.Neg:         plain("neg.%s"),
 	kernels.Abs:         plain("abs.%s"),
@@ -77,7 +77,7 @@ var elementRules = map[*kernels.Op]elementRule{
 	},
 }
 
-// plain is an instruction of one operand.
+// plain is the rule of an instruction of one operand.
 func plain(instruction string) elementRule {
 	return func(w *writer, n floatKind, _ any, x, _ string) string {
 		out := w.register(n.kind)
@@ -86,7 +86,7 @@ func plain(instruction string) elementRule {
 	}
 }
 
-// plain2 is an instruction of two operands.
+// plain2 is the rule of an instruction of two operands.
 func plain2(instruction string) elementRule {
 	return func(w *writer, n floatKind, _ any, x, y string) string {
 		out := w.register(n.kind)
@@ -95,12 +95,12 @@ func plain2(instruction string) elementRule {
 	}
 }
 
-// function is a function of the library.
+// function is the rule of a function of the library.
 func function(name string) elementRule {
 	return func(w *writer, n floatKind, _ any, x, _ string) string { return w.call(n, name, x) }
 }
 
-// comparison is 1 where it holds and 0 elsewhere.
+// comparison is the rule of a comparison: 1 if it holds, else 0.
 func comparison(how string) elementRule {
 	return func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.choose(n, how, x, y, n.literal(1), n.literal(0))
@@ -134,7 +134,7 @@ func (w *writer) affine(n floatKind, x string, scale, shift float64) string {
 	return out
 }
 
-// choose is a where x compares to y, b elsewhere.
+// choose writes a selection: a if x compares to y, else b.
 func (w *writer) choose(n floatKind, how, x, y, a, b string) string {
 	p, out := w.register("p"), w.register(n.kind)
 	w.line("setp.%s.%s %s, %s, %s;", how, n.ptx, p, x, y)

@@ -9,7 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Device stands for a GPU in a program that was built without the tag gpu. Open makes none, and every method fails.
+// Device stands for a GPU in a program that was built without the tag gpu. Open makes none, and
+// every method fails.
 type Device struct{}
 
 var (

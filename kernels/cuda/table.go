@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// table holds the kernels by operation. Elementwise ones are not in it: they are passes of one kind.
+// table holds the kernels by operation. Elementwise operations are not in it: elementRules has
+// them.
 var table = map[*kernels.Op]kernel{
 	kernels.MatMul:         {bindMatmul, matmulWork},
 	kernels.Conv:           {bindConv, nil},

@@ -1,11 +1,12 @@
 // Package emu is an emulated device for tests: it does to a program all that a real device may do.
 //
-// [Open] makes a [Device] with an address space of its own: device memory is invisible to the host, and holds poison until it is
-// written. Streams are goroutines that run at the same time, delayed at random ([Options.Delay]) or idle until a call waits for them
-// ([Options.Lazy]), so that a missing event changes results. In any case a checker computes which accesses are ordered, and reports
-// two streams, or a stream and the host, that access the same bytes unordered ([Device.Races]). Every call can be made to fail
-// ([Options.Fault]); [Device.Ledger] counts open resources and [Device.Traffic] copied bytes. Operations run by their float64
-// references, slowly.
+// [Open] makes a [Device] with an address space of its own: device memory is invisible to the host,
+// and holds poison until it is written. Streams are goroutines that run at the same time, delayed
+// at random ([Options.Delay]) or idle until a call waits for them ([Options.Lazy]), so that a
+// missing event changes results. In any case a checker computes which accesses are ordered, and
+// reports two streams, or a stream and the host, that access the same bytes unordered
+// ([Device.Races]). Every call can be made to fail ([Options.Fault]); [Device.Ledger] counts open
+// resources and [Device.Traffic] copied bytes. Operations run by their float64 references, slowly.
 package emu
 
 import (
@@ -21,10 +22,11 @@ import (
 
 // The classes of error of this package, in addition to those of arena; other errors wrap them.
 var (
-	// ErrFatal makes an injected error fatal that wraps it: every later call fails with that error, all queued work is
-	// dropped, and only closing and freeing still work.
+	// ErrFatal makes an injected error fatal that wraps it: every later call fails with that error,
+	// all queued work is dropped, and only closing and freeing still work.
 	ErrFatal = errors.New("fatal device error")
-	// ErrForeign: memory, a stream or an event is not of this device. Go heap memory is not, for example.
+	// ErrForeign: memory, a stream or an event is not of this device. Go heap memory is not, for
+	// example.
 	ErrForeign = errors.New("not of this device")
 	// ErrInUse: queued work still needs what was to be freed or closed.
 	ErrInUse = errors.New("in use by queued work")
@@ -36,20 +38,22 @@ type Options struct {
 	Memory int64
 	// Seed fixes the random delays.
 	Seed uint64
-	// Delay is the longest random delay before each piece of queued work. 0: none; the work is still asynchronous.
+	// Delay is the longest random delay before each piece of queued work. 0: none; the work is
+	// still asynchronous.
 	Delay time.Duration
-	// Lazy holds queued work back until a call waits for it: Sync or Close of the host, or a stream that is itself waited
-	// for. Event.Done counts as waiting, so that polling ends.
+	// Lazy holds queued work back until a call waits for it: Sync or Close of the host, or a stream
+	// that is itself waited for. Event.Done counts as waiting, so that polling ends.
 	Lazy bool
-	// Fault is called before each call that Calls names, and makes it fail by returning an error. n counts the calls of that
-	// name from 1. Fault is called from several goroutines at once, with no lock held.
+	// Fault is called before each call that Calls names, and makes it fail by returning an error. n
+	// counts the calls of that name from 1. Fault is called from several goroutines at once, with
+	// no lock held.
 	Fault func(call string, n int) error
 	// OnRace is called with each race as it is found, in the goroutine of the call that completes it.
 	OnRace func(error)
 }
 
-// The calls that Options.Fault can let fail. Those that begin with "run" fail while the stream works, so that the next Sync
-// returns their error; all others fail at once.
+// The calls that Options.Fault can let fail. Those that begin with "run" fail while the stream
+// works, so that the next Sync returns their error; all others fail at once.
 var calls = []string{
 	"info", "alloc", "pin", "stream", "event", "bind",
 	"copy", "fill", "record", "wait", "launch", "sync", "event sync",
@@ -59,8 +63,9 @@ var calls = []string{
 // Calls returns the names of the calls that Options.Fault can let fail.
 func Calls() []string { return append([]string(nil), calls...) }
 
-// Device is an emulated device. Open makes one; the methods of a nil Device, and of one that Open did not make, return errors that
-// wrap arena.ErrClosed. All methods may be called from several goroutines at once.
+// Device is an emulated device. Open makes one; the methods of a nil Device, and of one that Open
+// did not make, return errors that wrap arena.ErrClosed. All methods may be called from several
+// goroutines at once.
 type Device struct {
 	opts Options
 
@@ -90,7 +95,8 @@ var (
 	_ kernels.HostAccessChecker = (*Device)(nil)
 )
 
-// Open makes a device. Negative Memory or Delay are a [kernels.OptionError]. Close stops the device's goroutines.
+// Open makes a device. Negative Memory or Delay are a [kernels.OptionError]. Close stops the
+// device's goroutines.
 func Open(o Options) (*Device, error) {
 	switch {
 	case o.Memory < 0:
@@ -158,8 +164,8 @@ func (d *Device) NewEvent() (arena.Event, error) {
 	return e, nil
 }
 
-// Close runs queued work to its end, releases all that is left (see Left), and returns the errors that no call has returned yet: of
-// work, and of overwritten red zones. A second call returns nil.
+// Close runs queued work to its end, releases all that is left (see Left), and returns the errors
+// that no call has returned yet: of work, and of overwritten red zones. A second call returns nil.
 func (d *Device) Close() error {
 	if !d.opened() {
 		return nil
@@ -199,8 +205,8 @@ func (d *Device) Close() error {
 // opened reports whether Open made the device.
 func (d *Device) opened() bool { return d != nil && d.counts != nil }
 
-// enter begins a call: it calls Options.Fault, takes the lock, and refuses a device that is closed or had a fatal error.
-// It holds the lock only if it returns nil.
+// enter begins a call: it calls Options.Fault, takes the lock, and refuses a device that is closed
+// or had a fatal error. It holds the lock only if it returns nil.
 func (d *Device) enter(call string) error {
 	if !d.opened() {
 		return fmt.Errorf("emu: %s: not opened, use emu.Open: the device is %w", call, arena.ErrClosed)

@@ -164,8 +164,8 @@ func TestLazyWorkWaitsForSomebodyWhoWaits(t *testing.T) {
 	}
 }
 
-// TestBothOrdersHappen demands that streams really run beside each other: without an event either may come first,
-// with one only the ordered one does.
+// TestBothOrdersHappen demands that streams really run beside each other: without an event either
+// may come first, with one only the ordered one does.
 func TestBothOrdersHappen(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		seen := map[byte]int{}

@@ -105,7 +105,8 @@ func TestViewsMayLieWhereTheyPoint(t *testing.T) {
 	}
 }
 
-// TestUpdatesLieOnTheirStates binds an optimizer with a scale, whose states come one operand later than without.
+// TestUpdatesLieOnTheirStates binds an optimizer with a scale, whose states come one operand later
+// than without.
 func TestUpdatesLieOnTheirStates(t *testing.T) {
 	d := open(t, emu.Options{})
 	at := kernels.Binding{Memory: must(d.Alloc(4096))(t), Base: []int64{0}}

@@ -26,7 +26,8 @@ type memory struct {
 	shadow shadow
 }
 
-// Alloc makes a block of device memory full of poison. The error wraps arena.ErrCapacity if too little is free.
+// Alloc makes a block of device memory full of poison. The error wraps arena.ErrCapacity if too
+// little is free.
 func (d *Device) Alloc(bytes int64) (arena.Memory, error) {
 	if err := d.enter("alloc"); err != nil {
 		return nil, err
@@ -87,9 +88,10 @@ func (m *memory) Bytes() []byte {
 	return m.data
 }
 
-// Free gives the memory back, and overwrites it so that later reads get poison. Errors wrap arena.ErrOverrun if a red zone was
-// overwritten, ErrInUse if queued work refers to the memory, which then stays, arena.ErrClosed if the device's Close has freed it,
-// and arena.ErrFreed at a second call.
+// Free gives the memory back, and overwrites it so that later reads get poison. Errors wrap
+// arena.ErrOverrun if a red zone was overwritten, ErrInUse if queued work refers to the memory,
+// which then stays, arena.ErrClosed if the device's Close has freed it, and arena.ErrFreed at a
+// second call.
 func (m *memory) Free() error {
 	m.d.mu.Lock()
 	defer m.d.mu.Unlock()

@@ -64,8 +64,8 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 // Workspace returns 0: references need no workspace.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 { return 0 }
 
-// Bind checks all calls and returns all mistakes: operands that do not fit their operation, places outside the memory,
-// outputs that overlap other operands.
+// Bind checks all calls and returns all mistakes: operands that do not fit their operation, places
+// outside the memory, outputs that overlap other operands.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
 	if err := d.enter("bind"); err != nil {
 		return nil, err
@@ -212,8 +212,8 @@ func (b *bound) find(o kernels.Operand) int {
 	})
 }
 
-// overlaps returns an error for outputs that share bytes with each other, with the workspace, or with inputs that the op may not
-// overwrite.
+// overlaps returns an error for outputs that share bytes with each other, with the workspace, or
+// with inputs that the op may not overwrite.
 func (b *bound) overlaps() error {
 	var errs []error
 	for i, o := range b.out {
@@ -349,7 +349,8 @@ func (p *program) freed() *memory {
 	return nil
 }
 
-// Close releases the program. If a launch of it is still queued, the program stays and the error wraps ErrInUse.
+// Close releases the program. If a launch of it is still queued, the program stays and the error
+// wraps ErrInUse.
 func (p *program) Close() error {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()

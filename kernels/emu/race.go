@@ -57,8 +57,9 @@ func (d *Device) Races() []error {
 	return slices.Clone(d.check.races)
 }
 
-// Touch announces that the host is about to read or write a part of pinned memory. The checker compares the access with the
-// work that was enqueued and that the host, in any goroutine, has not waited for. See [kernels.HostAccessChecker].
+// Touch announces that the host is about to read or write a part of pinned memory. The checker
+// compares the access with the work that was enqueued and that the host, in any goroutine, has not
+// waited for. See [kernels.HostAccessChecker].
 func (d *Device) Touch(s arena.Span, write bool) {
 	if !d.opened() {
 		return
@@ -85,8 +86,9 @@ func (d *Device) Touch(s arena.Span, write bool) {
 	a.reportRaces()
 }
 
-// clock is a vector clock: for the host (0) and each stream, the time up to which its work is known to be done before.
-// The idea is that of Lamport and of Mattern; FastTrack (PLDI 2009) is the model for the shadow below.
+// clock is a vector clock: for the host (0) and each stream, the time up to which its work is known
+// to be done before. The idea is that of Lamport and of Mattern; FastTrack (PLDI 2009) is the model
+// for the shadow below.
 type clock []uint64
 
 func (c clock) copy() clock { return slices.Clone(c) }

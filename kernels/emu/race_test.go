@@ -157,8 +157,9 @@ func TestTheHostMayTouchOnlyPinnedMemory(t *testing.T) {
 	}
 }
 
-// TestCheckerAgreesWithReachability runs random programs on three streams and the host. The checker must report a race if and
-// only if two conflicting accesses are not connected in the graph of program order, events and syncs, found here by brute force.
+// TestCheckerAgreesWithReachability runs random programs on three streams and the host. The checker
+// must report a race if and only if two conflicting accesses are not connected in the graph of
+// program order, events and syncs, found here by brute force.
 func TestCheckerAgreesWithReachability(t *testing.T) {
 	const programs, racy = 1500, 100
 	found := 0

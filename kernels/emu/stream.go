@@ -46,7 +46,8 @@ type work struct {
 	from, to int // doLaunch: the calls
 }
 
-// stream runs its queue in a goroutine. After an error it drops its work until Sync has returned that error.
+// stream runs its queue in a goroutine. After an error it drops its work until Sync has returned
+// that error.
 type stream struct {
 	d      *Device
 	id     int32 // from 1; the host is 0
@@ -218,7 +219,8 @@ func (s *stream) enter(call string) error {
 	return nil
 }
 
-// push enqueues w, ordered after all work that the host has waited for, and returns the collector of its accesses.
+// push enqueues w, ordered after all work that the host has waited for, and returns the collector
+// of its accesses.
 func (s *stream) push(w work) access {
 	s.pushed++
 	w.index = s.pushed
@@ -265,7 +267,8 @@ func (s *stream) demand(upto int64) {
 // errExit is the error of work whose fallback called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// run serves the queue until the stream is closed and empty. If a fallback ends the goroutine, a new one continues.
+// run serves the queue until the stream is closed and empty. If a fallback ends the goroutine, a
+// new one continues.
 func (s *stream) run() {
 	d := s.d
 	d.mu.Lock()
@@ -288,7 +291,8 @@ func (s *stream) run() {
 	}
 }
 
-// next runs the first piece of work, and removes it from the queue even if it panics or ends the goroutine.
+// next runs the first piece of work, and removes it from the queue even if it panics or ends the
+// goroutine.
 func (s *stream) next() {
 	w := s.queue[0]
 	defer func() {
@@ -300,7 +304,8 @@ func (s *stream) next() {
 	s.step(&w)
 }
 
-// step runs one piece of work. It is called with the lock held, and releases it while the work itself runs.
+// step runs one piece of work. It is called with the lock held, and releases it while the work
+// itself runs.
 func (s *stream) step(w *work) {
 	d := s.d
 	if w.kind == doWait {

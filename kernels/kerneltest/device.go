@@ -104,7 +104,8 @@ func testStreams(t *testing.T, open opener) {
 	must(t, p.a.Free(), p.b.Free(), p.host.Free())
 }
 
-// testEvents checks that an event orders streams, each time it is recorded, and that an unrecorded one is done.
+// testEvents checks that an event orders streams, each time it is recorded, and that an unrecorded
+// one is done.
 func testEvents(t *testing.T, open opener) {
 	const size = 1 << 16
 	p := openPair(t, open, size)

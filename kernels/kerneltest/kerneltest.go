@@ -1,4 +1,5 @@
-// Package kerneltest tests a device: its memory, streams, events and programs, and every operation against its float64 reference.
+// Package kerneltest tests a device: its memory, streams, events and programs, and every operation
+// against its float64 reference.
 //
 // [Test] is all that the tests of a device need to call:
 //
@@ -8,8 +9,8 @@
 //
 // [Operations] tests some operations only, and [Fill] makes the operands of a random case.
 //
-// Random cases have a fixed seed. The flag -kerneltest.seed or the environment variable EVENKEEL_SEED sets another one, and a
-// failure prints it.
+// Random cases have a fixed seed. The flag -kerneltest.seed or the environment variable
+// EVENKEEL_SEED sets another one, and a failure prints it.
 package kerneltest
 
 import (
@@ -26,8 +27,9 @@ var seedFlag = flag.Uint64("kerneltest.seed", 0, "seed of random cases; 0: that 
 // opener opens a new device.
 type opener = func() (kernels.Device, error)
 
-// Test tests the device that open returns: memory, streams and events as package arena documents them, programs, capabilities, and
-// every operation in float32 and float64 on random cases. It calls open several times, and closes each device.
+// Test tests the device that open returns: memory, streams and events as package arena documents
+// them, programs, capabilities, and every operation in float32 and float64 on random cases. It
+// calls open several times, and closes each device.
 func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, open) })
 	t.Run("streams", func(t *testing.T) { testStreams(t, open) })

@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -34,7 +35,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	plan, err := trainer.Plan(model, trainer.Options{Device: device, Batch: 64, Optimizer: optim.Adam{}})
+	plan, err := trainer.Plan(context.Background(), model, trainer.Options{Device: device, Batch: 64, Optimizer: optim.Adam{}})
 	if err != nil {
 		log.Fatal(err)
 	}

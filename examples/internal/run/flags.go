@@ -35,7 +35,7 @@ type Flags struct {
 
 	Instructions cpu.Instructions
 	Resident     bool
-	Lean         bool
+	Guard        string // step or each; empty: step
 	Recompute    string
 	Precision    string
 	Offload      string
@@ -83,7 +83,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.StringVar(&f.Device, "device", f.Device, "cpu; cuda: a GPU, where the example was built with -tags gpu; or emu: the emulated device with memory of its own, for tests; slow")
 	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2, avx512 or avx512bf16; EVENKEEL_INSTRUCTIONS is the default")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
-	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
+	fs.StringVar(&f.Guard, "guard", f.Guard, "`when` gradients are checked: step, all of them before any parameter changes (the default), or each, right before its own update, and freed")
 	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory, or in what the device has; empty: none")
 	fs.StringVar(&f.Offload, "offload", f.Offload, "`what` is kept in pinned host memory, on a device with memory of its own: state, of the optimizer, and parameters, of all layers, or the names of some, as state,hidden; empty: nothing")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "float32, or bfloat16 or float16, to which factors of products are rounded and in which activations wait for the backward pass")
@@ -137,8 +137,12 @@ func (f *Flags) Options() (trainer.Options, error) {
 			}
 		}
 	}
-	if f.Lean {
+	switch f.Guard {
+	case "", "step":
+	case "each":
 		opt.Guard = trainer.GuardEach
+	default:
+		return opt, &FlagError{"guard", strconv.Quote(f.Guard), "there are step and each"}
 	}
 	switch f.Recompute {
 	case "", "none":

@@ -28,6 +28,7 @@ type Results struct {
 	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects in the last epoch, median of windows of 16 steps: what the runtime makes for itself now and then is left out
 	Epochs              int       `json:"epochs"`
 	EpochSeconds        []float64 `json:"epoch_seconds"`
+	ParametersSHA256    string    `json:"parameters_sha256"` // of all parameters after training, in hexadecimal: equal for equal bits
 }
 
 // Loop trains for some epochs and shows how it goes.
@@ -88,8 +89,8 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			first = inUse
 		}
 		speed := float64(fit.Samples) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  arena %d bytes in use, %d free between steps\n",
-			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse, r.ArenaBytes-inUse)
+		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
+			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse)
 		r.tested(val)
 		r.TrainLoss = fit.Loss
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -106,7 +107,9 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		fmt.Fprintf(l.Out, "untrained  test loss %s\n", score(val.Loss, val.Accuracy))
 		r.tested(val)
 	}
-	return r, nil
+	var err error
+	r.ParametersSHA256, err = digest(t)
+	return r, err
 }
 
 // tested takes what an evaluation found.
@@ -117,12 +120,12 @@ func (r *Results) tested(val trainer.Result) {
 	}
 }
 
-// score writes a loss, and the accuracy where there is one.
+// score writes a loss, followed by the accuracy in parentheses where there is one.
 func score(loss, accuracy float64) string {
 	if math.IsNaN(accuracy) {
 		return fmt.Sprintf("%.4f", loss)
 	}
-	return fmt.Sprintf("%.4f  accuracy %5.2f %%", loss, 100*accuracy)
+	return fmt.Sprintf("%.4f (%.2f %%)", loss, 100*accuracy)
 }
 
 // median returns the middle of the values, 0 of none.

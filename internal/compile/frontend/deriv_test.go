@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// losses that Gorgonia differentiates, and the weights by which it does.
+// models are losses, and the weights that Gorgonia differentiates them for.
 var models = []struct {
 	name  string
 	build func(d *draft) (loss *gorgonia.Node, weights gorgonia.Nodes)
@@ -54,8 +54,8 @@ var models = []struct {
 	}},
 }
 
-// Gradient nodes that a program uses as values are read like any other.
-func TestGorgoniasGradientGraphsComputeWhatGorgoniaComputes(t *testing.T) {
+// Gradient nodes that a program reads as values are lowered like any other.
+func TestGradientNodesComputeTheSameAsGorgonia(t *testing.T) {
 	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
 			for s := range uint64(6) {
@@ -80,7 +80,7 @@ func TestGorgoniasGradientGraphsComputeWhatGorgoniaComputes(t *testing.T) {
 				}
 				for i, n := range roots {
 					if got := r.floats(r.values[n]); !near(got, want[i], 1e-9) {
-						t.Errorf("seed %d: root %d: got %v, Gorgonia computes %v\n%v", s, i, got, want[i], instructions(r))
+						t.Errorf("seed %d: root %d: got %v, Gorgonia computes %v\n%v", s, i, got, want[i], r.Program)
 					}
 				}
 			}

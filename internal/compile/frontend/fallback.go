@@ -12,6 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// A fallback is a kernels.Host instruction: after the device has finished the operands, the host runs
+// Gorgonia's code on them. Its attribute is a gorgoniaOp.
+
 // fallbackMark marks instructions that run Gorgonia's code in a plan.
 const fallbackMark = "fallback, allocates"
 
@@ -68,6 +71,7 @@ func (r *reader) fallback(n *gorgonia.Node) (*rule, error) {
 
 // callHost appends an instruction that runs f.
 func (r *reader) callHost(f *gorgoniaOp, in ...kernels.Value) kernels.Value {
+	// In the graph of a gradient the forward op must have run, even if its result is not an operand.
 	if f.extraInput = r.runAfter != kernels.None && !slices.Contains(in, r.runAfter); f.extraInput {
 		in = append(slices.Clone(in), r.runAfter)
 	}
@@ -80,7 +84,7 @@ func (r *reader) callHost(f *gorgoniaOp, in ...kernels.Value) kernels.Value {
 // storageType returns the type in which n's elements are stored. The bools of a comparison of
 // floats are stored as 1 and 0 in the type of the floats; other bools as bytes.
 func (r *reader) storageType(n *gorgonia.Node) (arena.DType, error) {
-	for n.Dtype() == tensor.Bool {
+	for n.Dtype() == tensor.Bool { // a comparison may compare comparisons
 		if !strings.HasPrefix(opKeyOf(n), "gorgonia.elemBinOp") {
 			return arena.Uint8, nil
 		}
@@ -133,6 +137,7 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 			err = fmt.Errorf("node %q: Gorgonia's %v: %w", f.name, f.op, err)
 		}
 	}()
+	// The operands share the program's memory: Gorgonia reads them in place.
 	values := make([]gorgonia.Value, len(f.in))
 	for i, d := range f.in {
 		values[i] = d.wrap(in[i])
@@ -146,7 +151,7 @@ func (f *gorgoniaOp) Run(in, out [][]byte) (err error) {
 		_, err = f.op.(gorgonia.UsePreallocDoer).UsePreallocDo(f.out.wrap(out[0]), values...)
 		return err
 	}
-	v, err := f.op.Do(values...)
+	v, err := f.op.Do(values...) // allocates its result
 	if err != nil {
 		return err
 	}
@@ -203,6 +208,7 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 		in[i] = d.node(small, fmt.Sprintf("%s/in%d", f.name, i))
 		r.values[in[i]] = n.In[i]
 	}
+	// y stands for the result that the program has already: SymDiff may read it.
 	y, err := gorgonia.ApplyOp(f.op, in...)
 	if err != nil {
 		return nil, err
@@ -220,6 +226,7 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 			roots[i] = nil
 		}
 	}
+	// Operands, y and dy have values: only the nodes of the gradient are lowered.
 	label, owner := g.Label, g.Owner
 	r.read(roots)
 	g.Label, g.Owner = label, owner

@@ -31,7 +31,7 @@ func (d *draft) ints(n int, dims ...int) *gorgonia.Node {
 	return in
 }
 
-// fallbacks are Gorgonia's operations that have no kernel of ours. Those with a gradient in Gorgonia come first.
+// fallbacks are ops without an operation, first those with a gradient in Gorgonia.
 func fallbacks() (differentiable, others []recipe) {
 	host := kernels.Host
 	differentiable = []recipe{
@@ -80,20 +80,21 @@ func fallbacks() (differentiable, others []recipe) {
 	return differentiable, others
 }
 
-// pair returns the sum of a tensor with elements as, an input, and one with elements bs, a constant.
+// pair returns the sum of a tensor with elements as, an input, and one with elements bs, a
+// constant.
 func (d *draft) pair(as, bs any) *gorgonia.Node {
 	a, b := tensor.New(tensor.WithBacking(as)), tensor.New(tensor.WithBacking(bs))
 	x := gorgonia.NewTensor(d.g, a.Dtype(), 1, gorgonia.WithShape(3), gorgonia.WithName("a"), gorgonia.WithValue(a))
 	return d.must(gorgonia.Add(x, gorgonia.NewConstant(b, gorgonia.WithName("b"))))
 }
 
-func TestFallbacksComputeWhatGorgoniaComputes(t *testing.T) {
+func TestFallbacksComputeTheSameAsGorgonia(t *testing.T) {
 	differentiable, others := fallbacks()
 	runRecipes(t, differentiable)
 	runRecipes(t, others)
 }
 
-func TestFallbacksComputeTheSameTwice(t *testing.T) {
+func TestFallbacksRepeatTheirBits(t *testing.T) {
 	differentiable, others := fallbacks()
 	for _, c := range append(differentiable, others...) {
 		t.Run(c.name, func(t *testing.T) {
@@ -117,8 +118,8 @@ func TestFallbacksComputeTheSameTwice(t *testing.T) {
 	}
 }
 
-// fallbackGradients returns the gradients of Σ y ⊙ w for the inputs of the one fallback behind y, and those inputs,
-// built by HostGrad.
+// fallbackGradients returns the operands of the only fallback, whose result is y, and the gradients
+// of Σ y ⊙ w for them, as HostGrad appends them.
 func fallbackGradients(r *reading, w *gorgonia.Node) (in []kernels.Value, grads []kernels.Value, err error) {
 	for _, i := range r.Instrs {
 		f, ok := i.Attrs.(*gorgoniaOp)
@@ -147,13 +148,13 @@ func TestGradientsOfFallbacksAreThoseOfGorgonia(t *testing.T) {
 	}
 }
 
-// descend returns the node at or behind n that falls back, nil for none.
-func descend(n *gorgonia.Node) *gorgonia.Node {
+// findFallback returns the node among n and its operands that falls back, nil for none.
+func findFallback(n *gorgonia.Node) *gorgonia.Node {
 	if key := opKeyOf(n); key != "" && lowerings()[strings.Split(key, ":")[0]] == nil && kernels.ByGorgonia(key) == nil {
 		return n
 	}
 	for _, x := range children(n) {
-		if found := descend(x); found != nil {
+		if found := findFallback(x); found != nil {
 			return found
 		}
 	}
@@ -163,7 +164,7 @@ func descend(n *gorgonia.Node) *gorgonia.Node {
 func checkGradient(t *testing.T, c recipe, s uint64) {
 	t.Helper()
 	d := newDraft(rand.New(rand.NewPCG(s, 5)), tensor.Float64)
-	y := descend(c.build(d))
+	y := findFallback(c.build(d))
 	inputs := gorgonia.Nodes(children(y))
 	w := d.in(y.Shape()...)
 	r, err := readGraph(training, y, w)
@@ -224,7 +225,7 @@ func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestRandomNodesAreDrawnAnew(t *testing.T) {
+func TestRandomNodesAreDrawnAgainInEachRun(t *testing.T) {
 	d := newDraft(nil, tensor.Float64)
 	n := gorgonia.GaussianRandomNode(d.g, tensor.Float64, 0, 1, 30, 40)
 	r, err := readGraph(training, n)
@@ -243,12 +244,12 @@ func TestRandomNodesAreDrawnAnew(t *testing.T) {
 	}
 }
 
-func TestWhatGorgoniaComputesWronglyIsRefused(t *testing.T) {
+func TestOpsThatGorgoniaComputesWronglyAreRefused(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	pool := d.must(gorgonia.AveragePool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 	_, err := readGraph(inference, pool)
 	if !errors.Is(err, kernels.ErrUnsupported) {
-		t.Fatalf("got %v, want kernels.ErrUnsupported", err)
+		t.Fatalf("got %v, want ErrUnsupported", err)
 	}
 	for _, want := range []string{"avgPoolOp", "AvgPool of package layers"} {
 		if !strings.Contains(err.Error(), want) {
@@ -257,7 +258,7 @@ func TestWhatGorgoniaComputesWronglyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnIndexOutsideIsInTheStatusWord(t *testing.T) {
+func TestAnIndexOutOfRangeIsInTheStatusWord(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.ByIndices(d.in(2, 3), d.ints(1, 2), 0))
 	gorgonia.WithName("embedding")(y)
@@ -277,13 +278,13 @@ func TestAnIndexOutsideIsInTheStatusWord(t *testing.T) {
 	}
 }
 
-// bomb is an operation that a user wrote, with a mistake.
+// bomb is a user's op that panics.
 type bomb struct{ gorgonia.Iop }
 
 func (bomb) Do(...gorgonia.Value) (gorgonia.Value, error) { panic("no fuse") }
 func (bomb) String() string                               { return "bomb" }
 
-func TestWhatAnOperationPanicsWithIsAnErrorThatNamesItsNode(t *testing.T) {
+func TestAPanicOfAnOpIsAnErrorThatNamesItsNode(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.in(2)))
 	r, err := readGraph(training, y)
@@ -298,7 +299,7 @@ func TestWhatAnOperationPanicsWithIsAnErrorThatNamesItsNode(t *testing.T) {
 	}
 }
 
-// scaled is an operation that a user wrote: it keeps the factor of its last run and needs it for its gradient.
+// scaled is a user's op that stores the factor of its last run, which its gradient reads.
 type scaled struct {
 	gorgonia.Iop
 	factor *float64
@@ -325,7 +326,7 @@ func (s scaledGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 }
 func (s scaledGrad) String() string { return "scaledGrad" }
 
-func TestAGradientWaitsForWhatItsOperationLeftBehind(t *testing.T) {
+func TestAGradientRunsAfterTheOpWhoseStateItReads(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	x, w := d.in(), d.in()
 	y := d.must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
@@ -339,7 +340,7 @@ func TestAGradientWaitsForWhatItsOperationLeftBehind(t *testing.T) {
 	}
 	last := r.Instrs[len(r.Instrs)-1]
 	if want := []kernels.Value{r.values[w], r.values[y]}; !slices.Equal(last.In, want) {
-		t.Errorf("the gradient reads %v, want %v: dy, and the result that it comes after", last.In, want)
+		t.Errorf("the gradient reads %v, want %v: dy, and the result of the op that it runs after", last.In, want)
 	}
 	if last.Label != "user/scaled" || last.Owner != "user" {
 		t.Errorf("the gradient is called %q of %q", last.Label, last.Owner)

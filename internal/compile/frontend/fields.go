@@ -16,12 +16,14 @@ import (
 // go.mod.
 var errVersion = errors.New("gorgonia is not the version that go.mod asks for")
 
-// fields reads the unexported fields of a Gorgonia op. It implements kernels.Fields.
+// fields reads the unexported fields of an op, which hold its attributes. It implements
+// kernels.Fields.
 type fields struct{ op gorgonia.Op }
 
 // find returns a field of the op. A name with dots, "a.b", follows fields, pointers and interfaces.
 func (f fields) find(name string) (reflect.Value, error) {
 	v := reflect.ValueOf(f.op)
+	// An invalid value has kind Invalid: a missing field ends the loop with an error.
 	for part := range strings.SplitSeq(name, ".") {
 		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 			v = v.Elem()

@@ -6,10 +6,12 @@
 // A [Model] is a graph and the roles of its nodes. [New] makes a [Graph] of it, which appends to an
 // [ir.Builder]:
 //
-//	[Graph.Forward]       lowers the nodes that a program reads; returns values and parameters
-//	[Graph.CheckReached]  compares the gradients with the parameters of the graph
-//	[Graph.HostGrad]      appends the gradient of an op that falls back
-//	[Graph.View]          lowers a graph whose user calls gorgonia.Grad and gorgonia.Read
+//   - [Graph.Forward] lowers the nodes that a program of the trainer reads, and returns their values
+//     and the parameters.
+//   - [Graph.CheckReached] reports parameters without a gradient.
+//   - [Graph.HostGrad] appends the gradient of an op that falls back.
+//   - [Graph.View] lowers a graph for a machine: a program whose user calls gorgonia.Grad and
+//     gorgonia.Read, and reads and writes the values of nodes.
 //
 // A rule lowers a node. It consists of the nodes that it reads and a function that appends
 // instructions to their values. An op gets its rule in one of three ways:
@@ -60,8 +62,10 @@ type Model struct {
 	Frozen     func(name string) bool // parameters, and statistics, that training does not change; nil: none
 	Seed       uint64                 // of dropout
 
-	Loss, Output, Correct *gorgonia.Node
-	Keep                  gorgonia.Nodes // further results, under their own names
+	Loss    *gorgonia.Node // one floating-point number
+	Output  *gorgonia.Node // prediction; nil: none
+	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
+	Keep    gorgonia.Nodes // further results, under their own names
 
 	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
 	Accumulate map[*gorgonia.Node]bool
@@ -71,9 +75,8 @@ type Model struct {
 type Options struct {
 	Training bool // dropout drops elements, batch normalization uses the statistics of the batch
 	Predict  bool // the program computes Output; otherwise Loss and Correct
-	// Machine lowers for a program that holds the graph and reads and writes the values of its
-	// nodes. Parameters may share a name, and running statistics stay where Gorgonia has them: in
-	// an op, or in a node's value.
+	// Machine lowers for a machine. Parameters may share a name, and running statistics stay where
+	// Gorgonia has them: in an op, or in a node's value.
 	Machine bool
 	// Offloaded reports whether a parameter's home is in pinned host memory; nil: none is.
 	Offloaded func(name string, spec kernels.Spec) bool
@@ -89,8 +92,9 @@ type Param struct {
 // StatisticUpdate is a running statistic and the statistic of the batch that a step moves it
 // towards.
 type StatisticUpdate struct {
-	Home, Batch kernels.Value
-	Attrs       kernels.RunningStatAttrs
+	Home  kernels.Value // of the running statistic, [C]
+	Batch kernels.Value // that of the batch, [C]
+	Attrs kernels.RunningStatAttrs
 }
 
 // Forward is the forward graph in the program.
@@ -139,6 +143,7 @@ func (g *Graph) Forward() (*Forward, error) {
 	if err := g.lower(roots); err != nil {
 		return nil, err
 	}
+	// Output is also a result where Keep has its node.
 	valueOf := func(n *gorgonia.Node) kernels.Value {
 		if n == nil || !slices.Contains(roots, n) {
 			return kernels.None
@@ -229,7 +234,7 @@ func (e *UnreachedError) Error() string {
 func (e *UnreachedError) Unwrap() error { return ErrUnreached }
 
 // CheckReached returns an *UnreachedError unless each trainable parameter of the graph, lowered or
-// not, has a gradient. grads are by value.
+// not, has a gradient. grads has the gradient of each value of the program, None where it has none.
 func (g *Graph) CheckReached(grads []kernels.Value) error {
 	var missing []string
 	for _, n := range g.Model.Graph.AllNodes() {

@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,15 +14,6 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
-
-// text returns the instructions of a program, one a line: results, operation, operands and label.
-func text(p *ir.Program) string {
-	var b strings.Builder
-	for _, in := range p.Instrs {
-		fmt.Fprintf(&b, "%v = %s %v %q\n", in.Out, in.Op.Name, in.In, in.Label)
-	}
-	return b.String()
-}
 
 // regression is mean((x·w + b - y)²) with x stored as bytes and y in a resident dataset.
 func regression() (Model, *ir.Builder) {
@@ -73,10 +63,10 @@ func TestForwardLowersTheLossAndGivesInputsAndParametersHomes(t *testing.T) {
 		ops = append(ops, in.Op.Name)
 	}
 	if got, want := strings.Join(ops, " "), "decode gather matmul add sub square mean"; got != want {
-		t.Errorf("got %s, want %s\n%s", got, want, text(b.Program))
+		t.Errorf("got %s, want %s\n%s", got, want, b.Program)
 	}
 	if last := b.Instrs[len(b.Instrs)-1]; f.Loss != last.Out[0] || last.Label != "loss" {
-		t.Errorf("the loss is value %d of\n%s", f.Loss, text(b.Program))
+		t.Errorf("the loss is value %d of\n%s", f.Loss, b.Program)
 	}
 	if product := b.Values[f.Kept[0].Value]; f.Kept[0].Name != "dense/product" || product.Owner != "dense" {
 		t.Errorf("kept %+v, a value of layer %q", f.Kept, product.Owner)
@@ -103,7 +93,7 @@ func TestPredictionLowersTheOutputAlone(t *testing.T) {
 	}
 	last := b.Instrs[len(b.Instrs)-1]
 	if f.Loss != kernels.None || last.Label != "dense/out" || f.Output != last.Out[0] || len(b.Instrs) != 3 {
-		t.Errorf("loss %d, output %d of\n%s", f.Loss, f.Output, text(b.Program))
+		t.Errorf("loss %d, output %d of\n%s", f.Loss, f.Output, b.Program)
 	}
 	if slices.Contains(homes(b, ir.Resident), "train/target") {
 		t.Error("prediction reads the target")
@@ -155,7 +145,7 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(v.Wanted) != 1 || v.Wanted[0].Name != "same" || len(b.Instrs) != 2 {
-		t.Fatalf("wanted %+v after\n%s", v.Wanted, text(b.Program))
+		t.Fatalf("wanted %+v after\n%s", v.Wanted, b.Program)
 	}
 	grad := b.Apply(kernels.Fill, kernels.FillAttrs{Type: arena.Float64, Shape: kernels.Shape{3}, Value: 2})
 	v.SetGrad(v.Wanted[0], grad, grad)
@@ -167,7 +157,7 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 		b.Results = append(b.Results, ir.Result{Name: o.Name, Value: o.Value})
 	}
 	if square := b.Instrs[3]; square.Op != kernels.Square || square.In[0] != grad {
-		t.Errorf("the gradient, value %d, is not squared:\n%s", grad, text(b.Program))
+		t.Errorf("the gradient, value %d, is not squared:\n%s", grad, b.Program)
 	}
 	links := v.Links()
 	if len(links.Grads) != 1 || links.Grads[0].Node != w || links.Grads[0].Sum {

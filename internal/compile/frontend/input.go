@@ -13,12 +13,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Input is the source of a graph input: a field of the batch.
+// Input is the source of a graph input: a field of the batch, in the slot or in a resident dataset.
 type Input struct {
 	Field        string       // name in the slot
 	Spec         kernels.Spec // as stored: [Batch, ...]
 	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
-	Resident     string       // name of the resident dataset, empty when streamed
+	Resident     string       // name of the resident dataset; empty: the slot holds the field
 	Samples      int          // rows of the resident dataset
 }
 
@@ -52,6 +52,7 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("%q %v is neither an input of the model nor a parameter with a value: %w",
 			n.Name(), spec, ErrInput)
 	}
+	// A parameter. Programs that share Homes place it in the same bytes.
 	name := g.homeName(n)
 	if was, ok := g.byName[name]; ok {
 		return kernels.None, fmt.Errorf("parameters %v and %v are both called %q: %w", g.Spec(was), spec, name, ErrName)
@@ -65,6 +66,7 @@ func (g *Graph) input(n *gorgonia.Node) (kernels.Value, error) {
 		return kernels.None, fmt.Errorf("parameter %w", err)
 	}
 	g.byName[name] = v
+	// Integers cannot be trained.
 	frozen := !spec.Type.Float() || g.frozen(n.Name())
 	g.params = append(g.params, paramNode{Param{Name: name, Value: v, Frozen: frozen}, n})
 	return v, nil
@@ -96,8 +98,11 @@ func (g *Graph) homeName(n *gorgonia.Node) string {
 	return n.Name()
 }
 
-// field returns a graph input: rows of the batch, or gathered from a resident dataset, decoded
-// where they are stored in another type or scaled.
+// field returns a graph input: rows of the slot, or of a resident dataset, decoded where they are
+// stored in another type or scaled.
+//
+//	slot                      image (128, 784) uint8 ─► decode ─► float32
+//	resident data and index   gather ─► decode ─► float32
 func (g *Graph) field(n *gorgonia.Node, spec kernels.Spec, in Input) (kernels.Value, error) {
 	switch {
 	case len(spec.Shape) == 0 || spec.Shape[0] != g.Batch:
@@ -136,6 +141,7 @@ func (g *Graph) stored(in Input) (kernels.Value, error) {
 	if in.Samples < 1 {
 		return kernels.None, fmt.Errorf("%s has %d samples: %w", in.Resident, in.Samples, kernels.ErrShape)
 	}
+	// The slot holds a row number for each sample of the batch instead of the sample.
 	all := kernels.Spec{Type: in.Spec.Type, Shape: append(kernels.Shape{in.Samples}, in.Spec.Shape[1:]...)}
 	data, err := g.Home(ir.Resident, in.Resident, in.Resident+"/"+in.Field, all)
 	if err != nil {

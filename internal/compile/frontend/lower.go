@@ -2,12 +2,9 @@ package frontend
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -70,6 +67,7 @@ func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 	if why := refused[key]; why != "" {
 		return nil, fmt.Errorf("%s: %w", why, kernels.ErrUnsupported)
 	}
+	// Before the table: arithmetic on constants needs no instruction of its own.
 	if x, ok := r.evalScalar(n); ok {
 		return r.constantRule(n, x)
 	}
@@ -77,7 +75,7 @@ func (r *reader) lowerOp(n *gorgonia.Node) (*rule, error) {
 		return lowerKernel(r, n, k)
 	}
 	l := r.lowerings[key]
-	if l == nil {
+	if l == nil { // an op without an entry: an operation computes it as it is, or it falls back
 		l = lowerDirect
 	}
 	found, err := l(r, n)
@@ -115,133 +113,6 @@ func identity(n *gorgonia.Node) *rule {
 
 // lowerIdentity lowers an op whose result has the elements of its operand: a read, a reshape.
 func lowerIdentity(_ *reader, n *gorgonia.Node) (*rule, error) { return identity(children(n)[0]), nil }
-
-// scalarConst is a scalar that may be constant.
-type scalarConst struct {
-	x  float64
-	ok bool // it is constant
-}
-
-// evalScalar returns the value of a scalar that does not depend on data: a constant, a size, or
-// arithmetic on these. Arithmetic is rounded to the type of n after each operation, as a device
-// does it.
-func (r *reader) evalScalar(n *gorgonia.Node) (float64, bool) {
-	c, done := r.scalars[n]
-	if !done {
-		c = r.evaluate(n)
-		r.scalars[n] = c
-	}
-	return c.x, c.ok
-}
-
-// evaluate computes evalScalar's result.
-func (r *reader) evaluate(n *gorgonia.Node) (c scalarConst) {
-	if n.Op() == nil || n.Type() == nil || len(n.Shape()) > 0 {
-		return c
-	}
-	t, err := typeOf(n)
-	if err != nil {
-		return c
-	}
-	if v := valueOf(n.Op()); v != nil {
-		return scalarOf(v)
-	}
-	switch op := opKey(n.Op()); op {
-	case "gorgonia.sizeOp":
-		axis, err := fields{n.Op()}.Int("axis")
-		shape := children(n)[0].Shape()
-		if err != nil || axis >= len(shape) && len(shape) > 0 {
-			return c
-		}
-		if c = (scalarConst{1, true}); len(shape) > 0 {
-			c.x = float64(shape[axis])
-		}
-	case "gorgonia.elemBinOp:+", "gorgonia.elemBinOp:-", "gorgonia.elemBinOp:⊙", "gorgonia.elemBinOp:÷":
-		in := children(n)
-		a, okA := r.evalScalar(in[0])
-		b, okB := r.evalScalar(in[1])
-		if !okA || !okB || !t.Float() {
-			return c
-		}
-		c = scalarConst{arithmetic(op, a, b), true}
-	default:
-		return c
-	}
-	c.x = kernels.Round(t, c.x)
-	return c
-}
-
-// arithmetic returns a op b, before rounding.
-func arithmetic(op string, a, b float64) float64 {
-	switch op {
-	case "gorgonia.elemBinOp:+":
-		return a + b
-	case "gorgonia.elemBinOp:-":
-		return a - b
-	case "gorgonia.elemBinOp:⊙":
-		return a * b
-	}
-	return a / b
-}
-
-// scalarOf returns the element of a scalar; it is not constant where a float64 cannot hold it.
-func scalarOf(v gorgonia.Value) scalarConst {
-	switch x := v.Data().(type) {
-	case float64:
-		return scalarConst{x, true}
-	case float32:
-		return scalarConst{float64(x), true}
-	case int:
-		return scalarConst{float64(x), int(float64(x)) == x}
-	case int64:
-		return scalarConst{float64(x), int64(float64(x)) == x}
-	case int32:
-		return scalarConst{float64(x), true}
-	case uint8:
-		return scalarConst{float64(x), true}
-	}
-	return scalarConst{}
-}
-
-// constantRule returns the rule of a scalar that is the constant x.
-func (r *reader) constantRule(n *gorgonia.Node, x float64) (*rule, error) {
-	t, err := typeOf(n)
-	if err != nil {
-		return nil, err
-	}
-	return &rule{build: func([]kernels.Value) (kernels.Value, error) { return r.fill(t, shapeOf(n), x), nil }}, nil
-}
-
-// lowerConstant lowers a constant tensor: a home with its data, or a fill, which needs no home,
-// where all elements are equal.
-func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
-	t, err := typeOf(n)
-	if err != nil {
-		return nil, err
-	}
-	spec := kernels.Spec{Type: t, Shape: shapeOf(n)}
-	data := make([]byte, spec.Bytes())
-	if err := store(data, t, valueOf(n.Op())); err != nil {
-		return nil, err
-	}
-	xs := make([]float64, spec.Shape.Elems())
-	kernels.Load(xs, t, data)
-	uniform := len(xs) > 0 && t != arena.Int64 && !slices.ContainsFunc(xs, func(x float64) bool {
-		return math.Float64bits(x) != math.Float64bits(xs[0])
-	})
-	return &rule{build: func([]kernels.Value) (kernels.Value, error) {
-		if uniform {
-			return r.fill(t, spec.Shape, xs[0]), nil
-		}
-		return r.constant(n, spec, data)
-	}}, nil
-}
-
-// lowerSize is called for sizes that evalScalar does not know: those along an axis that the operand
-// lacks.
-func lowerSize(_ *reader, n *gorgonia.Node) (*rule, error) {
-	return nil, fmt.Errorf("the size of %q along an axis that it does not have: %w", children(n)[0].Name(), kernels.ErrShape)
-}
 
 // lowerGlobalAverage lowers global average pooling, [B, C, H, W] → [B, C, 1, 1], to a mean.
 func lowerGlobalAverage(r *reader, n *gorgonia.Node) (*rule, error) {

@@ -14,8 +14,8 @@ import (
 
 // Batch normalization.
 //
-//	BatchNormOp x          →  batch_norm with scale 1 and shift 0
-//	γ ⊙ BatchNormOp x + β  →  batch_norm
+//	BatchNormOp x          →  batchNorm with scale 1 and shift 0
+//	γ ⊙ BatchNormOp x + β  →  batchNorm
 //	outside training       →  mul and add, or conv with other weights, by the running statistics
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
@@ -46,6 +46,7 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
+	// The running variance is unbiased, that of the batch is not: n values make a factor n/(n-1).
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
@@ -98,7 +99,8 @@ func (r *reader) scaleIntoConv(n *gorgonia.Node, x, scale, shift kernels.Value) 
 	if a.Act != nil {
 		return kernels.None, false
 	}
-	in := conv.In
+	// (x∗w + b)·scale + shift = x∗(w·scale) + (b·scale + shift)
+	in := conv.In // conv is valid until the next Apply
 	if a.Bias {
 		shift = r.Apply(kernels.Add, nil, shift, r.Apply(kernels.Mul, nil, in[2], scale))
 	}
@@ -156,7 +158,7 @@ func lowerBatchNorm(r *reader, n *gorgonia.Node) (*rule, error) {
 	fixed := !training || !r.Training || r.frozen(n.Name())
 	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
 		gamma, beta := r.channelConst(v[0], 1), r.channelConst(v[0], 0)
-		if len(v) == 3 { // see matchAffineBatchNorm
+		if len(v) == 3 { // matchAffineBatchNorm has added γ and β
 			gamma, beta = r.reshape(v[1], r.Spec(gamma).Shape), r.reshape(v[2], r.Spec(beta).Shape)
 		}
 		s, err := r.opStatistics(n, op, r.Spec(gamma), fixed)
@@ -174,6 +176,7 @@ func (r *reader) matchAffineBatchNorm(a, b *gorgonia.Node) *rule {
 	if !isOp(a, opMul) || r.useCount(a) != 1 {
 		return nil
 	}
+	// a = γ ⊙ norm(x), b = β, both repeated to the shape of x.
 	in := children(a)
 	norm, gamma, beta := in[1], unrepeat(in[0]), unrepeat(b)
 	if !isOp(norm, "*gorgonia.BatchNormOp") || r.useCount(norm) != 1 ||
@@ -214,6 +217,7 @@ func batchNormOf(n *gorgonia.Node) (a kernels.BatchNormAttrs, training bool, err
 // where they were never set.
 func (r *reader) opStatistics(n *gorgonia.Node, op statisticsOp, spec kernels.Spec,
 	fixed bool) (s runningStats, err error) {
+	// A variance of 0 would divide by 0. Reset writes the initial statistics into the op's tensors.
 	mean, variance := op.Stats()
 	if empty, err := allZero(variance, spec); err != nil {
 		return s, err

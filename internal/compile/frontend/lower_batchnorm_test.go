@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// newNormalized is γ ⊙ norm(x ∗ w) + β as Gorgonia builds it: b images of 3 channels become c channels.
+// newNormalized is γ ⊙ norm(x ∗ w) + β as Gorgonia builds it: b images of 3 channels become c
+// channels.
 func newNormalized(b, c int) (d *draft, y *gorgonia.Node) {
 	d = newDraft(rand.New(rand.NewPCG(*seed, 4)), tensor.Float64)
 	x, w, gamma, beta := d.in(b, 3, 5, 4), d.in(c, 3, 3, 3), d.of(d.positive, 1, c, 1, 1), d.in(1, c, 1, 1)
@@ -25,7 +26,8 @@ func newNormalized(b, c int) (d *draft, y *gorgonia.Node) {
 	return d, y
 }
 
-// Scale and shift of each channel are part of Gorgonia's batch normalization where nobody reads what is between.
+// A scale and a shift for each channel become part of the batch normalization unless another node
+// reads the values between.
 func TestScaleAndShiftArePartOfANormalization(t *testing.T) {
 	d, y := newNormalized(3, 2)
 	r, err := readGraph(training, y)
@@ -33,13 +35,13 @@ func TestScaleAndShiftArePartOfANormalization(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 0 || r.count(kernels.Add) != 0 {
-		t.Errorf("got\n%v, want a convolution and a normalization", instructions(r))
+		t.Errorf("got\n%v, want a convolution and a normalization", r.Program)
 	}
 	bn := d.g.ByName("bn")[0]
 	if r, err = readGraph(training, y, gorgonia.Read(bn, new(gorgonia.Value))); err != nil {
 		t.Fatal(err)
 	}
 	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 1 || r.count(kernels.Add) != 1 {
-		t.Errorf("where it is read\n%v, want one normalization, a product and a sum", instructions(r))
+		t.Errorf("where another node reads it\n%v, want one normalization, a product and a sum", r.Program)
 	}
 }

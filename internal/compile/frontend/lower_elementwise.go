@@ -113,6 +113,7 @@ func unrepeat(n *gorgonia.Node) broadcastOperand {
 		if err != nil {
 			return o
 		}
+		// x is repeated along a dimension of size 1, so that 1 broadcasts to the repeated size.
 		shape := padded(shapeOf(x), along)
 		if len(shape) != len(o.shape) || shape[along] != 1 {
 			return o
@@ -120,6 +121,7 @@ func unrepeat(n *gorgonia.Node) broadcastOperand {
 		o = broadcastOperand{x, slices.Clone(o.shape)}
 		o.shape[along] = 1
 	}
+	// gorgonia.Broadcast… reshapes an operand before it repeats it. The shape is in o already.
 	if isOp(o.node, "gorgonia.reshapeOp") && !o.shape.Equal(shapeOf(n)) {
 		if x := children(o.node)[0]; shapeOf(x).Elems() == o.shape.Elems() {
 			o.node = x
@@ -139,13 +141,14 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 // alignTo returns v in a shape that broadcasts to out: v itself where its shape differs from the
 // wanted one in leading dimensions of size 1 only, otherwise a reshape.
 func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
-	if shape.Elems() == out.Elems() {
+	if shape.Elems() == out.Elems() { // nothing broadcasts: sizes of 1 may stand elsewhere
 		shape = out
 	}
 	short := shape
 	for len(short) > 0 && short[0] == 1 {
 		short = short[1:]
 	}
+	// Broadcasting aligns trailing dimensions: leading ones of size 1 may be missing or present.
 	for have := r.Spec(v).Shape; len(have) >= len(short) && len(have) <= len(out); have = have[1:] {
 		if have.Equal(short) {
 			return v
@@ -154,7 +157,7 @@ func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Valu
 			break
 		}
 	}
-	if shape.Elems() == 1 {
+	if shape.Elems() == 1 { // a scalar broadcasts to any shape
 		shape = nil
 	}
 	return r.reshape(v, append(kernels.Shape{}, shape...))
@@ -192,6 +195,7 @@ func (r *reader) matchLeakyRelu(a, b *gorgonia.Node) *rule {
 	if !isOp(a, opMul) || !isOp(b, opMul) {
 		return nil
 	}
+	// a = x ⊙ (x ≥ 0), b = (x ⊙ (x < 0)) ⊙ slope
 	pos, scaled := children(a), children(b)
 	x := pos[0]
 	slope, ok := r.evalScalar(scaled[1])

@@ -12,9 +12,9 @@ import (
 // has stored in the op; these rules compute those again, and the merge pass removes the second
 // computation.
 //
-//	maxPoolDiffOp    x, y, dy  →  max_pool, max_pool_grad
-//	batchnormDiffOp  x, dy     →  batch_norm, batch_norm_grad
-//	groupNormDiffOp  x, dy     →  group_norm, group_norm_grad
+//	maxPoolDiffOp    x, y, dy  →  maxPool, maxPoolGrad
+//	batchnormDiffOp  x, dy     →  batchNorm, batchNormGrad
+//	groupNormDiffOp  x, dy     →  groupNorm, groupNormGrad
 
 // lowerMaxPoolDiff lowers the gradient of max pooling.
 func lowerMaxPoolDiff(r *reader, n *gorgonia.Node) (*rule, error) {

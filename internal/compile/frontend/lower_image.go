@@ -14,8 +14,8 @@ import (
 //
 //	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
 //	transposeOp                         otherwise                        →  transpose
-//	maxPoolOp                                                            →  max_pool
-//	GroupNormOp                                                          →  group_norm with scale 1 and shift 0
+//	maxPoolOp                                                            →  maxPool
+//	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
 
 // lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
 func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
@@ -36,6 +36,7 @@ func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
 		return nil, err
 	}
+	// From the transpose back to x and w. Each step that does not fit ends the match.
 	product := unwrap(children(n)[0], "gorgonia.reshapeOp")
 	if product == nil || !isOp(product, "gorgonia.linAlgBinOp") {
 		return nil, nil
@@ -59,6 +60,7 @@ func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The kernel's height and width are not in the shapes of the products: im2col has them.
 	if want := (kernels.Shape{in[1].Shape()[0], x.Shape()[1], kernel[0], kernel[1]}); !shapeOf(w).Equal(want) {
 		return nil, nil
 	}

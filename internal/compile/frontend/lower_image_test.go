@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// rows are rows by index.
+// rows select rows by index.
 func rows() []recipe {
 	return []recipe{
 		{"rows by index", func(d *draft) *gorgonia.Node {
@@ -70,7 +70,7 @@ func images() []recipe {
 	}
 }
 
-// imageGradients are the gradients that Gorgonia makes of them, read as values.
+// imageGradients are nodes that Gorgonia makes for the gradients of images.
 func imageGradients() (recipes []recipe) {
 	for name, op := range map[string]*kernels.Op{"max pooling": kernels.MaxPoolGrad, "batch normalization": kernels.BatchNormGrad,
 		"group normalization": kernels.GroupNormGrad} {
@@ -92,8 +92,9 @@ func imageGradients() (recipes []recipe) {
 	return recipes
 }
 
-// Where padding differs from side to side, Gorgonia's windows start outside by what is meant for the other end.
-func TestPaddingForEachSideIsWhereItsNameSays(t *testing.T) {
+// Where padding differs from side to side, Gorgonia's windows start by the padding of the opposite
+// side.
+func TestEachSideHasItsOwnPadding(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	x := d.of(func() float64 { return 1 }, 1, 1, 2, 2)
 	for i, v := range []float64{1, 2, 3, 4} {
@@ -112,7 +113,7 @@ func TestPaddingForEachSideIsWhereItsNameSays(t *testing.T) {
 	}
 }
 
-// A kernel shape that only has as many elements as the filter's is no convolution of ours.
+// A kernel shape with as many elements as the filter, but of another form, is no convolution.
 func TestAnIm2ColOfAnotherShapeFallsBack(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
 	y := d.must(gorgonia.Conv2d(d.in(2, 1, 5, 6), d.in(3, 1, 2, 3), tensor.Shape{3, 2}, []int{0, 0}, []int{1, 1}, []int{1, 1}))
@@ -121,7 +122,7 @@ func TestAnIm2ColOfAnotherShapeFallsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.count(kernels.Conv) != 0 || r.count(kernels.Host) != 1 {
-		t.Errorf("got\n%v, want an im2col", instructions(r))
+		t.Errorf("got\n%v, want an im2col", r.Program)
 	}
 	if err := r.run(); err != nil {
 		t.Fatal(err)

@@ -8,10 +8,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// Ops of package layers, for layers that Gorgonia lacks or computes wrongly.
+
 // kernelOp is an op of package layers, which names the operation that computes it. The node has the
 // operands of the operation, except:
 //
-//	batch_norm  x, gamma, beta, and the running mean and variance, which are nodes without an op
+//	batchNorm  x, gamma, beta, and the running mean and variance, which are nodes without an op
 //	dropout     x
 type kernelOp interface {
 	Kernel() (op *kernels.Op, attrs any)
@@ -35,6 +37,7 @@ func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
 			return nil, fmt.Errorf("batch normalization has %d operands, want 5: %w", len(in), kernels.ErrShape)
 		}
 		return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+			// The running statistics stay as they are if either is frozen.
 			s := runningStats{fixed: !r.Training || r.frozen(in[3].Name()) || r.frozen(in[4].Name()), mean: v[3], variance: v[4]}
 			if r.Machine && !s.fixed {
 				s = r.hostStatistics(n, r.Spec(v[3]), false, in[3].Value, in[4].Value)

@@ -36,14 +36,14 @@ func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	in, attrs := children(n), decoded.(kernels.MatMulAttrs)
-	a, b := shapeOf(in[0]), shapeOf(in[1])
+	a, b := shapeOf(in[0]), shapeOf(in[1]) // shapes that the operands are reshaped to
 	switch kind {
 	case matMul, batchedMatMul:
-	case matVec:
+	case matVec: // [M, K] × [K, 1]; Gorgonia's flag of the vector has no meaning
 		b, attrs.TransB = kernels.Shape{b.Elems(), 1}, false
-	case vecDot:
+	case vecDot: // [1, K] × [K, 1]
 		a, b, attrs = kernels.Shape{1, a.Elems()}, kernels.Shape{b.Elems(), 1}, kernels.MatMulAttrs{}
-	case outer:
+	case outer: // [M, 1] × [1, N]
 		a, b, attrs = kernels.Shape{a.Elems(), 1}, kernels.Shape{1, b.Elems()}, kernels.MatMulAttrs{}
 	default:
 		return nil, fmt.Errorf("product of kind %d: %w", kind, errVersion)
@@ -75,13 +75,17 @@ func lowerTensordot(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+		// x is [free, summed] and y too, so that the product is x·yᵀ.
 		x, transX := r.matrix(v[0], a)
 		y, transY := r.matrix(v[1], b)
 		return r.Apply(kernels.MatMul, kernels.MatMulAttrs{TransA: transX, TransB: !transY}, x, y), nil
 	}}, nil
 }
 
-// matrixForm is the way in which a tensor becomes a matrix [free, summed].
+// matrixForm is the way in which a tensor becomes a matrix [free, summed]. For a tensor [2, 3, 4]
+// that is summed over axis 1:
+//
+//	perm 0 2 1, free 2·4, summed 3, freeAxes 2
 type matrixForm struct {
 	perm         []int // free axes in their order, then the summed ones
 	free, summed int   // rows and columns
@@ -110,9 +114,10 @@ func matrixFormOf(shape kernels.Shape, axes []int) (c matrixForm, err error) {
 
 // matrix returns v as [free, summed], or as [summed, free] and true where that needs no copy.
 func (r *reader) matrix(v kernels.Value, c matrixForm) (m kernels.Value, transposed bool) {
-	if slices.IsSorted(c.perm) {
+	if slices.IsSorted(c.perm) { // the free axes come first
 		return r.reshape(v, kernels.Shape{c.free, c.summed}), false
 	}
+	// The summed axes come first: the same bytes are the transposed matrix.
 	if other := slices.Concat(c.perm[c.freeAxes:], c.perm[:c.freeAxes]); slices.IsSorted(other) {
 		return r.reshape(v, kernels.Shape{c.summed, c.free}), true
 	}

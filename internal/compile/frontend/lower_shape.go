@@ -69,7 +69,7 @@ func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 		return nil, err
 	}
 	out := shapeOf(n)
-	if o := unrepeat(n); o.node != n {
+	if o := unrepeat(n); o.node != n { // only dimensions of size 1 are repeated
 		return &rule{in: gorgonia.Nodes{o.node}, build: func(v []kernels.Value) (kernels.Value, error) {
 			y := r.alignTo(v[0], o.shape, out)
 			if r.Spec(y).Shape.Equal(out) {
@@ -82,6 +82,7 @@ func lowerRepeat(r *reader, n *gorgonia.Node) (*rule, error) {
 	if len(in) != len(out) || in[along] == 0 || out[along]%in[along] != 0 {
 		return nil, fmt.Errorf("repeats %v to %v along axis %d: %w", in, out, along, kernels.ErrShape)
 	}
+	// For k = 3 along axis 0: [2, 5] → [2, 1, 5] → [2, 3, 5], which toNodeShape makes [6, 5].
 	k := out[along] / in[along]
 	one, many := slices.Insert(slices.Clone(in), along+1, 1), slices.Insert(slices.Clone(in), along+1, k)
 	return &rule{in: gorgonia.Nodes{x}, build: func(v []kernels.Value) (kernels.Value, error) {
@@ -101,7 +102,7 @@ func sliceAttrsOf(op gorgonia.Op, shape kernels.Shape) (a kernels.SliceAttrs, er
 	if !ok {
 		return a, fmt.Errorf("%T has no slice: %w", op, errVersion)
 	}
-	if s == nil || s.End() <= s.Start() { // everything
+	if s == nil || s.End() <= s.Start() { // all of the axis
 		return a, nil
 	}
 	axis, err := fields{op}.Int("along")
@@ -138,6 +139,7 @@ func lowerSliceIncr(r *reader, n *gorgonia.Node) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Gorgonia drops an axis of size 1 from the slice: part has all axes.
 	part := slices.Clone(shape)
 	for i := range part {
 		part[i] = (a.End[i] - a.Start[i] + a.Step[i] - 1) / a.Step[i]

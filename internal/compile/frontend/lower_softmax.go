@@ -41,7 +41,7 @@ func (r *reader) matchCrossEntropy(n *gorgonia.Node) (e crossEntropy, ok bool) {
 		return e, false
 	}
 	in := children(prod)
-	for i, p := range in {
+	for i, p := range in { // p ⊙ y or y ⊙ p
 		if !isOp(p, "*gorgonia.softmaxOp") || !shapeOf(p).Equal(shapeOf(in[1-i])) {
 			continue
 		}

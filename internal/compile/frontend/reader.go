@@ -30,7 +30,7 @@ type reader struct {
 }
 
 // rule lowers a node: build appends instructions to the values of the nodes in, and returns the
-// node's value.
+// node's value. The rule of x + y has the nodes x and y, and a build that applies one addition.
 type rule struct {
 	in    gorgonia.Nodes
 	build func(in []kernels.Value) (kernels.Value, error)
@@ -49,6 +49,7 @@ func (r *reader) read(roots gorgonia.Nodes) {
 			r.values[n] = r.build(n, rules[n])
 		}
 	}
+	// A later read may lower them again, and reports their errors again.
 	for n, v := range r.values {
 		if v == kernels.None {
 			delete(r.values, n)
@@ -67,7 +68,7 @@ func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, 
 	rules = make(map[*gorgonia.Node]*rule)
 	var stack []frame
 	enter := func(n *gorgonia.Node) {
-		_, done := r.values[n]
+		_, done := r.values[n] // lowered by an earlier read, or given by the caller
 		if n == nil || done || rules[n] != nil {
 			return
 		}

@@ -24,7 +24,7 @@ func names(r *reading) (ops []string) {
 	return ops
 }
 
-func TestAnMLPOfOurLayersBecomesOneOperationForEachThatItIsWrittenIn(t *testing.T) {
+func TestLayersBecomeOneOperationEach(t *testing.T) {
 	const batch = 5
 	for _, c := range []struct {
 		name string
@@ -70,7 +70,7 @@ func TestAnMLPOfOurLayersBecomesOneOperationForEachThatItIsWrittenIn(t *testing.
 				t.Fatal(err)
 			}
 			if ops := strings.Join(names(got), " "); ops != c.want {
-				t.Errorf("got  %s\nwant %s\n%v", ops, c.want, instructions(got))
+				t.Errorf("got  %s\nwant %s\n%v", ops, c.want, got.Program)
 			}
 			if err := got.run(); err != nil {
 				t.Fatal(err)
@@ -103,11 +103,11 @@ func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(names(r), " "), "matmul add relu cross_entropy_dense neg mean neg"; got != want {
-		t.Errorf("got  %s\nwant %s\n%v", got, want, instructions(r))
+		t.Errorf("got  %s\nwant %s\n%v", got, want, r.Program)
 	}
 }
 
-func TestDeepGraphsAreReadWithoutRecursionAndInLinearTime(t *testing.T) {
+func TestDeepGraphsAreLoweredWithoutRecursionInLinearTime(t *testing.T) {
 	const depth = 10_000
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in(2)
@@ -126,7 +126,7 @@ func TestDeepGraphsAreReadWithoutRecursionAndInLinearTime(t *testing.T) {
 	t.Logf("%d nodes in %v", depth, time.Since(start))
 }
 
-func TestOnlyWhatTheRootsNeedIsRead(t *testing.T) {
+func TestOnlyNodesThatTheRootsNeedAreLowered(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in(3, 4)
 	want := d.must(gorgonia.Sum(x, 1))
@@ -136,11 +136,11 @@ func TestOnlyWhatTheRootsNeedIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(r.Instrs) != 1 || len(r.params) != 1 {
-		t.Errorf("got %d parameters and\n%v, want one sum of one parameter", len(r.params), instructions(r))
+		t.Errorf("got %d parameters and\n%v, want one sum of one parameter", len(r.params), r.Program)
 	}
 }
 
-func TestANodeThatIsUsedTwiceIsReadOnce(t *testing.T) {
+func TestANodeThatIsUsedTwiceIsLoweredOnce(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	e := d.must(gorgonia.Exp(d.in(3)))
 	n := d.must(gorgonia.Add(d.must(gorgonia.Tanh(e)), d.must(gorgonia.HadamardProd(e, e))))
@@ -153,7 +153,8 @@ func TestANodeThatIsUsedTwiceIsReadOnce(t *testing.T) {
 	}
 }
 
-// Gorgonia removes nodes when it rewrites log(1-p); ids and the graph's own edges are stale then.
+// Gorgonia removes nodes when it rewrites log(1-p); the ids and edges in the graph are wrong
+// afterwards.
 func TestChildrenAreRightAfterGorgoniaRemovedNodes(t *testing.T) {
 	runRecipes(t, []recipe{{"log(1-p)", func(d *draft) *gorgonia.Node {
 		p := d.must(gorgonia.Exp(d.must(gorgonia.Neg(d.of(d.positive, 3, 4)))))
@@ -162,7 +163,7 @@ func TestChildrenAreRightAfterGorgoniaRemovedNodes(t *testing.T) {
 	}, kernels.Log1p}})
 }
 
-func TestEveryNodeThatCannotBeReadIsReportedAtOnce(t *testing.T) {
+func TestAllNodesThatCannotBeLoweredAreReportedTogether(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in(1, 1, 4, 4)
 	a := d.must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
@@ -174,7 +175,7 @@ func TestEveryNodeThatCannotBeReadIsReportedAtOnce(t *testing.T) {
 	root := d.must(gorgonia.Add(sum, d.must(gorgonia.Sum(orphan))))
 	r, err := readGraph(training, root)
 	if err == nil {
-		t.Fatalf("got\n%v, want an error", instructions(r))
+		t.Fatalf("got\n%v, want an error", r.Program)
 	}
 	if !errors.Is(err, kernels.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported in it", err)
@@ -189,7 +190,7 @@ func TestEveryNodeThatCannotBeReadIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestKnownScalarsAreComputedWhenTheGraphIsRead(t *testing.T) {
+func TestConstantScalarsAreEvaluatedDuringLowering(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 	x := d.in(3, 4, 5)
 	size := d.must(gorgonia.HadamardProd(d.must(gorgonia.SizeOf(0, x)), d.must(gorgonia.SizeOf(2, x))))
@@ -215,7 +216,7 @@ func TestComparisonsWithoutRetSameAreOneAndZeroInTheTypeThatTheyCompare(t *testi
 	}, kernels.Host}})
 }
 
-func TestReadsHaveTheValueAndTheAddressOfWhatTheyRead(t *testing.T) {
+func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	y := d.must(gorgonia.Exp(d.in(3)))
 	var into gorgonia.Value
@@ -225,7 +226,7 @@ func TestReadsHaveTheValueAndTheAddressOfWhatTheyRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.values[read] != r.values[y] {
-		t.Errorf("the read is value %d, what it reads is %d", r.values[read], r.values[y])
+		t.Errorf("the read is value %d, its operand %d", r.values[read], r.values[y])
 	}
 	if got, ok := readTarget(read); !ok || got != &into {
 		t.Errorf("got %p, %v, want %p", got, ok, &into)
@@ -235,7 +236,7 @@ func TestReadsHaveTheValueAndTheAddressOfWhatTheyRead(t *testing.T) {
 	}
 }
 
-func TestElementsAtCoordinatesAreRead(t *testing.T) {
+func TestElementsAtCoordinatesAreSelected(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in(3, 4)
 	n := d.must(gorgonia.At(x, 2, 1))
@@ -259,7 +260,7 @@ func TestMalformedNodesAreErrors(t *testing.T) {
 	}
 	set := gorgonia.Set(d.in(2), d.in(2))
 	if _, err := readGraph(training, set); !errors.Is(err, kernels.ErrUnsupported) {
-		t.Errorf("a statement: got %v, want kernels.ErrUnsupported", err)
+		t.Errorf("a statement: got %v, want ErrUnsupported", err)
 	}
 	other := newDraft(d.r, tensor.Float64)
 	r, err := readGraph(training, d.in(2))

@@ -59,7 +59,7 @@ func (f *updateRunningStat) String() string { return "running statistics" }
 
 // Run updates both.
 func (f *updateRunningStat) Run(in, out [][]byte) error {
-	out[0][0] = 0
+	out[0][0] = 0 // the result has no meaning
 	if err := f.move(f.mean(), in[0], 1); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64)
 	if !ok {
 		return fmt.Errorf("statistics of %q are not a tensor of %v: %w", f.name, f.spec, kernels.ErrShape)
 	}
-	var at []byte
+	var at []byte // the elements of v, in place
 	switch x := d.Data().(type) {
 	case []float32:
 		at = bytesOf(x)
@@ -84,6 +84,7 @@ func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64)
 		at = bytesOf(x)
 	}
 	status := tensorOf(kernels.GuardSpec, nil) // a status word that stops nothing
+	// By the reference code of the operation that updates statistics with homes.
 	in := []kernels.Tensor{tensorOf(f.spec, at), tensorOf(f.spec, batch), status}
 	moved, err := kernels.Eval(kernels.RunningStat, kernels.RunningStatAttrs{Momentum: f.momentum, Factor: factor}, in)
 	if err != nil {

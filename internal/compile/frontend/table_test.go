@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// gradients are graphs with operations that only gorgonia.Grad makes.
+// gradients are graphs with ops that only gorgonia.Grad makes.
 func gradients() []recipe {
 	of := func(y func(d *draft, x *gorgonia.Node) *gorgonia.Node) func(d *draft) *gorgonia.Node {
 		return func(d *draft) *gorgonia.Node {
@@ -39,7 +39,8 @@ func gradients() []recipe {
 	}
 }
 
-// classified returns logits, and their right classes as indices and as a distribution. Some rows have two largest logits.
+// classified returns logits, and target classes as indices and as a distribution. Some rows have
+// two largest logits.
 func classified(d *draft) (net *layers.Net, logits, labels, target *gorgonia.Node) {
 	net = layers.On(d.g)
 	net.Type = d.dt
@@ -48,8 +49,9 @@ func classified(d *draft) (net *layers.Net, logits, labels, target *gorgonia.Nod
 	return net, d.of(half, rows, classes), d.ints(classes, rows), d.of(d.positive, rows, classes)
 }
 
-// ours are graphs with the operations that Gorgonia lacks. Each brings its own Do, which the tape machine runs.
-func ours() []recipe {
+// fromLayers are graphs with the ops that package layers adds. Each has its own Do, which the tape
+// machine runs.
+func fromLayers() []recipe {
 	return []recipe{
 		{"the inner identity", func(d *draft) *gorgonia.Node {
 			return d.must(gorgonia.Exp(d.must(gorgonia.ApplyOp(gorgonia.Iop{}, d.must(gorgonia.Tanh(d.in(d.dim(), d.wide())))))))
@@ -77,17 +79,18 @@ func ours() []recipe {
 	}
 }
 
-// elsewhere are operations of Gorgonia that no recipe can hold against a tape machine, and the test that checks them.
+// elsewhere are ops that no recipe can compare with a tape machine, and the test that checks them.
 var elsewhere = map[string]string{
-	"gorgonia.atOp":       "Gorgonia's own result has all elements: TestElementsAtCoordinatesAreRead",
-	"gorgonia.readOp":     "has no value: TestAReadNodeIsTheNodeThatItReads",
+	"gorgonia.atOp":       "Gorgonia's own result has all elements: TestElementsAtCoordinatesAreSelected",
+	"gorgonia.readOp":     "has no value: TestAReadNodeComputesItsOperand",
 	"*gorgonia.dropoutOp": "draws: TestDropoutDropsInTrainingAndItsGradientFollowsTheMask",
 
 	"*gorgonia.dropoutDiffOp": "is wrong in Gorgonia: TestTheGradientNodeOfADropoutFollowsItsMask",
 }
 
-// TestEveryOperationThatIsReadIsComparedWithGorgonia holds the table of operations against the recipes: an entry without one fails.
-func TestEveryOperationThatIsReadIsComparedWithGorgonia(t *testing.T) {
+// TestEveryLoweredOpIsComparedWithGorgonia fails for an op in lowerings, or of an operation,
+// without a recipe.
+func TestEveryLoweredOpIsComparedWithGorgonia(t *testing.T) {
 	seen := make(map[string]bool)
 	differentiable, others := fallbacks()
 	for _, some := range append(recipes(), differentiable, others) {
@@ -113,12 +116,12 @@ func TestEveryOperationThatIsReadIsComparedWithGorgonia(t *testing.T) {
 	}
 	for key := range elsewhere {
 		if !slices.Contains(want, key) {
-			t.Errorf("%s is checked elsewhere but is not read", key)
+			t.Errorf("%s is checked elsewhere but is not lowered", key)
 		}
 	}
 }
 
-// keysOf returns the keys of all operations of a recipe's graph; none where Gorgonia refuses its shapes.
+// keysOf returns the keys of all ops of a recipe's graph; none where Gorgonia refuses its shapes.
 func keysOf(c recipe, s uint64) (keys []string) {
 	d := newDraft(rand.New(rand.NewPCG(s, 7)), tensor.Float64)
 	defer func() {
@@ -134,7 +137,7 @@ func keysOf(c recipe, s uint64) (keys []string) {
 	return keys
 }
 
-func TestAReadNodeIsTheNodeThatItReads(t *testing.T) {
+func TestAReadNodeComputesItsOperand(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	y := d.must(gorgonia.Tanh(d.in(3, 4)))
 	var into gorgonia.Value

@@ -11,6 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// The only code of the package that converts between bytes and elements in place. Gorgonia's values
+// share the program's memory where they can.
+
 // view returns the bytes as elements, without a copy. Operands are aligned to arena.Align.
 func view[T any](b []byte) []T {
 	var t T
@@ -54,12 +57,13 @@ func wrap[T any, S gorgonia.Value](s []T, d nodeType, scalar func(T) S) gorgonia
 // store copies the elements of v, which need not be contiguous, to dst, whose type t is that of v.
 // Bools become 1 and 0 in any type.
 func store(dst []byte, t arena.DType, v gorgonia.Value) error {
+	// A view or a transposed tensor does not hold its elements in row-major order.
 	if d, ok := v.(*tensor.Dense); ok && (d.RequiresIterator() || !d.DataOrder().IsRowMajor() || d.IsView()) {
 		v = d.Materialize().(gorgonia.Value)
 	}
 	var src []byte
 	switch x := v.Data().(type) {
-	case []float64:
+	case []float64: // of a tensor
 		src = bytesOf(x)
 	case []float32:
 		src = bytesOf(x)
@@ -73,7 +77,7 @@ func store(dst []byte, t arena.DType, v gorgonia.Value) error {
 		src = x
 	case []bool:
 		return storeBools(dst, t, x)
-	case bool:
+	case bool: // from here on, of a scalar
 		return storeBools(dst, t, []bool{x})
 	case float64:
 		src = bytesOf([]float64{x})

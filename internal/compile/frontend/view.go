@@ -85,7 +85,7 @@ func (g *Graph) View() (*View, error) {
 	if err := g.lower(forward); err != nil {
 		return nil, err
 	}
-	if len(nodes.wanted) == 0 {
+	if len(nodes.wanted) == 0 { // without gradients there need be no loss
 		return v, nil
 	}
 	if v.Loss, err = g.scalarLoss(); err != nil {
@@ -111,6 +111,7 @@ func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Sum: w.Accumulate,
 		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate),
 	})
+	// The gradient's node may be an input or a constant: then it keeps its own value.
 	if !lowered && n.Deriv().Op() != nil {
 		g.values[n.Deriv()] = grad
 	}
@@ -132,6 +133,7 @@ func (v *View) LowerOutputs() ([]Output, error) {
 // Links returns the homes of the graph's inputs, gradients and outputs.
 func (v *View) Links() *Links {
 	g, links := v.g, v.links
+	// The results of a machine are its outputs, in their order.
 	for i, n := range v.nodes.outputs {
 		r := g.Values[g.Results[i].Value]
 		links.Outputs = append(links.Outputs, Link{Node: n, Spec: r.Spec, Ref: r.Ref})
@@ -160,7 +162,7 @@ type graphView struct {
 // nodes, as children does.
 func viewOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*graphView, error) {
 	v := &graphView{parents: make(map[*gorgonia.Node]gorgonia.Nodes)}
-	read := make(map[*gorgonia.Node]bool)
+	read := make(map[*gorgonia.Node]bool) // operands of gorgonia.Read
 	all := g.AllNodes()
 	for _, n := range all {
 		if n.Op() == nil && n.Deriv() != nil {
@@ -178,6 +180,7 @@ func viewOf(g *gorgonia.ExprGraph, keep gorgonia.Nodes) (*graphView, error) {
 	if err := v.findLoss(all); err != nil {
 		return nil, err
 	}
+	// Statements have no type and no value.
 	for _, n := range all {
 		if n.Type() != nil && (n == v.loss && n.Op() != nil || read[n] || slices.Contains(keep, n) || v.isRoot(n)) {
 			v.outputs = append(v.outputs, n)
@@ -211,10 +214,11 @@ func (v *graphView) findLoss(all gorgonia.Nodes) error {
 	}
 	switch {
 	case len(names) > 1:
-		return fmt.Errorf("%q were differentiated one by one: differentiate their sum: %w", names, ErrLosses)
+		return fmt.Errorf("%q were differentiated, each for itself: differentiate their sum: %w", names, ErrLosses)
 	case v.loss == nil:
 		return nil
 	}
+	// Another initial gradient would scale all gradients: the backward pass here begins with 1.
 	if op := v.loss.Deriv().Op(); op == nil || valueOf(op) == nil || scalarOf(valueOf(op)) != (scalarConst{1, true}) {
 		return fmt.Errorf("the gradient of %q does not begin with 1: %w", v.loss.Name(), ErrLosses)
 	}
@@ -224,7 +228,7 @@ func (v *graphView) findLoss(all gorgonia.Nodes) error {
 // fromGradients returns the nodes that are computed from gradients of inputs.
 func (v *graphView) fromGradients() map[*gorgonia.Node]bool {
 	found := make(map[*gorgonia.Node]bool)
-	var stack gorgonia.Nodes
+	var stack gorgonia.Nodes // nodes whose readers are not visited yet
 	for _, n := range v.wanted {
 		if Computed(n.Deriv()) {
 			stack = append(stack, n.Deriv())

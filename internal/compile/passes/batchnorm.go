@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// FuseBatchNormRelu makes a ReLU part of the batch normalization before it. The gradient of the normalization then recomputes, with the
-// arithmetic of the forward pass, which elements the ReLU passed, and the ReLU's result need not stay live for its own gradient.
+// FuseBatchNormReLU makes a ReLU part of the batch normalization before it. The gradient of the
+// normalization then recomputes, with the arithmetic of the forward pass, which elements the ReLU
+// passed, and the ReLU's result need not stay live for its own gradient.
 //
 //	y, mean, dev = batchNorm x               z, mean, dev = batchNorm{ReLU} x
 //	z = relu y                       ──►     …
@@ -15,7 +16,7 @@ import (
 //	dx = batchNormGrad x mean dev dy
 //
 // It applies where nothing else reads y or dy. The bits are the same.
-func FuseBatchNormRelu(p *ir.Program) {
+func FuseBatchNormReLU(p *ir.Program) {
 	u := usesOf(p)
 	gone := make([]bool, len(p.Instrs))
 	fused := make(map[kernels.Value]bool) // results of normalizations with a ReLU

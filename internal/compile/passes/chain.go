@@ -13,8 +13,9 @@ const (
 	maxChainSteps  = 24
 )
 
-// chains joins elementwise operations into one pass over memory, from the last one back: a chain takes in the maker of an input that nothing else reads
-// and that has the chain's type and shape. Constants become steps.
+// chains joins elementwise operations into one pass over memory, from the last one back: a chain
+// takes in the maker of an input that nothing else reads and that has the chain's type and shape.
+// Constants become steps.
 //
 //	a = mul x y               c = chain{mul, tanh, add} x y z
 //	b = tanh a         ──►
@@ -49,7 +50,8 @@ func elementwise(p *ir.Program, in *ir.Instr) bool {
 	return !slices.ContainsFunc(in.In, func(v kernels.Value) bool { return p.Spec(v).Type != out.Type })
 }
 
-// chain is a chain under construction. Its first member is the instruction whose result the chain makes.
+// chain is a chain under construction. Its first member is the instruction whose result the chain
+// makes.
 type chain struct {
 	uses
 	spec    kernels.Spec
@@ -58,7 +60,8 @@ type chain struct {
 	fills   []kernels.Value // constants that steps hold themselves
 }
 
-// grow makes the chain that ends with instruction i: it takes in the maker of one input after the other.
+// grow makes the chain that ends with instruction i: it takes in the maker of one input after the
+// other.
 func (c *chain) grow(i int) {
 	c.join(i, 0)
 	for k := 0; k < len(c.inputs); {
@@ -76,7 +79,8 @@ func (c *chain) grow(i int) {
 	}
 }
 
-// join makes instruction i a member, with its operands as inputs from index k on. It returns false, changing nothing, where that exceeds a limit.
+// join makes instruction i a member, with its operands as inputs from index k on. It returns false,
+// changing nothing, where that exceeds a limit.
 func (c *chain) join(i, k int) bool {
 	inputs, fills := c.inputs, c.fills
 	for _, v := range c.p.Instrs[i].In {
@@ -102,7 +106,8 @@ func (c *chain) immediate(v kernels.Value) bool {
 	return m >= 0 && c.p.Instrs[m].Op == kernels.Fill && c.p.Spec(v).Type == c.spec.Type
 }
 
-// build returns the chain's steps in the order in which they run, its inputs, and the steps' labels.
+// build returns the chain's steps in the order in which they run, its inputs, and the steps'
+// labels.
 func (c *chain) build() (*kernels.ChainAttrs, []kernels.Value, []string) {
 	var labels []string
 	attrs := &kernels.ChainAttrs{}

@@ -3,15 +3,16 @@ package passes
 import (
 	"testing"
 
-	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/ir/irtest"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ladders are elementwise operations on 40 values, more than one chain may hold: nested to the left, to the right, and as a tree.
-func ladders(b *builder) map[string]kernels.Value {
+// ladders are elementwise operations on 40 values, more than one chain may hold: nested to the
+// left, to the right, and as a tree.
+func ladders(b *irtest.Builder) map[string]kernels.Value {
 	xs := make([]kernels.Value, 40)
 	for i := range xs {
-		xs[i] = b.home(ir.Parameters, "x", 3, 4)
+		xs[i] = b.X(3, 4)
 	}
 	left, right := xs[0], xs[0]
 	for _, x := range xs[1:] {
@@ -31,8 +32,8 @@ func ladders(b *builder) map[string]kernels.Value {
 
 func TestChainsStayWithinTheirLimits(t *testing.T) {
 	for _, name := range []string{"left", "right", "tree"} {
-		b := newBuilder(t)
-		b.root(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, ladders(b)[name]))
+		b := irtest.New(t)
+		b.Root(b.Apply(kernels.Sum, kernels.ReduceAttrs{}, ladders(b)[name]))
 		Prune(b.Program)
 		Fuse(b.Program)
 		chains := 0

@@ -7,22 +7,25 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Fuse joins operations into one instruction, so that the values between them need no memory: first the epilogues of products and
-// convolutions, then chains of elementwise operations. The arithmetic stays the same, step for step.
+// Fuse joins operations into one instruction, so that the values between them need no memory: first
+// the epilogues of products and convolutions, then chains of elementwise operations. The arithmetic
+// stays the same, step for step.
 func Fuse(p *ir.Program) {
 	epilogues(p)
 	chains(p)
 	Prune(p)
 }
 
-// epilogue is what a product or a convolution does to its result before it writes it: add a bias, then apply an activation.
+// epilogue is what a product or a convolution does to its result before it writes it: add a bias,
+// then apply an activation.
 type epilogue struct {
 	bias     bool
 	act      *kernels.Op
 	actAttrs any
 }
 
-// epilogueOf returns the epilogue of in, and false where in can have none: it is no product and no convolution, or it accumulates (see Sums).
+// epilogueOf returns the epilogue of in, and false where in can have none: it is no product and no
+// convolution, or it accumulates (see Sums).
 func epilogueOf(in *ir.Instr) (epilogue, bool) {
 	switch a := in.Attrs.(type) {
 	case kernels.MatMulAttrs:
@@ -124,8 +127,8 @@ func (u uses) absorb(product, next *ir.Instr) bool {
 	return true
 }
 
-// bias returns the value that add adds to each row of a product [M, N], of shape [N] or [1, N], or to each channel of a convolution's result
-// [B, O, OH, OW], of shape [O, 1, 1] or [1, O, 1, 1].
+// bias returns the value that add adds to each row of a product [M, N], of shape [N] or [1, N], or
+// to each channel of a convolution's result [B, O, OH, OW], of shape [O, 1, 1] or [1, O, 1, 1].
 func (u uses) bias(product, add *ir.Instr) (v kernels.Value, ok bool) {
 	y := product.Out[0]
 	v = add.In[0]
@@ -137,7 +140,8 @@ func (u uses) bias(product, add *ir.Instr) (v kernels.Value, ok bool) {
 		row = row[1:]
 	}
 	switch {
-	case v == y, product.Op == kernels.MatMul && len(all) != 2, len(row) != len(all)-1, row[0] != all[1], row.Elems() != row[0]:
+	case v == y, product.Op == kernels.MatMul && len(all) != 2,
+		len(row) != len(all)-1, row[0] != all[1], row.Elems() != row[0]:
 		return kernels.None, false
 	case u.p.Values[v].Home && u.p.Values[v].Ref == u.p.Values[add.Out[0]].Ref: // the sum overwrites the bias
 		return kernels.None, false

@@ -5,9 +5,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Fold computes operations on constants at compile time: an instruction whose operands are all constants (kernels.Fill) becomes one.
-// It folds shapes and the operations that IEEE 754 rounds correctly, so that the bits are those of every device, and leaves results with a
-// home as they are.
+// Fold computes operations on constants at compile time: an instruction whose operands are all
+// constants (kernels.Fill) becomes one. It folds shapes and the operations that IEEE 754 rounds
+// correctly, so that the bits are those of every device, and leaves results with a home as they
+// are.
 //
 //	a = fill 2            a = fill 2
 //	b = fill 3     ──►    b = fill 3

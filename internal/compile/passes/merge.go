@@ -8,14 +8,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Merge computes equal instructions once (common subexpression elimination, by value numbering): the readers of the later one read the
-// result of the first. It is all that a gradient rule needs which computes part of the forward pass again.
+// Merge computes equal instructions once (common subexpression elimination, by value numbering):
+// the readers of the later one read the result of the first. It is all that a gradient rule needs
+// which computes part of the forward pass again.
 //
 //	a = tanh x             a = tanh x
 //	b = tanh x      ──►    c = mul a a
 //	c = mul a b
 //
-// Instructions with an effect stay, and so do results with a home and fallbacks, which may keep state.
+// Instructions with an effect stay, and so do results with a home and fallbacks, which may keep
+// state.
 func Merge(p *ir.Program) {
 	// key is cheap to compare: candidates with the same key are then compared in full.
 	type key struct {

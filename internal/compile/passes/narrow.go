@@ -8,14 +8,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Precision says what is computed and kept in 16 bits: factors of products, and activations that wait for the backward pass.
+// Precision says what is computed and kept in 16 bits: factors of products, and activations that
+// wait for the backward pass.
 type Precision struct {
 	Type    arena.DType // Bfloat16 or Float16; any other type: nothing
 	Float32 []string    // layers that stay in float32
 }
 
-// Round rounds the factors of float32 products and convolutions to 16 bits. It runs before gradients are built, whose rules take the type over to
-// the products of the backward pass. Sums and all other operations stay in float32.
+// Round rounds the factors of float32 products and convolutions to 16 bits. It runs before
+// gradients are built, whose rules take the type over to the products of the backward pass. Sums
+// and all other operations stay in float32.
 func Round(p *ir.Program, want Precision) {
 	if !want.Type.Half() {
 		return
@@ -27,8 +29,9 @@ func Round(p *ir.Program, want Precision) {
 	}
 }
 
-// Narrow keeps activations in 16 bits from the forward pass to the backward pass. A product whose factors are rounded anyway reads the 16 bits;
-// for other instructions of the backward pass they are decoded right before the first of them.
+// Narrow keeps activations in 16 bits from the forward pass to the backward pass. A product whose
+// factors are rounded anyway reads the 16 bits; for other instructions of the backward pass they
+// are decoded right before the first of them.
 //
 //	y = f x               y = f x
 //	z = y·w               h = encode y
@@ -38,8 +41,8 @@ func Round(p *ir.Program, want Precision) {
 //	                      y' = decode h
 //	                      dx = g y' dy
 //
-// The last such activation is read again at once and stays as it is. Probabilities, logits, statistics and what is compared stay too: see exact.
-// This pass changes bits.
+// The last such activation is read again at once and stays as it is. Probabilities, logits,
+// statistics and what is compared stay too: see exact. This pass changes bits.
 func Narrow(p *ir.Program, want Precision) {
 	if !want.Type.Half() {
 		return
@@ -118,15 +121,19 @@ func (n *narrower) decoded(v kernels.Value) kernels.Value {
 
 // unreshaped follows reshapes of the forward pass from v back to their operand.
 func (n *narrower) unreshaped(v kernels.Value) kernels.Value {
-	for at := n.uses.maker[v]; at >= 0 && n.instrs[at].Op == kernels.Reshape && !n.instrs[at].Back && !n.Values[v].Home; at = n.uses.maker[v] {
+	for {
+		at := n.uses.maker[v]
+		if at < 0 || n.instrs[at].Op != kernels.Reshape || n.instrs[at].Back || n.Values[v].Home {
+			return v
+		}
 		v = n.instrs[at].In[0]
 	}
-	return v
 }
 
-// kept returns the values that may wait in 16 bits, in the order in which they are made: float32 values of scratch, of two dimensions or more, that
-// the forward pass makes and the backward pass reads, without those that it needs exactly. Decoded and gathered data are not among them: they are
-// decoded again, or are as they would be in a slot.
+// kept returns the values that may wait in 16 bits, in the order in which they are made: float32
+// values of scratch, of two dimensions or more, that the forward pass makes and the backward pass
+// reads, without those that it needs exactly. Decoded and gathered data are not among them: they
+// are decoded again, or are as they would be in a slot.
 //
 // Invariant: the batch size decides nothing, so that a smaller batch has the same instructions.
 func (n *narrower) kept() []kernels.Value {
@@ -142,7 +149,8 @@ func (n *narrower) kept() []kernels.Value {
 	var kept []kernels.Value
 	for i := range n.instrs {
 		in := &n.instrs[i]
-		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape || in.Op == kernels.Gather && n.Values[in.In[0]].Ref.Region == ir.Resident {
+		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape ||
+			in.Op == kernels.Gather && n.Values[in.In[0]].Ref.Region == ir.Resident {
 			continue
 		}
 		for _, v := range in.Out {
@@ -156,8 +164,9 @@ func (n *narrower) kept() []kernels.Value {
 	return kept
 }
 
-// exact returns, by value, whether the backward pass needs it in float32: probabilities, logits, statistics of norms, operands of comparisons and of
-// instructions with an effect, and all that layers read which stay in float32. It goes through operations that only move elements.
+// exact returns, by value, whether the backward pass needs it in float32: probabilities, logits,
+// statistics of norms, operands of comparisons and of instructions with an effect, and all that
+// layers read which stay in float32. It goes through operations that only move elements.
 func (n *narrower) exact() []bool {
 	exact := make([]bool, len(n.Values))
 	for i := len(n.instrs) - 1; i >= 0; i-- {

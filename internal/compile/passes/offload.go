@@ -8,24 +8,30 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An update of offloaded values is cut into parts, each of which is fetched, changed and written back on its own. Where the rule treats every element, or
-// block of elements, by itself, a part is some of the elements.
+// An update of offloaded values is cut into parts, each of which is copied, changed and written
+// back on its own. Where the rule treats every element, or block of elements, by itself, a part is
+// some of the elements.
 const (
-	leastPart = 256 << 10      // bytes that a part fetches: shorter transfers take longer to begin than to run
+	leastPart = 256 << 10      // bytes of a part: shorter transfers take longer to begin than to run
 	mostParts = 16             // of an update, so that scratch holds at most an eighth of the values that it changes
 	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
 
-// Offload lets a program work on copies of the values whose homes are in pinned host memory: on one copy of each parameter, which recomputation
-// lets the backward pass fetch once more, and, part by part, on copies of the values that an update changes.
+// Offload lets a program work on copies of the values whose homes are in pinned host memory: on one
+// copy of each parameter, which recomputation lets the backward pass prefetch once more, and, part
+// by part, on copies of the values that an update changes.
 //
-//	y = f x w                    w' = fetch w
+//	y = f x w                    w' = prefetch w
 //	…                            y = f x w'
 //	w, m = update w m dw   ──►   …
-//	                             for each part: w', m' = fetch w, m; update w' m' dw; write back w', m' to w, m
+//	                             for each part:
+//	                                 w', m' = prefetch w, m
+//	                                 w', m' = update w' m' dw
+//	                                 writeback w', m' to w, m
 //
-// The scheduler decides where transfers stand. Slices of rows that an update changes are views of the home. update is the optimizer's operation; where views
-// is false, an update is not cut. It changes nothing where no home is in host memory.
+// The scheduler decides where transfers stand. Slices of rows that an update changes are views of
+// the home. update is the optimizer's operation; where views is false, an update is not cut. It
+// changes nothing where no home is in host memory.
 func Offload(p *ir.Program, update *kernels.Op, views bool) {
 	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
 		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value)}
@@ -83,7 +89,7 @@ func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 			continue
 		}
 		if _, ok := o.copies[v]; !ok {
-			o.Label, o.Owner, o.Backward = "fetch "+o.Values[v].Name, o.Values[v].Owner, in.Back
+			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Back
 			o.copies[v] = o.Apply(kernels.Fetch, nil, v)
 		}
 		in.In[k] = o.copies[v]
@@ -104,13 +110,13 @@ func (o *offloader) updateParts(in ir.Instr) {
 	name := strings.TrimPrefix(in.Label, "update ")
 	for _, homes := range o.parts(&in, moved) {
 		operands := slices.Clone(homes)
-		o.Label = "fetch " + name
+		o.Label = "prefetch " + name
 		for _, k := range moved {
 			operands[k] = o.Apply(kernels.Fetch, nil, homes[k])
 		}
 		o.Label = in.Label
 		out := slices.Clone(o.ApplyAll(in.Op, in.Attrs, operands...))
-		o.Label = "stow " + name
+		o.Label = "writeback " + name
 		for i, k := range updates {
 			if slices.Contains(moved, k) {
 				out[i] = o.Apply(kernels.Stow, nil, out[i], homes[k])
@@ -120,7 +126,8 @@ func (o *offloader) updateParts(in ir.Instr) {
 	}
 }
 
-// parts returns the operands of each part of an update that changes the moved operands in host memory.
+// parts returns the operands of each part of an update that changes the moved operands in host
+// memory.
 func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	var bytes int64
 	for _, k := range moved {

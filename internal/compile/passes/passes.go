@@ -1,8 +1,9 @@
-// Package passes rewrites programs: each pass is a function from a program to the same program with fewer, cheaper or smaller
-// instructions, one a file.
+// Package passes rewrites programs: each pass is a function from a program to the same program with
+// fewer, cheaper or smaller instructions, one a file.
 //
-// A pass knows nothing of the graph, of places or of other passes. It runs after lowering and gradients, before recomputation and scheduling;
-// package compile holds the order. All passes but [Sums], [Round] and [Narrow] keep every bit of every result.
+// A pass knows nothing of the graph, of places or of other passes. It runs after lowering and
+// gradients, before recomputation and scheduling; package compile holds the order. All passes but
+// [Sums], [Round] and [Narrow] keep every bit of every result.
 package passes
 
 import (
@@ -42,7 +43,8 @@ func usesOf(p *ir.Program) uses {
 	return u
 }
 
-// private reports whether v is a value of scratch with one reader: a pass may fuse its maker into its reader.
+// private reports whether v is a value of scratch with one reader: a pass may fuse its maker into
+// its reader.
 func (u uses) private(v kernels.Value) bool {
 	return u.readers[v] == 1 && !u.root[v] && !u.p.Values[v].Home && u.maker[v] >= 0
 }
@@ -55,7 +57,8 @@ func (u uses) next(v kernels.Value) int {
 	return int(u.reader[v])
 }
 
-// Prune removes instructions whose results are not needed: neither a root nor an operand of an instruction that stays.
+// Prune removes instructions whose results are not needed: neither a root nor an operand of an
+// instruction that stays.
 func Prune(p *ir.Program) {
 	live := make([]bool, len(p.Values))
 	for _, v := range p.Roots {

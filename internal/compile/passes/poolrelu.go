@@ -5,17 +5,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// PoolReluGrad computes the gradient of a ReLU before max pooling on the pooled result, which is smaller. The ReLU's own result then
-// need not stay live until the backward pass.
+// PoolReLUGrad computes the gradient of a ReLU before max pooling on the pooled result, which is
+// smaller. The ReLU's own result then need not stay live until the backward pass.
 //
 //	p, index = maxPool y                          p, index = maxPool y
 //	dy = maxPoolGrad index dp              ──►    dq = reluGrad p dp
 //	dx = reluGrad y dy                            dx = maxPoolGrad index dq
 //
-// The bits are the same. Where pooling routes a gradient, y equals p: both sides pass the same gradients and add them up in the same order.
-// Everywhere else both sides are +0, also for NaN, which is not above 0. A leaky ReLU multiplies, and rounds a sum and its terms differently:
-// its windows must not overlap.
-func PoolReluGrad(p *ir.Program) {
+// The bits are the same. Where pooling routes a gradient, y equals p: both sides pass the same
+// gradients and add them up in the same order. Everywhere else both sides are +0, also for NaN,
+// which is not above 0. A leaky ReLU multiplies, and rounds a sum and its terms differently: its
+// windows must not overlap.
+func PoolReLUGrad(p *ir.Program) {
 	u := usesOf(p)
 	for i := range p.Instrs {
 		relu := &p.Instrs[i]

@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Redecode decodes a field of the batch separately for each of its readers, right before the reader. The stored form is smaller and stays
-// in the slot, so that the decoded one need not stay live from the forward pass to the backward pass.
+// Redecode decodes a field of the batch separately for each of its readers, right before the
+// reader. The stored form is smaller and stays in the slot, so that the decoded one need not stay
+// live from the forward pass to the backward pass.
 //
 //	x = decode s            x = decode s
 //	y = f x                 y = f x
@@ -20,7 +21,7 @@ func Redecode(p *ir.Program) {
 	u := usesOf(p)
 	var out []ir.Instr
 	for _, in := range p.Instrs {
-		if in.Op == kernels.Decode && u.readers[in.Out[0]] > 1 && !u.root[in.Out[0]] && p.Spec(in.In[0]).Bytes() < p.Spec(in.Out[0]).Bytes() {
+		if in.Op == kernels.Decode && enlarges(p, &in) && u.readers[in.Out[0]] > 1 && !u.root[in.Out[0]] {
 			decoded[in.Out[0]] = in
 			continue
 		}
@@ -36,4 +37,9 @@ func Redecode(p *ir.Program) {
 		out = append(out, in)
 	}
 	p.Instrs = out
+}
+
+// enlarges reports whether the result of in has more bytes than its operand.
+func enlarges(p *ir.Program, in *ir.Instr) bool {
+	return p.Spec(in.In[0]).Bytes() < p.Spec(in.Out[0]).Bytes()
 }

@@ -7,13 +7,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Reduce makes elementwise operations the prologue of the sum, mean or maximum that alone reads their result, which then never exists as a
-// whole. It runs after Fuse, so that the prologue is a chain; an operation on its own becomes one.
+// Reduce makes elementwise operations the prologue of the sum, mean or maximum that alone reads
+// their result, which then never exists as a whole. It runs after Fuse, so that the prologue is a
+// chain; an operation on its own becomes one.
 //
 //	a = chain{sub, square} x y            s = chain{sub, square; sum} x y
 //	s = sum a                      ──►
 //
-// A reduction to as many elements as before stays, and so does one whose result has the home of an operand.
+// A reduction to as many elements as before stays, and so does one whose result has the home of an
+// operand.
 func Reduce(p *ir.Program) {
 	u := usesOf(p)
 	gone := make([]bool, len(p.Instrs))
@@ -38,7 +40,8 @@ func Reduce(p *ir.Program) {
 	remove(p, gone)
 }
 
-// asChain returns the attributes of a chain that computes the same as in, and its steps' labels; nil where in is not elementwise.
+// asChain returns the attributes of a chain that computes the same as in, and its steps' labels;
+// nil where in is not elementwise.
 func asChain(p *ir.Program, in *ir.Instr) (*kernels.ChainAttrs, []string) {
 	switch a, ok := in.Attrs.(*kernels.ChainAttrs); {
 	case ok && a.Reduce == nil:

@@ -15,16 +15,18 @@ const (
 	sliceStep = 16  // all slices but the last have a multiple of these, so that slices start at cache lines
 )
 
-// Slices cuts large gradients, each of which is checked right before its update, into slices of rows, so that a gradient is never in memory as a
-// whole. An update works on views of its parameter and states, so that no optimizer knows of slices.
+// Slices cuts large gradients, each of which is checked right before its update, into slices of
+// rows, so that a gradient is never in memory as a whole. An update works on views of its parameter
+// and states, so that no optimizer knows of slices.
 //
 //	dw = matmul aᵀ dz             for each slice r:
 //	check dw               ──►        dw = matmul{Rows: r} aᵀ dz
 //	update w dw                       check dw
 //	                                  update w[r] dw
 //
-// It needs views, and an update that changes nothing but rows. There are as few slices as keep the peak where the rest of the step, or the smallest
-// slice of another gradient, has it anyway; where they do not lower the peak, p stays as it is. A program that is compiled like another one has its
+// It needs views, and an update that changes nothing but rows. There are as few slices as keep the
+// peak where the rest of the step, or the smallest slice of another gradient, has it anyway; where
+// they do not lower the peak, p stays as it is. A program that is compiled like another one has its
 // number of slices. update is the optimizer's operation.
 func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
 	found := sliceables(p, update)
@@ -57,14 +59,16 @@ type sliceable struct {
 	rowBytes              int64
 }
 
-// sliceables returns the gradients that can be cut, in the order of their updates: a product makes them, only their check and the update right after it
-// read them, they have rows for two slices, and their update changes nothing but rows.
+// sliceables returns the gradients that can be cut, in the order of their updates: a product makes
+// them, only their check and the update right after it read them, they have rows for two slices,
+// and their update changes nothing but rows.
 func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 	u := usesOf(p)
 	var found []sliceable
 	for i := 1; i < len(p.Instrs); i++ {
 		check, apply := &p.Instrs[i-1], &p.Instrs[i]
-		if apply.Op != update || check.Op != kernels.CheckFinite || len(apply.In) < 4 || check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
+		if apply.Op != update || check.Op != kernels.CheckFinite || len(apply.In) < 4 ||
+			check.In[0] != apply.In[1] || check.Out[0] != apply.In[2] {
 			continue
 		}
 		g := apply.In[1]
@@ -74,7 +78,8 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 		}
 		product, s := &p.Instrs[u.maker[g]], p.Spec(g)
 		a, ok := product.Attrs.(kernels.MatMulAttrs)
-		if !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || a.Add || len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows || !updatesRows(p, apply) {
+		if !ok || product.Op != kernels.MatMul || a.Rows != [2]int{} || a.Add ||
+			len(s.Shape) != 2 || s.Shape[0] < 2*sliceRows || !updatesRows(p, apply) {
 			continue
 		}
 		found = append(found, sliceable{
@@ -86,16 +91,20 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 	return found
 }
 
-// updatesRows reports whether all that an update changes has the shape of its parameter, and so the same rows.
+// updatesRows reports whether all that an update changes has the shape of its parameter, and so the
+// same rows.
 func updatesRows(p *ir.Program, apply *ir.Instr) bool {
 	s := p.Spec(apply.In[0])
-	return !slices.ContainsFunc(apply.Op.UpdatesFor(apply.Attrs), func(k int8) bool { return !p.Spec(apply.In[k]).Shape.Equal(s.Shape) })
+	return !slices.ContainsFunc(apply.Op.UpdatesFor(apply.Attrs),
+		func(k int8) bool { return !p.Spec(apply.In[k]).Shape.Equal(s.Shape) })
 }
 
-// sliceCounts returns the number of slices of each gradient, 0 where it stays whole. whole is p ordered and aliased.
+// sliceCounts returns the number of slices of each gradient, 0 where it stays whole. whole is p
+// ordered and aliased.
 //
-// The target is the highest of the bytes that are live without any of these gradients and of what the smallest slice of each adds to the bytes that are live
-// with it; each gradient gets the fewest slices that keep it below.
+// The target is the highest of the bytes that are live without any of these gradients and of what
+// the smallest slice of each adds to the bytes that are live with it; each gradient gets the fewest
+// slices that keep it below.
 func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernels.Device) []int {
 	live := make([]int64, len(whole.Instrs)) // by instruction, without these gradients
 	others := make([]int64, len(found))      // most bytes that are live while a gradient is, without these gradients
@@ -135,8 +144,9 @@ func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernel
 // sliceStart returns the first row of slice k of n; for k = n, the end of the last one.
 func sliceStart(rows, n, k int) int { return partStart(rows, sliceStep, n, k) }
 
-// partStart returns where part k of n parts of many elements begins; for k = n, where the last one ends. Whole steps are spread evenly, larger parts
-// first; the last part also has the rest of a step.
+// partStart returns where part k of n parts of many elements begins; for k = n, where the last one
+// ends. Whole steps are spread evenly, larger parts first; the last part also has the rest of a
+// step.
 func partStart(many, step, n, k int) int {
 	if k == n {
 		return many
@@ -164,7 +174,8 @@ func cutAll(p *ir.Program, found []sliceable, counts []int) {
 	remove(p, gone)
 }
 
-// cut makes n slices of a gradient in the place of its update. The last check makes the value that the only one made.
+// cut makes n slices of a gradient in the place of its update. The last check makes the value that
+// the only one made.
 func cut(p *ir.Program, f sliceable, n int) {
 	if p.Slices == nil {
 		p.Slices = make([]int, len(p.Trained))

@@ -7,14 +7,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Sums lets a product of the backward pass accumulate into the value that it is added to, so that no second buffer of the gradient's size
-// is live: the sum of earlier steps of a window, or what another reader of the same weight contributes.
+// Sums lets a product of the backward pass accumulate into the value that it is added to, so that
+// no second buffer of the gradient's size is live: the sum of earlier steps of a window, or what
+// another reader of the same weight contributes.
 //
 //	dw = matmul aᵀ dz              sum = matmul{Add} aᵀ dz before
 //	sum = add before dw     ──►
 //
-// The product must have no other reader and no epilogue. The sum keeps its home. Of two products the later one accumulates.
-// This pass changes bits: it adds the same terms in another order.
+// The product must have no other reader and no epilogue. The sum keeps its home. Of two products
+// the later one accumulates. This pass changes bits: it adds the same terms in another order.
 func Sums(p *ir.Program) {
 	u := usesOf(p)
 	gone := make([]bool, len(p.Instrs))
@@ -44,7 +45,8 @@ func Sums(p *ir.Program) {
 	remove(p, gone)
 }
 
-// product returns which operand of an addition is a product without another reader, and of two the later one.
+// product returns which operand of an addition is a product without another reader, and of two the
+// later one.
 func (u uses) product(add *ir.Instr) (k int, ok bool) {
 	last := int32(-1)
 	for i, v := range add.In {

@@ -14,7 +14,8 @@ type border struct {
 	saved   int64           // bytes of activations that are made before it
 }
 
-// borders returns the places where the bytes that cross have a local minimum, with the start and the end of the forward pass.
+// borders returns the places where the bytes that cross have a local minimum, with the start and
+// the end of the forward pass.
 func (a *analysis) borders() []border {
 	var all []border
 	open := make(map[kernels.Value]bool)
@@ -27,7 +28,7 @@ func (a *analysis) borders() []border {
 			continue
 		}
 		for _, o := range in.Out {
-			if a.root[o] != o || a.p.Values[o].Home || a.fetched(o) {
+			if a.root[o] != o || a.p.Values[o].Home || a.prefetched(o) {
 				continue
 			}
 			if a.first[o] >= 0 && a.recomputable(o) {
@@ -60,7 +61,8 @@ func (a *analysis) borders() []border {
 	return least
 }
 
-// addSiblings adds to b.crosses the other results of their makers that the backward pass reads: with these kept, the makers need not run again.
+// addSiblings adds to b.crosses the other results of their makers that the backward pass reads:
+// with these kept, the makers need not run again.
 func (a *analysis) addSiblings(b *border) {
 	for _, v := range b.crosses {
 		if !a.recomputable(v) {
@@ -74,8 +76,8 @@ func (a *analysis) addSiblings(b *border) {
 	}
 }
 
-// thin returns at most n+1 of the borders: it divides the forward pass into n stretches of about as many saved bytes, and keeps the border
-// of each with the fewest bytes that cross.
+// thin returns at most n+1 of the borders: it divides the forward pass into n stretches of about as
+// many saved bytes, and keeps the border of each with the fewest bytes that cross.
 func thin(borders []border, n int) []border {
 	if len(borders) <= n+1 {
 		return borders

@@ -43,7 +43,7 @@ func (t *tree) forwardPeaks(segment []int) {
 			continue
 		}
 		for _, o := range in.Out {
-			if t.root[o] != o || t.p.Values[o].Home || t.fetched(o) {
+			if t.root[o] != o || t.p.Values[o].Home || t.prefetched(o) {
 				continue
 			}
 			open, all = append(open, o), all+t.bytes[o]
@@ -74,8 +74,8 @@ func (t *tree) forwardPeaks(segment []int) {
 	}
 }
 
-// backwardPeaks fills in the bytes of the backward pass. An activation counts until its last reader, though its bytes may live on as those of a gradient in
-// place.
+// backwardPeaks fills in the bytes of the backward pass. An activation counts until its last
+// reader, though its bytes may live on as those of a gradient in place.
 func (t *tree) backwardPeaks(segment []int) {
 	n := len(t.borders) - 1
 	live, peak := schedule.Live(t.p.Clone(), t.o)
@@ -134,8 +134,8 @@ func (t *tree) backwardPeaks(segment []int) {
 	}
 }
 
-// lostAt returns, by root, the first border that an activation does not cross: it is dropped with the part before that border. 0 means that it is too small to
-// drop.
+// lostAt returns, by root, the first border that an activation does not cross: it is dropped with
+// the part before that border. 0 means that it is too small to drop.
 func (t *tree) lostAt(segment []int) []int {
 	lost := make([]int, len(t.root))
 	for _, v := range t.saved {

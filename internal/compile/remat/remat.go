@@ -1,9 +1,9 @@
-// Package remat decides which activations a training step computes again for the backward pass instead of keeping them
-// (rematerialization), and rewrites the program so.
+// Package remat decides which activations a training step computes again for the backward pass
+// instead of keeping them (rematerialization), and rewrites the program so.
 //
-// [Run] searches a choice within a budget of bytes: a greedy search that drops one activation at a time, and trees of checkpoints by
-// dynamic programming; polish then keeps what need not be dropped. Where the budget cannot be met, it takes the lowest peak that it finds.
-// No bits change.
+// [Run] searches a choice within a budget of bytes: a greedy search that drops one activation at a
+// time, and trees of checkpoints by dynamic programming; polish then keeps what need not be
+// dropped. Where the budget cannot be met, it takes the lowest peak that it finds. No bits change.
 package remat
 
 import (
@@ -21,18 +21,22 @@ type Goal struct {
 	Budget int64    // bytes of scratch that the peak should not exceed, at the least extra time; 0: no search
 }
 
-// Run lets instructions of the backward pass read a second computation of dropped activations, right before the first such reader. Dropout
-// draws by seed, step and layer, so its second mask equals the first; instructions with an effect, and those that run on the host, are never repeated.
+// Run lets instructions of the backward pass read a second computation of dropped activations,
+// right before the first such reader. Dropout draws by seed, step and layer, so its second mask
+// equals the first; instructions with an effect, and those that run on the host, are never
+// repeated.
 //
 //	y = f x                 y = f x
 //	…               ──►     …
 //	dx = g y dy             y' = f x
 //	                        dx = g y' dy
 //
-// A later round may drop y' in its turn: where y' serves to compute more values and then waits for g, there is a third computation.
+// A later round may drop y' in its turn: where y' serves to compute more values and then waits for
+// g, there is a third computation.
 //
-// A program that is compiled like another one drops what that one drops. Copies of offloaded parameters are fetched once more for the
-// backward pass in any case. It changes p.Instrs, p.Values and p.Again.
+// A program that is compiled like another one drops what that one drops. Copies of offloaded
+// parameters are prefetched once more for the backward pass in any case. It changes p.Instrs,
+// p.Values and p.Again.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)
@@ -62,7 +66,8 @@ func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	a.apply(p, rounds)
 }
 
-// inherited returns what the program for a larger batch computes again, nil unless p is made of the same instructions.
+// inherited returns what the program for a larger batch computes again, nil unless p is made of the
+// same instructions.
 func inherited(p, like *ir.Program) *ir.Again {
 	if like == nil || like.Again == nil || like.Again.Values != len(p.Values) || len(like.Again.Order) != len(p.Instrs) {
 		return nil
@@ -70,12 +75,13 @@ func inherited(p, like *ir.Program) *ir.Again {
 	return like.Again
 }
 
-// choose returns the best choice that it finds in any of the orders that it tries: the order decides which values are live together. It leaves
-// p's instructions in any order; built is their order before.
+// choose returns the best choice that it finds in any of the orders that it tries: the order
+// decides which values are live together. It leaves p's instructions in any order; built is their
+// order before.
 func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Again {
 	var best []int32
 	var least choice
-	for _, order := range orders(p, o) {
+	for _, order := range orders(p, o) { // the choice of each order, unpolished
 		p.Instrs = schedule.Reorder(built, order)
 		a := analyse(p, o)
 		var x choice
@@ -105,7 +111,8 @@ const (
 	reachOrders = 2 // in which trees promise the lowest peaks
 )
 
-// orders returns the orders in which dropping is tried: with values dropped, another order may be the best.
+// orders returns the orders in which dropping is tried: with values dropped, another order may be
+// the best.
 func orders(p *ir.Program, o schedule.Options) [][]int32 {
 	d := p.Clone()
 	fresh := o
@@ -136,7 +143,8 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 	return all
 }
 
-// refetch lets the backward pass fetch offloaded parameters once more, where no activation is computed again.
+// refetch lets the backward pass prefetch offloaded parameters once more, where no activation is
+// computed again.
 func refetch(p *ir.Program, o schedule.Options) {
 	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Fetch }) {
 		return
@@ -146,11 +154,13 @@ func refetch(p *ir.Program, o schedule.Options) {
 	}
 }
 
-// round lists the values that the backward pass reads a second computation of, and values that are kept as starting points of such computations.
-// Both are by root of the program before the first round. For a value that has been computed again, an entry means its last computation.
+// round lists the values that the backward pass reads a second computation of, and values that are
+// kept as starting points of such computations. Both are by root of the program before the first
+// round. For a value that has been computed again, an entry means its last computation.
 type round struct{ drop, keep []bool }
 
-// choice is the rounds of recomputation, in order: each rewrites the program that the rounds before have made.
+// choice is the rounds of recomputation, in order: each rewrites the program that the rounds before
+// have made.
 type choice struct {
 	rounds     []round
 	peak, work int64 // peak in bytes, and extra time in the units of ir.Work.Time
@@ -163,7 +173,8 @@ func (x *choice) trim() {
 	}
 }
 
-// better reports whether x beats y: within the budget the one with less work wins, else the one with the lower peak.
+// better reports whether x beats y: within the budget the one with less work wins, else the one
+// with the lower peak.
 func (x *choice) better(y *choice, budget int64) bool {
 	fits, had := x.peak <= budget, y.peak <= budget
 	switch {

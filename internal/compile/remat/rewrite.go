@@ -7,7 +7,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// apply rewrites p, which has the instructions of a, in rounds. There is at least one.
+// apply rewrites p, which has the instructions of a, in rounds. There is at least one. The second
+// round sees the repetitions of the first one as producers of activations:
+//
+//	made        x │ y = f x │ z = g y │ … │ dz = … z │ dy = … y
+//	round 1     drops y and z: … │ y' = f x │ z' = g y' │ dz = … z' │ dy = … y'
+//	round 2     drops y', which idles during dz: … │ z' = g y' │ dz = … z' │ y" = f x │ dy = … y"
 func (a *analysis) apply(p *ir.Program, rounds []round) (now rewritten) {
 	for k := range rounds {
 		if k > 0 {
@@ -18,14 +23,15 @@ func (a *analysis) apply(p *ir.Program, rounds []round) (now rewritten) {
 	return now
 }
 
-// rewrite rewrites p in one round: before each instruction that reads a dropped value it repeats the instructions that the value needs, each at most
-// once, and lets the reader read the repetition's result.
+// rewrite rewrites p in one round: before each instruction that reads a dropped value it repeats
+// the instructions that the value needs, each at most once, and lets the reader read the
+// repetition's result.
 func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 	r := rewriter{a: a, p: p, x: x, again: make(map[kernels.Value]kernels.Value), repeated: make([]bool, len(p.Instrs)),
 		instrs: make([]ir.Instr, 0, 2*len(p.Instrs)),
 		rewritten: rewritten{origin: slices.Clone(a.origin), work: make([]int64, 0, 2*len(p.Instrs)), extra: a.extra,
 			positions: make([]int32, len(p.Instrs))}}
-	needed := a.needed(x)
+	needed := a.needed(x) // for updates: see below
 	for i := range p.Instrs {
 		in := p.Instrs[i]
 		if !producesActivations(&in) {
@@ -91,7 +97,8 @@ func (r *rewriter) repeat(i int32) {
 	r.instrs, r.work, r.extra = append(r.instrs, in), append(r.work, r.a.work[i]), r.extra+r.a.work[i]
 }
 
-// toRepeat returns the instructions that are repeated for v, in their order, without those that are marked already, and marks them.
+// toRepeat returns the instructions that are repeated for v, in their order, without those that are
+// marked already, and marks them.
 func (a *analysis) toRepeat(x *round, v kernels.Value, marked []bool) (all []int32) {
 	var visit func(v kernels.Value)
 	visit = func(v kernels.Value) {
@@ -120,6 +127,9 @@ type need struct {
 }
 
 // needed returns the dropped values that the backward pass reads.
+//
+// A repetition may read a home, such as a weight, that an update has changed by the time of the
+// reader. Then it has to run before that update, although its result is needed later.
 func (a *analysis) needed(x *round) []need {
 	last := make(map[kernels.Value]int32)
 	var found []need

@@ -15,8 +15,9 @@ const (
 	mostKept   = 100 // dropped activations that polish tries to keep
 )
 
-// search returns the choice with the least extra work within the budget, or, if it finds none, the one with the lowest peak. It takes the best of a greedy
-// search and of trees; while that exceeds the budget, it drops some of the repetitions in another round.
+// search returns the choice with the least extra work within the budget, or, if it finds none, the
+// one with the lowest peak. It takes the best of a greedy search and of trees; while that exceeds
+// the budget, it drops some of the repetitions in another round.
 func (a *analysis) search(budget int64) choice {
 	best := choice{rounds: []round{a.emptyRound()}}
 	if a.measure(&best); best.peak <= budget {
@@ -30,6 +31,7 @@ func (a *analysis) search(budget int64) choice {
 	}
 	a.greedyDrop(nil, budget, try)
 	a.trees(budget, try)
+	// Repetitions make the peak now: drop some of them, as activations of a program that has them.
 	for range mostRounds {
 		peak := best.peak
 		if peak <= budget {
@@ -44,7 +46,8 @@ func (a *analysis) search(budget int64) choice {
 	return best
 }
 
-// limit returns the most extra work that a choice may have: the work of the program itself, so that a step takes at most twice as long.
+// limit returns the most extra work that a choice may have: the work of the program itself, so that
+// a step takes at most twice as long.
 func (a *analysis) limit() (work int64) {
 	for _, w := range a.work {
 		work += w
@@ -52,7 +55,8 @@ func (a *analysis) limit() (work int64) {
 	return work
 }
 
-// polish keeps dropped activations, the most expensive ones first, or drops them in fewer rounds, wherever that makes the choice better.
+// polish keeps dropped activations, the most expensive ones first, or drops them in fewer rounds,
+// wherever that makes the choice better.
 func (a *analysis) polish(best *choice, budget int64) {
 	cost := a.costs(&best.rounds[0])
 	dropped := slices.DeleteFunc(slices.Clone(a.saved), func(v kernels.Value) bool { return best.depth(v) == 0 })
@@ -72,8 +76,8 @@ func (a *analysis) polish(best *choice, budget int64) {
 	}
 }
 
-// greedyDrop drops one activation after the other, of those that idle at the peak, until the peak is within the budget or no activation idles
-// there. It picks the highest score
+// greedyDrop drops one activation after the other, of those that idle at the peak, until the peak
+// is within the budget or no activation idles there. It picks the highest score
 //
 //	bytes · instructions between the last use in the forward pass and the first one in the backward pass / work to compute it again
 //

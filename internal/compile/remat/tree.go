@@ -14,40 +14,53 @@ const (
 	leastTrees  = 8    // trees that are tried of those that promise the lowest peaks
 )
 
-// tree cuts the forward pass at borders. A part of it, from border a to border b, runs backward once all its activations exist. Or it is cut in two at k:
-// what crosses k is kept while the right half runs backward; then the left half is computed again and runs backward.
+// tree cuts the forward pass at borders. A part of it, from border a to border b, runs backward
+// once all its activations exist. Or it is cut in two at k: what crosses k is kept while the right
+// half runs backward; then the left half is computed again and runs backward.
 //
 //	a ────────► k ────────► b
 //	            └─ right half: backward through k…b
 //	a ─again──► k
 //	└─ left half: backward through a…k
 //
-// Dynamic programming finds the least work for each part and each number of bytes. The bytes are the values kept at the borders before, the activations of
-// the part that are still needed, and all other values that are live at an instruction of the backward pass. A left half that is cut in its turn is
-// computed a third time, in another round.
+// Dynamic programming finds the least work for each part and each number of bytes. The bytes are
+// the values kept at the borders before, the activations of the part that are still needed, and all
+// other values that are live at an instruction of the backward pass. A left half that is cut in its
+// turn is computed a third time, in another round.
 //
-// Source: Griewank and Walther, Algorithm 799, ACM TOMS 26(1), 2000, where all steps are equal; Beaumont et al., Optimal checkpointing for heterogeneous
-// chains, arXiv:1911.13214, sections 4 and 5, for steps of any size. Ours also handles graphs that are no chains, where several values cross.
+// Source: Griewank and Walther, Algorithm 799, ACM TOMS 26(1), 2000, where all steps are equal;
+// Beaumont et al., Optimal checkpointing for heterogeneous chains, arXiv:1911.13214, sections 4 and
+// 5, for steps of any size. Ours also handles graphs that are no chains, where several values
+// cross.
 type tree struct {
 	*analysis
-	borders  []border  // segment k lies between borders k and k+1
-	backward [][]int64 // by segment k, by border a: peak over late instructions whose last live activation is of k, without activations from before a
-	forward  [][]int64 // the same over instructions of the forward pass of k, where all activations are kept
-	transit  []int64   // by segment: peak over its instructions of the forward pass, where no activation is kept
-	restart  [][]int64 // by border b, by border a: as backward[b-1][a], from the time when the part before b is computed again
-	others   []int64   // by border: bytes that are live when the part before it is computed again, besides activations from before it
-	done     []int64   // by border: bytes of the segment before it that cross it and have no reader left at that time
-	prefix   []int64   // by border: work of the recomputable instructions before it
-	unit     int64     // bytes
-	small    int64     // bytes that are not worth dropping
-	least    []int64   // by part and units, see at: extra work, infeasible where there is no tree
-	cut      []int16   // by part and units: the border at which the part is cut in two, 0 for none
+	borders []border // segment k lies between borders k and k+1
+	small   int64    // bytes that are not worth dropping
+
+	// Peaks in bytes, by segment k and border a, where nothing is dropped. Activations from before
+	// a do not count: the dynamic program adds those that are kept.
+	backward [][]int64 // of the backward pass while its last live activation is of segment k
+	forward  [][]int64 // of the forward pass in segment k
+	transit  []int64   // by segment: the peak of its forward pass where no activation is kept
+
+	// The time when the backward pass first needs the part before border b, which is then computed
+	// again.
+	restart [][]int64 // by border b and border a: the part of backward[b-1][a] from that time on
+	others  []int64   // by border: live bytes that are no activations from before it
+	done    []int64   // by border: bytes of the segment before it that cross it and have no reader left
+
+	// The solution.
+	prefix []int64 // by border: work of the recomputable instructions before it
+	unit   int64   // bytes
+	least  []int64 // by part and units, see at: extra work, infeasible where there is no tree
+	cut    []int16 // by part and units: the border at which the part is cut in two, 0 for none
 }
 
 // infeasible is the work of a tree that does not exist.
 const infeasible = math.MaxInt64 / 4
 
-// trees tries the trees that promise the least work within the budget, or, where none is within it, those with the lowest peaks.
+// trees tries the trees that promise the least work within the budget, or, where none is within it,
+// those with the lowest peaks.
 func (a *analysis) trees(budget int64, take func(choice)) {
 	t := a.newTree(budget)
 	if t == nil {
@@ -59,6 +72,8 @@ func (a *analysis) trees(budget int64, take func(choice)) {
 		take(x)
 		return x.peak
 	}
+	// The peak of a tree as predicted is not exact: measure, and find the most units that fit by
+	// bisection. More units mean less work, so the last one that fits is the best.
 	var steps []int // numbers of units that need less work than one unit less
 	for m, last := 0, a.limit()+1; m <= units; m++ {
 		if w := t.least[t.at(0, len(t.borders)-1, m)]; w < last {
@@ -80,8 +95,9 @@ func (a *analysis) trees(budget int64, take func(choice)) {
 	}
 }
 
-// newTree returns a solved tree whose units count up to the budget, or to more bytes where the budget allows no tree within the limit of work. It returns
-// nil where there is no border to cut at.
+// newTree returns a solved tree whose units count up to the budget, or to more bytes where the
+// budget allows no tree within the limit of work. It returns nil where there is no border to cut
+// at.
 func (a *analysis) newTree(budget int64) *tree {
 	t := a.cuts()
 	if t == nil {
@@ -97,6 +113,8 @@ func (a *analysis) newTree(budget int64) *tree {
 			}
 		}
 	}
+	// Units are coarse where the budget is far above the reach; near it they are fine. Where no
+	// tree within the budget has little enough work, allow a quarter more bytes.
 	most := t.needs(0, n)
 	reach := t.reach()
 	for top := min(most, max(budget, reach+reach/4)); ; top = min(most, top+top/4) {
@@ -125,7 +143,8 @@ func (t *tree) needs(a, b int) (most int64) {
 	return max(most, t.restart[b][a], t.others[b]+t.forward[b-1][a]-t.done[b])
 }
 
-// keeps returns the bytes that are kept for border k of a part that begins at a, and the work that this saves.
+// keeps returns the bytes that are kept for border k of a part that begins at a, and the work that
+// this saves.
 func (t *tree) keeps(a, k int) (bytes, work int64) {
 	for _, v := range t.borders[k].crosses {
 		if i := t.maker[v]; i >= t.borders[a].at {
@@ -187,7 +206,8 @@ func (t *tree) solve() {
 			transit := t.others[b]
 			for k := a + 1; k < b; k++ {
 				transit = max(transit, t.others[b]+t.transit[k-1])
-				right, left := t.least[t.at(k, b, 0):][:units+1], t.least[t.at(a, k, 0):][:units+1]
+				right := t.least[t.at(k, b, 0):][:units+1]
+				left := t.least[t.at(a, k, 0):][:units+1]
 				for m := max(kept[k], t.count(transit)); m < min(whole, units+1); m++ {
 					if w := right[m-kept[k]] + again[k] + left[m]; w < least[m] {
 						least[m], cut[m] = w, int16(k)
@@ -219,7 +239,9 @@ func (t *tree) choice(m int) choice {
 			}
 		}
 		for _, v := range t.saved {
-			if i := t.maker[v]; t.bytes[v] > t.small && t.borders[a].at <= i && i < t.borders[k].at && !slices.Contains(t.borders[k].crosses, v) {
+			i := t.maker[v]
+			inside := t.borders[a].at <= i && i < t.borders[k].at && !slices.Contains(t.borders[k].crosses, v)
+			if inside && t.bytes[v] > t.small {
 				x.rounds[depth].drop[v] = true
 			}
 		}

@@ -5,7 +5,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Alias lets results share the bytes of operands: results of updates always, views where views is set.
+// Alias lets results share the bytes of operands: results of updates always, views where views is
+// set.
 func Alias(p *ir.Program, views bool) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
@@ -21,14 +22,16 @@ func Alias(p *ir.Program, views bool) {
 	}
 }
 
-// alias makes v an alias of w's root. The chain stays short that way: the status word passes through every check.
+// alias makes v an alias of w's root. The chain stays short that way: the status word passes
+// through every check.
 func alias(p *ir.Program, v, w kernels.Value) { p.Values[v].Of, p.Values[v].Delta = p.Root(w) }
 
-// InPlace lets a result reuse the bytes of an operand that no later instruction reads. It goes by the order of p's instructions.
+// InPlace lets a result reuse the bytes of an operand that no later instruction reads. It goes by
+// the order of p's instructions.
 //
 //	y = relu(x), the last reader of x        becomes        y aliases x
 func InPlace(p *ir.Program) {
-	last := lastUses(p)
+	last := lastUses(p) // Invariant: it counts aliases made so far as uses of their root
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if len(in.Op.InPlace) == 0 || p.Values[in.Out[0]].Home || p.Values[in.Out[0]].Of != kernels.None {
@@ -46,8 +49,9 @@ func InPlace(p *ir.Program) {
 	}
 }
 
-// reusable reports whether the output of instruction i may overwrite its operand k: nothing reads the operand's bytes later, the instruction
-// reads them through no other operand, and the output fills them.
+// reusable reports whether the output of instruction i may overwrite its operand k: nothing reads
+// the operand's bytes later, the instruction reads them through no other operand, and the output
+// fills them.
 func reusable(p *ir.Program, i, k int, last []int32) bool {
 	in := &p.Instrs[i]
 	v := in.In[k]

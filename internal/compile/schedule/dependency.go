@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Graph is the dependencies between the instructions of a program and the bytes that they need: all that a scheduler sees.
+// Graph is the dependencies between the instructions of a program and the bytes that they need: all
+// that a scheduler sees.
 //
 // Invariant: dependencies point backwards: instructions were built after all that they wait for.
 type Graph struct {
@@ -29,12 +30,17 @@ func (g *Graph) Before(i int32) []int32 { return g.before[i] }
 //   - a value waits for the one that ir.Program.Follows names.
 func dependencies(p *ir.Program) *Graph {
 	n := len(p.Instrs)
-	g := &Graph{before: make([][]int32, n), after: make([][]int32, n), reads: make([][]kernels.Value, n), makes: make([]int64, n),
+	g := &Graph{before: make([][]int32, n), after: make([][]int32, n),
+		reads: make([][]kernels.Value, n), makes: make([]int64, n),
 		readers: make([][]int32, len(p.Values)), bytes: make([]int64, len(p.Values))}
 	maker := make([]int32, len(p.Values))
 	for i := range maker {
 		maker[i] = -1
 	}
+	// An update overwrites bytes that others may read. Program order says which contents a reader
+	// means:
+	//
+	//	y = f w │ w' = update w │ z = f w'     readers of w since its last change come before the update
 	since := make([][]int32, len(p.Values)) // by root value: its readers since its last change
 	for i := range p.Instrs {
 		in, at := &p.Instrs[i], int32(i)
@@ -69,7 +75,8 @@ func dependencies(p *ir.Program) *Graph {
 	return g
 }
 
-// edge lets b wait for a. All edges to b are made one after the other, so that a repeated one is the last of a.
+// edge lets b wait for a. All edges to b are made one after the other, so that a repeated one is
+// the last of a.
 func (g *Graph) edge(a, b int32) {
 	if a >= 0 && a != b && (len(g.after[a]) == 0 || g.after[a][len(g.after[a])-1] != b) {
 		g.after[a] = append(g.after[a], b)

@@ -13,8 +13,16 @@ type Ranges struct {
 	Instr   []int           // by buffer: the instruction of a workspace, -1 for a value
 }
 
-// LiveRanges returns the buffers that scratch must hold: values without a home, by the roots of their bytes, and workspaces of dev, which may
-// be nil. Time is counted in instructions.
+// LiveRanges returns the buffers that scratch must hold: values without a home, by the roots of
+// their bytes, and workspaces of dev, which may be nil. Time is counted in instructions; a buffer
+// is live from Start to before End.
+//
+//	instruction    0   1   2   3
+//	h = xw         ├───────────┤      made by 0, read by 1 and 2
+//	workspace      ├───┤              of 0
+//	y = tanh h         ├───────────┤  made by 1, read by 3
+//
+// Readers of an alias extend the live range of its root.
 func LiveRanges(p *ir.Program, dev kernels.Device) Ranges {
 	var l Ranges
 	buffer := make([]int, len(p.Values)) // by root value, -1 for none
@@ -53,7 +61,8 @@ func (l *Ranges) add(b arena.Buffer, v kernels.Value, instr int) {
 	l.Instr = append(l.Instr, instr)
 }
 
-// Workspace returns the bytes of scratch that dev needs for an instruction while it runs. A view runs nothing.
+// Workspace returns the bytes of scratch that dev needs for an instruction while it runs. A view
+// runs nothing.
 func Workspace(p *ir.Program, in *ir.Instr, dev kernels.Device) int64 {
 	if dev == nil || p.IsView(in) {
 		return 0
@@ -61,19 +70,21 @@ func Workspace(p *ir.Program, in *ir.Instr, dev kernels.Device) int64 {
 	return dev.Workspace(in.Op, in.Attrs, p.Specs(in.In), p.Specs(in.Out))
 }
 
-// Peak returns the most bytes of scratch that are live at one instruction of p, which is aliased and in its order.
+// Peak returns the most bytes of scratch that are live at one instruction of p, which is aliased
+// and in its order.
 func Peak(p *ir.Program, dev kernels.Device) int64 {
 	bytes, _ := arena.Bound(arena.Problem{Buffers: LiveRanges(p, dev).Buffers})
 	return bytes
 }
 
-// Live aliases what can share bytes in the present order of p, and returns how many bytes are live at each instruction, and the peak.
-// It changes p's values.
+// Live aliases what can share bytes in the present order of p, and returns how many bytes are live
+// at each instruction, and the peak. It changes p's values.
 func Live(p *ir.Program, o Options) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {
 		InPlace(p)
 	}
+	// Add each buffer where it begins, subtract it where it ends, then sum up.
 	bytes = make([]int64, len(p.Instrs)+1)
 	for _, b := range LiveRanges(p, o.Device).Buffers {
 		bytes[b.Start] += arena.Round(b.Size)

@@ -1,12 +1,13 @@
 // Package schedule orders a program's instructions and gives every value an address.
 //
-// [Run] does all of it: it lets results share the bytes of operands ([Alias], [InPlace]), searches an order with a low peak
-// ([Candidates], by the schedulers of [Schedulers]), derives live ranges ([LiveRanges]) and places them with [arena.Solve].
+// [Run] does all of it: it lets results share the bytes of operands ([Alias], [InPlace]), searches
+// an order with a low peak ([Candidates], by the schedulers of [Schedulers]), derives live ranges
+// ([LiveRanges]) and places them with [arena.Solve].
 //
 //	program ─► alias ─► order ─► in place ─► live ranges ─► placement
 //
-// No bits change: every order keeps the dependencies of [Graph]. Passes and recomputation ask the same functions for the peak
-// that a program would have ([Peak], [Live], [Trial]).
+// No bits change: every order keeps the dependencies of [Graph]. Passes and recomputation ask the
+// same functions for the peak that a program would have ([Peak], [Live], [Trial]).
 package schedule
 
 import (
@@ -23,8 +24,11 @@ import (
 // Options says how to order and place a program.
 type Options struct {
 	Device kernels.Device // whose workspaces are placed too; nil: a device without workspaces
-	Like   *ir.Program    // the same model and mode at a larger batch: its order and placement are reused for equal instructions; nil: none
 	Debug  bool           // leave guard bytes after each buffer, for arena.Sentry
+
+	// Like is the same model and mode at a larger batch: where the instructions are equal, its
+	// order and placement are reused. nil: none.
+	Like *ir.Program
 
 	Order   bool // search an order; false: keep the order in which the instructions were built
 	InPlace bool // results reuse the bytes of operands that no later instruction reads
@@ -39,7 +43,9 @@ const (
 	placements = 4 // orders that are placed while the placement needs more bytes than the peak
 )
 
-// Run orders the instructions of p and places its values. Of the candidate orders it keeps the one that needs the fewest bytes of scratch.
+// Run orders the instructions of p and places its values. Of the candidate orders it keeps the one
+// that needs the fewest bytes of scratch: no placement needs fewer bytes than the peak, but some
+// need more, and then an order with a higher peak may need fewer.
 func Run(ctx context.Context, p *ir.Program, o Options) error {
 	Alias(p, o.Views)
 	if !sameInstrs(p, o.Like) {
@@ -47,6 +53,8 @@ func Run(ctx context.Context, p *ir.Program, o Options) error {
 	}
 	var best *ir.Program
 	for k, c := range Candidates(p, o) {
+		// Candidates come by rising peak: one whose peak is no lower than the best placement cannot
+		// win.
 		if k > 0 && (k == placements || c.Peak >= best.Plan.Bytes) {
 			break
 		}
@@ -62,7 +70,8 @@ func Run(ctx context.Context, p *ir.Program, o Options) error {
 	return place(p, o.Device)
 }
 
-// Trial returns a copy of p, ordered and aliased as Run would, but not placed. It does not look at o.Like.
+// Trial returns a copy of p, ordered and aliased as Run would, but not placed. It does not look at
+// o.Like.
 func Trial(p *ir.Program, o Options) *ir.Program {
 	d := p.Clone()
 	o.Like = nil
@@ -70,7 +79,8 @@ func Trial(p *ir.Program, o Options) *ir.Program {
 	return inOrder(d, Candidates(d, o)[0].Order, o)
 }
 
-// Candidate is an order, as indices into the instructions as they were built, and its peak in bytes.
+// Candidate is an order, as indices into the instructions as they were built, and its peak in
+// bytes.
 type Candidate struct {
 	Order []int32
 	Peak  int64
@@ -78,9 +88,10 @@ type Candidate struct {
 	expanded bool // the schedulers have made others from it
 }
 
-// Candidates returns orders of p by rising peak; ties keep the order in which they were found. It searches best first through the orders
-// that schedulers make from other orders, beginning with the one in which the instructions were built.
-// Where p has the instructions of o.Like, the only candidate is that program's order.
+// Candidates returns orders of p by rising peak; ties keep the order in which they were found. It
+// searches best first through the orders that schedulers make from other orders, beginning with the
+// one in which the instructions were built. Where p has the instructions of o.Like, the only
+// candidate is that program's order.
 func Candidates(p *ir.Program, o Options) []Candidate {
 	if sameInstrs(p, o.Like) {
 		return []Candidate{{Order: slices.Clone(o.Like.Order)}}
@@ -97,6 +108,7 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	built = t.overlap(built)
 	found := []Candidate{{Order: built, Peak: peak(built)}}
 	for range expansions {
+		// Expand the best order that has not been expanded.
 		best := -1
 		for i := range found {
 			if !found[i].expanded && (best < 0 || found[i].Peak < found[best].Peak) {
@@ -119,7 +131,8 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	return found
 }
 
-// inOrder returns a copy of p with its instructions in an order, and with results in place where the order allows it.
+// inOrder returns a copy of p with its instructions in an order, and with results in place where
+// the order allows it.
 func inOrder(p *ir.Program, order []int32, o Options) *ir.Program {
 	d := *p
 	d.Order, d.Values, d.Instrs = order, slices.Clone(p.Values), Reorder(p.Instrs, order)
@@ -147,7 +160,8 @@ func Sequence(n int) []int32 {
 	return s
 }
 
-// sameInstrs reports whether p, before it is ordered, has the instructions of like: then its order and placement can be reused.
+// sameInstrs reports whether p, before it is ordered, has the instructions of like: then its order
+// and placement can be reused.
 func sameInstrs(p, like *ir.Program) bool {
 	if like == nil || len(like.Order) != len(p.Instrs) {
 		return false
@@ -161,8 +175,11 @@ func sameInstrs(p, like *ir.Program) bool {
 	return true
 }
 
-// solve finds the offsets of p's buffers: those of o.Like where they fit, so that a smaller batch fits wherever the larger one does, else by search.
+// solve finds the offsets of p's buffers: those of o.Like where they fit, so that a smaller batch
+// fits wherever the larger one does, else by search.
 func solve(ctx context.Context, p *ir.Program, o Options) (err error) {
+	// A smaller batch has the same live ranges and smaller buffers, so the offsets of the larger
+	// one fit unless alignment or a workspace differs.
 	p.Problem = arena.Problem{Buffers: LiveRanges(p, o.Device).Buffers}
 	if o.Debug {
 		p.Problem = arena.Guarded(p.Problem)
@@ -182,7 +199,7 @@ func solve(ctx context.Context, p *ir.Program, o Options) (err error) {
 
 // place gives every value its address and proves that no two live values touch.
 func place(p *ir.Program, dev kernels.Device) error {
-	l := LiveRanges(p, dev)
+	l := LiveRanges(p, dev) // without guards: those are the last buffers of p.Problem
 	if err := arena.Check(p.Problem, p.Plan); err != nil {
 		return fmt.Errorf("place %s: %w", p.Name, err)
 	}
@@ -194,6 +211,7 @@ func place(p *ir.Program, dev kernels.Device) error {
 			p.Values[v].Ref = ref
 		}
 	}
+	// Aliases lie in their root, wherever that is.
 	for v := range p.Values {
 		if root, delta := p.Root(kernels.Value(v)); int(root) != v {
 			r := p.Values[root].Ref

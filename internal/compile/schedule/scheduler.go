@@ -12,6 +12,13 @@ type Scheduler struct {
 	Order func(g *Graph, from []int32) []int32
 }
 
+// schedulers compete. None is best for all graphs, and one often improves on the order of another:
+//
+//   - depth first is optimal for trees;
+//   - least growth keeps few bytes live at each instruction, but does not look ahead;
+//   - free early and make late only move what lowers the live bytes, and keep the rest of an order;
+//   - backward, a scheduler sees which values an instruction keeps live instead of which it frees;
+//   - one sink at a time lets a gradient end with its update before the next one begins.
 var schedulers = []Scheduler{
 	{"depth first", (*Graph).depthFirst},
 	{"least growth", func(g *Graph, from []int32) []int32 { return g.forward(from, false) }},
@@ -24,16 +31,20 @@ var schedulers = []Scheduler{
 // Schedulers returns all schedulers that compete.
 func Schedulers() []Scheduler { return slices.Clone(schedulers) }
 
-// Topological returns the order that is closest to from: the first ready instruction of from comes next.
+// Topological returns the order that is closest to from: the first ready instruction of from comes
+// next.
 func (g *Graph) Topological(from []int32) []int32 {
 	return list(from, g.before, g.after, func(int32) int64 { return 0 }, func(int32, func(int32)) {})
 }
 
-// forward is list scheduling: it picks the ready instruction with the least growth of live bytes; ties follow from. Where onlyFrees is set, all
-// positive growths tie, so that only instructions that free bytes are preferred.
+// forward is list scheduling: it picks the ready instruction with the least growth of live bytes;
+// ties follow from. Where onlyFrees is set, all positive growths tie, so that only instructions
+// that free bytes are preferred.
 //
 // The growth of an instruction is the bytes that it makes minus those that it reads last.
 func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
+	// An instruction frees a value where it is its last reader. When only one reader of a value is
+	// left, the growth of that reader falls.
 	left := make([]int32, len(g.readers)) // by root value: readers that have not run
 	for v, r := range g.readers {
 		left[v] = int32(len(r))
@@ -58,11 +69,15 @@ func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
 	})
 }
 
-// backward is list scheduling from the end: it picks, of the instructions that no unscheduled one waits for, the one that leaves the fewest bytes
-// live before it; ties follow from backwards. Where onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
+// backward is list scheduling from the end: it picks, of the instructions that no unscheduled one
+// waits for, the one that leaves the fewest bytes live before it; ties follow from backwards. Where
+// onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
 //
-// The growth of an instruction is the bytes that it reads first, seen from the end, minus those that it makes.
+// The growth of an instruction is the bytes that it reads first, seen from the end, minus those
+// that it makes.
 func (g *Graph) backward(from []int32, onlyFrees bool) []int32 {
+	// Backward, the first reader that is picked makes a value live. The growth of its other readers
+	// falls then.
 	live := make([]bool, len(g.readers)) // by root value: an instruction after this place reads it
 	growth := func(i int32) int64 {
 		bytes := -g.makes[i]
@@ -98,12 +113,15 @@ func capped(bytes int64, onlyFrees bool) int64 {
 	return bytes
 }
 
-// list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one processor): of the ready instructions it picks the one
-// with the least growth; ties follow from. An instruction is ready once all of before[i] are picked. picked is called after each pick and reports
-// the instructions whose growth changes through it.
+// list is list scheduling (Graham, Bounds for Certain Multiprocessing Anomalies, 1966, for one
+// processor): of the ready instructions it picks the one with the least growth; ties follow from.
+// An instruction is ready once all of before[i] are picked. picked is called after each pick and
+// reports the instructions whose growth changes through it.
 //
-// Invariant: a growth only falls. So an instruction may be in the queue several times, and its best entry comes out first.
-func list(from []int32, before, after [][]int32, growth func(i int32) int64, picked func(i int32, changed func(j int32))) []int32 {
+// Invariant: a growth only falls. So an instruction may be in the queue several times, and its best
+// entry comes out first.
+func list(from []int32, before, after [][]int32, growth func(i int32) int64,
+	picked func(i int32, changed func(j int32))) []int32 {
 	rank, waits, done := make([]int32, len(from)), make([]int32, len(from)), make([]bool, len(from))
 	q := &queue{}
 	push := func(i int32) { heap.Push(q, ready{growth(i), rank[i], i}) }
@@ -117,6 +135,7 @@ func list(from []int32, before, after [][]int32, growth func(i int32) int64, pic
 	}
 	order := make([]int32, 0, len(from))
 	for q.Len() > 0 {
+		// Older entries of an instruction come out after the one that was picked: skip them.
 		i := heap.Pop(q).(ready).instr
 		if done[i] {
 			continue
@@ -164,9 +183,11 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// depthFirst finishes one operand of an instruction before it begins the next: first the operand whose computation needs the most bytes beyond
-// those that remain. That is optimal for trees (Sethi and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
-// shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of from.
+// depthFirst finishes one operand of an instruction before it begins the next: first the operand
+// whose computation needs the most bytes beyond those that remain. That is optimal for trees (Sethi
+// and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
+// shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of
+// from.
 func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run
@@ -191,7 +212,8 @@ func (g *Graph) depthFirst(from []int32) []int32 {
 	return v.order
 }
 
-// sinks runs each instruction that makes nothing, such as an update, and all that it waits for, before it begins anything for the next one.
+// sinks runs each instruction that makes nothing, such as an update, and all that it waits for,
+// before it begins anything for the next one.
 func (g *Graph) sinks(from []int32) []int32 {
 	rank := make([]int32, len(from))
 	for k, i := range from {

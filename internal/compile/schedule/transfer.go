@@ -5,27 +5,28 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// transfers moves the transfers of an order to where they overlap with compute. Copies are double-buffered: right before an instruction that
-// reads fetched values for the first time, a stop, it puts the writebacks of the stop before and the fetches of the stop after. So scratch holds the
-// copies of two stops at once, and a transfer has the time from one stop to the next.
+// transfers moves the transfers of an order to where they overlap with compute. Copies are
+// double-buffered: right before an instruction that reads prefetched values for the first time, a
+// stop, it puts the writebacks of the stop before and the prefetches of the stop after. So scratch
+// holds the copies of two stops at once, and a transfer has the time from one stop to the next.
 //
-//	fetch 1 │ fetch 2 │ stop 1 │ … │ write 1 │ fetch 3 │ stop 2 │ … │ write 2 │ fetch 4 │ stop 3 │ … │ write 3
+//	prefetch 1, 2 │ stop 1 │ … │ write back 1, prefetch 3 │ stop 2 │ … │ write back 2, prefetch 4 │ stop 3
 type transfers struct {
-	p         *ir.Program
-	maker     []int32   // by value: its instruction where that is a view or a fetch, else -1
-	reads     [][]int32 // by instruction: the fetches of its operands
-	fetched   [][]int32 // by home: the fetches of its bytes
-	writeback [][]int32 // by value: the instructions that write it back
+	p          *ir.Program
+	maker      []int32   // by value: its instruction where that is a view or a prefetch, else -1
+	reads      [][]int32 // by instruction: the prefetches of its operands
+	prefetched [][]int32 // by home: the prefetches of its bytes
+	writeback  [][]int32 // by value: the instructions that write it back
 
 	// Of the order that is made:
 	order []int32
 	done  []bool  // by instruction: it is in order
-	stops []int32 // the first readers of fetched values
+	stops []int32 // the first readers of prefetched values
 }
 
 func newTransfers(p *ir.Program) *transfers {
 	t := &transfers{p: p, maker: make([]int32, len(p.Values)), reads: make([][]int32, len(p.Instrs)),
-		fetched: make([][]int32, len(p.Values)), writeback: make([][]int32, len(p.Values))}
+		prefetched: make([][]int32, len(p.Values)), writeback: make([][]int32, len(p.Values))}
 	for v := range t.maker {
 		t.maker[v] = -1
 	}
@@ -35,7 +36,7 @@ func newTransfers(p *ir.Program) *transfers {
 			t.writeback[in.In[0]] = append(t.writeback[in.In[0]], int32(i))
 		case in.Op == kernels.Fetch:
 			root, _ := p.Root(in.In[0])
-			t.fetched[root] = append(t.fetched[root], int32(i))
+			t.prefetched[root] = append(t.prefetched[root], int32(i))
 			t.maker[in.Out[0]] = int32(i)
 		case in.Op.View != nil:
 			t.maker[in.Out[0]] = int32(i)
@@ -65,12 +66,12 @@ func (t *transfers) overlap(order []int32) []int32 {
 			continue
 		case k < len(t.stops) && i == t.stops[k]:
 			if k == 0 {
-				t.fetch(0)
+				t.prefetch(0)
 			} else {
 				t.write(k - 1)
 			}
 			k++
-			t.fetch(k)
+			t.prefetch(k)
 		}
 		t.add(i)
 	}
@@ -81,7 +82,7 @@ func (t *transfers) overlap(order []int32) []int32 {
 // findStops finds the stops of an order.
 func (t *transfers) findStops(order []int32) {
 	t.stops = t.stops[:0]
-	read := make([]bool, len(t.p.Instrs)) // by fetch
+	read := make([]bool, len(t.p.Instrs)) // by prefetch
 	for _, i := range order {
 		first := false
 		for _, f := range t.reads[i] {
@@ -94,8 +95,8 @@ func (t *transfers) findStops(order []int32) {
 	}
 }
 
-// add appends an instruction. A transfer comes after the views that are its operands, and a writeback after all fetches of the bytes that it
-// overwrites.
+// add appends an instruction. A transfer comes after the views that are its operands, and a
+// writeback after all prefetches of the bytes that it overwrites.
 func (t *transfers) add(i int32) {
 	if t.done[i] {
 		return
@@ -111,7 +112,7 @@ func (t *transfers) add(i int32) {
 	}
 	if in.Op == kernels.Stow {
 		root, _ := t.p.Root(in.In[1])
-		for _, f := range t.fetched[root] {
+		for _, f := range t.prefetched[root] {
 			if intersect(t.p, t.p.Instrs[f].In[0], in.In[1]) {
 				t.add(f)
 			}
@@ -127,8 +128,8 @@ func intersect(p *ir.Program, v, w kernels.Value) bool {
 	return a == b && from < at+p.Spec(w).Bytes() && at < from+p.Spec(v).Bytes()
 }
 
-// fetch appends the fetches of stop k, if there is one.
-func (t *transfers) fetch(k int) {
+// prefetch appends the prefetches of stop k, if there is one.
+func (t *transfers) prefetch(k int) {
 	if k >= len(t.stops) {
 		return
 	}

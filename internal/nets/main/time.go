@@ -65,7 +65,7 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 		}
 	}()
 	for _, c := range append([]cut{p.whole}, p.within...) {
-		t, err := trainer.New(n.Model, c.opt)
+		t, err := trainer.New(ctx, n.Model, c.opt)
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package devcheck validates calls for devices, so that all devices refuse the same mistakes: [Specs] checks the operands of an
-// operation, [Memory.Call] the places of a call.
+// Package devcheck validates calls for devices, so that all devices refuse the same mistakes:
+// [Specs] checks the operands of an operation, [Memory.Call] the places of a call.
 package devcheck
 
 import (
@@ -13,8 +13,9 @@ import (
 // MaxRank is the largest number of dimensions that the kernels of cpu and cuda iterate over.
 const MaxRank = 8
 
-// Specs returns an error unless op takes operands in with these attributes and makes out. Tensors have at most rank dimensions; 0: any
-// number. The error wraps kernels.ErrUnsupported, kernels.ErrShape or kernels.ErrAttrs.
+// Specs returns an error unless op takes operands in with these attributes and makes out. Tensors
+// have at most rank dimensions; 0: any number. The error wraps kernels.ErrUnsupported,
+// kernels.ErrShape or kernels.ErrAttrs.
 func Specs(op *kernels.Op, attrs any, in, out []kernels.Spec, rank int) error {
 	if op == nil || op.Infer == nil {
 		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
@@ -44,7 +45,8 @@ type Memory struct {
 	Size   int64                  // bytes of device memory
 	Base   []int64                // by region: bytes from the start of device memory
 	Pinned map[arena.Region]int64 // regions in pinned memory: their sizes in bytes
-	// Aligned reports whether the address of byte at of device memory is a multiple of align. Nil: at itself decides.
+	// Aligned reports whether the address of byte at of device memory is a multiple of align. Nil:
+	// at itself decides.
 	Aligned func(at, align int64) bool
 }
 
@@ -60,9 +62,10 @@ func Of(at kernels.Binding) Memory {
 	return m
 }
 
-// Call returns an error unless each operand of c has a place inside the memory, aligned for its elements, outputs lie on the inputs
-// that they update, only transfers use pinned memory, and the workspace has at least the given number of bytes. Operands must fit c.Op:
-// see Specs. The error wraps arena.ErrInvalid.
+// Call returns an error unless each operand of c has a place inside the memory, aligned for its
+// elements, outputs lie on the inputs that they update, only transfers use pinned memory, and the
+// workspace has at least the given number of bytes. Operands must fit c.Op: see Specs. The error
+// wraps arena.ErrInvalid.
 func (m Memory) Call(c *kernels.Call, workspace int64) error {
 	for k, o := range c.In {
 		if err := m.place(c.Op, o.Ref, o.Bytes(), o.Type.Size()); err != nil {
@@ -89,8 +92,8 @@ func (m Memory) Call(c *kernels.Call, workspace int64) error {
 	return nil
 }
 
-// place returns an error unless ref has room for a value of the given number of bytes, inside its memory, and is aligned. An empty
-// value has no place: its reference can be anything.
+// place returns an error unless ref has room for a value of the given number of bytes, inside its
+// memory, and is aligned. An empty value has no place: its reference can be anything.
 func (m Memory) place(op *kernels.Op, ref arena.Ref, bytes, align int64) error {
 	if bytes == 0 && ref.Size == 0 {
 		return nil

@@ -11,9 +11,10 @@ func ToBFloat16(v float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// DitherBFloat16 rounds v stochastically: it returns the bits of one of v's two neighbours in bfloat16. If all values of noise are
-// equally likely, the nearer neighbour is the more likely one and the mean of the results is v. A bfloat16 value, including 0 and
-// ±Inf, stays as it is. A NaN becomes a quiet NaN.
+// DitherBFloat16 rounds v stochastically: it returns the bits of one of v's two neighbours in
+// bfloat16. If all values of noise are equally likely, the nearer neighbour is the more likely one
+// and the mean of the results is v. A bfloat16 value, including 0 and ±Inf, stays as it is. A NaN
+// becomes a quiet NaN.
 func DitherBFloat16(v float32, noise uint16) uint16 {
 	b := math.Float32bits(v)
 	if v != v {
@@ -25,7 +26,8 @@ func DitherBFloat16(v float32, noise uint16) uint16 {
 // FromBFloat16 returns the value of a bfloat16.
 func FromBFloat16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// ToFloat16 returns the bits of the float16 nearest to v, ties to even: ±Inf from 65520 on. A NaN becomes a quiet NaN.
+// ToFloat16 returns the bits of the float16 nearest to v, ties to even: ±Inf from 65520 on. A NaN
+// becomes a quiet NaN.
 func ToFloat16(v float32) uint16 {
 	b := math.Float32bits(v)
 	sign := uint16(b>>16) & 0x8000

@@ -2,9 +2,10 @@ package numeric
 
 import "math"
 
-// Noise returns 32 pseudorandom bits, by which Adam16 rounds the means of an element in update t. param and grad are the Words of the
-// element's parameter and of its gradient before scaling and clipping. The lower half is for m, the upper half for v.
-// Source of the last three lines: Wellons, hash-prospector, lowbias32: every bit of the result depends on every bit of x.
+// Noise returns 32 pseudorandom bits, by which Adam16 rounds the means of an element in update t.
+// param and grad are the Words of the element's parameter and of its gradient before scaling and
+// clipping. The lower half is for m, the upper half for v. Source of the last three lines: Wellons,
+// hash-prospector, lowbias32: every bit of the result depends on every bit of x.
 func Noise(param, grad, t uint32) uint32 {
 	x := param*NoiseParam + grad + t*NoiseUpdate
 	x = (x ^ x>>16) * NoiseM0

@@ -8,9 +8,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// TestNoiseLooksRandom checks the statistics of random bits on sequences that occur in training: over updates of an element whose gradient
-// stays the same, and over elements whose parameters or gradients are nearly or exactly equal. Means and correlations of n numbers stay
-// within 6 standard deviations, which chance exceeds once in 500 million times.
+// TestNoiseLooksRandom checks the statistics of random bits on sequences that occur in training:
+// over updates of an element whose gradient stays the same, and over elements whose parameters or
+// gradients are nearly or exactly equal. Means and correlations of n numbers stay within 6 standard
+// deviations, which chance exceeds once in 500 million times.
 func TestNoiseLooksRandom(t *testing.T) {
 	r := seed.Rand(t, 0)
 	const n, most = 1 << 16, 6.0 / (1 << 8) // 6/√n

@@ -1,10 +1,12 @@
-// Package numeric holds the number formats and random bits that an operation defines exactly, for the references in package kernels
-// and for the devices: 16-bit floats ([ToBFloat16], [ToFloat16]), the 8-bit codes of Adam8 ([Encode8]), and the random generators of
-// dropout ([Philox]) and Adam16 ([Noise]). All devices give the same bits.
+// Package numeric holds the number formats and random bits that an operation defines exactly, for
+// the references in package kernels and for the devices: 16-bit floats ([ToBFloat16], [ToFloat16]),
+// the 8-bit codes of Adam8 ([Encode8]), and the random generators of dropout ([Philox]) and Adam16
+// ([Noise]). All devices give the same bits.
 package numeric
 
-// Philox is the counter-based random generator Philox4x32-10: it returns four random words, which depend on counter and key only.
-// Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3.
+// Philox is the counter-based random generator Philox4x32-10: it returns four random words, which
+// depend on counter and key only. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers:
+// as easy as 1, 2, 3", SC 2011, section 3.3.
 func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	for range PhiloxRounds {
 		a, b := uint64(counter[0])*PhiloxM0, uint64(counter[2])*PhiloxM1
@@ -15,7 +17,8 @@ func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// The constants of Philox4x32-10: the multipliers, the increments of the key in each round, and the number of rounds.
+// The constants of Philox4x32-10: the multipliers, the increments of the key in each round, and the
+// number of rounds.
 const (
 	PhiloxM0     = 0xD2511F53
 	PhiloxM1     = 0xCD9E8D57

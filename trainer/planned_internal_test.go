@@ -18,6 +18,7 @@ import (
 
 // TestEveryShorterBatchFitsInTheScratchOfTheFullOne compiles what a short last batch would run, for every length that it can have.
 func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
+	t.Parallel()
 	nets := [][]int{{784, 512, 256, 10}, {16, 1, 3}, {5, 700, 2}, {1, 1, 2}}
 	batches, threads := []int{32, 64, 128}, []int{1, 2, 3, 4, 16}
 	if testing.Short() {
@@ -39,7 +40,7 @@ func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
 
 func checkTails(t *testing.T, widths []int, opt Options) {
 	ctx := context.Background()
-	b, err := newBuild(ctx, func(g *gorgonia.ExprGraph, batch int) (Model, error) {
+	b, err := newPlanned(ctx, func(g *gorgonia.ExprGraph, batch int) (Model, error) {
 		net := layers.On(g)
 		x := net.Input("x", batch, widths[0])
 		h := x
@@ -47,14 +48,14 @@ func checkTails(t *testing.T, widths []int, opt Options) {
 			h = net.Dense(h, fmt.Sprint("hidden", i), w, layers.ReLU)
 		}
 		return net.Classifier(x, net.Dense(h, "out", widths[len(widths)-1], nil))
-	}, opt, true)
+	}, opt, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, mode := range []compile.Mode{compile.Train, compile.Predict} {
-		full := b.programs[key{mode: mode, rows: opt.Batch, source: streamed}]
+		full := b.programs[programKey{mode: mode, rows: opt.Batch, dataset: streamed}]
 		for rows := 1; rows < opt.Batch; rows++ {
-			p, err := b.compile(ctx, key{mode: mode, rows: rows, source: streamed}, full)
+			p, err := b.compile(ctx, programKey{mode: mode, rows: rows, dataset: streamed}, full)
 			if err != nil {
 				t.Fatalf("%v %d: %v", mode, rows, err)
 			}

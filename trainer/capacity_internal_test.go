@@ -3,6 +3,7 @@ package trainer
 import "testing"
 
 func TestLargestIsTheLargestThatFitsInFewTrials(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name              string
 		base, each, limit int
