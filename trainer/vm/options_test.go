@@ -28,7 +28,7 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 				}
 			}
 			return d.g, vm.Options{Device: dev}
-		}, []string{"one by one", "sum"}},
+		}, []string{"differentiated", "sum"}},
 		{"bind without a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
 			x := d.param("lonely", 3)
 			d.must(gorgonia.Exp(x))
