@@ -243,7 +243,7 @@ func ExampleCapacityError() {
 		log.Fatal(err)
 	}
 	defer device.Close()
-	_, err := trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 1024, Memory: 64 << 10})
+	_, err = trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 1024, Memory: 64 << 10})
 	var e *trainer.CapacityError
 	if errors.As(err, &e) {
 		fmt.Println("a smaller batch would fit:", e.Fits > 0 && e.Fits < e.Batch)

@@ -52,7 +52,7 @@ var rules = map[string]rule{
 		other: gorgonia},
 	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/optim trainer/report",
+	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/report",
 		other: gorgonia},
 	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
 	"trainer/optim":  {ours: "arena kernels"},
