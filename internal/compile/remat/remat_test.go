@@ -110,6 +110,17 @@ func TestTreesKeepCheckpoints(t *testing.T) {
 		t.Errorf("%d rounds with a peak of %d and work of %d, want at most %d of %d bytes, and less than half of the work %d",
 			len(found.rounds), found.peak, found.work, budget, whole.peak, a.limit())
 	}
+	for _, budget := range []int64{budget, budget / 2, 1} { // the search looks at them
+		best := choice{peak: whole.peak, work: a.limit()}
+		a.trees(budget, func(x choice) {
+			if x.better(&best, budget) {
+				best = x
+			}
+		})
+		if x := a.search(budget); best.better(&x, budget) {
+			t.Errorf("within %d bytes: the search finds a peak of %d with work of %d, trees one of %d with %d", budget, x.peak, x.work, best.peak, best.work)
+		}
+	}
 }
 
 // Polish keeps everything that the budget allows.

@@ -84,7 +84,8 @@ func TestRunOrdersAndPlaces(t *testing.T) {
 	}
 }
 
-// Towers have one order in which large values live one after the other. Schedulers that look at bytes find it by themselves.
+// Towers have one order in which large values live one after the other. Schedulers that look at
+// bytes find it by themselves.
 func TestSchedulersThatLookAtBytesKeepFewOfThemLive(t *testing.T) {
 	for _, s := range Schedulers() {
 		o := all
