@@ -27,7 +27,7 @@ type gorgoniaOp struct {
 	out         nodeType
 	spec        kernels.Spec // of the output
 	intoMemory  bool         // the op can compute into given memory
-	extraInput  bool         // the last operand only orders the instruction after another op, which keeps state for this one
+	extraInput  bool         // the last operand is not read: it orders the instruction after the op that made it
 	indexedAxis int          // axis of operand 0 that operand 1 holds indices of; -1: operand 1 holds none
 }
 
@@ -221,7 +221,8 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 	if err != nil {
 		return nil, err
 	}
-	for i := range roots { // SymDiff may return nodes for operands that have no gradient
+	// SymDiff may return nodes for operands that have no gradient.
+	for i := range roots {
 		if i >= len(in) || i < len(wanted) && !wanted[i] {
 			roots[i] = nil
 		}

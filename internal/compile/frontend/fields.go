@@ -14,7 +14,7 @@ import (
 
 // errVersion is wrapped by errors about types of Gorgonia that differ from those of the version in
 // go.mod.
-var errVersion = errors.New("gorgonia is not the version that go.mod asks for")
+var errVersion = errors.New("gorgonia is not the version in go.mod")
 
 // fields reads the unexported fields of an op, which hold its attributes. It implements
 // kernels.Fields.

@@ -93,7 +93,7 @@ type Param struct {
 // towards.
 type StatisticUpdate struct {
 	Home  kernels.Value // of the running statistic, [C]
-	Batch kernels.Value // that of the batch, [C]
+	Batch kernels.Value // of the same statistic of the batch, [C]
 	Attrs kernels.RunningStatAttrs
 }
 

@@ -132,7 +132,7 @@ func lowerConvert(r *reader, n *gorgonia.Node) (*rule, error) {
 	case err != nil || !to.Float():
 		return nil, err
 	case from.Float():
-		return nil, fmt.Errorf("from %v to %v: %w", from, to, kernels.ErrUnsupported)
+		return nil, fmt.Errorf("conversion from %v to %v: %w", from, to, kernels.ErrUnsupported)
 	}
 	return r.applyRule(kernels.Decode, kernels.DecodeAttrs{To: to, Scale: 1}, x), nil
 }

@@ -20,8 +20,8 @@ import (
 
 // ErrRows is wrapped by errors about batches that are too small to train with: batch normalization
 // divides by the variance of the batch. A batch of 1 has no usable variance: a vector has none, and
-// one image has only that of its own pixels, which differs from the statistics of many images that
-// evaluation uses.
+// one image has only the variance of its own pixels, while evaluation uses the statistics of many
+// images.
 var ErrRows = errors.New("too few samples for batch normalization")
 
 // runningStats are the running mean and variance of a batch normalization.
@@ -46,7 +46,7 @@ func (r *reader) batchNorm(n *gorgonia.Node, a kernels.BatchNormAttrs, x, gamma,
 			"or freeze the layer: %w: %w", n.Name(), shape, ErrRows, kernels.ErrShape)
 	}
 	out := r.ApplyAll(kernels.BatchNorm, a, x, gamma, beta)
-	// The running variance is unbiased, that of the batch is not: n values make a factor n/(n-1).
+	// The running variance is unbiased, the batch's variance is not: n values make a factor n/(n-1).
 	count := float64(shape.Elems() / shape[1])
 	unbiased := count / (count - 1)
 	if s.host != nil {
@@ -66,7 +66,7 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 	s runningStats) (kernels.Value, error) {
 	shape, mean, variance := r.Spec(x).Shape, r.Spec(s.mean), r.Spec(s.variance)
 	if len(shape) < 2 || !mean.Shape.Equal(shape[1:2]) || !variance.Shape.Equal(shape[1:2]) {
-		return kernels.None, fmt.Errorf("statistics %v and %v of %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
+		return kernels.None, fmt.Errorf("running mean %v and variance %v do not fit %v: %w", mean, variance, r.Spec(x), kernels.ErrShape)
 	}
 	// scale = γ / √(variance + ε), shift = β - mean·scale
 	deviation := r.Apply(kernels.Sqrt, nil, r.Apply(kernels.Affine, kernels.AffineAttrs{Scale: 1, Shift: a.Eps}, s.variance))

@@ -147,5 +147,6 @@ func lowerConstant(r *reader, n *gorgonia.Node) (*rule, error) {
 // lowerSize is called for sizes that evalScalar does not know: those along an axis that the operand
 // lacks.
 func lowerSize(_ *reader, n *gorgonia.Node) (*rule, error) {
-	return nil, fmt.Errorf("the size of %q along an axis that it does not have: %w", children(n)[0].Name(), kernels.ErrShape)
+	return nil, fmt.Errorf("the size of %q along an axis that it does not have: %w",
+		children(n)[0].Name(), kernels.ErrShape)
 }

@@ -59,9 +59,9 @@ func lowerBinary(r *reader, n *gorgonia.Node) (*rule, error) {
 	var found *rule
 	switch key {
 	case opMul:
-		found = r.matchRelu(in[0], in[1])
+		found = r.matchReLU(in[0], in[1])
 	case opAdd:
-		if found = r.matchLeakyRelu(in[0], in[1]); found == nil {
+		if found = r.matchLeakyReLU(in[0], in[1]); found == nil {
 			found = r.matchAffineBatchNorm(in[0], in[1])
 		}
 	case opDiv:
@@ -178,8 +178,8 @@ func (r *reader) comparesWithZero(n, x *gorgonia.Node, ops ...string) bool {
 	return in[0] == x && r.isZero(in[1])
 }
 
-// matchRelu recognises x ⊙ (x ≥ 0), which gorgonia.Rectify builds, and x ⊙ (x > 0).
-func (r *reader) matchRelu(a, b *gorgonia.Node) *rule {
+// matchReLU recognises x ⊙ (x ≥ 0), which gorgonia.Rectify builds, and x ⊙ (x > 0).
+func (r *reader) matchReLU(a, b *gorgonia.Node) *rule {
 	switch {
 	case r.comparesWithZero(b, a, opGe, opGt):
 		return r.applyRule(kernels.Relu, nil, a)
@@ -189,9 +189,9 @@ func (r *reader) matchRelu(a, b *gorgonia.Node) *rule {
 	return nil
 }
 
-// matchLeakyRelu recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which gorgonia.LeakyRelu builds. It
+// matchLeakyReLU recognises x ⊙ (x ≥ 0) + x ⊙ (x < 0) ⊙ slope, which gorgonia.LeakyRelu builds. It
 // does not match a negative slope: the gradient reads the sign of x from the result.
-func (r *reader) matchLeakyRelu(a, b *gorgonia.Node) *rule {
+func (r *reader) matchLeakyReLU(a, b *gorgonia.Node) *rule {
 	if !isOp(a, opMul) || !isOp(b, opMul) {
 		return nil
 	}

@@ -142,7 +142,7 @@ func groupNormOf(n *gorgonia.Node) (a kernels.GroupNormAttrs, err error) {
 func (r *reader) channelConst(x kernels.Value, c float64) kernels.Value {
 	spec := r.Spec(x)
 	if len(spec.Shape) < 2 {
-		panic(ir.BuildError{Err: fmt.Errorf("normalizes %v: %w", spec, kernels.ErrShape)})
+		panic(ir.BuildError{Err: fmt.Errorf("normalizes %v, want [B, C, ...]: %w", spec, kernels.ErrShape)})
 	}
 	return r.fill(spec.Type, spec.Shape[1:2], c)
 }

@@ -46,7 +46,7 @@ func lowerLinAlg(r *reader, n *gorgonia.Node) (*rule, error) {
 	case outer: // [M, 1] × [1, N]
 		a, b, attrs = kernels.Shape{a.Elems(), 1}, kernels.Shape{1, b.Elems()}, kernels.MatMulAttrs{}
 	default:
-		return nil, fmt.Errorf("product of kind %d: %w", kind, errVersion)
+		return nil, fmt.Errorf("unknown kind of product %d: %w", kind, errVersion)
 	}
 	return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
 		return r.Apply(kernels.MatMul, attrs, r.reshape(v[0], a), r.reshape(v[1], b)), nil

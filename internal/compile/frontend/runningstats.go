@@ -37,7 +37,8 @@ func (s *readRunningStat) Run(_, out [][]byte) error {
 	return nil
 }
 
-// updateRunningStat moves the running mean and variance towards those of the batch, its operands.
+// updateRunningStat moves the running mean and variance towards the mean and variance of the batch,
+// its operands.
 type updateRunningStat struct {
 	name           string // of the node
 	spec           kernels.Spec
@@ -66,7 +67,7 @@ func (f *updateRunningStat) Run(in, out [][]byte) error {
 	return f.move(f.variance(), in[1], f.factor)
 }
 
-// move moves the statistic v, a tensor of Gorgonia's, towards that of the batch.
+// move moves the running statistic v, a tensor of Gorgonia's, towards the batch's, times factor.
 func (f *updateRunningStat) move(v gorgonia.Value, batch []byte, factor float64) error {
 	d, ok := v.(*tensor.Dense)
 	if ok {
