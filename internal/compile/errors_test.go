@@ -133,20 +133,6 @@ func TestStoredTypesThatFitAreTakenAndOthersRefused(t *testing.T) {
 	}
 }
 
-func TestShapesThatDoNotFitNameTheNode(t *testing.T) {
-	g := ir.NewBuilder(&ir.Program{}, nil)
-	g.Label = "hidden/xw"
-	a := g.Add(ir.Value{Spec: kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 3}}, Of: kernels.None})
-	defer func() {
-		b, ok := recover().(ir.BuildError)
-		if !ok || !errors.Is(b, kernels.ErrShape) || !strings.Contains(b.Error(), "hidden/xw") {
-			t.Errorf("got %v, want ErrShape that names hidden/xw", b.Err)
-		}
-	}()
-	g.Apply(kernels.MatMul, kernels.MatMulAttrs{}, a, a)
-	t.Error("a product of (2, 3) and (2, 3) was taken")
-}
-
 // breakage is a mistake in a configuration.
 var breakages = []func(r *rand.Rand, g *grower, c *Config){
 	func(r *rand.Rand, g *grower, c *Config) { c.Batch = r.IntN(6) - 1 },
