@@ -28,6 +28,7 @@ func (m *mistakes) addf(format string, args ...any) {
 // check returns every mistake that shows without a model. needDevice makes a missing device one.
 func (o *Options) check(needDevice bool) error {
 	bad := &mistakes{class: ErrOption}
+	// The trainer cannot work with these numbers.
 	if needDevice && o.Device == nil {
 		bad.addf("no device: set Options.Device, for example to cpu.Open()")
 	}
@@ -40,26 +41,15 @@ func (o *Options) check(needDevice bool) error {
 	if o.Accumulate < 0 {
 		bad.addf("accumulate %d: must be 1 or more steps, or 0 for an update at each", o.Accumulate)
 	}
-	if o.Recompute.Auto && len(o.Recompute.Layers) > 0 {
-		bad.addf("recompute both %q and automatically: set either Auto or Layers", o.Recompute.Layers)
-	}
-	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
-		bad.addf("precision %v: must be float32, bfloat16 or float16", p)
-	}
-	if len(o.KeepFloat32) > 0 && !o.Precision.Half() {
-		bad.addf("keep float32 %q: set Precision to bfloat16 or float16, from which these layers are to be excluded", o.KeepFloat32)
-	}
 	if o.Memory < 0 {
 		bad.addf("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
-	if o.Offload.any() && o.Device != nil && o.Device.Unified() {
-		bad.addf("offload: %s has no memory of its own, so that nothing would be saved: leave it out", o.Device.Name())
-	}
-	if o.Offload.Parameters && len(o.Offload.Layers) > 0 {
-		bad.addf("offload the parameters of both %q and all layers: set either Parameters or Layers", o.Offload.Layers)
-	}
 	if o.Workers < 0 {
 		bad.addf("workers %d: must not be negative", o.Workers)
+	}
+	// These are values of an enumeration, which other packages may extend.
+	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {
+		bad.addf("precision %v: must be float32, bfloat16 or float16", p)
 	}
 	if o.Guard > GuardEach {
 		bad.addf("guard %d: must be GuardStep or GuardEach", o.Guard)
@@ -67,8 +57,21 @@ func (o *Options) check(needDevice bool) error {
 	if o.Tail > dataloader.DropTail {
 		bad.addf("tail %d: must be KeepTail or DropTail", o.Tail)
 	}
+	// These contradict another option or the device.
+	if o.Recompute.Auto && len(o.Recompute.Layers) > 0 {
+		bad.addf("recompute both %q and automatically: set either Auto or Layers", o.Recompute.Layers)
+	}
+	if len(o.KeepFloat32) > 0 && !o.Precision.Half() {
+		bad.addf("keep float32 %q: set Precision to bfloat16 or float16, from which to exclude these layers", o.KeepFloat32)
+	}
+	if o.Offload.any() && o.Device != nil && o.Device.Unified() {
+		bad.addf("offload: %s has no memory of its own, so that nothing would be saved: leave it out", o.Device.Name())
+	}
+	if o.Offload.Parameters && len(o.Offload.Layers) > 0 {
+		bad.addf("offload the parameters of both %q and all layers: set either Parameters or Layers", o.Offload.Layers)
+	}
 	if o.Debug && o.Device != nil && !o.Device.Unified() {
-		bad.addf("debug: %s has memory of its own, and only unified memory can be checked: leave it out", o.Device.Name())
+		bad.addf("debug: only unified memory can be checked, and %s has its own: leave it out", o.Device.Name())
 	}
 	errs := append(bad.errs, o.checkData(), optim.Check(o.optimizer(), o.Schedule, o.Clip), o.LossScale.Validate())
 	return errors.Join(errs...)
@@ -109,9 +112,10 @@ func (p *planned) checkNames() error {
 	}
 	for _, name := range p.opt.Offload.Layers {
 		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return h.Owner == name }) {
-			bad.addf("offload %q: no layer of this name has a parameter of two dimensions or more, the plan lists them", name)
+			bad.addf("offload %q: no layer of this name has a parameter of two or more dimensions, the plan lists them", name)
 		}
 	}
+	// Every layer has a value, but not every one has a parameter.
 	layers := func(option string, names []string) {
 		for _, name := range names {
 			if !slices.ContainsFunc(p.training().Values, func(v ir.Value) bool { return v.Owner == name }) {

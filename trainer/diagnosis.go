@@ -14,8 +14,8 @@ import (
 type diagnosis struct {
 	memory  *memory
 	compute arena.Stream
-	slot    *slot
-	program *ir.Program
+	slot    *slot       // the step's; its batch is on the device
+	program *ir.Program // the step's
 }
 
 // diagnose returns the error of the step in slot s: the bad index that the status word names, or
@@ -33,12 +33,14 @@ func (t *Trainer) diagnose(s *slot) error {
 	d := &diagnosis{memory: t.memory, compute: t.streams.compute, slot: s, program: p.ir}
 	err := d.replay()
 	if err == nil { // the second run was finite: all that is known is the status word
-		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
+			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
 		if g := int(s.status[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
 			e.Op, e.Label = "gradient", p.ir.Trained[g]
 		}
 		err = e
 	}
+	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
 	var e *NonFiniteError
 	if p.mode == compile.Train && t.plan.opt.scaled() && s.status[0] >= ir.FirstGradient && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
@@ -63,6 +65,7 @@ func (d *diagnosis) replay() error {
 			continue
 		}
 		in := &p.Instrs[i]
+		// A chain may write its result over an input: keep the inputs, to find the bad step.
 		before, err := d.chainInputs(in)
 		if err != nil {
 			return err
@@ -90,7 +93,11 @@ func (d *diagnosis) checkInputs() error {
 		}
 	}
 	for i, v := range p.Values {
-		if written[i] || !v.Home || !v.Spec.Type.Float() || v.Ref.Region == ir.Resident || v.Name == compile.ControlsName {
+		// Resident data are checked where a step gathers them; controls are the trainer's own.
+		if written[i] || !v.Home || !v.Spec.Type.Float() {
+			continue
+		}
+		if v.Ref.Region == ir.Resident || v.Name == compile.ControlsName {
 			continue
 		}
 		if e := d.firstNonFinite(v); e != nil {
