@@ -125,6 +125,7 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 	if opt.Batch == 1 {
 		return 0, 0, nil
 	}
+	// A smaller batch of training, with evaluation as it is, then with evaluation as small.
 	smaller := func() error {
 		batch, _, err = maxBatch(ctx, p.model, opt, limit, opt.Batch-1)
 		if errors.Is(err, compile.ErrRows) { // the only smaller batch is 1, which batch normalization refuses

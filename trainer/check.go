@@ -62,7 +62,8 @@ func (o *Options) check(needDevice bool) error {
 		bad.addf("recompute both %q and automatically: set either Auto or Layers", o.Recompute.Layers)
 	}
 	if len(o.KeepFloat32) > 0 && !o.Precision.Half() {
-		bad.addf("keep float32 %q: set Precision to bfloat16 or float16, from which to exclude these layers", o.KeepFloat32)
+		bad.addf("keep float32 %q: set Precision to bfloat16 or float16: these layers are its exceptions",
+			o.KeepFloat32)
 	}
 	if o.Offload.any() && o.Device != nil && o.Device.Unified() {
 		bad.addf("offload: %s has no memory of its own, so that nothing would be saved: leave it out", o.Device.Name())
@@ -80,6 +81,7 @@ func (o *Options) check(needDevice bool) error {
 // checkData returns every mistake in Fields and Resident.
 func (o *Options) checkData() error {
 	bad := &mistakes{class: ErrOption}
+	// Fields are found by their names.
 	for i, f := range o.Fields {
 		if slices.ContainsFunc(o.Fields[:i], func(g dataloader.Field) bool { return g.Name == f.Name }) {
 			bad.addf("two fields are called %q", f.Name)
@@ -88,6 +90,7 @@ func (o *Options) checkData() error {
 			bad.addf("field %q: scale %v and shift %v must be finite", f.Name, f.Scale, f.Shift)
 		}
 	}
+	// A resident dataset is found by comparison with the dataset of a pass.
 	for i, ds := range o.Resident {
 		if err := dataloader.Check(ds); err != nil {
 			bad.errs = append(bad.errs, fmt.Errorf("resident dataset %d: %w", i, err))
@@ -105,14 +108,17 @@ func comparable(ds dataloader.Dataset) bool { return reflect.ValueOf(ds).Compara
 // has, and one for a Precision that rounds nothing.
 func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
+	// A name may be that of a parameter or of a layer, which owns several.
 	for _, name := range p.opt.Frozen {
 		if !p.initial.has(func(param string) bool { return param == name || compile.Owner(param) == name }) {
 			bad.addf("frozen %q: the model has no such parameter or layer", name)
 		}
 	}
+	// Vectors stay on the device, so that a layer of nothing else has nothing to offload.
 	for _, name := range p.opt.Offload.Layers {
 		if !slices.ContainsFunc(p.homes.Parts(ir.HostParameters), func(h ir.Part) bool { return h.Owner == name }) {
-			bad.addf("offload %q: no layer of this name has a parameter of two or more dimensions, the plan lists them", name)
+			bad.addf("offload %q: no layer of this name has a parameter of two or more dimensions, "+
+				"the plan lists them", name)
 		}
 	}
 	// Every layer has a value, but not every one has a parameter.
@@ -125,6 +131,7 @@ func (p *planned) checkNames() error {
 	}
 	layers("recompute", p.opt.Recompute.Layers)
 	layers("keep float32", p.opt.KeepFloat32)
+	// Only float32 is rounded: a model of float64 would be trained as if Precision were 0.
 	has := func(t arena.DType) bool {
 		return slices.ContainsFunc(p.parameters(), func(h ir.Part) bool { return h.Spec.Type == t })
 	}

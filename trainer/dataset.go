@@ -52,7 +52,8 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
 	if errors.Is(err, compile.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
-			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w", tail, ds.Len(), opt.Batch, err)
+			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
+			tail, ds.Len(), opt.Batch, err)
 	}
 	if err != nil {
 		return s, fmt.Errorf("last batch of %d: %w", tail, err)

@@ -86,6 +86,7 @@ func (d *diagnosis) replay() error {
 // instruction writes.
 func (d *diagnosis) checkInputs() error {
 	p := d.program
+	// Values that an instruction writes hold what the failed step left there.
 	written := make([]bool, len(p.Values))
 	for i := range p.Instrs {
 		for _, o := range p.Instrs[i].Out {
@@ -150,6 +151,8 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 // blameStep finds the first step of a chain whose result is not finite, by computing one more step
 // each time.
 func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	// The reference computes in float64 what the kernel computed in the chain's type. It is finite
+	// where only the rounding overflowed; then e stays as it is.
 	operands := make([]kernels.Tensor, len(in.In))
 	for k, v := range in.In {
 		spec := p.Values[v].Spec
@@ -189,6 +192,7 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 	}
 	got := make([]float64, labels.Spec.Shape.Elems())
 	kernels.Load(got, labels.Spec.Type, b)
+	// A label outside the classes gives NaN.
 	for i, l := range got {
 		if l < 0 || l >= float64(classes) {
 			e.err, e.LabelAt, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])
