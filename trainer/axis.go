@@ -42,9 +42,9 @@ const (
 func (p *planned) axes() []axis {
 	o := &p.opt
 	axes := []axis{
-		optimizerAxis: {"optimizer", p.optimizers()},
+		optimizerAxis: {"optimizer", optimizers(p)},
 		gradientAxis:  {"gradients", o.guards()},
-		batchAxis:     {"batch", p.batches()},
+		batchAxis:     {"batch", batches(p)},
 		recomputeAxis: {"recompute", o.recomputations()},
 		precisionAxis: {"precision", o.precisions()},
 	}
@@ -57,9 +57,9 @@ func (p *planned) axes() []axis {
 // asGiven returns the setting that leaves the options as they are.
 func asGiven(name string) setting { return setting{name, true, func(*Options) {}} }
 
-// optimizers returns the given optimizer and those that keep fewer bytes of state, most first. Of
+// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first. Of
 // several that keep the same number it returns the first of optim.All.
-func (p *planned) optimizers() []setting {
+func optimizers(p *planned) []setting {
 	opt := p.opt.optimizer()
 	name := fmt.Sprintf("%T", opt)
 	// A named optimizer is the given one if both have a type and states: adam and adam8 share a
@@ -115,9 +115,9 @@ func (o *Options) guards() []setting {
 	return []setting{asGiven("kept"), {"freed", true, func(o *Options) { o.Guard = GuardEach }}}
 }
 
-// batches returns the given batch, and others that make updates of as many samples in more or fewer
+// batches returns the batch of plan p, and others that make updates of as many samples in more or fewer
 // steps.
-func (p *planned) batches() []setting {
+func batches(p *planned) []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {
 			return fmt.Sprint(rows)
