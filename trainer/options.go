@@ -18,7 +18,8 @@ import (
 type Model = layers.Model
 
 // ModelFunc adds a model to g for a batch of the given number of rows. It is called once for each
-// batch size and mode. Each call must make the same parameters, by name and shape.
+// batch size and mode. Each call must make the same parameters, by name and shape. The scale and
+// the bias that gorgonia.BatchNorm makes if it is given none start at 1 and 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.
