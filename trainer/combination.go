@@ -95,14 +95,14 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 			var tried []combination
 			for guard := range axes[gradientAxis].settings {
 				for recompute := range axes[recomputeAxis].settings {
-					tried = append(tried, c.settled(axes, guard, 0, recompute, precision)...)
+					tried = append(tried, c.withSettings(axes, guard, 0, recompute, precision)...)
 				}
 			}
 			best = e.best(ctx, tried)
 		}
 		// Other batches: all else as it is, the fewest steps of an update first.
 		for batch := 1; batch < len(axes[batchAxis].settings); batch++ {
-			if fewer := e.best(ctx, c.settled(axes, 0, batch, 0, 0)[:1]); fewer != nil {
+			if fewer := e.best(ctx, c.withSettings(axes, 0, batch, 0, 0)[:1]); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}
@@ -119,9 +119,9 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	return "", opt, nil
 }
 
-// settled returns c, which has an optimizer, with these settings of the next axes and every setting
+// withSettings returns c, which has an optimizer, with these settings of the next axes and every setting
 // of the last one.
-func (c combination) settled(axes []axis, guard, batch, recompute, precision int) []combination {
+func (c combination) withSettings(axes []axis, guard, batch, recompute, precision int) []combination {
 	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch)
 	c = c.with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)
 	return c.each(axes[hostAxis:])
