@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -19,8 +20,8 @@ import (
 // Builds that share a cache are those that are made alone, whatever was asked before, and errors are those of the same mistakes.
 func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 	t.Parallel()
-	r := seed.Random(t)
-	dev := emu.Open(emu.Options{})
+	r := seed.Rand(t, 0)
+	dev := emutest.Open(t, emu.Options{})
 	defer func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
@@ -128,7 +128,7 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 	// A smaller batch of training, with evaluation as it is, then with evaluation as small.
 	smaller := func() error {
 		batch, _, err = maxBatch(ctx, p.model, opt, limit, opt.Batch-1)
-		if errors.Is(err, compile.ErrRows) { // the only smaller batch is 1, which batch normalization refuses
+		if errors.Is(err, frontend.ErrRows) { // the only smaller batch is 1, which batch normalization refuses
 			return nil
 		}
 		return err
@@ -172,7 +172,7 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 	}
 	least := 1
 	p, err = plan(least)
-	if errors.Is(err, compile.ErrRows) && most > 1 { // batch normalization needs 2 rows
+	if errors.Is(err, frontend.ErrRows) && most > 1 { // batch normalization needs 2 rows
 		least = 2
 		p, err = plan(least)
 	}

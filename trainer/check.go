@@ -9,7 +9,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -30,7 +29,7 @@ func (o *Options) check(needDevice bool) error {
 	bad := &mistakes{class: ErrOption}
 	// The trainer cannot work with these numbers.
 	if needDevice && o.Device == nil {
-		bad.addf("no device: set Options.Device, for example to cpu.Open()")
+		bad.addf("no device: set Options.Device, for example to the device of cpu.Open")
 	}
 	if o.Batch < 1 || o.Batch > math.MaxInt32 {
 		bad.addf("batch %d: must be 1 to %d", o.Batch, math.MaxInt32)
@@ -110,7 +109,7 @@ func (p *planned) checkNames() error {
 	bad := &mistakes{class: ErrOption}
 	// A name may be that of a parameter or of a layer, which owns several.
 	for _, name := range p.opt.Frozen {
-		if !p.initial.has(func(param string) bool { return param == name || compile.Owner(param) == name }) {
+		if !p.initial.has(func(param string) bool { return param == name || ir.OwnerOf(param) == name }) {
 			bad.addf("frozen %q: the model has no such parameter or layer", name)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -194,7 +195,7 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 	for _, call := range []string{"run call", "run copy", "launch", "copy", "record", "wait", "event sync"} {
 		armed := false
 		first := fmt.Errorf("the card fell off the bus: %w", emu.ErrFatal)
-		dev := emu.Open(emu.Options{Fault: faults(func(c string) error {
+		dev := emutest.Open(t, emu.Options{Fault: faults(func(c string) error {
 			if armed && c == call {
 				return first
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
@@ -50,7 +51,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	steps := ds.Len()/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
 	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
-	if errors.Is(err, compile.ErrRows) {
+	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
 			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
 			tail, ds.Len(), opt.Batch, err)
@@ -74,7 +75,7 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 	full := p.programs[p.fullKey(mode, dataset)]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(p.order, func(k programKey) bool { return k.mode == mode }) {
-			return blameModel(compile.ErrNoOutput)
+			return blameModel(frontend.ErrNoOutput)
 		}
 		return fmt.Errorf("the trainer was made for its resident datasets only: "+
 			"set Options.Fields to stream others: %w", ErrData)
@@ -102,7 +103,7 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 	}
 	// A program of prediction reads no labels: what it does not read need not be in the data.
 	for _, v := range full.Values {
-		if v.Home && v.Ref.Region == ir.Slot && v.Name != compile.ControlsName &&
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
 			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
 			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
 		}

@@ -98,7 +98,7 @@ func (d *diagnosis) checkInputs() error {
 		if written[i] || !v.Home || !v.Spec.Type.Float() {
 			continue
 		}
-		if v.Ref.Region == ir.Resident || v.Name == compile.ControlsName {
+		if v.Ref.Region == ir.Resident || v.Name == ir.ControlsName {
 			continue
 		}
 		if e := d.firstNonFinite(v); e != nil {

@@ -37,7 +37,10 @@ func xorData() *dataloader.Slices {
 // A whole program: two bits in, their exclusive or as the class.
 func Example() {
 	ctx, data := context.Background(), xorData()
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 	t, err := trainer.New(ctx, xor, trainer.Options{
 		Device: device, Batch: 4, Optimizer: optim.Adam{Rate: 0.05}, Memory: 64 << 10, Fields: data.Fields(),
@@ -61,7 +64,11 @@ func Example() {
 
 // trainXOR returns a trainer of xor that has learned it. The caller closes both.
 func trainXOR(opt trainer.Options) (*trainer.Trainer, *cpu.Device) {
-	ctx, data, device := context.Background(), xorData(), cpu.Open()
+	ctx, data := context.Background(), xorData()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	opt.Device, opt.Batch, opt.Optimizer, opt.Fields = device, 4, optim.Adam{Rate: 0.05}, data.Fields()
 	t, err := trainer.New(ctx, xor, opt)
 	if err != nil {
@@ -231,9 +238,12 @@ func ExampleExplore() {
 
 // A plan that does not fit is refused, with what would.
 func ExampleCapacityError() {
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
-	_, err := trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 1024, Memory: 64 << 10})
+	_, err = trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 1024, Memory: 64 << 10})
 	var e *trainer.CapacityError
 	if errors.As(err, &e) {
 		fmt.Println("a smaller batch would fit:", e.Fits > 0 && e.Fits < e.Batch)
@@ -299,7 +309,11 @@ func ExampleGuard() {
 
 // Progress is called after every step.
 func ExampleOptions_progress() {
-	data, device := xorData(), cpu.Open()
+	data := xorData()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 	t, err := trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 2, Fields: data.Fields(),
 		Progress: func(p trainer.Progress) {

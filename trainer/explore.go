@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
@@ -219,7 +220,7 @@ func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, 
 	}
 	rows, good := opt.Batch, 1
 	goodBytes, err := sizeOf(good)
-	if errors.Is(err, compile.ErrRows) && e.MaxBatch > 1 { // batch normalization needs 2 rows
+	if errors.Is(err, frontend.ErrRows) && e.MaxBatch > 1 { // batch normalization needs 2 rows
 		good = 2
 		goodBytes, err = sizeOf(good)
 	}

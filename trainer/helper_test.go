@@ -14,6 +14,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
@@ -27,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // random returns a generator; EVENKEEL_SEED changes its numbers.
-func random(t testing.TB) *rand.Rand { return seed.Random(t) }
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 // target is a device that promises are tested on.
 type target struct {
@@ -107,7 +108,7 @@ func openHost(t testing.TB, o cpu.Options) kernels.Device {
 
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
 func openEmu(t testing.TB, o emu.Options) *emu.Device {
-	dev := emu.Open(o)
+	dev := emutest.Open(t, o)
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)

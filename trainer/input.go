@@ -7,13 +7,13 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // inputs maps the inputs of model m to fields of the batches of program k. Without Options.Fields
 // each input is a field that is stored as its node is in the graph.
-func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]compile.Input, error) {
+func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Input, error) {
 	fields := o.Fields
 	if k.dataset != streamed {
 		fields = o.Resident[k.dataset].Fields()
@@ -23,7 +23,7 @@ func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]compile.Inpu
 			return nil, errNoInput(f.Name)
 		}
 	}
-	all := make(map[*gorgonia.Node]compile.Input)
+	all := make(map[*gorgonia.Node]frontend.Input)
 	for _, n := range m.Inputs {
 		in, err := inputOf(n, fields, k.rows)
 		if err != nil {
@@ -38,13 +38,13 @@ func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]compile.Inpu
 }
 
 // inputOf returns the field that input n reads, in a batch of rows.
-func inputOf(n *gorgonia.Node, fields []dataloader.Field, rows int) (compile.Input, error) {
+func inputOf(n *gorgonia.Node, fields []dataloader.Field, rows int) (frontend.Input, error) {
 	if fields == nil {
-		s, err := compile.SpecOf(n)
+		s, err := frontend.SpecOf(n)
 		if err != nil {
-			return compile.Input{}, fmt.Errorf("input %w", err)
+			return frontend.Input{}, fmt.Errorf("input %w", err)
 		}
-		return compile.Input{Field: n.Name(), Spec: s}, nil
+		return frontend.Input{Field: n.Name(), Spec: s}, nil
 	}
 	i := slices.IndexFunc(fields, func(f dataloader.Field) bool { return f.Name == n.Name() })
 	if i < 0 {
@@ -52,17 +52,17 @@ func inputOf(n *gorgonia.Node, fields []dataloader.Field, rows int) (compile.Inp
 		for _, f := range fields {
 			names = append(names, f.Name)
 		}
-		return compile.Input{}, fmt.Errorf("model input %q has no field in the data, which have %q: %w",
+		return frontend.Input{}, fmt.Errorf("model input %q has no field in the data, which have %q: %w",
 			n.Name(), names, ErrData)
 	}
 	f := fields[i]
 	if shape := n.Shape(); len(shape) > 0 && shape[0] == rows && reordersElements(f.Shape, shape[1:]) {
-		return compile.Input{}, fmt.Errorf("field %q has samples of %v, the input takes %v: "+
+		return frontend.Input{}, fmt.Errorf("field %q has samples of %v, the input takes %v: "+
 			"the same number of elements in another order; "+
 			"store them as the input is, or give the field a flat shape: %w",
 			f.Name, f.Shape, shape[1:], ErrData)
 	}
-	return compile.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
+	return frontend.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
 		Spec: kernels.Spec{Type: f.Type, Shape: append(kernels.Shape{rows}, f.Shape...)}}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -36,7 +37,7 @@ func BenchmarkInstructions(b *testing.B) {
 		{"norm", 64, []int{3, 32, 32}, 10, normalized, optim.SGD{Rate: 1e-3}},
 	} {
 		b.Run(net.name, func(b *testing.B) {
-			device := cpu.OpenWith(cpu.Options{Threads: 2})
+			device := cputest.Open(b, cpu.Options{Threads: 2})
 			defer device.Close()
 			model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
 				n := layers.On(g)

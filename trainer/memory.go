@@ -26,7 +26,7 @@ type memory struct {
 
 // open allocates the memory. After an error, close releases what was allocated.
 func (m *memory) open() (err error) {
-	if d, ok := m.device.(interface{ Touch(arena.Span, bool) }); ok && !m.unified {
+	if d, ok := m.device.(kernels.HostAccessChecker); ok && !m.unified {
 		m.touch = d.Touch
 	}
 	if m.arena, err = arena.New(m.device, &m.plan.layout, m.plan.opt.Memory); err != nil {

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
@@ -37,7 +37,7 @@ func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err e
 
 // blameModel adds ErrModel to a compiler's error that the model causes.
 func blameModel(err error) error {
-	classes := []error{compile.ErrNoLoss, compile.ErrUnreached, compile.ErrInput, compile.ErrNoOutput, ir.ErrHome}
+	classes := []error{frontend.ErrNoLoss, frontend.ErrUnreached, frontend.ErrInput, frontend.ErrNoOutput, ir.ErrHome}
 	for _, class := range classes {
 		if errors.Is(err, class) {
 			return fmt.Errorf("%w: %w", ErrModel, err)
@@ -73,7 +73,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 	}
 	for _, n := range m.Inputs {
 		c.leaf("Inputs", n)
-		if n != nil && (n.Name() == compile.ControlsName || n.Name() == compile.IndexField) {
+		if n != nil && (n.Name() == ir.ControlsName || n.Name() == ir.IndexField) {
 			c.addf("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -230,5 +231,5 @@ func (o *Options) window(mode compile.Mode, step, steps int) (w compile.Window, 
 
 // frozen reports whether a parameter is not trained.
 func (o *Options) frozen(name string) bool {
-	return slices.Contains(o.Frozen, name) || slices.Contains(o.Frozen, compile.Owner(name))
+	return slices.Contains(o.Frozen, name) || slices.Contains(o.Frozen, ir.OwnerOf(name))
 }

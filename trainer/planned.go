@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
@@ -109,7 +110,7 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 			for _, w := range opt.windows(mode) {
 				k := programKey{mode, opt.rows(mode), dataset, w}
 				prog, err := p.compile(ctx, k, nil)
-				if errors.Is(err, compile.ErrNoOutput) {
+				if errors.Is(err, frontend.ErrNoOutput) {
 					continue
 				}
 				if err != nil {
@@ -150,7 +151,7 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
 			_, err := trial.compile(ctx, programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset}, nil)
-			if err != nil && !errors.Is(err, compile.ErrNoOutput) {
+			if err != nil && !errors.Is(err, frontend.ErrNoOutput) {
 				return err
 			}
 		}
@@ -193,7 +194,7 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 		return nil, err
 	}
 	cfg.Like = like
-	prog, err := compile.Compile(ctx, g, cfg)
+	prog, err := compile.Compile(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainBatchNorm(g, k.rows, err)))
 	}
@@ -212,9 +213,12 @@ func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program
 func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
 	o := &p.opt
 	cfg = compile.Config{
-		Mode: k.mode, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
-		Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
-		Frozen: o.frozen, Seed: o.Seed,
+		Model: frontend.Model{
+			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
+			Frozen: o.frozen, Seed: o.Seed,
+		},
+		Mode:    k.mode,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
 		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
 	}

@@ -44,7 +44,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	p.updates = k.mode == compile.Train && k.window.Updates() && len(prog.Trained) > 0
 	for _, v := range slotValues(prog) {
-		if v.Name != compile.ControlsName && v.Name != compile.IndexField {
+		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
 			p.sampleBytes += v.Ref.Size
 		}
 	}

@@ -81,7 +81,7 @@ func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []
 	if k.mode != compile.Train || !p.opt.scaled() {
 		return nil, coalesce(values)
 	}
-	i := slices.IndexFunc(values, func(v ir.Value) bool { return v.Name == compile.ControlsName })
+	i := slices.IndexFunc(values, func(v ir.Value) bool { return v.Name == ir.ControlsName })
 	return coalesce(slices.Concat(values[:i], values[i+1:])), coalesce(values[i : i+1])
 }
 

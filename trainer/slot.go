@@ -6,7 +6,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
@@ -52,7 +51,7 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	homes := &m.plan.homes
 	for _, home := range homes.Parts(ir.Slot) {
 		span := m.hostSpan(m.ref(home.Ref, i), i)
-		if home.Name == compile.ControlsName {
+		if home.Name == ir.ControlsName {
 			s.controls, s.controlsSpan = dataloader.View[float64](bytesOf(span)), span
 		} else {
 			s.host[home.Name] = bytesOf(span)
@@ -63,7 +62,7 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 	if m.touch != nil {
 		s.writable, s.writableOnce = &slotWaiter{m, s, s.copied}, &slotWaiter{m, s, nil}
 	}
-	if home, ok := homes.Find(ir.Guard, compile.GuardName); ok {
+	if home, ok := homes.Find(ir.Guard, ir.GuardName); ok {
 		s.status = dataloader.View[int32](bytesOf(m.hostSpan(m.ref(home.Ref, i), i)))
 	}
 	s.results = bytesOf(m.hostSpan(m.ref(arena.Ref{Region: ir.Results, Size: homes.Bytes(ir.Results)}, i), i))

@@ -1,51 +1,44 @@
-// Package seed gives random tests a generator: the same numbers in each run, or others where EVENKEEL_SEED asks for them.
+// Package seed seeds random tests: every run tests the same cases, and EVENKEEL_SEED selects others.
 //
-//	EVENKEEL_SEED=42 go test ./trainer       # the numbers of seed 42
-//	EVENKEEL_SEED=random go test ./trainer   # new numbers in each run
+// [Value] is the seed; [Rand] returns a generator and prints the seed if the test fails.
 package seed
 
 import (
-	"hash/fnv"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
 )
 
-// Variable is the environment variable that names the seed: a number, "random", or nothing for a fixed one.
-const Variable = "EVENKEEL_SEED"
+// Value returns the number in the environment variable EVENKEEL_SEED, a new random one if it is "random", and 1 if it is
+// not set. Within a process the value does not change.
+func Value() uint64 { return value }
 
-// fixed is the seed without Variable.
-const fixed = 1
+var value = read(os.Getenv("EVENKEEL_SEED"))
 
-// drawn is the seed of this process where Variable is "random".
-var drawn = rand.Uint64()
-
-// Random returns a generator for t. Its numbers are a function of the seed and the name of the test. If the test
-// fails, it logs how to have the same numbers again.
-func Random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed, err := parse(os.Getenv(Variable))
-	if err != nil {
-		t.Fatalf("%s: %v", Variable, err)
+// read returns the seed that the text sets.
+func read(text string) uint64 {
+	switch text {
+	case "":
+		return 1
+	case "random":
+		return rand.Uint64()
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s=%d", Variable, seed)
-		}
-	})
-	name := fnv.New64a()
-	name.Write([]byte(t.Name()))
-	return rand.New(rand.NewPCG(seed, name.Sum64()))
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("EVENKEEL_SEED=%s: must be a number or random: %v", text, err))
+	}
+	return n
 }
 
-// parse returns the seed that a value of Variable means.
-func parse(value string) (uint64, error) {
-	switch value {
-	case "":
-		return fixed, nil
-	case "random":
-		return drawn, nil
-	}
-	return strconv.ParseUint(value, 10, 64)
+// Rand returns a generator seeded by Value and stream: generators of different streams are independent. If t fails, the
+// log shows how to repeat the run.
+func Rand(t testing.TB, stream uint64) *rand.Rand {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("repeat with EVENKEEL_SEED=%d", value)
+		}
+	})
+	return rand.New(rand.NewPCG(value, stream))
 }

@@ -2,29 +2,32 @@ package seed
 
 import "testing"
 
-func TestTheSeedIsFixedUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
-	draw := func(value string) uint64 {
-		t.Setenv(Variable, value)
-		return Random(t).Uint64()
+func TestTheSeedIsFixedUnlessTheEnvironmentSetsIt(t *testing.T) {
+	t.Parallel()
+	if got := read(""); got != 1 {
+		t.Errorf("not set: seed %d, want 1", got)
 	}
-	if draw("") != draw("") || draw("") != draw("1") {
-		t.Error("numbers without a seed change")
+	if got := read("18446744073709551615"); got != 1<<64-1 {
+		t.Errorf("a number: seed %d", got)
 	}
-	if draw("42") != draw("42") || draw("42") == draw("") {
-		t.Error("a seed does not fix the numbers, or they are those of every seed")
+	if a, b := read("random"), read("random"); a == b {
+		t.Errorf("random: seed %d twice", a)
 	}
-	if draw("random") == draw("") {
-		t.Error("a random seed has the fixed numbers")
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic for a seed that is no number")
+		}
+	}()
+	read("many")
+}
+
+func TestStreamsAreIndependentAndRepeat(t *testing.T) {
+	t.Parallel()
+	a := Rand(t, 1).Uint64()
+	if b := Rand(t, 2).Uint64(); a == b {
+		t.Errorf("two streams begin with %d", a)
 	}
-	if draw("random") != draw("random") {
-		t.Error("a process has two random seeds")
-	}
-	if _, err := parse("many"); err == nil {
-		t.Error("a word is taken for a seed")
-	}
-	other := uint64(0)
-	t.Run("another name", func(t *testing.T) { other = Random(t).Uint64() })
-	if other == draw("random") {
-		t.Error("tests of two names draw the same")
+	if b := Rand(t, 1).Uint64(); a != b {
+		t.Errorf("stream 1 begins with %d, then with %d", a, b)
 	}
 }

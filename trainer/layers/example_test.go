@@ -30,7 +30,10 @@ func Example() {
 		h = net.Dropout(net.GlobalAvgPool(h, "mean"), "dropout", 0.1)
 		return net.Classifier(x, net.Dense(h, "out", 10, nil)) // the net's first error, if there was one, comes out here
 	}
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 	plan, err := trainer.Plan(context.Background(), model, trainer.Options{Device: device, Batch: 64, Optimizer: optim.Adam{}})
 	if err != nil {

@@ -3,7 +3,6 @@ package vm
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
@@ -17,7 +16,7 @@ type controls struct {
 
 // openControls returns the controls of a program. buf is nil if the program reads none.
 func openControls(homes *ir.Homes, mem *memory) (c controls, err error) {
-	part, ok := homes.Find(ir.Slot, compile.ControlsName)
+	part, ok := homes.Find(ir.Slot, ir.ControlsName)
 	if !ok {
 		return c, nil
 	}

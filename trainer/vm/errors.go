@@ -5,14 +5,13 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
-	"github.com/evenkeel/evenkeel/trainer/optim"
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
 // Classes of errors, for errors.Is. They are the same values as in package trainer. Other classes are those of packages
 // arena (ErrCapacity, ErrClosed) and kernels (ErrShape, ErrUnsupported).
 var (
-	ErrOption = optim.ErrOption
+	ErrOption = arena.ErrOption
 	ErrModel  = layout.ErrModel
 	ErrData   = layout.ErrData
 	ErrIndex  = layout.ErrIndex

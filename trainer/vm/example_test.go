@@ -37,7 +37,10 @@ func newLine() line {
 // A machine replaces a tape machine. The graph, the loop and the solver stay as they are.
 func ExampleNew() {
 	l := newLine()
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 
 	machine, err := vm.New(l.graph, vm.Options{Device: device}) // was gorgonia.NewTapeMachine(l.graph)
@@ -62,7 +65,10 @@ func ExampleNew() {
 // Gradients of inputs in Bind add up over runs. The solver sets them to zero.
 func ExampleOptions_bind() {
 	l := newLine()
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 
 	machine, err := vm.New(l.graph, vm.Options{Device: device, Bind: gorgonia.Nodes{l.w}})
@@ -102,7 +108,10 @@ func ExampleOptions_eval() {
 	x := gorgonia.NewVector(g, gorgonia.Float64, gorgonia.WithShape(4), gorgonia.WithName("x"),
 		gorgonia.WithValue(tensor.New(tensor.WithBacking([]float64{1, 2, 3, 4}))))
 	y := gorgonia.Must(gorgonia.Dropout(x, 0.5))
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 
 	machine, err := vm.New(g, vm.Options{Device: device, Eval: true})
@@ -124,7 +133,10 @@ func ExampleOptions_keep() {
 		gorgonia.WithValue(tensor.New(tensor.WithBacking([]float64{3, 4}))))
 	squares := gorgonia.Must(gorgonia.Square(x))
 	sum := gorgonia.Must(gorgonia.Sum(squares))
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
 
 	machine, err := vm.New(g, vm.Options{Device: device, Keep: gorgonia.Nodes{squares}})

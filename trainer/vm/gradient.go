@@ -6,7 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
@@ -25,7 +25,7 @@ type gradient struct {
 }
 
 // openGradients links the gradients of inputs to the arena.
-func openGradients(links []compile.Link, mem *memory, unified bool) ([]gradient, error) {
+func openGradients(links []frontend.Link, mem *memory, unified bool) ([]gradient, error) {
 	gradients := make([]gradient, len(links))
 	for i, c := range links {
 		l, err := openLink(c, mem, unified)
@@ -81,7 +81,7 @@ func (g *gradient) publishDeriv() error {
 		return gorgonia.UnsafeLet(node, g.current())
 	}
 	if g.deriv == nil || g.addr != 0 && !g.owns(g.deriv) {
-		g.deriv = compile.ValueOver(g.node, g.bytes)
+		g.deriv = frontend.ValueOver(g.node, g.bytes)
 	}
 	if g.addr == 0 { // a scalar, which does not share the bytes
 		if _, err := gorgonia.Copy(g.deriv, g.value); err != nil {

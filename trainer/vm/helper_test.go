@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
@@ -22,8 +23,8 @@ import (
 // TestMain demands that no test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// random returns a generator; EVENKEEL_SEED changes its numbers.
-func random(t testing.TB) *rand.Rand { return seed.Random(t) }
+// random returns a generator. EVENKEEL_SEED changes its numbers.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 1) }
 
 // target is a device on which every promise is tested.
 type target struct {
@@ -87,7 +88,7 @@ func openCPU(t testing.TB) kernels.Device {
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and all conflicting accesses must
 // have been ordered.
 func openEmu(t testing.TB) kernels.Device {
-	dev := emu.Open(emu.Options{Seed: random(t).Uint64()})
+	dev := emutest.Open(t, emu.Options{Seed: random(t).Uint64()})
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)

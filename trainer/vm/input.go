@@ -6,7 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
@@ -17,7 +17,7 @@ type input struct {
 }
 
 // openInputs links the inputs of a graph to the arena. It moves the values of those that have a gradient there.
-func openInputs(links []compile.Link, mem *memory, unified bool) ([]input, error) {
+func openInputs(links []frontend.Link, mem *memory, unified bool) ([]input, error) {
 	inputs := make([]input, len(links))
 	for i, c := range links {
 		l, err := openLink(c, mem, unified)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
@@ -34,7 +34,7 @@ type link struct {
 }
 
 // openLink returns the link of a node, or of its gradient, to its place in the arena.
-func openLink(c compile.Link, mem *memory, unified bool) (l link, err error) {
+func openLink(c frontend.Link, mem *memory, unified bool) (l link, err error) {
 	// The clone is ours alone: UnbindAll overwrites the shape of a node that was made with a value.
 	spec := kernels.Spec{Type: c.Spec.Type, Shape: slices.Clone(c.Spec.Shape)}
 	l = link{node: c.Node, spec: spec, staged: !unified}
@@ -57,9 +57,9 @@ func (l *link) makeValue() {
 	case l.node.Dtype() == tensor.Bool && len(shape) == 0:
 		l.value = gorgonia.NewB(false)
 	case l.node.Dtype() == tensor.Bool:
-		l.value = compile.Unpooled(tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, shape.Elems()))))
+		l.value = frontend.Unpooled(tensor.New(tensor.WithShape(shape...), tensor.WithBacking(make([]bool, shape.Elems()))))
 	default:
-		l.value = compile.ValueOver(l.node, l.bytes)
+		l.value = frontend.ValueOver(l.node, l.bytes)
 		if len(shape) > 0 {
 			l.addr = l.value.Uintptr()
 			l.size = l.value.MemSize()
@@ -81,7 +81,7 @@ func (l *link) covers(d *tensor.Dense) bool {
 	return l.addr != 0 && d.MemSize() == l.size && d.Uintptr() == l.addr
 }
 
-// current returns the value. It makes a new one if Gorgonia has emptied the old one.
+// current returns the value. It makes a new one if Gorgonia has emptied the old one, or recycled it for another tensor.
 func (l *link) current() gorgonia.Value {
 	if l.addr != 0 && !l.owns(l.value) {
 		l.makeValue()
@@ -117,6 +117,7 @@ func (l *link) download() error {
 			return err
 		}
 	}
+	// Tensors of numbers are up to date now, since their elements are the bytes.
 	switch v := l.value.(type) {
 	case *gorgonia.F32:
 		*v = gorgonia.F32(dataloader.View[float32](l.bytes)[0])
@@ -164,6 +165,7 @@ func (l *link) detach(v gorgonia.Value) (err error) {
 	if !ok || l.staged || !l.covers(d) {
 		return nil
 	}
+	// Decoding allocates memory for the elements, and leaves d itself in place.
 	b, err := d.GobEncode()
 	if err == nil {
 		err = d.GobDecode(b)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/report"
@@ -38,7 +39,7 @@ import (
 //   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep, and at the gradients
 //     of inputs. Other nodes get no value.
 //   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need for longer.
-//   - A value that is not finite is no error.
+//   - A value that is not finite is no error, as with a tape machine.
 //
 // Gradients:
 //
@@ -70,25 +71,28 @@ type Machine struct {
 	inputs    []input
 	outputs   []output
 	gradients []gradient
-	reads     []compile.Read
+	reads     []frontend.Read
 }
 
 var _ gorgonia.VM = (*Machine)(nil)
 
-// New compiles g, plans its memory, and allocates that on the device as one block. Call it after gorgonia.Grad. It
-// returns a *CapacityError, before it allocates anything, if the plan needs more than Options.Memory or the device has.
-// Close the machine after use.
+// New compiles g, plans its memory, and allocates that on the device as one block. Call it after gorgonia.Grad, if g is
+// to have gradients, and close the machine after use.
+//
+// If the plan needs more than Options.Memory, or more than the device has free, New allocates nothing and returns a
+// *CapacityError.
 func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	defer recoverError("new machine", &err)
 	if err := opt.check(g); err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
-	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Keep: opt.Keep, Eval: opt.Eval, Seed: opt.Seed, Sum: make(map[*gorgonia.Node]bool)}
+	cfg := compile.Config{Homes: new(ir.Homes), Device: opt.Device, Eval: opt.Eval}
+	cfg.Model = frontend.Model{Graph: g, Keep: opt.Keep, Seed: opt.Seed, Accumulate: make(map[*gorgonia.Node]bool)}
 	for _, n := range opt.Bind {
-		cfg.Sum[n] = true
+		cfg.Accumulate[n] = true
 	}
-	compile.Settle(g)
-	p, links, err := compile.CompileMachine(context.Background(), g, cfg)
+	frontend.CloneShapes(g)
+	p, links, err := compile.CompileMachine(context.Background(), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("new machine: %w", err)
 	}
@@ -100,7 +104,7 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 }
 
 // open allocates and binds everything on the device. After an error, Close releases what it has made so far.
-func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes, opt Options) (err error) {
+func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, opt Options) (err error) {
 	dev := opt.Device
 	if err := m.memory.place(p, homes); err != nil {
 		return err
@@ -131,7 +135,7 @@ func (m *Machine) open(p *ir.Program, links *compile.Links, homes *ir.Homes, opt
 }
 
 // share makes the values that the graph and the arena share.
-func (m *Machine) share(links *compile.Links, unified bool) (err error) {
+func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
 	m.reads = links.Reads
 	if m.gradients, err = openGradients(links.Grads, &m.memory, unified); err != nil {
 		return err
@@ -143,9 +147,11 @@ func (m *Machine) share(links *compile.Links, unified bool) (err error) {
 	return err
 }
 
-// RunAll runs the whole graph once and waits for the end of the run. It returns a *ValueError, and runs nothing, if an
-// input has no value; an *IndexError if an index is outside its table; after Close an error that wraps arena.ErrClosed.
-// RunAll needs no Reset before the next run. It allocates no memory, except for nodes that the plan marks as fallbacks.
+// RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the next run. It allocates
+// no memory, except in nodes that the plan marks: fallbacks, and operations without a kernel on the device.
+//
+// If an input has no value, RunAll returns a *ValueError and runs nothing. If an index is outside its table, it returns an
+// *IndexError, and the results of this run are not valid. After Close the error wraps arena.ErrClosed.
 func (m *Machine) RunAll() (err error) {
 	defer recoverError("run", &err)
 	if m == nil {
@@ -216,7 +222,7 @@ func (m *Machine) Plan() *report.Plan {
 	return m.plan
 }
 
-// Stats returns the bytes of the arena that are in use now, and their peak.
+// Stats returns how much of the arena is in use now.
 func (m *Machine) Stats() arena.Stats {
 	if m == nil || m.memory.arena == nil {
 		return arena.Stats{}

@@ -92,8 +92,9 @@ func TestAMachineTrainsLikeATapeMachine(t *testing.T) {
 		{"perceptron, float64, gradients of three runs", perceptron, tensor.Float64, 0, true, 20, 3, 1e-10},
 		{"perceptron, float32", perceptron, tensor.Float32, 0, false, 20, 1, 1e-4},
 		{"perceptron, float32, bound", perceptron, tensor.Float32, 0, true, 20, 1, 1e-4},
-		{"recurrent", recurrent, tensor.Float64, 2, false, 20, 1, 1e-10},
-		{"recurrent, bound", recurrent, tensor.Float64, 1, true, 20, 2, 1e-10},
+		// These solvers divide a gradient by its size + 1e-8: they scale up the rounding error of one that is almost zero.
+		{"recurrent", recurrent, tensor.Float64, 2, false, 20, 1, 1e-7},
+		{"recurrent, bound", recurrent, tensor.Float64, 1, true, 20, 2, 1e-7},
 		{"convolution", convolution, tensor.Float64, 0, false, 4, 1, 1e-10},
 		{"layers", ofLayers, tensor.Float64, 0, false, 4, 1, 1e-10},
 		{"layers, float32, bound", ofLayers, tensor.Float32, 0, true, 4, 1, 1e-3},

@@ -13,20 +13,21 @@ import (
 type Options struct {
 	// Device runs the graph. The machine does not close it.
 	Device kernels.Device
-	// Memory limits the device memory of the machine, in bytes. 0 means all that is free on the device. A limit costs
-	// nothing: New returns a *CapacityError if the plan is above it.
+	// Memory limits the device memory of the machine, in bytes. 0 means no limit except the free memory of the device.
+	// New allocates what the plan needs, whatever the limit, and returns a *CapacityError if that is more.
 	Memory int64
 	// Bind lists inputs whose gradients add up over runs until they are set to zero, as with gorgonia.BindDualValues.
-	// The gradients of other inputs are those of the last run. On a device with memory of its own, each run copies
-	// the sums to the device and back.
+	// By default a gradient is that of the last run alone. On a device with memory of its own, each run copies the sums
+	// to the device and back.
 	Bind gorgonia.Nodes
-	// Keep lists nodes, other than roots, whose values are to exist after a run. By default they do not. Each costs its
+	// Keep lists nodes, other than roots, whose values are to exist after a run. By default they do not. Each needs its
 	// size in the results region of the arena.
 	Keep gorgonia.Nodes
 	// Eval runs the graph as gorgonia.EvalMode does: dropout drops nothing, and batch normalization uses its running
 	// statistics. By default both train.
 	Eval bool
-	// Seed selects the dropout masks. Machines with the same seed drop the same elements in the same run.
+	// Seed selects the dropout masks. Machines of one graph with the same seed drop the same elements in run 1, in run 2
+	// and so on.
 	Seed uint64
 }
 
@@ -37,7 +38,7 @@ func (o *Options) check(g *gorgonia.ExprGraph) error {
 	}
 	var errs []error
 	if o.Device == nil {
-		errs = append(errs, fmt.Errorf("no device: set Options.Device, for example to cpu.Open(): %w", ErrOption))
+		errs = append(errs, fmt.Errorf("no device: set Options.Device, for example to the device of cpu.Open: %w", ErrOption))
 	}
 	if o.Memory < 0 {
 		errs = append(errs, fmt.Errorf("memory %d bytes: must be positive, or 0 for what the plan needs: %w", o.Memory, ErrOption))

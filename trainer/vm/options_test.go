@@ -28,7 +28,7 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 				}
 			}
 			return d.g, vm.Options{Device: dev}
-		}, []string{"each for itself", "sum"}},
+		}, []string{"separately", "sum"}},
 		{"bind without a gradient", func(d *builder) (*gorgonia.ExprGraph, vm.Options) {
 			x := d.param("lonely", 3)
 			d.must(gorgonia.Exp(x))
@@ -64,7 +64,7 @@ func TestAMachineThatNewDidNotMakeReturnsErrors(t *testing.T) {
 		if machine.Plan() != nil {
 			t.Errorf("%s: it has a plan", name)
 		}
-		if s := machine.Stats(); s.InUse != 0 || s.Peak != 0 {
+		if s := machine.Stats(); s.InUse != 0 {
 			t.Errorf("%s: got %+v, want zeros", name, s)
 		}
 		if err := machine.Close(); err != nil {

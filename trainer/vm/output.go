@@ -5,7 +5,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
-	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
 
@@ -17,7 +17,7 @@ type output struct {
 
 // openOutputs links the outputs of a graph to the arena. The value of a gradient node is bound by its gradient, not
 // here.
-func openOutputs(links *compile.Links, mem *memory, unified bool) ([]output, error) {
+func openOutputs(links *frontend.Links, mem *memory, unified bool) ([]output, error) {
 	derivs := make(map[*gorgonia.Node]bool)
 	for _, c := range links.Grads {
 		if c.Own {
@@ -30,7 +30,7 @@ func openOutputs(links *compile.Links, mem *memory, unified bool) ([]output, err
 		if err != nil {
 			return outputs[:i], err
 		}
-		outputs[i] = output{link: l, bound: compile.Computed(c.Node) && !derivs[c.Node]}
+		outputs[i] = output{link: l, bound: frontend.Computed(c.Node) && !derivs[c.Node]}
 	}
 	return outputs, nil
 }
@@ -47,7 +47,7 @@ func (o *output) publish() error {
 }
 
 // copyReads copies outputs to the variables that gorgonia.Read was given. A variable keeps its tensor over runs.
-func copyReads(reads []compile.Read, outputs []output) error {
+func copyReads(reads []frontend.Read, outputs []output) error {
 	for _, r := range reads {
 		v := outputs[r.Output].current()
 		if !layout.IsEmpty(*r.Into) {
@@ -60,7 +60,7 @@ func copyReads(reads []compile.Read, outputs []output) error {
 		if err != nil {
 			return err
 		}
-		*r.Into = compile.Unpooled(c)
+		*r.Into = frontend.Unpooled(c)
 	}
 	return nil
 }

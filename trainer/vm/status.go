@@ -5,7 +5,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
-	"github.com/evenkeel/evenkeel/internal/compile"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/internal/layout"
 )
@@ -19,7 +18,7 @@ type status struct {
 
 // openStatus returns the cleared status word of a program. buf is nil if the program has none.
 func openStatus(homes *ir.Homes, mem *memory, indices []ir.Indices) (s status, err error) {
-	part, ok := homes.Find(ir.Guard, compile.GuardName)
+	part, ok := homes.Find(ir.Guard, ir.GuardName)
 	if !ok {
 		return s, nil
 	}

@@ -24,6 +24,8 @@ type BadIndex struct {
 // the program.
 //
 //	status: | code | position | index, low 32 bits | index, high 32 bits |
+//
+// A code of ir.FirstIndices - i stands for indices[i]. It is negative; the codes of values that are not finite are not.
 func FindBadIndex(indices []ir.Indices, status []int32) (BadIndex, bool) {
 	if len(status) == 0 || status[0] >= 0 {
 		return BadIndex{}, false

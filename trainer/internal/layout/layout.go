@@ -13,7 +13,14 @@ type Place struct {
 	Offset int64        // bytes from the start of the region
 }
 
-// Regions maps each region of a program to the place where it starts in an arena.
+// Regions maps each region of a program to the place where it starts in an arena. Several regions of a program may share
+// one of the arena. A trainer has two maps, one for each slot:
+//
+//	region of a program | map 0                     | map 1
+//	parameters          | parameters + 0            | the same
+//	slot                | slot 0 + 0                | slot 1 + 0
+//	results             | results + 0               | results + size of results + size of guard
+//	guard               | results + size of results | the same
 type Regions [ir.Regions]Place
 
 // Ref converts a program's reference into one to the arena.

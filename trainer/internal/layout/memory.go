@@ -14,6 +14,10 @@ import (
 
 // AddDeviceMemory adds to a plan what a device needs outside the arena: its context, and pinned host memory. pinned is
 // the part of the latter, in bytes, that the arena does not pin itself.
+//
+//	pinned host memory: | pinned, by the caller and the device | staging of the arena's handles |
+//
+// A device with unified memory pins nothing.
 func AddDeviceMemory(p *report.Plan, dev kernels.Device, pinned int64) {
 	p.Device = dev.Name()
 	if info, err := dev.Info(); err == nil { // a closed device has no context
@@ -27,14 +31,13 @@ func AddDeviceMemory(p *report.Plan, dev kernels.Device, pinned int64) {
 // StagingBytes returns the pinned bytes that a device allocates for itself to run p: one block, as large as the most
 // demanding call needs.
 func StagingBytes(dev kernels.Device, p *ir.Program) (bytes int64) {
-	d, ok := dev.(interface {
-		Staged(op *kernels.Op, in, out []kernels.Spec) int64
-	})
+	// A device without this capability pins nothing for itself.
+	d, ok := dev.(kernels.HostStager)
 	if !ok {
 		return 0
 	}
 	for _, in := range p.Instrs {
-		bytes = max(bytes, d.Staged(in.Op, p.Specs(in.In), p.Specs(in.Out)))
+		bytes = max(bytes, d.StagingBytes(in.Op, p.Specs(in.In), p.Specs(in.Out)))
 	}
 	return bytes
 }
@@ -52,8 +55,11 @@ func Available(dev kernels.Device, limit int64) (have, total int64, err error) {
 	return limit, 0, nil
 }
 
-// Shortage returns a sentence about a plan that needs more bytes than there are, with the largest of its tensors. total
-// is the memory of the device, or 0 if a limit is too small.
+// Shortage returns a sentence about a plan that needs more bytes than there are, with its regions and the largest of its
+// tensors. total is the memory of the device, or 0 if a limit is too small. All figures are bytes:
+//
+//	the plan needs 2048 bytes (2.0 KiB), there are 1024 bytes (1.0 KiB): 1024 bytes (1.0 KiB) missing
+//	(parameters 512, scratch 1536; largest: hidden/relu 1024 (scratch) hidden/w 512 (parameters))
 func Shortage(p *report.Plan, need, have, total int64) string {
 	var s strings.Builder
 	what := "the plan"

@@ -24,8 +24,8 @@ func Load(dst []byte, v gorgonia.Value, spec kernels.Spec) error {
 	if d, ok := v.(*tensor.Dense); ok {
 		return loadTensor(dst, d, spec)
 	}
-	var n int
-	var t arena.DType
+	var n int         // elements that dst has room for
+	var t arena.DType // of v
 	switch x := v.(type) {
 	case *gorgonia.F32:
 		n, t = put(dst, float32(*x)), arena.Float32
@@ -60,8 +60,10 @@ func put[T dataloader.Element](dst []byte, x T) int {
 // loadTensor is Load for a tensor.
 func loadTensor(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 	if IsEmpty(d) {
-		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: give the input a new one: %w", ErrData)
+		return fmt.Errorf("value is a tensor without elements: UnbindAll of a graph has emptied it: "+
+			"give the input a new one: %w", ErrData)
 	}
+	// Gorgonia lends the memory of a tensor as a slice of its type. A view's slice reaches from its first element to its last.
 	fits := false
 	if d.Shape().TotalSize() == spec.Shape.Elems() && !d.IsMasked() {
 		switch d.Dtype() {
@@ -87,6 +89,10 @@ func loadTensor(dst []byte, d *tensor.Dense, spec kernels.Spec) error {
 
 // gather copies the elements of d to dst in row-major order. src is the memory of d. It returns false if d does not
 // describe len(dst) elements within src.
+//
+// Element (i, j) of a matrix lies at i·strides[0] + j·strides[1]. For a transposed 2×3 matrix:
+//
+//	src 1 2 3 4 5 6, shape 3×2, strides 1 3 → dst 1 4 2 5 3 6
 func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
 	if Contiguous(d) {
@@ -95,7 +101,8 @@ func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(n int) bool { return n < 1 }) {
 		return false
 	}
-	last := 0 // index in src of the last element
+	// Invariant: with strides ≥ 0, no element lies behind the last one, so that one check covers all.
+	last := 0
 	for i, n := range shape {
 		last += (n - 1) * strides[i]
 	}
@@ -105,7 +112,8 @@ func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	return copyStrided(dst, src, shape, strides) == len(dst)
 }
 
-// copyStrided copies a view of src to dst row by row. It returns the number of elements.
+// copyStrided copies a view of src to dst row by row. It returns the number of elements. It recurs over the dimensions,
+// outermost first: src starts at the first element of what is left.
 func copyStrided[T any](dst, src []T, shape, strides []int) int {
 	switch len(shape) {
 	case 0:
@@ -124,7 +132,8 @@ func copyStrided[T any](dst, src []T, shape, strides []int) int {
 	return n
 }
 
-// Contiguous reports whether the elements of d lie in row-major order without gaps.
+// Contiguous reports whether the elements of d lie in row-major order without gaps. Strides of dimensions of 1 do not
+// matter, since they are never taken.
 func Contiguous(d *tensor.Dense) bool {
 	shape, strides := d.Shape(), d.Strides()
 	if d.Size() == 1 {
