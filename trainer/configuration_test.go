@@ -122,6 +122,6 @@ func TestAdamNeedsExactlyTwoParametersMoreThanSGD(t *testing.T) {
 		return plan.Total - plan.Category("optimizer state")
 	}
 	if adam, sgd := total(optim.Adam{}), total(optim.SGD{}); adam != sgd {
-		t.Errorf("beside their state, Adam plans %d bytes and SGD %d", adam, sgd)
+		t.Errorf("without their state, Adam plans %d bytes and SGD %d", adam, sgd)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// TestMain demands that no test leaves a goroutine behind.
+// TestMain fails if a test leaves a goroutine running.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // random returns a generator; EVENKEEL_SEED changes its numbers.
@@ -33,7 +33,7 @@ func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 // target is a device that promises are tested on.
 type target struct {
 	name  string                                          // that of its Name
-	open  func(t testing.TB, memory int64) kernels.Device // it pretends to have so many bytes; 0: all that it has
+	open  func(t testing.TB, memory int64) kernels.Device // pretends to have this many bytes; 0: all that it has
 	count func(dev kernels.Device) counts                 // nil: it does not count
 
 	absent, zero kernels.Device // a nil pointer and a zero value of its type: not opened

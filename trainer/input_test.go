@@ -76,7 +76,7 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 						t.Errorf("got %v, want %v that names %q", err, c.class, c.text)
 					}
 					if tr != nil {
-						t.Error("there is a trainer beside the error")
+						t.Error("New returned a trainer with the error")
 					}
 					if _, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: 4}); !errors.Is(err, c.class) {
 						t.Errorf("Plan: got %v, want %v", err, c.class)

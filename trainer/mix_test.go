@@ -34,7 +34,7 @@ type mix struct {
 	opt      trainer.Options
 }
 
-// String says what the mix is, for the message of a failure.
+// String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
 	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",

@@ -210,7 +210,7 @@ func TestAFrozenBatchNormalizationStaysAsItIs(t *testing.T) {
 	})
 }
 
-// dropped returns the masks of three steps, with so many to an update, and what is learned with them.
+// dropped returns the masks of three steps, with a window of the given number of steps, and what is learned with them.
 func dropped(t *testing.T, dev kernels.Device, seed uint64, window int) (masks []string, all map[string]string) {
 	t.Helper()
 	ds := samples(t, 24, 4, 3)

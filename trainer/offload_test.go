@@ -86,7 +86,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	}
 }
 
-// What a plan says of the bus is what crosses it.
+// The bytes that a plan lists for the bus are those that cross it.
 func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
 	for _, offload := range []trainer.Offload{{}, {State: true}, {Parameters: true}, {Layers: []string{"out"}}, offloaded} {
 		data, dev := samples(t, 4*6, 4, 3), openEmu(t, emu.Options{})

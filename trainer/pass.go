@@ -213,8 +213,8 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
-	// The status word is 0 if everything was finite. Else it says what was not, and the device
-	// changed no parameter since; only an overflow of scaled gradients is not an error.
+	// The status word is 0 if everything was finite. Else it names what was not, and no update
+	// after that changed anything. Only an overflow of scaled gradients is not an error.
 	loss := s.number(s.program.loss)
 	skipped := p.overflowed(s, loss)
 	switch {

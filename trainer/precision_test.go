@@ -61,7 +61,7 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 			if !strings.Contains(table, row) {
 				t.Errorf("%v: docs/memory.md has no row %s", opt.Precision, row)
 			}
-			t.Logf("%s, %v: %d bytes of scratch in place of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
+			t.Logf("%s, %v: %d bytes of scratch instead of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
 		}
 	}
 }

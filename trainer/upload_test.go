@@ -60,7 +60,7 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 	})
 }
 
-// traffic returns a function that demands that so many bytes were copied to the device between the two calls, where the device counts.
+// traffic returns a function that checks that this many bytes were copied to the device between the two calls, where the device counts.
 func traffic(dev kernels.Device) (crossed func(t *testing.T, what string, want int64)) {
 	before, ok := countOf(dev)
 	return func(t *testing.T, what string, want int64) {
