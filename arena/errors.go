@@ -17,7 +17,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrPlan: [Check] found a mistake in a plan. The error is a [PlanError].
 	ErrPlan = errors.New("wrong plan")
-	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an [OverrunError].
+	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an
+	// [OverrunError].
 	ErrOverrun = errors.New("write outside of a buffer")
 )
 
