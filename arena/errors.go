@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// The classes of errors, for errors.Is. Every error of this package wraps one of them.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the shared
+// ones below.
 var (
 	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
 	ErrCapacity = errors.New("not enough memory")

@@ -7,7 +7,7 @@
 // from the optimizer's own rate. [Clip] limits gradients. [Scaling] scales the loss, so that 16-bit
 // gradients do not underflow.
 //
-// A program sets them in trainer.Options; the zero value of each is a usable default:
+// A program sets them in trainer.Options:
 //
 //	trainer.Options{Optimizer: optim.AdamW{Rate: 3e-4}, Schedule: optim.Warmup{Steps: 100}, Clip: optim.Clip{Norm: 1}}
 //

@@ -20,7 +20,7 @@ type Choices struct {
 
 // Choice is one combination of settings.
 type Choice struct {
-	Settings []string         // by lever
+	Settings []string         // values, in the order of the names
 	Regions  map[string]int64 // bytes by category
 	Total    int64            // bytes of the arena
 	Time     float64          // change of a step's time by the cost model: 0.1 is a tenth longer than with the requested settings

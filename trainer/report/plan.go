@@ -1,9 +1,9 @@
 // Package report shows memory plans as text, JSON and pictures.
 //
-// A [Plan] is plain data, filled by trainer.Plan and Trainer.Plan: the regions of the arena, and
-// the [Program]s that share its scratch. [Plan.String] prints it as tables, [Plan.JSON] writes all
-// of it, and [Plan.SVG] draws a map of the memory. [Plan.Category], [Plan.Layers] and [Plan.Top]
-// sum it up.
+// A [Plan] is plain data that trainer.Plan and Trainer.Plan return: the regions of the arena, and
+// the programs that share its scratch, each a [Program]. [Plan.String] prints it as tables,
+// [Plan.JSON] writes all of it, and [Plan.SVG] draws a map of the memory. [Plan.Category],
+// [Plan.Layers] and [Plan.Top] sum it up.
 //
 // [Choices], from trainer.Explore, compares plans with different settings.
 package report
@@ -19,7 +19,7 @@ import (
 // Plan lists what every byte of an arena is for. All sizes are bytes.
 type Plan struct {
 	Device    string             // name of the device, such as "cpu"
-	Mode      string             // "streaming": each batch is uploaded; "resident": the data stay on the device
+	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine"
 	Regions   []arena.RegionInfo // the arena, in order
 	Programs  []Program          // the training program first; they share the region "scratch"
 	Pinned    int64              // pinned host memory, outside the arena
