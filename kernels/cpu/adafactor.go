@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Adafactor reads the gradient three times: for the means of its squares, for the size of the step, and for the step. Rows are taken in
@@ -51,7 +52,7 @@ type factorPasses[T float] struct {
 const factorRun = 16 // elements
 
 // factorPassesAt returns the passes of a level.
-func factorPassesAt[T float](l level) *factorPasses[T] {
+func factorPassesAt[T float](l asm.Level) *factorPasses[T] {
 	var t T
 	if _, single := any(t).(float32); single {
 		return any(factorPasses32(l)).(*factorPasses[T])
@@ -98,7 +99,7 @@ func bindAdafactorOf[T float](b *binding) func() {
 	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
 	f.per = over(f.n, blocksOf(f.n))
 	f.blocks = over(f.n, f.per)
-	work, blocks := view[float64](b.work()), f.matrices*f.blocks
+	work, blocks := asm.View[float64](b.work()), f.matrices*f.blocks
 	f.sums, work = work[:blocks*f.width], work[blocks*f.width:]
 	f.means, f.squares = work[:f.matrices], work[f.matrices:][:blocks]
 

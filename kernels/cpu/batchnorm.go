@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Batch normalization reads x twice: once for the sums of each channel, by tile and group of images, and once for the
@@ -57,8 +58,8 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 		n.relu = 1
 	}
 	sums := 2 * n.c * n.groups
-	n.part = view[float64](b.work())[:sums]
-	n.of = view[T](b.work()[8*sums:])[:n.c*ofLen]
+	n.part = asm.View[float64](b.work())[:sums]
+	n.of = asm.View[T](b.work()[8*sums:])[:n.c*ofLen]
 	return n
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // float is what arithmetic is done in.
@@ -49,10 +50,10 @@ func (b *binding) work() []byte {
 }
 
 // in returns input k as elements of T.
-func in[T any](b *binding, k int) []T { return view[T](b.bytes(b.In[k])) }
+func in[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.In[k])) }
 
 // out returns output k as elements of T.
-func out[T any](b *binding, k int) []T { return view[T](b.bytes(b.Out[k])) }
+func out[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.Out[k])) }
 
 // over returns a launch of f on 0..n-1 in ranges of grain, at the same time where there is more than one.
 // The ranges depend on n and grain only, so what f computes in one of them does not depend on the pool.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
@@ -36,7 +37,7 @@ func bindSumSquaresOf[T float](b *binding) func() {
 			squares(y, x, len(x))
 		}
 	}
-	part := view[float64](b.work())[:over(len(x), pieceLen)]
+	part := asm.View[float64](b.work())[:over(len(x), pieceLen)]
 	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) {
 		total := part[lo/pieceLen:][:1]
 		total[0] = 0

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 // A band is rows of the images of some channels of a depthwise convolution, converted once for all pixels that see them: the vectors of pixels
 // walk down the images, and the band with them. Where not even the rows that one vector sees fit, its pixels have a stage of their own.
 type band struct {
@@ -37,7 +39,7 @@ func (v *convolution) bandLimit() int {
 
 // bandPitch returns the bytes from channel to channel of a band of so many elements of each.
 func bandPitch(elems int) int {
-	pitch := line(elems * packedSize)
+	pitch := asm.AlignLine(elems * packedSize)
 	if pitch%(4*packedPitch) == 0 {
 		pitch += packedPitch
 	}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // convWork returns the scratch bytes of a convolution: rounded weights, and what workers pack.
@@ -93,11 +94,11 @@ func (v *convolution) roundedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return max(v.o*v.isa.pitch(v.packedElems()), line(v.groups*v.taps()*packedSize))
+	return max(v.o*v.isa.pitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*packedSize))
 }
 
 // convEnd returns what is done at the end with bias and activation: flags, and what they cannot say.
-func convEnd(l level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
+func convEnd(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
 		flags = flagBias
 	}
@@ -127,13 +128,13 @@ func (v *convolution) turnedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return line(v.og * v.taps() * v.sizes[0])
+	return asm.AlignLine(v.og * v.taps() * v.sizes[0])
 }
 
 // transposedBytes returns what the transposed weights take. It grows or stays with each size.
 func (v *convolution) transposedBytes() int {
 	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
-	return v.c * (v.og*v.taps()*v.isa.size() + residues*(cacheLine+packedPitch))
+	return v.c * (v.og*v.taps()*v.isa.size() + residues*(asm.CacheLine+packedPitch))
 }
 
 // A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
@@ -264,7 +265,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 
 // transposeWeights writes the row of channel c: of each output these taps.
 func transposeWeights[T uint16 | uint32 | uint64](v *convolution, row, w []byte, taps []int, c int) {
-	dst, from, all := view[T](row), view[T](w), v.taps()
+	dst, from, all := asm.View[T](row), asm.View[T](w), v.taps()
 	group, channel := c/v.cg, c%v.cg
 	for o := range v.og {
 		src := from[((group*v.og+o)*v.cg+channel)*all:][:all]

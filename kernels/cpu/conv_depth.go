@@ -1,6 +1,10 @@
 package cpu
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // Depthwise convolutions: a group has one channel and one output, so that there is nothing to multiply matrices for. A
 // vector of pixels walks over the channels, which share its tables, and over the taps of each.
@@ -8,9 +12,11 @@ import "math/bits"
 const (
 	depthChannels = 64 // of a task
 	depthSums     = 32 // the same of a gradient by the weights
-	sumBytes      = 64 // of the lanes of a sum, for every instruction set
 	depthPixels   = 64 // of dy that are converted at once
 )
+
+// sumBytes is the size of the lanes of a sum, for every instruction set.
+const sumBytes = 64
 
 // A depth is the arguments of a function that convolves each channel with its own kernel, or sums the gradients of these
 // kernels. The assembly knows the fields' offsets.
@@ -49,7 +55,7 @@ type depthWorker struct {
 	band    bandRows
 	results []byte // of pixels that do not lie together
 	dy      []byte // converted, for a gradient by the weights
-	_       [cacheLine]byte
+	_       [asm.CacheLine]byte
 }
 
 // depthBytes returns what a worker holds: results, or sums of taps.
@@ -168,7 +174,7 @@ func (x *convDepth) lookAhead(c, px, channels int) {
 		h.bring(x.isa, 1, 1)
 	}
 	if x.place.whole {
-		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: cacheLine}
+		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: asm.CacheLine}
 		h.bring(x.isa, 1, 1)
 	}
 }
@@ -235,7 +241,7 @@ func (x *depthWeights) do(i, worker int) {
 					h = q.below(x.x, c, t.channels, next, x.lanes)
 					h.bring(x.isa, 1, 1)
 				}
-				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: cacheLine}
+				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: asm.CacheLine}
 				h.bring(x.isa, 1, 1)
 			}
 			t.dst, t.w, t.stepW = sums[at*size%sumBytes:], dy[at*sizeY:], pixels*sizeY
@@ -251,9 +257,9 @@ func (x *depthWeights) do(i, worker int) {
 	}
 	dw := x.dw[c*t.tapCount*size:][:t.channels*t.tapCount*size]
 	if size == 4 {
-		addLanes(view[float32](dw), view[float32](sums))
+		addLanes(asm.View[float32](dw), asm.View[float32](sums))
 	} else {
-		addLanes(view[float64](dw), view[float64](sums))
+		addLanes(asm.View[float64](dw), asm.View[float64](sums))
 	}
 }
 
@@ -267,7 +273,7 @@ func (x *depthWeights) dyAhead() int {
 
 // addLanes adds the lanes of each sum in order.
 func addLanes[T float](dst, sums []T) {
-	lanes := sumBytes / elemSize[T]()
+	lanes := sumBytes / asm.SizeOf[T]()
 	for i := range dst {
 		var s T
 		for _, v := range sums[i*lanes:][:lanes] {
@@ -279,7 +285,7 @@ func addLanes[T float](dst, sums []T) {
 
 // goDepth is the portable function of depthwise convolutions, of elements that lie step apart.
 func goDepth[T float](t *depth, size, step int, weights bool) {
-	dst, src, w := view[T](t.dst), view[T](t.src), view[T](t.w)
+	dst, src, w := asm.View[T](t.dst), asm.View[T](t.src), asm.View[T](t.w)
 	for c := range t.channels {
 		row := dst[c*t.pitch/size:]
 		if !weights {

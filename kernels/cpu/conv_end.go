@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 // An ending is the arguments of a function that ends rows of a convolution's result, for which a bias is one number: up
 // to a panel's columns of each. The assembly knows the fields' offsets. flagBias and flagRelu count, at least one is set.
 type ending struct {
@@ -12,8 +14,8 @@ type ending struct {
 
 // goEnd is the portable ending.
 func goEnd[T float](e *ending) {
-	c, bias := view[T](e.c), view[T](e.bias)
-	size := elemSize[T]()
+	c, bias := asm.View[T](e.c), asm.View[T](e.bias)
+	size := asm.SizeOf[T]()
 	for r := range e.rows {
 		row := c[r*e.rowC/size:][:e.n]
 		for i, v := range row {

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 // Sizes that the plan of an implicit product aims at.
 const (
 	convNear      = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
@@ -76,7 +78,7 @@ type convWorker struct {
 	panel   []byte // packed patches
 	part    []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
 	results []byte // of panels whose pixels do not lie together
-	_       [cacheLine]byte
+	_       [asm.CacheLine]byte
 }
 
 // stretchesOf cuts k.
@@ -146,7 +148,7 @@ func convTogetherOf(s *isa, rows, k int) int {
 
 // convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
 func convWorkerBytes(s *isa, rows, k int) (panel, results int) {
-	return s.panel(s.elems(min(k, convStretches*s.steps()))), line(convTogetherOf(s, rows, k) * min(rows, convRows+s.rows) * s.cols * s.size())
+	return s.panel(s.elems(min(k, convStretches*s.steps()))), asm.AlignLine(convTogetherOf(s, rows, k) * min(rows, convRows+s.rows) * s.cols * s.size())
 }
 
 // bind gives workers their parts of the workspace, of which so many bytes are a stage.
@@ -376,13 +378,13 @@ func spread(dst, src []byte, size, step int) {
 	case step == 1:
 		copy(dst, src)
 	case size == 4:
-		spreadOf(view[uint32](dst), view[uint32](src), step)
+		spreadOf(asm.View[uint32](dst), asm.View[uint32](src), step)
 	default:
-		spreadOf(view[uint64](dst), view[uint64](src), step)
+		spreadOf(asm.View[uint64](dst), asm.View[uint64](src), step)
 	}
 }
 
-func spreadOf[T word](dst, src []T, step int) {
+func spreadOf[T asm.Word](dst, src []T, step int) {
 	for i, v := range src {
 		dst[i*step] = v
 	}

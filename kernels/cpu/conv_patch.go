@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"math/bits"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
@@ -255,8 +257,8 @@ func goPatch(size, step int) func(t *patch) {
 	return func(t *patch) { patchOf[uint64](t, size, step) }
 }
 
-func patchOf[T word](t *patch, size, step int) {
-	dst, src := view[T](t.dst), view[T](t.src)
+func patchOf[T asm.Word](t *patch, size, step int) {
+	dst, src := asm.View[T](t.dst), asm.View[T](t.src)
 	row := 0
 	for c := range t.channels {
 		for tap, at := range t.taps[:t.tapCount] {

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // Sizes that the plan of a gradient by the weights aims at.
 const (
@@ -49,7 +52,7 @@ type weightWorker struct {
 	turn   []byte   // rounded rows of dy, of which columns are made
 	panels []byte   // of dyᵀ
 	sums   []byte   // of a task
-	_      [cacheLine]byte
+	_      [asm.CacheLine]byte
 }
 
 // newConvWeights cuts up a gradient for so many workers.
@@ -83,13 +86,13 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	outs := min(v.og, weightOuts)
 	rows = min(all, max(weightRows, s.rows)) * s.pitch(stretch)
 	panels = over(outs, s.cols) * s.panel(s.elems(stretch))
-	sums = line(min(all, max(weightRows, s.rows)) * outs * size)
+	sums = asm.AlignLine(min(all, max(weightRows, s.rows)) * outs * size)
 	small := *v
 	if all*v.groups >= weightApart {
 		small.cg, small.groups, small.kernel = weightApart-1, 1, [2]int{1, 1}
 	}
 	if n := small.weightParts(); n > 1 {
-		parts = line(n * min(all*v.groups, weightApart-1) * v.og * size)
+		parts = asm.AlignLine(n * min(all*v.groups, weightApart-1) * v.og * size)
 	}
 	return rows, panels, sums, parts
 }
@@ -336,9 +339,9 @@ func (x *convWeights) join(lo, hi, _ int) {
 // addBytes adds elements of size bytes.
 func addBytes(dst, src []byte, size int) {
 	if size == 4 {
-		addElements(view[float32](dst), view[float32](src))
+		addElements(asm.View[float32](dst), asm.View[float32](src))
 	} else {
-		addElements(view[float64](dst), view[float64](src))
+		addElements(asm.View[float64](dst), asm.View[float64](src))
 	}
 }
 

@@ -1,6 +1,10 @@
 package cpu
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
 // Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels,
@@ -17,9 +21,11 @@ const (
 	winoNear     = 1 << 20 // bytes of transformed weights from which on panels share them
 	winoTogether = 2       // panels that do
 	winoChannels = 8       // channels packed at once: they stay in the first-level cache
-	winoPlaces   = 16      // of a transformed tile
 	winoTaps     = 9
 )
+
+// winoPlaces is the elements of a transformed tile.
+const winoPlaces = 16
 
 // A winoInput is the arguments of a function that transforms pixels: for each of some channels, 16 rows of a panel's
 // tiles to one row at each place. The assembly knows the fields' offsets, as it does of the next two.
@@ -96,7 +102,7 @@ type winoWorker struct {
 	pixels []byte // packed, of some channels
 	v      []byte // transformed: [panels, places, channels]
 	m      []byte // products: [panels, places, rows]
-	_      [cacheLine]byte
+	_      [asm.CacheLine]byte
 }
 
 // winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
@@ -138,7 +144,7 @@ func (v *convolution) winoStage() int {
 }
 
 // winoRow returns the bytes of the converted weights of a row.
-func winoRow(channels int) int { return line(channels * winoTaps * packedSize) }
+func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * packedSize) }
 
 // winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {

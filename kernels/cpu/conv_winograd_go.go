@@ -1,13 +1,17 @@
 package cpu
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // The portable transforms: what the assembly computes, in the same order.
 
 // goWinoInput transforms pixels, one tile after another.
 func goWinoInput[T float](w *winoInput) {
-	size := elemSize[T]()
-	src, dst, plane, cols := view[T](w.src), view[T](w.dst), w.plane/size, w.row/size
+	size := asm.SizeOf[T]()
+	src, dst, plane, cols := asm.View[T](w.src), asm.View[T](w.dst), w.plane/size, w.row/size
 	for c := range w.channels {
 		for lane := range cols {
 			var d [4][4]T
@@ -30,8 +34,8 @@ func goWinoInput[T float](w *winoInput) {
 
 // goWinoWeight transforms kernels, one after another.
 func goWinoWeight[T float](w *winoWeight) {
-	size := elemSize[T]()
-	src, dst, plane := view[T](w.src), view[T](w.dst), w.plane/size
+	size := asm.SizeOf[T]()
+	src, dst, plane := asm.View[T](w.src), asm.View[T](w.dst), w.plane/size
 	for lane, first := range w.lanes[:w.n] {
 		var u [4][3]T
 		for j := range 3 {
@@ -54,8 +58,8 @@ func thirds[T float](a, b, c T) (_, _, _, _ T) {
 
 // goWinoOutput makes pixels, one tile after another.
 func goWinoOutput[T float](w *winoOutput) {
-	size := elemSize[T]()
-	m, dst, bias, plane := view[T](w.m), view[T](w.dst), view[T](w.bias), w.planeM/size
+	size := asm.SizeOf[T]()
+	m, dst, bias, plane := asm.View[T](w.m), asm.View[T](w.dst), asm.View[T](w.bias), w.planeM/size
 	for r := range w.rows {
 		for seg, start := range w.segments[:w.segCount] {
 			for i := range 2 {

@@ -3,13 +3,14 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // A decodeFunc computes dst[i] = scale*src[i] + shift over a tile of stored elements. The arithmetic is in float64, so
 // that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
 type decodeFunc[T float] func(dst []T, src []byte)
 
-func decodeTile[T float](l level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
+func decodeTile[T float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
 	if decode := vectorsAt[T](l).decode; decode != nil {
 		if f := decode(t, a.Scale, a.Shift); f != nil {
 			return f
@@ -50,7 +51,7 @@ func decodeBytes[T float](scale, shift float64) decodeFunc[T] {
 
 func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64) decodeFunc[T] {
 	return func(dst []T, src []byte) {
-		s := view[S](src)[:len(dst)]
+		s := asm.View[S](src)[:len(dst)]
 		for i, v := range s {
 			dst[i] = T(float64(scale*float64(v)) + shift)
 		}
@@ -59,7 +60,7 @@ func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64
 
 func decodeHalf[T float](from func(uint16) float32, scale, shift float64) decodeFunc[T] {
 	return func(dst []T, src []byte) {
-		s := view[uint16](src)[:len(dst)]
+		s := asm.View[uint16](src)[:len(dst)]
 		for i, h := range s {
 			dst[i] = T(float64(scale*float64(from(h))) + shift)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Options say what OpenWith opens. The zero value is a good default.
@@ -31,7 +32,7 @@ type Device struct {
 	pool  *pool
 	limit int64        // bytes, 0: the system's
 	made  Instructions // what the kernels are made of
-	level level
+	level asm.Level
 	pairs *isa  // for products of bfloat16. Nil: those of float32 compute them
 	lacks error // the instructions that the device was opened for and the processor does not have
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // dropGrain is the elements of a piece of a dropout. It is a multiple of four, which share a counter.
@@ -21,7 +22,7 @@ type dropCall[T float] struct {
 }
 
 // dropOf returns the kernel for T at a level.
-func dropOf[T float](l level) func(c *dropCall[T]) {
+func dropOf[T float](l asm.Level) func(c *dropCall[T]) {
 	if k, ok := any(drop32(l)).(func(c *dropCall[T])); ok {
 		return k
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // An engine is a recipe bound to memory.
@@ -27,7 +28,7 @@ type crew[T float] struct {
 	slots [][]T    // by source: the present tile
 	raw   [][]byte // by input: the same as bytes
 	held  []held   // by source: what its tile of the workspace holds
-	_     [cacheLine]byte
+	_     [asm.CacheLine]byte
 }
 
 // held says what a tile holds: the first n elements from a place in the period on, or n times the element at pos.
@@ -72,7 +73,7 @@ func bindEngine[T float](b *binding) (func(), error) {
 
 // newEngine binds a recipe to the inputs of b and to work.
 func newEngine[T float](b *binding, r *recipe, work []byte) *engine[T] {
-	e := &engine[T]{recipe: *r, fill: vectorsAt[T](b.dev.level).fill, size: elemSize[T]()}
+	e := &engine[T]{recipe: *r, fill: vectorsAt[T](b.dev.level).fill, size: asm.SizeOf[T]()}
 	for _, o := range b.In {
 		e.in = append(e.in, b.bytes(o))
 	}
@@ -149,7 +150,7 @@ func (e *engine[T]) compute(lo, n, worker int) []T {
 		b := e.load(c, k, lo, n)
 		c.raw[k] = b
 		if !e.sources[k].raw {
-			c.slots[k] = view[T](b)
+			c.slots[k] = asm.View[T](b)
 		}
 	}
 	if e.program != nil {
@@ -191,7 +192,7 @@ func (e *engine[T]) runProgram(c *crew[T], lo, n int) []T {
 // result returns where n elements of a step's result go.
 func (e *engine[T]) result(c *crew[T], i, lo, n int) []T {
 	if t := e.steps[i].tile; t >= 0 {
-		return view[T](e.tileOf(c, t, n*e.size))
+		return asm.View[T](e.tileOf(c, t, n*e.size))
 	}
 	return e.out[lo : lo+n]
 }
@@ -228,12 +229,12 @@ func (e *engine[T]) load(c *crew[T], k, lo, n int) []byte {
 		case s.walk.stride[s.walk.rank-1] == 1:
 			return e.in[k][pos*s.size : (pos+n)*s.size]
 		case h.pos != pos || n > h.n:
-			e.fill(view[T](tile), view[T](e.in[k])[pos])
+			e.fill(asm.View[T](tile), asm.View[T](e.in[k])[pos])
 			*h = held{place: -1, pos: pos, n: n}
 		}
 		return tile
 	}
-	gather(view[T](tile), view[T](e.in[k]), &s.walk, place, e.fill)
+	gather(asm.View[T](tile), asm.View[T](e.in[k]), &s.walk, place, e.fill)
 	*h = held{place: place, pos: -1, n: n}
 	return tile
 }

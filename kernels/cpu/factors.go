@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Products round their factors to 16 bits, where that is asked for, as they pack them: to float32 that 16 bits hold, or to pairs of bfloat16 where
@@ -54,14 +55,14 @@ func (d *Device) products(attrs any, t arena.DType) *isa {
 	if s := d.pairs; s != nil && kernels.OperandsOf(attrs) == arena.Bfloat16 {
 		return s
 	}
-	return d.level.isa(t)
+	return isaFor(d.level, t)
 }
 
 // pairsAlong16 copies rows of n bfloat16: neighbours in a row are pairs. The last of an odd number gets a 0 beside it.
 func pairsAlong16(dst, src []byte, rows, stride, n, pitch int) {
 	for r := range rows {
-		d := view[uint16](dst[r*pitch:])[:n+n&1]
-		copy(d, view[uint16](src[r*stride:])[:n])
+		d := asm.View[uint16](dst[r*pitch:])[:n+n&1]
+		copy(d, asm.View[uint16](src[r*stride:])[:n])
 		clear(d[n:])
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Group normalization takes one group of one image at a time, which stays in the cache between its sums and its result.
@@ -90,7 +91,7 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	mean, rstd, dy := in[T](b, 2), in[T](b, 3), in[T](b, 4)
 	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
-	part := view[float64](b.work())[:2*n.b*n.c]
+	part := asm.View[float64](b.work())[:2*n.b*n.c]
 	count := float64(n.size * n.n)
 	groups := n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.relu = 0

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // A convertFunc converts rows of n elements that lie stride bytes apart to rows pitch bytes apart.
@@ -16,7 +17,7 @@ type conversions struct {
 }
 
 // halfAt returns the conversions of a level for t.
-func halfAt(l level, t arena.DType) *conversions {
+func halfAt(l asm.Level, t arena.DType) *conversions {
 	if t == arena.Bfloat16 {
 		return bfloat16At(l)
 	}
@@ -28,16 +29,16 @@ var (
 	goBfloat16 = &conversions{
 		widen: func(dst, src []byte, rows, stride, n, pitch int) {
 			for r := range rows {
-				d := view[float32](dst[r*pitch:])[:n]
-				for i, v := range view[uint16](src[r*stride:])[:n] {
+				d := asm.View[float32](dst[r*pitch:])[:n]
+				for i, v := range asm.View[uint16](src[r*stride:])[:n] {
 					d[i] = kernels.FromBfloat16(v)
 				}
 			}
 		},
 		round: func(dst, src []byte, rows, stride, n, pitch int) {
 			for r := range rows {
-				d := view[float32](dst[r*pitch:])[:n]
-				for i, v := range view[float32](src[r*stride:])[:n] {
+				d := asm.View[float32](dst[r*pitch:])[:n]
+				for i, v := range asm.View[float32](src[r*stride:])[:n] {
 					d[i] = kernels.FromBfloat16(kernels.ToBfloat16(v))
 				}
 			}
@@ -54,8 +55,8 @@ var (
 func goConvert[S, D uint16 | float32](f func(S) D) convertFunc {
 	return func(dst, src []byte, rows, stride, n, pitch int) {
 		for r := range rows {
-			d := view[D](dst[r*pitch:])[:n]
-			for i, v := range view[S](src[r*stride:])[:n] {
+			d := asm.View[D](dst[r*pitch:])[:n]
+			for i, v := range asm.View[S](src[r*stride:])[:n] {
 				d[i] = f(v)
 			}
 		}

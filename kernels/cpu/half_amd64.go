@@ -2,15 +2,17 @@
 
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 //go:generate go -C ../../internal/gen run ./half -dir ../../kernels/cpu
 
 // bfloat16At returns the conversions of a level.
-func bfloat16At(l level) *conversions {
+func bfloat16At(l asm.Level) *conversions {
 	return [...]*conversions{goBfloat16, avx2Bfloat16, avx512Bfloat16}[l]
 }
 
 // float16At returns the conversions of a level.
-func float16At(l level) *conversions {
+func float16At(l asm.Level) *conversions {
 	return [...]*conversions{goFloat16, avx2Float16, avx512Float16}[l]
 }
 

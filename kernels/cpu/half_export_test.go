@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/arena"
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // A Conversion is one of a level's, of rows that lie strides apart. From and To are bytes of an element.
 type Conversion struct {
@@ -16,7 +19,7 @@ func Conversions(i Instructions, t arena.DType) []Conversion {
 }
 
 // AsBytes is the memory of x.
-func AsBytes[T uint16 | float32](x []T) []byte { return bytesOf(x) }
+func AsBytes[T uint16 | float32](x []T) []byte { return asm.Bytes(x) }
 
 // A Pairing makes pairs of bfloat16 of rows of n elements of From bytes: of neighbours in a row, or of rows one below the other. Plain is its
 // twin in Go.

@@ -1,9 +1,8 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // An isa is a set of matmul kernels for one element type: one for each instruction set that was generated, and
@@ -98,8 +97,8 @@ func (s *isa) whole(n int) bool {
 	return n == 0 || n == s.cols || s.halves != nil && 2*n == s.cols
 }
 
-// isa returns the kernels for t at a level that the processor has, nil for a type that has none.
-func (l level) isa(t arena.DType) *isa {
+// isaFor returns the kernels for t at a level that the processor has, nil for a type that has none.
+func isaFor(l asm.Level, t arena.DType) *isa {
 	for _, s := range isasAt(l) {
 		if s.typ == t {
 			return s
@@ -111,17 +110,8 @@ func (l level) isa(t arena.DType) *isa {
 // isas lists the kernels that this processor can run, fastest first.
 func isas() []*isa {
 	var list []*isa
-	for l := int(bestLevel()); l >= 0; l-- {
-		list = append(list, isasAt(level(l))...)
+	for l := int(asm.Best()); l >= 0; l-- {
+		list = append(list, isasAt(asm.Level(l))...)
 	}
 	return list
-}
-
-// roundingISAs lists the kernels for factors that are rounded.
-func roundingISAs() []*isa {
-	list := isas()
-	if s := pairs(); s != nil {
-		list = append([]*isa{s}, list...)
-	}
-	return slices.DeleteFunc(list, func(s *isa) bool { return s.bfloat16 == nil })
 }

@@ -3,9 +3,8 @@
 package cpu
 
 import (
-	"golang.org/x/sys/cpu"
-
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 //go:generate go -C ../../internal/gen run ./matmul -dir ../../kernels/cpu
@@ -23,7 +22,7 @@ var avx512x32 = &isa{
 		wideTile6x16x32, wideTile7x16x32, wideTile8x16x32, wideTile9x16x32, wideTile10x16x32,
 		wideTile11x16x32, wideTile12x16x32, wideTile13x16x32, wideTile14x16x32,
 	},
-	packRows: packRows128, packCols: turnFloats.wideCols, dots: wideDots32, prefetch: prefetch,
+	packRows: packRows128, packCols: turnFloats.wideCols, dots: wideDots32, prefetch: asm.Prefetch,
 	line: wideLine1x256x32, lineCols: 256,
 	bfloat16: fused(avx512Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.wideCols),
 	float16:  fused(avx512Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.wideCols),
@@ -42,7 +41,7 @@ var avx512x64 = &isa{
 		wideTile7x8x64, wideTile8x8x64, wideTile9x8x64, wideTile10x8x64, wideTile11x8x64, wideTile12x8x64,
 		wideTile13x8x64, wideTile14x8x64,
 	},
-	packRows: packRows128, packCols: wideCols64, dots: dots64, prefetch: prefetch,
+	packRows: packRows128, packCols: wideCols64, dots: dots64, prefetch: asm.Prefetch,
 	line: wideLine1x128x64, lineCols: 128,
 }
 
@@ -59,7 +58,7 @@ var avx512Pairs = &isa{
 		wideTile6x16xPairs, wideTile7x16xPairs, wideTile8x16xPairs, wideTile9x16xPairs, wideTile10x16xPairs,
 		wideTile11x16xPairs, wideTile12x16xPairs, wideTile13x16xPairs, wideTile14x16xPairs,
 	},
-	packCols: turnFloats.wideCols, prefetch: prefetch, plain: avx512x32,
+	packCols: turnFloats.wideCols, prefetch: asm.Prefetch, plain: avx512x32,
 	bfloat16: &rounding{factor{size: 4, along: pairsAlong, across: pairsAcross32}, factor{size: 2, along: pairsAlong16, across: pairsAcross16}},
 }
 
@@ -72,7 +71,7 @@ var avx2x32 = &isa{
 	halves: []func(*tile){nil,
 		tile1x8x32, tile2x8x32, tile3x8x32, tile4x8x32, tile5x8x32, tile6x8x32,
 	},
-	packRows: packRows64, packCols: turnFloats.cols, dots: dots32, prefetch: prefetch,
+	packRows: packRows64, packCols: turnFloats.cols, dots: dots32, prefetch: asm.Prefetch,
 	line: line1x64x32, lineCols: 64,
 	bfloat16: fused(avx2Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.cols),
 	float16:  fused(avx2Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.cols),
@@ -87,36 +86,24 @@ var avx2x64 = &isa{
 	halves: []func(*tile){nil,
 		tile1x4x64, tile2x4x64, tile3x4x64, tile4x4x64, tile5x4x64, tile6x4x64,
 	},
-	packRows: packRows64, packCols: cols64, dots: dots64, prefetch: prefetch,
+	packRows: packRows64, packCols: cols64, dots: dots64, prefetch: asm.Prefetch,
 	line: line1x32x64, lineCols: 32,
-}
-
-// bestLevel returns the highest level that this processor has.
-func bestLevel() level {
-	x := &cpu.X86
-	switch {
-	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 || !x.HasF16C:
-		return levelPortable
-	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL:
-		return levelAVX2
-	}
-	return levelAVX512
 }
 
 // pairs returns the kernels for pairs of bfloat16, nil where the processor has none.
 func pairs() *isa {
-	if bestLevel() < levelAVX512 || !cpu.X86.HasAVX512BF16 {
+	if !asm.HasBfloat16Dot() {
 		return nil
 	}
 	return avx512Pairs
 }
 
 // isasAt returns the kernels of a level, one a type.
-func isasAt(l level) []*isa {
+func isasAt(l asm.Level) []*isa {
 	switch l {
-	case levelAVX512:
+	case asm.AVX512:
 		return []*isa{avx512x32, avx512x64}
-	case levelAVX2:
+	case asm.AVX2:
 		return []*isa{avx2x32, avx2x64}
 	}
 	return portable

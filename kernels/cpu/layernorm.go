@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Layer normalization takes a row at a time, which stays in the cache between its sums and its result. What rows add to
@@ -36,9 +37,9 @@ type rowKernels[T float] struct {
 }
 
 // rowsOf returns the kernels for T at a level, for rows of n.
-func rowsOf[T float](l level, n int) *rowKernels[T] {
+func rowsOf[T float](l asm.Level, n int) *rowKernels[T] {
 	if n > rowMost {
-		l = levelPortable
+		l = asm.Portable
 	}
 	if k, ok := any(rows32(l)).(*rowKernels[T]); ok {
 		return k
@@ -101,8 +102,8 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 			clear(dbeta)
 		}
 	}
-	total := view[float64](b.work())[:blocks*2*n]
-	run := view[T](b.work()[8*len(total):])[:blocks*2*n]
+	total := asm.View[float64](b.work())[:blocks*2*n]
+	run := asm.View[T](b.work()[8*len(total):])[:blocks*2*n]
 	step := max(1, min(rowRun, rowGrain/n))
 	each := b.over(blocks, 1, func(lo, hi, worker int) {
 		c := &calls[worker]

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Matrix multiplication after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
@@ -46,7 +47,7 @@ type matmulWorker struct {
 	stage []byte // rounded rows, of which columns or sums are made
 	turn  []byte // the transpose of a block of C
 	ahead ahead
-	_     [cacheLine]byte
+	_     [asm.CacheLine]byte
 }
 
 // newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
@@ -138,7 +139,7 @@ func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
 }
 
 // end decides what the kernel does at the end, and what is done after it.
-func (x *matmul) end(l level, typ arena.DType, t kernels.MatMulAttrs) {
+func (x *matmul) end(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
 	after := x.k == 0 || x.dots || x.turned || x.flipped && t.Bias
 	switch {
 	case !t.Bias:
@@ -163,16 +164,16 @@ func (x *matmul) end(l level, typ arena.DType, t kernels.MatMulAttrs) {
 // inPlace is f on the elements in data.
 func inPlace[T float](f unaryFunc[T]) func(data []byte) {
 	return func(data []byte) {
-		d := view[T](data)
+		d := asm.View[T](data)
 		f(d, d)
 	}
 }
 
 // addTo adds bias, of which the same element everywhere if one is set, to the elements in data from column col on.
 func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
-	b := view[T](bias)
+	b := asm.View[T](bias)
 	return func(data []byte, col int) {
-		d := view[T](data)
+		d := asm.View[T](data)
 		if one {
 			for i := range d {
 				d[i] += b[0]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // MatMulVariants lists the kernels for t that this processor can run, fastest first, and "wide" for tests.
@@ -16,6 +17,15 @@ func MatMulVariants(t arena.DType) []string {
 // RoundingVariants lists the same for products with results of type t whose factors are rounded to the type to.
 func RoundingVariants(t, to arena.DType) []string {
 	return named(slices.DeleteFunc(allISAs(), func(s *isa) bool { return s.rounding(to) == nil }), t)
+}
+
+// roundingISAs lists the kernels for factors that are rounded.
+func roundingISAs() []*isa {
+	list := isas()
+	if s := pairs(); s != nil {
+		list = append([]*isa{s}, list...)
+	}
+	return slices.DeleteFunc(list, func(s *isa) bool { return s.bfloat16 == nil })
 }
 
 func allISAs() []*isa { return slices.Concat(roundingISAs(), isas(), wide) }
@@ -37,7 +47,7 @@ func variant(name string, t arena.DType) *isa {
 
 // BindMatMul prepares a product for one variant, on operands in mem.
 func BindMatMul(name string, p *Pool, c kernels.Call, mem []byte, base []int64) (func(), error) {
-	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p, level: bestLevel()}, mem: mem, base: base})
+	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p, level: asm.Best()}, mem: mem, base: base})
 	if x == nil || err != nil {
 		return func() {}, err
 	}
@@ -58,9 +68,9 @@ func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []k
 // Activate applies an activation in place, as the op alone does.
 func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
 	if t == arena.Float32 {
-		inPlace(unaryTile[float32](bestLevel(), op, attrs))(data)
+		inPlace(unaryTile[float32](asm.Best(), op, attrs))(data)
 	} else {
-		inPlace(unaryTile[float64](bestLevel(), op, attrs))(data)
+		inPlace(unaryTile[float64](asm.Best(), op, attrs))(data)
 	}
 }
 
@@ -75,9 +85,9 @@ func TileOffsets() []uintptr {
 }
 
 // Elements returns data as elements of T.
-func Elements[T any](data []byte) []T { return view[T](data) }
+func Elements[T any](data []byte) []T { return asm.View[T](data) }
 
 // ActivateSums is Activate on numbers in float64.
 func ActivateSums(op *kernels.Op, attrs any, v []float64) {
-	unaryTile[float64](levelPortable, op, attrs)(v, v)
+	unaryTile[float64](asm.Portable, op, attrs)(v, v)
 }

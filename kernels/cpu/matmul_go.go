@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/arena"
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // The portable matmul kernels. They are what the assembly computes, but for its fused multiply-adds.
 
@@ -37,11 +40,11 @@ func goTile[T float](t *tile) {
 
 func goOneTile[T float](t *tile) {
 	var sum [goRows * goCols]T
-	size := elemSize[T]()
-	a, b, c := view[T](t.a), view[T](t.b), view[T](t.c)
+	size := asm.SizeOf[T]()
+	a, b, c := asm.View[T](t.a), asm.View[T](t.b), asm.View[T](t.c)
 	rowC, last := t.rowC/size, t.rows-1
 	goSums(&sum, a, a[min(1, last)*t.rowA/size:], a[last*t.rowA/size:], b, t.k, t.stepA/size, t.stepB/size)
-	bias := view[T](t.bias)
+	bias := asm.View[T](t.bias)
 	for i := range t.rows {
 		row := c[i*rowC : i*rowC+t.n]
 		for j, s := range sum[i*goCols : i*goCols+t.n] {
@@ -85,8 +88,8 @@ func goSums[T float](sum *[goRows * goCols]T, a0, a1, a2, b []T, k, stepA, stepB
 }
 
 func goPackRows[T float](dst, src []byte, k, stride, n int) {
-	size := elemSize[T]()
-	d, s := view[T](dst), view[T](src)
+	size := asm.SizeOf[T]()
+	d, s := asm.View[T](dst), asm.View[T](src)
 	n, stride = n/size, stride/size
 	for i := range k {
 		row := d[i*goCols : (i+1)*goCols]
@@ -95,21 +98,12 @@ func goPackRows[T float](dst, src []byte, k, stride, n int) {
 }
 
 func goPackCols[T float](dst, src []byte, k, stride, n, pitch int) {
-	size := elemSize[T]()
-	d, s := view[T](dst), view[T](src)
+	size := asm.SizeOf[T]()
+	d, s := asm.View[T](dst), asm.View[T](src)
 	stride, pitch = stride/size, pitch/size
 	for j := range n {
 		for i, v := range s[j*stride : j*stride+k] {
 			d[i*pitch+j] = v
 		}
 	}
-}
-
-// elemSize is the bytes of a T.
-func elemSize[T float]() int {
-	var z T
-	if _, ok := any(z).(float32); ok {
-		return 4
-	}
-	return 8
 }

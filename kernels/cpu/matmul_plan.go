@@ -4,34 +4,42 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Sizes that the plan of a matmul aims at.
 const (
-	stepsFloat32 = 320           // most steps of k at once: a panel of B then fills half of the first-level cache
-	stepsFloat64 = 256           // the same for elements of twice the size
-	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
-	dotRows      = 8             // rows of B that a dots kernel takes
-	blockBytes   = 256 << 10     // a block of A that is read in place stays in the second-level cache
-	packedLeast  = 32 << 10      // elements, most of a block of A that is packed, which costs workspace, with a small B
-	packedMost   = 384 << 10     // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
-	packedShare  = 16            // in between, this part of B
-	blockRows    = 1024          // most rows of a block of A
-	tilesAtOnce  = 32            // most tiles of a call of assembly, which nothing can interrupt
-	tilesAhead   = 4             // the same where the next panel is brought near in between
-	taskFlops    = 250_000       // a task below this is not worth handing to another thread
-	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
-	packedPitch  = cacheLine     // added to the rows of a packed block, against rows that share cache sets
-	aliasPitch   = 4096          // rows of A that lie a multiple of this apart share cache sets
-	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
-	cacheLine    = 64            // bytes
-	farBytes     = 512 << 10     // a matrix larger than this does not stay in the second-level cache
-	nearSteps    = 128           // most steps for which B and a transposed A are read where they lie: for more, packing pays
-	nearWay      = 64 << 10      // bytes after which addresses share sets of that cache
-	nearWays     = 8             // lines of a set
-	packCost     = 4             // multiplications in the time that packing an element takes
-	packPanels   = 3             // panels of B from which on packing A pays
-	farApart     = 8 * cacheLine // bytes between rows of a transposed A from which on packing it pays
+	dotSteps    = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
+	dotRows     = 8                 // rows of B that a dots kernel takes
+	blockBytes  = 256 << 10         // a block of A that is read in place stays in the second-level cache
+	packedLeast = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
+	packedMost  = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
+	packedShare = 16                // in between, this part of B
+	blockRows   = 1024              // most rows of a block of A
+	tilesAtOnce = 32                // most tiles of a call of assembly, which nothing can interrupt
+	tilesAhead  = 4                 // the same where the next panel is brought near in between
+	taskFlops   = 250_000           // a task below this is not worth handing to another thread
+	tasksThread = 4                 // tasks a thread, so that a thread that starts late does little harm
+	farBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
+	nearSteps   = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
+	nearWay     = 64 << 10          // bytes after which addresses share sets of that cache
+	nearWays    = 8                 // lines of a set
+	packCost    = 4                 // multiplications in the time that packing an element takes
+	packPanels  = 3                 // panels of B from which on packing A pays
+	farApart    = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
+)
+
+// Most steps of k at once.
+const (
+	stepsFloat32 = 320 // a panel of B then fills half of the first-level cache
+	stepsFloat64 = 256 // the same for elements of twice the size
+)
+
+// Sizes of caches.
+const (
+	packedPitch = asm.CacheLine // added to the rows of a packed block, against rows that share cache sets
+	aliasPitch  = 4096          // rows of A that lie a multiple of this apart share cache sets
+	aliasRows   = 4             // most rows of a tile that may do so, of 8 ways that B needs too
 )
 
 // A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
@@ -171,7 +179,7 @@ func (p *matmulPlan) near() bool {
 	if p.m <= 2*s.rows || p.n == s.cols {
 		return true
 	}
-	return p.ldb%cacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
+	return p.ldb%asm.CacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
 }
 
 // stays reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
@@ -242,6 +250,3 @@ func (p *matmulPlan) workers(threads int) int {
 
 // over is a/b rounded up.
 func over(a, b int) int { return (a + b - 1) / b }
-
-// line rounds bytes up to whole cache lines.
-func line(bytes int) int { return (bytes + cacheLine - 1) &^ (cacheLine - 1) }

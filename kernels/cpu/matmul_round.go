@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Products whose factors are rounded. Rounding is part of packing, so all of B is packed but for dots and lines, and A unless it lies as tiles read
@@ -30,7 +31,7 @@ func (p *matmulPlan) readable() bool {
 }
 
 // dotBytes returns the bytes of the row that dots read in a stretch of kc steps.
-func (s *isa) dotBytes(kc int) int { return line(kc * s.size()) }
+func (s *isa) dotBytes(kc int) int { return asm.AlignLine(kc * s.size()) }
 
 // turnBytes returns the bytes of the rows of a transposed B that are turned at once. It grows or stays with kc.
 func (p *matmulPlan) turnBytes(kc int) int {
@@ -115,10 +116,10 @@ func (p *matmulPlan) turns(t kernels.MatMulAttrs, in []kernels.Spec) bool {
 // turnedBlock computes rows r0:r1 of C, which are columns of what is computed.
 func (x *matmul) turnedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
 	if x.sum != nil {
-		turn(view[uint32](w.turn), view[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
+		turn(asm.View[uint32](w.turn), asm.View[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
 	}
 	x.multiply(w, a, b, w.turn, 0, x.m, r0, r1)
-	turn(view[uint32](c[r0*x.m*4:]), view[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
+	turn(asm.View[uint32](c[r0*x.m*4:]), asm.View[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
 	x.finish(c, x.m, r0, r1, 0, x.m)
 }
 

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
@@ -17,7 +18,7 @@ func wideISA[T float](typ arena.DType, cols, lanes int) *isa {
 	s := &isa{
 		name: "wide", typ: typ, rows: 14, cols: cols, lanes: lanes, tiles: tiles, halves: tiles,
 		packRows: func(dst, src []byte, k, stride, n int) {
-			size := elemSize[T]()
+			size := asm.SizeOf[T]()
 			for i := range k {
 				row := dst[i*cols*size : (i+1)*cols*size]
 				clear(row[copy(row, src[i*stride:i*stride+n]):])
@@ -69,7 +70,7 @@ func goPairsAcross(size int, encode func(dst, src []byte, n int)) convertFunc {
 			if r+1 < rows {
 				encode(both[2*n:], src[(r+1)*stride:], n)
 			}
-			from, to := view[uint16](both), view[uint16](dst[r/2*pitch:])
+			from, to := asm.View[uint16](both), asm.View[uint16](dst[r/2*pitch:])
 			for i := range n {
 				to[2*i], to[2*i+1] = from[i], from[n+i]
 			}
@@ -79,7 +80,7 @@ func goPairsAcross(size int, encode func(dst, src []byte, n int)) convertFunc {
 
 // onePairTile computes a tile of which elements of A and B are pairs.
 func onePairTile(t *tile) {
-	a, b, c, bias := view[uint16](t.a), view[uint16](t.b), view[float32](t.c), view[float32](t.bias)
+	a, b, c, bias := asm.View[uint16](t.a), asm.View[uint16](t.b), asm.View[float32](t.c), asm.View[float32](t.bias)
 	for i := range t.rows {
 		for j := range t.n {
 			var s float32
@@ -112,8 +113,8 @@ func wideTile[T float](t *tile) {
 }
 
 func oneWideTile[T float](t *tile) {
-	size := elemSize[T]()
-	a, b, c, bias := view[T](t.a), view[T](t.b), view[T](t.c), view[T](t.bias)
+	size := asm.SizeOf[T]()
+	a, b, c, bias := asm.View[T](t.a), asm.View[T](t.b), asm.View[T](t.c), asm.View[T](t.bias)
 	for i := range t.rows {
 		for j := range t.n {
 			var s T

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 // A program for a few rows runs in the scratch that was planned for more, so a product must not need more workspace than
 // a larger one. What a plan uses is not so: kc divides k evenly, blocks divide m, and rows of A are packed at some k only.
 // So the workspace is a bound on what every product up to the given size uses.
@@ -76,7 +78,7 @@ func (p *matmulPlan) packedRows(kc int) int {
 	s := p.isa
 	rows := p.packedBytes() / s.pitch(p.isa.elems(kc))
 	if p.transA {
-		pitch := p.packedBytes() / p.isa.elems(kc) &^ (cacheLine - 1)
+		pitch := p.packedBytes() / p.isa.elems(kc) &^ (asm.CacheLine - 1)
 		if pitch%(4*packedPitch) == 0 {
 			pitch -= packedPitch
 		}
@@ -95,7 +97,7 @@ func (p *matmulPlan) blockOf(rows, kc int) int {
 
 // pitch is the bytes of a row of n elements in a packed block of A.
 func (s *isa) pitch(n int) int {
-	pitch := line(n * s.size())
+	pitch := asm.AlignLine(n * s.size())
 	if pitch%(4*packedPitch) == 0 {
 		pitch += packedPitch
 	}
@@ -103,7 +105,7 @@ func (s *isa) pitch(n int) int {
 }
 
 // panel returns the bytes of a packed panel of B.
-func (s *isa) panel(kc int) int { return line(kc * s.cols * s.size()) }
+func (s *isa) panel(kc int) int { return asm.AlignLine(kc * s.cols * s.size()) }
 
 // steps returns the most steps of k at once.
 func (s *isa) steps() int {

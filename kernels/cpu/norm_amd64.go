@@ -2,6 +2,8 @@
 
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 //go:generate go -C ../../internal/gen run ./norm -dir ../../kernels/cpu
 
 // The tables of normalizations, pooling and dropout, by level.
@@ -24,9 +26,9 @@ var (
 	drop32Of = [...]func(*dropCall[float32]){goDrop[float32], drop, wideDrop}
 )
 
-func planes32(l level) *planeKernels[float32] { return planes32Of[l] }
-func planes64(l level) *planeKernels[float64] { return planes64Of[l] }
-func rows32(l level) *rowKernels[float32]     { return rows32Of[l] }
-func rows64(l level) *rowKernels[float64]     { return rows64Of[l] }
-func poolsOf(l level) *poolKernels            { return poolOf[l] }
-func drop32(l level) func(*dropCall[float32]) { return drop32Of[l] }
+func planes32(l asm.Level) *planeKernels[float32] { return planes32Of[l] }
+func planes64(l asm.Level) *planeKernels[float64] { return planes64Of[l] }
+func rows32(l asm.Level) *rowKernels[float32]     { return rows32Of[l] }
+func rows64(l asm.Level) *rowKernels[float64]     { return rows64Of[l] }
+func poolsOf(l asm.Level) *poolKernels            { return poolOf[l] }
+func drop32(l asm.Level) func(*dropCall[float32]) { return drop32Of[l] }

@@ -2,9 +2,11 @@
 
 package cpu
 
-func planes32(level) *planeKernels[float32] { return goPlanes32 }
-func planes64(level) *planeKernels[float64] { return goPlanes64 }
-func rows32(level) *rowKernels[float32]     { return goRows32 }
-func rows64(level) *rowKernels[float64]     { return goRows64 }
-func poolsOf(level) *poolKernels            { return goPools }
-func drop32(level) func(*dropCall[float32]) { return goDrop[float32] }
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
+func planes32(asm.Level) *planeKernels[float32] { return goPlanes32 }
+func planes64(asm.Level) *planeKernels[float64] { return goPlanes64 }
+func rows32(asm.Level) *rowKernels[float32]     { return goRows32 }
+func rows64(asm.Level) *rowKernels[float64]     { return goRows64 }
+func poolsOf(asm.Level) *poolKernels            { return goPools }
+func drop32(asm.Level) func(*dropCall[float32]) { return goDrop[float32] }

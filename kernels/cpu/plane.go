@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // Normalizations walk over planes: the n elements of one channel of one image, contiguous in x [B, C, n]. A kernel takes the planes
 // of several neighbouring channels of several images, so that small planes are read in long runs. Sums are kept in the
@@ -11,12 +14,16 @@ const (
 	planeRun   = 16 * 1024  // most elements of a channel that are added in their own type
 	planeGroup = 128 * 1024 // elements of a channel that one unit of work sums
 	planeTile  = 1024       // elements of an image from which on a tile has no more channels
-	tileMost   = 64         // channels of a tile
 	planeGrain = 16 * 1024  // elements of a piece of a pass without sums
 	columnRun  = 1024       // most images of which a lane adds up a column
 	callMost   = 128 * 1024 // elements of a summing call, which cannot be interrupted
 	pivotRun   = 256        // elements that a pivot is the mean of, at least
-	laneBytes  = 64         // of the lanes of one sum
+)
+
+// Sizes that the assembly knows.
+const (
+	tileMost  = 64 // most channels of a tile of columns
+	laneBytes = 64 // bytes of the lanes of one sum
 )
 
 // Places of a channel's values in planeCall.of.
@@ -60,7 +67,7 @@ func (k *planeKernels[T]) of(n int) *planeKernels[T] {
 }
 
 // planesOf returns the kernels for T at a level.
-func planesOf[T float](l level) *planeKernels[T] {
+func planesOf[T float](l asm.Level) *planeKernels[T] {
 	if k, ok := any(planes32(l)).(*planeKernels[T]); ok {
 		return k
 	}

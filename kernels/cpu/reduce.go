@@ -7,6 +7,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Reductions are computed in float64 and rounded once. Their order is a matter of the operand's shape alone:
@@ -48,7 +49,7 @@ type folder[T float] struct {
 }
 
 // folderAt returns the kernels of a level.
-func folderAt[T float](l level) *folder[T] {
+func folderAt[T float](l asm.Level) *folder[T] {
 	var t T
 	if _, single := any(t).(float32); single {
 		return any(folder32(l)).(*folder[T])
@@ -59,7 +60,7 @@ func folderAt[T float](l level) *folder[T] {
 // start fills acc with what changes nothing.
 func (f fold) start(acc []float64) {
 	if f == foldMax {
-		set(acc, math.Inf(-1))
+		asm.Fill(acc, math.Inf(-1))
 		return
 	}
 	clear(acc)
@@ -193,14 +194,14 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 	if r.count == 0 {
 		var v [1]float64
 		r.fold.start(v[:])
-		return func() { set(y, T(v[0]/r.scale)) }
+		return func() { asm.Fill(y, T(v[0]/r.scale)) }
 	}
 	r.width, r.limit = columns, readLen
 	if pull != nil {
 		r.width, r.limit = pulled, pullLen
 	}
 	if r.cuts > 1 {
-		r.part = view[float64](work)[:r.cuts*r.outputs]
+		r.part = asm.View[float64](work)[:r.cuts*r.outputs]
 	}
 	return r.launch(b)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Ops that only move elements work on words of the element's size, whatever its type.
@@ -47,13 +48,13 @@ func bindBroadcast(b *binding) (func(), error) {
 	return byWord(b, bindBroadcastOf[uint8], bindBroadcastOf[uint32], bindBroadcastOf[uint64])
 }
 
-func bindBroadcastOf[T word](b *binding) func() {
+func bindBroadcastOf[T asm.Word](b *binding) func() {
 	w := broadcastWalk(b.In[0].Shape, b.Out[0].Shape)
 	return bindGather(b, in[T](b, 0), w)
 }
 
 // bindGather fills output 0 from where w leads in x.
-func bindGather[T word](b *binding, x []T, w walk) func() {
+func bindGather[T asm.Word](b *binding, x []T, w walk) func() {
 	y, fill := out[T](b, 0), filler[T](b.dev.level)
 	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
@@ -65,7 +66,7 @@ func bindSlice(b *binding) (func(), error) {
 	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])
 }
 
-func bindSliceOf[T word](b *binding) func() {
+func bindSliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.SliceAttrs)
 	first, w := sliceWalk(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
 	return bindGather(b, in[T](b, 0)[first:], w)
@@ -85,7 +86,7 @@ func bindUnslice(b *binding) (func(), error) {
 	return byWord(b, bindUnsliceOf[uint8], bindUnsliceOf[uint32], bindUnsliceOf[uint64])
 }
 
-func bindUnsliceOf[T word](b *binding) func() {
+func bindUnsliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.UnsliceAttrs)
 	x, y := in[T](b, 0), out[T](b, 0)
 	zero := b.over(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
@@ -101,7 +102,7 @@ func bindUnsliceOf[T word](b *binding) func() {
 }
 
 // scatter puts src, the elements from lo on, where w leads in dst.
-func scatter[T word](dst, src []T, w *walk, lo int) {
+func scatter[T asm.Word](dst, src []T, w *walk, lo int) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -149,7 +150,7 @@ func bindTranspose(b *binding) (func(), error) {
 	return byWord(b, bindTransposeOf[uint8], bindTransposeOf[uint32], bindTransposeOf[uint64])
 }
 
-func bindTransposeOf[T word](b *binding) func() {
+func bindTransposeOf[T asm.Word](b *binding) func() {
 	strides := rowMajor(b.In[0].Shape)
 	var w walk
 	for k, p := range b.Attrs.(kernels.TransposeAttrs).Perm {
@@ -163,7 +164,7 @@ func bindTransposeOf[T word](b *binding) func() {
 }
 
 // bindTurn transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
-func bindTurn[T word](b *binding, y, x []T, w walk) func() {
+func bindTurn[T asm.Word](b *binding, y, x []T, w walk) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x
 	var from, to walk
@@ -208,7 +209,7 @@ func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 
 // turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. It reads four lines and writes four neighbours
 // at once.
-func turn[T word](dst, src []T, rows, cols, rowStride, step int) {
+func turn[T asm.Word](dst, src []T, rows, cols, rowStride, step int) {
 	c := 0
 	for ; c+4 <= cols; c += 4 {
 		s0, s1 := src[c*step:][:rows], src[(c+1)*step:][:rows]

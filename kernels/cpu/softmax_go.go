@@ -1,6 +1,10 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
 // softmaxKernels are the functions of rows of n elements that follow one another, of one level for one type. Labels below 0
 // are none. dst may be an operand of the same shape.
@@ -17,9 +21,9 @@ type softmaxKernels[T float] struct {
 const longRow = 1 << 18
 
 // softmaxAt returns the functions of a level for rows of n elements.
-func softmaxAt[T float](l level, n int) *softmaxKernels[T] {
+func softmaxAt[T float](l asm.Level, n int) *softmaxKernels[T] {
 	if n > longRow || n == 0 {
-		l = levelPortable
+		l = asm.Portable
 	}
 	var zero T
 	if _, single := any(zero).(float32); single {
@@ -150,7 +154,7 @@ func crossEntropy[T float](x []T, label int) T {
 // others, which does not cancel.
 func crossEntropyGrad[T float](dst, x []T, label int, dy T) {
 	if label < 0 {
-		set(dst, T(math.NaN()))
+		asm.Fill(dst, T(math.NaN()))
 		return
 	}
 	expInto(dst, x, maxOf(x))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // Optimizer rules make one pass over parameter, gradient and states. Scalars are combined in float64 and rounded once.
@@ -39,7 +40,7 @@ type rules[T float] struct {
 }
 
 // rulesAt returns the functions of a level.
-func rulesAt[T float](l level) *rules[T] {
+func rulesAt[T float](l asm.Level) *rules[T] {
 	var t T
 	if _, single := any(t).(float32); single {
 		return any(rules32(l)).(*rules[T])

@@ -2,12 +2,14 @@
 
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 //go:generate go -C ../../internal/gen run ./update -dir ../../kernels/cpu
 
 // rules32 returns the rules of float32 of a level.
-func rules32(l level) *rules[float32] {
+func rules32(l asm.Level) *rules[float32] {
 	switch l {
-	case levelAVX512:
+	case asm.AVX512:
 		return &rules[float32]{
 			sgd:      wideSgd32,
 			momentum: wideMomentum32,
@@ -21,7 +23,7 @@ func rules32(l level) *rules[float32] {
 			adam8:    wideAdamBytes32,
 			adamW8:   wideAdamWBytes32,
 		}
-	case levelAVX2:
+	case asm.AVX2:
 		return &rules[float32]{
 			sgd:      sgd32,
 			momentum: momentum32,
@@ -40,9 +42,9 @@ func rules32(l level) *rules[float32] {
 }
 
 // rules64 returns the rules of float64 of a level.
-func rules64(l level) *rules[float64] {
+func rules64(l asm.Level) *rules[float64] {
 	switch l {
-	case levelAVX512:
+	case asm.AVX512:
 		return &rules[float64]{
 			sgd:      wideSgd64,
 			momentum: wideMomentum64,
@@ -56,7 +58,7 @@ func rules64(l level) *rules[float64] {
 			adam8:    goAdam8[float64],
 			adamW8:   goAdamW8[float64],
 		}
-	case levelAVX2:
+	case asm.AVX2:
 		return &rules[float64]{
 			sgd:      sgd64,
 			momentum: momentum64,
@@ -75,11 +77,11 @@ func rules64(l level) *rules[float64] {
 }
 
 // factorPasses32 returns the passes of Adafactor over float32 of a level.
-func factorPasses32(l level) *factorPasses[float32] {
+func factorPasses32(l asm.Level) *factorPasses[float32] {
 	switch l {
-	case levelAVX512:
+	case asm.AVX512:
 		return &factorPasses[float32]{wideFactorSquares32, wideFactorMeasure32, wideFactorApply32}
-	case levelAVX2:
+	case asm.AVX2:
 		return &factorPasses[float32]{factorSquares32, factorMeasure32, factorApply32}
 	}
 	return goFactorPasses[float32]()

@@ -2,11 +2,13 @@
 
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
 // rules32 returns the rules of float32 of a level.
-func rules32(level) *rules[float32] { return goRules[float32]() }
+func rules32(asm.Level) *rules[float32] { return goRules[float32]() }
 
 // factorPasses32 returns the passes of Adafactor over float32 of a level.
-func factorPasses32(level) *factorPasses[float32] { return goFactorPasses[float32]() }
+func factorPasses32(asm.Level) *factorPasses[float32] { return goFactorPasses[float32]() }
 
 // rules64 returns the rules of float64 of a level.
-func rules64(level) *rules[float64] { return goRules[float64]() }
+func rules64(asm.Level) *rules[float64] { return goRules[float64]() }

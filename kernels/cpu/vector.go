@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // vectors are the elementwise functions of one level for one type. Those in assembly take denormal numbers for 0 and make
@@ -21,7 +22,7 @@ type vectors[T float] struct {
 }
 
 // vectorsAt returns the functions of a level.
-func vectorsAt[T float](l level) *vectors[T] {
+func vectorsAt[T float](l asm.Level) *vectors[T] {
 	var zero T
 	if _, single := any(zero).(float32); single {
 		return any(vectors32(l)).(*vectors[T])
@@ -31,7 +32,7 @@ func vectorsAt[T float](l level) *vectors[T] {
 
 // unaryTile returns the tile function of an elementwise op of one operand, or nil. The op alone, a step of a chain
 // and an activation of a matmul all use this function, and so have the same bits.
-func unaryTile[T float](l level, op *kernels.Op, attrs any) unaryFunc[T] {
+func unaryTile[T float](l asm.Level, op *kernels.Op, attrs any) unaryFunc[T] {
 	v := vectorsAt[T](l)
 	switch op {
 	case kernels.LeakyRelu:
@@ -49,7 +50,7 @@ func unaryTile[T float](l level, op *kernels.Op, attrs any) unaryFunc[T] {
 }
 
 // binaryTile returns the tile function of an elementwise op of two operands, or nil.
-func binaryTile[T float](l level, op *kernels.Op, attrs any) binaryFunc[T] {
+func binaryTile[T float](l asm.Level, op *kernels.Op, attrs any) binaryFunc[T] {
 	v := vectorsAt[T](l)
 	switch op {
 	case kernels.Greater:

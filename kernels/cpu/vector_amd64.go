@@ -7,17 +7,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 //go:generate go -C ../../internal/gen run ./elementwise -dir ../../kernels/cpu
 
 // vectors32 returns the float32 functions of a level.
-func vectors32(l level) *vectors[float32] {
+func vectors32(l asm.Level) *vectors[float32] {
 	return [...]*vectors[float32]{goVectors32, avx2Vectors32, avx512Vectors32}[l]
 }
 
 // vectors64 returns the float64 functions of a level.
-func vectors64(l level) *vectors[float64] {
+func vectors64(l asm.Level) *vectors[float64] {
 	return [...]*vectors[float64]{goVectors64, avx2Vectors64, avx512Vectors64}[l]
 }
 
@@ -90,7 +91,7 @@ var avx512Vectors64 = &vectors[float64]{
 }
 
 // softmax32 returns the functions of rows of float32 of a level.
-func softmax32(l level) *softmaxKernels[float32] {
+func softmax32(l asm.Level) *softmaxKernels[float32] {
 	return [...]*softmaxKernels[float32]{&goSoftmax32, &avx2Softmax32, &avx512Softmax32}[l]
 }
 
@@ -142,7 +143,7 @@ func decodeAVX2(t arena.DType, scale, shift float64) decodeFunc[float32] {
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX2, scale, shift)
 	case arena.Bfloat16, arena.Float16:
-		return decodeWidened(halfAt(levelAVX2, t).widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
+		return decodeWidened(halfAt(asm.AVX2, t).widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func decodeAVX512(t arena.DType, scale, shift float64) decodeFunc[float32] {
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX512, scale, shift)
 	case arena.Bfloat16, arena.Float16:
-		return decodeWidened(halfAt(levelAVX512, t).widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
+		return decodeWidened(halfAt(asm.AVX512, t).widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func decodeAVX512(t arena.DType, scale, shift float64) decodeFunc[float32] {
 // decodeBy decodes eights by f, and the rest one by one.
 func decodeBy[S uint8 | int32 | float32 | float64](f func(dst []float32, src []S, scale, shift float64), scale, shift float64) decodeFunc[float32] {
 	return func(dst []float32, src []byte) {
-		s, n := view[S](src), len(dst)&^7
+		s, n := asm.View[S](src), len(dst)&^7
 		f(dst[:n], s[:n], scale, shift)
 		for i, v := range s[n:] {
 			dst[n+i] = float32(float64(scale*float64(v)) + shift)
@@ -178,7 +179,7 @@ func decodeBy[S uint8 | int32 | float32 | float64](f func(dst []float32, src []S
 // decodeWidened widens 16 bits, and decodes the float32s in place unless they are what is wanted.
 func decodeWidened(widen convertFunc, decode decodeFunc[float32], plain bool) decodeFunc[float32] {
 	return func(dst []float32, src []byte) {
-		to := bytesOf(dst)
+		to := asm.Bytes(dst)
 		widen(to, src, 1, 0, len(dst), 0)
 		if !plain {
 			decode(dst, to)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // The portable functions, which are also those of ops that have no assembly.
@@ -20,7 +21,7 @@ var (
 )
 
 // goVectors returns the portable functions.
-func goVectors[T float]() *vectors[T] { return vectorsAt[T](levelPortable) }
+func goVectors[T float]() *vectors[T] { return vectorsAt[T](asm.Portable) }
 
 // newGoVectors adds what is written for both types to what is not.
 func newGoVectors[T float](unary map[*kernels.Op]unaryFunc[T], leakyRelu func(dst, a []T, slope T)) *vectors[T] {
@@ -41,6 +42,6 @@ func newGoVectors[T float](unary map[*kernels.Op]unaryFunc[T], leakyRelu func(ds
 			kernels.Equal: equalTile[T], kernels.NotEqual: notEqualTile[T], kernels.ReluGrad: reluGradTile[T],
 			kernels.SigmoidGrad: sigmoidGradTile[T], kernels.TanhGrad: tanhGradTile[T],
 		},
-		affine: affineTile[T], leakyRelu: leakyRelu, leakyReluGrad: leakyReluGradTile[T], fill: set[T], max: maxTile[T],
+		affine: affineTile[T], leakyRelu: leakyRelu, leakyReluGrad: leakyReluGradTile[T], fill: asm.Fill[T], max: maxTile[T],
 	}
 }

@@ -651,11 +651,3 @@ func wideDots32(t *tile)
 //
 //go:noescape
 func dots64(t *tile)
-
-// prefetch brings the first n bytes of rows that lie stride bytes apart near. It may be given what lies nowhere.
-//
-//go:noescape
-func prefetch(src []byte, rows int, stride int, n int)
-
-// pause lets the sibling hardware thread run while a goroutine spins.
-func pause()

@@ -38089,36 +38089,3 @@ store:
 	LDMXCSR    168(DI)
 	VZEROUPPER
 	RET
-
-// func prefetch(src []byte, rows int, stride int, n int)
-// Requires: MMX+
-TEXT ·prefetch(SB), NOSPLIT, $0-48
-	MOVQ  src_base+0(FP), SI
-	MOVQ  rows+24(FP), CX
-	MOVQ  stride+32(FP), DX
-	MOVQ  n+40(FP), BX
-	TESTQ CX, CX
-	JLE   done
-
-row:
-	XORQ AX, AX
-
-line:
-	PREFETCHT1 (SI)(AX*1)
-	ADDQ       $0x40, AX
-	CMPQ       AX, BX
-	JL         line
-	ADDQ       DX, SI
-	DECQ       CX
-	JNE        row
-
-done:
-	RET
-
-// func pause()
-TEXT ·pause(SB), NOSPLIT, $0
-	PAUSE
-	PAUSE
-	PAUSE
-	PAUSE
-	RET

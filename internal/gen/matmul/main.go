@@ -111,8 +111,6 @@ func main() {
 	dots(masks, single, rounders[false])
 	dots(masks, single, rounders[true])
 	dots(masks, double, nil)
-	prefetch()
-	pause()
 	Generate()
 	if err := typed(stubs); err != nil {
 		log.Fatal(err)
@@ -142,39 +140,4 @@ func maskTable() Mem {
 		DATA(i, U64(v))
 	}
 	return t
-}
-
-// prefetch brings rows of a matrix into the second-level cache.
-func prefetch() {
-	TEXT("prefetch", NOSPLIT, "func(src []byte, rows, stride, n int)")
-	Doc("prefetch brings the first n bytes of rows that lie stride bytes apart near. It may be given what lies nowhere.")
-	Pragma("noescape")
-	src, rows, stride, n, at := RSI, RCX, RDX, RBX, RAX
-	Load(Param("src").Base(), src)
-	Load(Param("rows"), rows)
-	Load(Param("stride"), stride)
-	Load(Param("n"), n)
-	TESTQ(rows, rows)
-	JLE(LabelRef("done"))
-	Label("row")
-	XORQ(at, at)
-	Label("line")
-	PREFETCHT1(Mem{Base: src, Index: at, Scale: 1})
-	ADDQ(Imm(64), at)
-	CMPQ(at, n)
-	JL(LabelRef("line"))
-	ADDQ(stride, src)
-	DECQ(rows)
-	JNE(LabelRef("row"))
-	Label("done")
-	RET()
-}
-
-func pause() {
-	TEXT("pause", NOSPLIT, "func()")
-	Doc("pause lets the sibling hardware thread run while a goroutine spins.")
-	for range 4 {
-		PAUSE()
-	}
-	RET()
 }
