@@ -1,17 +1,20 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
 
 // A band is rows of the images of some channels of a depthwise convolution, converted once for all pixels that see them: the vectors of pixels
 // walk down the images, and the band with them. Where not even the rows that one vector sees fit, its pixels have a stage of their own.
 type band struct {
-	convert       convertFunc // nil: there is no band
-	size          int         // bytes of an element as stored
-	width, height int         // elements
-	plane         int         // bytes from channel to channel as stored
-	lowest, most  int         // rows from a pixel to the highest and lowest that it sees
-	rows          int         // that the band holds
-	channels      int         // the same
+	convert       half.ConvertFunc // nil: there is no band
+	size          int              // bytes of an element as stored
+	width, height int              // elements
+	plane         int              // bytes from channel to channel as stored
+	lowest, most  int              // rows from a pixel to the highest and lowest that it sees
+	rows          int              // that the band holds
+	channels      int              // the same
 	prefetch      func(src []byte, rows, stride, n int)
 }
 

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
 
 // Sizes that the plan of an implicit product aims at.
 const (
@@ -33,10 +36,10 @@ type convMatmul struct {
 
 	groups, rows, channels int // rows and channels are of a group
 	stretches              []convStretch
-	a                      []byte      // rows of all groups
-	rowA                   int         // bytes from row to row
-	rounded                bool        // packed in parts
-	after                  convertFunc // makes elements of tiles of packed float32. Nil: they are
+	a                      []byte           // rows of all groups
+	rowA                   int              // bytes from row to row
+	rounded                bool             // packed in parts
+	after                  half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
 	src, dst               []byte
 	place                  convPlace
 	bias                   []byte

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
@@ -51,9 +52,9 @@ type patches struct {
 	taps       []int64 // from the pixel to each tap, row-major
 	scattered  bool    // packed by one segment, with a place for each lane
 
-	convert              convertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
-	left, span           int         // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
-	stageRow, stagePlane int         // from tap row to tap row, and from channel to channel
+	convert              half.ConvertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
+	left, span           int              // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
+	stageRow, stagePlane int              // from tap row to tap row, and from channel to channel
 
 	band band // that the source is, of a depthwise convolution
 }

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+
 // Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
 // converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
 //
@@ -28,7 +30,7 @@ type stageRun struct {
 }
 
 // stage makes patches be packed from a stage that convert fills.
-func (p *patches) stage(convert convertFunc) {
+func (p *patches) stage(convert half.ConvertFunc) {
 	p.convert, p.packed = convert, 4
 	p.left = p.cols.taps[0].at
 	right := p.left

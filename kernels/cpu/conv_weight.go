@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // Sizes that the plan of a gradient by the weights aims at.
@@ -31,7 +32,7 @@ type convWeights struct {
 	convolution
 	packer    *packer
 	pack      func(t *patch)
-	after     convertFunc // makes elements of tiles of packed float32. Nil: they are
+	after     half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
 	windows   patches
 	x, dy, dw []byte
 

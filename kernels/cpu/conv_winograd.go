@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
@@ -77,12 +78,12 @@ type winograd struct {
 	src, dst                 []byte
 	out                      [2]int // pixels of the result
 	w                        []byte
-	taps                     []int64     // bytes from a kernel to each of its taps
-	rowW, channelW, groupW   int         // bytes between kernels
-	after                    convertFunc // rounds packed pixels. Nil: they are
-	convertW                 convertFunc // to float32, rounded. Nil: they are taken as they are
-	u                        []byte      // transformed weights: [groups, places, rows, channels]
-	rowU, planeU             int         // bytes
+	taps                     []int64          // bytes from a kernel to each of its taps
+	rowW, channelW, groupW   int              // bytes between kernels
+	after                    half.ConvertFunc // rounds packed pixels. Nil: they are
+	convertW                 half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
+	u                        []byte           // transformed weights: [groups, places, rows, channels]
+	rowU, planeU             int              // bytes
 	bias                     []byte
 	flags                    int
 	act                      func(data []byte)

@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // Products round their factors to 16 bits, where that is asked for, as they pack them: to float32 that 16 bits hold, or to pairs of bfloat16 where
@@ -18,17 +19,17 @@ type rounding struct {
 
 // A factor is how operands that are stored in one way are packed.
 type factor struct {
-	size   int         // bytes of a stored element
-	along  convertFunc // rows of which each goes along k
-	across convertFunc // rows of which each is one step of k
-	kind   int         // of B, to kernels that round it as they read it; kindFloat: none do
+	size   int              // bytes of a stored element
+	along  half.ConvertFunc // rows of which each goes along k
+	across half.ConvertFunc // rows of which each is one step of k
+	kind   int              // of B, to kernels that round it as they read it; kindFloat: none do
 	// cols is packCols of an isa that rounds as it transposes. Nil: none does.
 	cols func(dst, src []byte, k, stride, n, pitch int)
 }
 
 // floats packs float32, for which a row is a row.
-func floats(c *conversions) *rounding {
-	return &rounding{factor{size: 4, along: c.round, across: c.round}, factor{size: 2, along: c.widen, across: c.widen}}
+func floats(c *half.Conversions) *rounding {
+	return &rounding{factor{size: 4, along: c.Round, across: c.Round}, factor{size: 2, along: c.Widen, across: c.Widen}}
 }
 
 // of returns how an operand of type t is packed.

@@ -5,6 +5,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 //go:generate go -C ../../internal/gen run ./matmul -dir ../../kernels/cpu
@@ -24,8 +25,8 @@ var avx512x32 = &isa{
 	},
 	packRows: packRows128, packCols: turnFloats.wideCols, dots: wideDots32, prefetch: asm.Prefetch,
 	line: wideLine1x256x32, lineCols: 256,
-	bfloat16: fused(avx512Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.wideCols),
-	float16:  fused(avx512Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.wideCols),
+	bfloat16: fused(half.At(asm.AVX512, arena.Bfloat16), kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.wideCols),
+	float16:  fused(half.At(asm.AVX512, arena.Float16), kindRoundFloat16, kindWidenFloat16, turnFloat16s.wideCols),
 }
 
 var avx512x64 = &isa{
@@ -73,8 +74,8 @@ var avx2x32 = &isa{
 	},
 	packRows: packRows64, packCols: turnFloats.cols, dots: dots32, prefetch: asm.Prefetch,
 	line: line1x64x32, lineCols: 64,
-	bfloat16: fused(avx2Bfloat16, kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.cols),
-	float16:  fused(avx2Float16, kindRoundFloat16, kindWidenFloat16, turnFloat16s.cols),
+	bfloat16: fused(half.At(asm.AVX2, arena.Bfloat16), kindRoundBfloat16, kindWidenBfloat16, turnBfloat16s.cols),
+	float16:  fused(half.At(asm.AVX2, arena.Float16), kindRoundFloat16, kindWidenFloat16, turnFloat16s.cols),
 }
 
 var avx2x64 = &isa{
@@ -114,7 +115,7 @@ func isasAt(l asm.Level) []*isa {
 type turner struct {
 	narrow func(dst, src []byte, k, stride, n, pitch int)
 	wide   func(dst, src []byte, k, stride, pitch int)
-	round  convertFunc // nil: they are not
+	round  half.ConvertFunc // nil: they are not
 }
 
 // cols is packCols for 8 rows and any k.
@@ -149,12 +150,12 @@ func (t turner) wideCols(dst, src []byte, k, stride, n, pitch int) {
 
 var (
 	turnFloats    = turner{packCols32, packWideCols32, nil}
-	turnBfloat16s = turner{packCols32Bfloat16, packWideCols32Bfloat16, avx2Bfloat16.round}
-	turnFloat16s  = turner{packCols32Float16, packWideCols32Float16, avx2Float16.round}
+	turnBfloat16s = turner{packCols32Bfloat16, packWideCols32Bfloat16, half.At(asm.AVX2, arena.Bfloat16).Round}
+	turnFloat16s  = turner{packCols32Float16, packWideCols32Float16, half.At(asm.AVX2, arena.Float16).Round}
 )
 
 // fused packs float32 for kernels that round as they read B, by the kinds of what is stored in float32 and in the type itself.
-func fused(c *conversions, single, half int, cols func(dst, src []byte, k, stride, n, pitch int)) *rounding {
+func fused(c *half.Conversions, single, half int, cols func(dst, src []byte, k, stride, n, pitch int)) *rounding {
 	r := floats(c)
 	r.single.kind, r.single.cols, r.half.kind = single, cols, half
 	return r

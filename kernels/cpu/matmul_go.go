@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // The portable matmul kernels. They are what the assembly computes, but for its fused multiply-adds.
@@ -25,7 +26,7 @@ func goISA[T float](t arena.DType) *isa {
 		packRows: goPackRows[T], packCols: goPackCols[T],
 	}
 	if t == arena.Float32 {
-		s.bfloat16, s.float16 = floats(goBfloat16), floats(goFloat16)
+		s.bfloat16, s.float16 = floats(half.At(asm.Portable, arena.Bfloat16)), floats(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }

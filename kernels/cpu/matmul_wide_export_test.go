@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
@@ -27,7 +28,7 @@ func wideISA[T float](typ arena.DType, cols, lanes int) *isa {
 		packCols: goPackCols[T],
 	}
 	if typ == arena.Float32 {
-		s.bfloat16, s.float16 = floats(goBfloat16), floats(goFloat16)
+		s.bfloat16, s.float16 = floats(half.At(asm.Portable, arena.Bfloat16)), floats(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }
@@ -46,7 +47,7 @@ func widePairs() *isa {
 		}
 	}
 	s.halves = s.tiles
-	round := func(dst, src []byte, n int) { goBfloat16.encode(dst, src, 1, 0, n, 0) }
+	round := func(dst, src []byte, n int) { half.At(asm.Portable, arena.Bfloat16).Encode(dst, src, 1, 0, n, 0) }
 	move := func(dst, src []byte, n int) { copy(dst[:2*n], src) }
 	s.bfloat16 = &rounding{
 		factor{size: 4, along: func(dst, src []byte, rows, stride, n, pitch int) {
@@ -61,7 +62,7 @@ func widePairs() *isa {
 }
 
 // goPairsAcross makes pairs of rows that encode rounds.
-func goPairsAcross(size int, encode func(dst, src []byte, n int)) convertFunc {
+func goPairsAcross(size int, encode func(dst, src []byte, n int)) half.ConvertFunc {
 	return func(dst, src []byte, rows, stride, n, pitch int) {
 		both := make([]byte, 4*n) // the tests of allocations leave this variant out
 		for r := 0; r < rows; r += 2 {

@@ -8,6 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 //go:generate go -C ../../internal/gen run ./elementwise -dir ../../kernels/cpu
@@ -143,7 +144,7 @@ func decodeAVX2(t arena.DType, scale, shift float64) decodeFunc[float32] {
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX2, scale, shift)
 	case arena.Bfloat16, arena.Float16:
-		return decodeWidened(halfAt(asm.AVX2, t).widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
+		return decodeWidened(half.At(asm.AVX2, t).Widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func decodeAVX512(t arena.DType, scale, shift float64) decodeFunc[float32] {
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX512, scale, shift)
 	case arena.Bfloat16, arena.Float16:
-		return decodeWidened(halfAt(asm.AVX512, t).widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
+		return decodeWidened(half.At(asm.AVX512, t).Widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func decodeBy[S uint8 | int32 | float32 | float64](f func(dst []float32, src []S
 }
 
 // decodeWidened widens 16 bits, and decodes the float32s in place unless they are what is wanted.
-func decodeWidened(widen convertFunc, decode decodeFunc[float32], plain bool) decodeFunc[float32] {
+func decodeWidened(widen half.ConvertFunc, decode decodeFunc[float32], plain bool) decodeFunc[float32] {
 	return func(dst []float32, src []byte) {
 		to := asm.Bytes(dst)
 		widen(to, src, 1, 0, len(dst), 0)
