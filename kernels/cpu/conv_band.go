@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
@@ -42,16 +43,16 @@ func (v *convolution) bandLimit() int {
 
 // bandPitch returns the bytes from channel to channel of a band of so many elements of each.
 func bandPitch(elems int) int {
-	pitch := asm.AlignLine(elems * packedSize)
-	if pitch%(4*packedPitch) == 0 {
-		pitch += packedPitch
+	pitch := asm.AlignLine(elems * gemm.PackedSize)
+	if pitch%(4*gemm.PackedPitch) == 0 {
+		pitch += gemm.PackedPitch
 	}
 	return pitch
 }
 
 // banded makes patches of factor i be read from a band, and reports whether one holds what a vector sees.
 func (v *convolution) banded(p *patches, i int) bool {
-	b := band{convert: v.floats[i].across, prefetch: v.isa.prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
+	b := band{convert: v.floats[i].Across, prefetch: v.isa.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
 	b.lowest = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
 		b.lowest, b.most = min(b.lowest, t.at), max(b.most, t.at)
@@ -67,7 +68,7 @@ func (v *convolution) banded(p *patches, i int) bool {
 	if b.rows < need {
 		return false
 	}
-	*p = newPatches(p.rows, p.cols, packedSize, b.width, b.height, 0)
+	*p = newPatches(p.rows, p.cols, gemm.PackedSize, b.width, b.height, 0)
 	p.plane, p.band = bandPitch(b.rows*b.width), b
 	return true
 }
@@ -76,7 +77,7 @@ func (v *convolution) banded(p *patches, i int) bool {
 func (b *band) fit(limit int) {
 	b.rows = b.height
 	for b.rows > 0 && b.channels*bandPitch(b.rows*b.width) > limit {
-		b.rows = min(b.rows-1, limit/b.channels/packedSize/b.width)
+		b.rows = min(b.rows-1, limit/b.channels/gemm.PackedSize/b.width)
 	}
 }
 

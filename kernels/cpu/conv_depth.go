@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Depthwise convolutions: a group has one channel and one output, so that there is nothing to multiply matrices for. A
@@ -32,7 +33,7 @@ func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
 // A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
 type convDepth struct {
-	isa              *isa
+	isa              *gemm.Kernels
 	packer           *packer
 	run1             func(t *depth)
 	lanes            int
@@ -110,7 +111,7 @@ func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks
 
 // do computes task i: some channels of one image.
 func (x *convDepth) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.size()
+	w, size := &x.workers[worker], x.isa.Size()
 	t, q := &w.depth, &x.patches
 	image, c := i/x.blocks, i%x.blocks*x.most
 	channels := min(x.most, x.channels-c)
@@ -165,7 +166,7 @@ func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
 // lookAhead brings near what the vector from px on sees and writes.
 func (x *convDepth) lookAhead(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.prefetch == nil || px >= x.images*pixels {
+	if x.isa.Prefetch == nil || px >= x.images*pixels {
 		return
 	}
 	var h ahead
@@ -174,7 +175,7 @@ func (x *convDepth) lookAhead(c, px, channels int) {
 		h.bring(x.isa, 1, 1)
 	}
 	if x.place.whole {
-		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: asm.CacheLine}
+		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.place.plane, n: asm.CacheLine}
 		h.bring(x.isa, 1, 1)
 	}
 }
@@ -216,7 +217,7 @@ func (v *convolution) depthDy() int {
 	if !v.rounded {
 		return 0
 	}
-	return depthSums * depthPixels * packedSize
+	return depthSums * depthPixels * gemm.PackedSize
 }
 
 // run computes the gradient.
@@ -225,7 +226,7 @@ func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, x.mo
 // do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
 // vectors' width; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
-	w, size, q := &x.workers[worker], x.isa.size(), &x.windows
+	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
 	t, c, pixels, sizeY := &w.depth, i*x.most, q.pixels(), x.sizes[1]
 	t.channels, t.taps, t.tapCount = min(x.most, x.c-c), q.taps, len(q.taps)
 	sums := w.results[:t.channels*t.tapCount*sumBytes]
@@ -235,7 +236,7 @@ func (x *depthWeights) do(i, worker int) {
 		for at := 0; at < pixels; at += x.lanes {
 			t.n = min(x.lanes, pixels-at)
 			w.see(q, x.x, image, x.c, c, at)
-			if next := image*pixels + at + x.dyAhead(); x.isa.prefetch != nil && next < x.b*pixels {
+			if next := image*pixels + at + x.dyAhead(); x.isa.Prefetch != nil && next < x.b*pixels {
 				var h ahead
 				if q.band.convert == nil {
 					h = q.below(x.x, c, t.channels, next, x.lanes)
@@ -248,9 +249,9 @@ func (x *depthWeights) do(i, worker int) {
 			if x.rounded {
 				first := at % depthPixels
 				if first == 0 {
-					x.floats[1].across(w.dy, t.w, t.channels, t.stepW, min(depthPixels, pixels-at), depthPixels*packedSize)
+					x.floats[1].Across(w.dy, t.w, t.channels, t.stepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
 				}
-				t.w, t.stepW = w.dy[first*packedSize:], depthPixels*packedSize
+				t.w, t.stepW = w.dy[first*gemm.PackedSize:], depthPixels*gemm.PackedSize
 			}
 			x.run1(t)
 		}

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
 
 // Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
 // converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
@@ -103,14 +106,14 @@ func (t *patch) bring(p *patches) {
 }
 
 // packedStretches cuts k into stretches, and these into parts.
-func packedStretches(s *isa, channels, taps int, rounded bool) []convStretch {
-	all := stretchesOf(channels, taps, convStretches*s.steps())
+func packedStretches(s *gemm.Kernels, channels, taps int, rounded bool) []convStretch {
+	all := stretchesOf(channels, taps, convStretches*s.MaxSteps())
 	at := 0
 	for i := range all {
 		all[i].at = at
-		at += s.elems(all[i].n)
+		at += s.Elems(all[i].n)
 	}
-	return inParts(all, taps, s.step(), rounded)
+	return inParts(all, taps, s.StepsPerElem(), rounded)
 }
 
 // inParts cuts stretches into parts for a stage, or leaves them whole.
@@ -144,9 +147,9 @@ func (s *convStretch) cut(taps, step int) []convStretch {
 }
 
 // partBytes returns the bytes of a vector of pixels and a part of a stretch, of which pairs are made. It grows or stays with taps.
-func partBytes(s *isa, taps int) int {
-	if s.step() == 1 {
+func partBytes(s *gemm.Kernels, taps int) int {
+	if s.StepsPerElem() == 1 {
 		return 0
 	}
-	return patchLanes * s.size() * max(partSteps, 2*taps)
+	return patchLanes * s.Size() * max(partSteps, 2*taps)
 }

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
@@ -68,7 +69,7 @@ type winoOutput struct {
 // A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
 // convolution of dy with kernels turned around.
 type winograd struct {
-	isa    *isa
+	isa    *gemm.Kernels
 	packer *packer
 	pack   func(t *patch)
 	tiles  patches // of 4x4 pixels, two apart
@@ -93,7 +94,7 @@ type winograd struct {
 
 // A winoWorker is what one worker writes to besides the result.
 type winoWorker struct {
-	tile   tile
+	tile   gemm.Tile
 	patch  patch
 	ahead  ahead
 	input  winoInput
@@ -110,22 +111,22 @@ type winoWorker struct {
 // the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.isa.step() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
+	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
 		v.out[0]*v.out[1] >= winoPixels
 }
 
 // winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
-func winoBytes(s *isa, groups, rows, channels int) (weights, pixels, v, m int) {
-	weights = groups * winoPlaces * rows * s.pitch(channels)
+func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
+	weights = groups * winoPlaces * rows * s.RowPitch(channels)
 	together := winoTogetherOf(s, rows, channels)
-	panel := winoPlaces * s.cols * s.size()
+	panel := winoPlaces * s.Cols * s.Size()
 	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
 }
 
 // winoWork returns the scratch bytes of products of so many rows and channels up to this size.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if v.isa.step() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
+	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
 		return 0
 	}
 	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
@@ -145,7 +146,7 @@ func (v *convolution) winoStage() int {
 }
 
 // winoRow returns the bytes of the converted weights of a row.
-func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * packedSize) }
+func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * gemm.PackedSize) }
 
 // winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
@@ -163,11 +164,11 @@ func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
-		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, after: v.after(0).across,
-		convertW: v.floats[1].across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, after: v.after(0).Across,
+		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*v.isa.size()))
+		x.taps = append(x.taps, int64(i*v.isa.Size()))
 	}
 	return x
 }
@@ -178,17 +179,17 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, after: v.after(1).across,
-		convertW: v.floats[0].across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, after: v.after(1).Across,
+		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.size()))
+		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.Size()))
 	}
 	return x
 }
 
-func winoTogetherOf(s *isa, rows, channels int) int {
-	if winoPlaces*rows*channels*s.size() > winoNear {
+func winoTogetherOf(s *gemm.Kernels, rows, channels int) int {
+	if winoPlaces*rows*channels*s.Size() > winoNear {
 		return winoTogether
 	}
 	return 1
@@ -199,10 +200,10 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.packer = packerFor(x.isa)
 	x.pack = x.packer.pack(&x.tiles)
 	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
-	x.rowU = x.isa.pitch(x.channels)
+	x.rowU = x.isa.RowPitch(x.channels)
 	x.planeU = x.rows * x.rowU
 	x.u, work = work[:weights:weights], work[weights:]
-	x.panels = over(x.images*x.tiles.pixels(), x.isa.cols)
+	x.panels = over(x.images*x.tiles.pixels(), x.isa.Cols)
 	x.together = winoTogetherOf(x.isa, x.rows, x.channels)
 	x.blocks = over(x.panels, x.together)
 	x.workers = make([]winoWorker, workers)
@@ -232,13 +233,13 @@ func (x *winograd) run(p *pool) {
 type winoWeights struct{ *winograd }
 
 func (x winoWeights) do(i, worker int) {
-	w, size := &x.workers[worker].weight, x.isa.size()
+	w, size := &x.workers[worker].weight, x.isa.Size()
 	group, row := i/x.rows, i%x.rows
 	w.taps, w.plane = x.taps, x.planeU
 	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
 	if x.convertW != nil {
-		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*packedSize)
-		src, next = x.workers[worker].w, winoTaps*packedSize
+		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*gemm.PackedSize)
+		src, next = x.workers[worker].w, winoTaps*gemm.PackedSize
 	}
 	for c := 0; c < x.channels; c += x.packer.lanes {
 		w.n = min(x.packer.lanes, x.channels-c)
@@ -253,13 +254,13 @@ func (x winoWeights) do(i, worker int) {
 
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.size()
+	w, size := &x.workers[worker], x.isa.Size()
 	group, first := i/x.blocks, i%x.blocks*x.together
 	last := min(first+x.together, x.panels)
-	panel := winoPlaces * x.isa.cols * size
+	panel := winoPlaces * x.isa.Cols * size
 	w.ahead = ahead{}
-	if next := last * x.isa.cols; x.isa.prefetch != nil && last < x.panels {
-		w.ahead = x.tiles.below(x.src, group*x.channels, x.channels, next, x.isa.cols)
+	if next := last * x.isa.Cols; x.isa.Prefetch != nil && last < x.panels {
+		w.ahead = x.tiles.below(x.src, group*x.channels, x.channels, next, x.isa.Cols)
 	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
@@ -269,8 +270,8 @@ func (x *winograd) do(i, worker int) {
 		for place := range winoPlaces {
 			u := x.u[(group*winoPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*winoPlaces+place)*x.channels*x.isa.cols*size:]
-				x.multiply(&w.tile, u, v, w.m[(p*winoPlaces+place)*rows*x.isa.cols*size:], rows)
+				v := w.v[(p*winoPlaces+place)*x.channels*x.isa.Cols*size:]
+				x.multiply(&w.tile, u, v, w.m[(p*winoPlaces+place)*rows*x.isa.Cols*size:], rows)
 			}
 			if w.ahead.src != nil {
 				w.ahead.bring(x.isa, r/winoRows*winoPlaces+place+1, over(x.rows, winoRows)*winoPlaces)
@@ -284,8 +285,8 @@ func (x *winograd) do(i, worker int) {
 
 // transform packs and transforms a panel of tiles.
 func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
-	t, in, size := &w.patch, &w.input, x.isa.size()
-	cols := x.isa.cols
+	t, in, size := &w.patch, &w.input, x.isa.Size()
+	cols := x.isa.Cols
 	px := panel * cols
 	n := min(cols, x.images*x.tiles.pixels()-px)
 	t.tapCount, t.taps, t.pitch = winoPlaces, x.tiles.taps, cols*size
@@ -307,35 +308,35 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
 }
 
 // multiply computes rows of the products at one place.
-func (x *winograd) multiply(t *tile, u, v, m []byte, rows int) {
-	s, size := x.isa, x.isa.size()
-	t.b, t.stepB, t.k, t.n, t.flags = v, s.cols*size, x.channels, s.cols, 0
-	t.rowA, t.stepA, t.rowC = x.rowU, size, s.cols*size
-	count := over(rows, s.rows)
+func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
+	s, size := x.isa, x.isa.Size()
+	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
+	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
+	count := over(rows, s.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
-		t.rows = least
+		t.Rows = least
 		if i < more {
-			t.rows++
+			t.Rows++
 		}
-		t.a, t.c = u[row*t.rowA:], m[row*t.rowC:]
-		s.tiles[t.rows](t)
-		row += t.rows
+		t.A, t.C = u[row*t.RowA:], m[row*t.RowC:]
+		s.Tiles[t.Rows](t)
+		row += t.Rows
 	}
 }
 
 // write makes the pixels of rows of a panel.
 func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
-	o, size := &w.output, x.isa.size()
+	o, size := &w.output, x.isa.Size()
 	plane := x.out[0] * x.out[1] * size
-	o.dst, o.rows, o.rowM, o.rowDst, o.width = x.dst[row*plane:], rows, x.isa.cols*size, plane, x.out[1]*size
+	o.dst, o.rows, o.rowM, o.rowDst, o.width = x.dst[row*plane:], rows, x.isa.Cols*size, plane, x.out[1]*size
 	o.planeM, o.flags = rows*o.rowM, x.flags
 	if x.bias != nil {
 		o.bias = x.bias[row*size:]
 	}
-	px := panel * x.isa.cols
-	for lane := 0; lane < x.isa.cols; lane += x.packer.lanes {
+	px := panel * x.isa.Cols
+	for lane := 0; lane < x.isa.Cols; lane += x.packer.lanes {
 		n := min(x.packer.lanes, x.images*x.tiles.pixels()-px-lane)
 		if n <= 0 {
 			return
@@ -351,7 +352,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 
 // place fills the tables for n tiles from px on, counted through all images.
 func (x *winograd) place(o *winoOutput, px, n int) {
-	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.size()
+	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
 	image, at := px/pixels, px%pixels
 	row, col := at/cols, at%cols
 	planes := x.groups * x.rows
@@ -379,7 +380,7 @@ func (x *winograd) place(o *winoOutput, px, n int) {
 
 // activate applies the activation that is left to the pixels that were just made.
 func (x *winograd) activate(o *winoOutput) {
-	size := x.isa.size()
+	size := x.isa.Size()
 	for i, mask := range o.masks[:2*o.segCount] {
 		if mask == 0 {
 			continue

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // The portable transforms: what the assembly computes, in the same order.
@@ -79,10 +80,10 @@ func goWinoOutput[T float](w *winoOutput) {
 					if at%2 == 1 {
 						v = s[1] - s[2] - s[3]
 					}
-					if w.flags&flagBias != 0 {
+					if w.flags&gemm.FlagBias != 0 {
 						v += bias[r]
 					}
-					if w.flags&flagRelu != 0 && v < 0 {
+					if w.flags&gemm.FlagRelu != 0 && v < 0 {
 						v = 0
 					}
 					dst[row+at] = v

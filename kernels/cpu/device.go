@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Options say what OpenWith opens. The zero value is a good default.
@@ -33,8 +34,8 @@ type Device struct {
 	limit int64        // bytes, 0: the system's
 	made  Instructions // what the kernels are made of
 	level asm.Level
-	pairs *isa  // for products of bfloat16. Nil: those of float32 compute them
-	lacks error // the instructions that the device was opened for and the processor does not have
+	pairs *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
+	lacks error         // the instructions that the device was opened for and the processor does not have
 
 	closed atomic.Bool // set under mu, so that nothing is allocated after it
 	mu     sync.Mutex
@@ -55,7 +56,7 @@ func OpenWith(o Options) *Device {
 	made, err := o.Instructions.resolve()
 	d := &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), made: made, level: made.level(), lacks: err, live: map[*memory]struct{}{}}
 	if made == AVX512BF16 {
-		d.pairs = pairs()
+		d.pairs = gemm.Bfloat16Pairs()
 	}
 	return d
 }

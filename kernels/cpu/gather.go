@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 const (
@@ -29,7 +30,7 @@ func bindRows(b *binding) (func(), error) {
 	case size == 8 && b.Out[0].Type.Size() == 8:
 		return bindWords(b, asm.View[uint64](to), asm.View[uint64](from), index), nil
 	}
-	bring, ahead := isaFor(b.dev.level, arena.Float32).prefetch, 1+aheadBytes/size
+	bring, ahead := gemm.For(b.dev.level, arena.Float32).Prefetch, 1+aheadBytes/size
 	if len(from) < tableBytes {
 		bring = nil
 	}

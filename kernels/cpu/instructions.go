@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Instructions is a set of processor instructions that the kernels are written in. Each includes those before it.
@@ -64,7 +65,7 @@ func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
 // bestInstructions returns the last that this build and processor have.
 func bestInstructions() Instructions {
-	if pairs() != nil {
+	if gemm.Bfloat16Pairs() != nil {
 		return AVX512BF16
 	}
 	return Portable + Instructions(asm.Best())

@@ -1,48 +1,57 @@
 package cpu
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // MatMulVariants lists the kernels for t that this processor can run, fastest first, and "wide" for tests.
 func MatMulVariants(t arena.DType) []string {
-	return named(slices.DeleteFunc(append(isas(), wide...), func(s *isa) bool { return s.plain != nil }), t)
+	return named(slices.DeleteFunc(append(isas(), wide...), func(s *gemm.Kernels) bool { return s.Float32 != nil }), t)
 }
 
 // RoundingVariants lists the same for products with results of type t whose factors are rounded to the type to.
 func RoundingVariants(t, to arena.DType) []string {
-	return named(slices.DeleteFunc(allISAs(), func(s *isa) bool { return s.rounding(to) == nil }), t)
+	return named(slices.DeleteFunc(allISAs(), func(s *gemm.Kernels) bool { return s.Rounding(to) == nil }), t)
+}
+
+// isas lists the kernels that this processor can run, fastest first.
+func isas() []*gemm.Kernels {
+	var list []*gemm.Kernels
+	for l := int(asm.Best()); l >= 0; l-- {
+		list = append(list, gemm.For(asm.Level(l), arena.Float32), gemm.For(asm.Level(l), arena.Float64))
+	}
+	return list
 }
 
 // roundingISAs lists the kernels for factors that are rounded.
-func roundingISAs() []*isa {
+func roundingISAs() []*gemm.Kernels {
 	list := isas()
-	if s := pairs(); s != nil {
-		list = append([]*isa{s}, list...)
+	if s := gemm.Bfloat16Pairs(); s != nil {
+		list = append([]*gemm.Kernels{s}, list...)
 	}
-	return slices.DeleteFunc(list, func(s *isa) bool { return s.bfloat16 == nil })
+	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.Bfloat16 == nil })
 }
 
-func allISAs() []*isa { return slices.Concat(roundingISAs(), isas(), wide) }
+func allISAs() []*gemm.Kernels { return slices.Concat(roundingISAs(), isas(), wide) }
 
-func named(list []*isa, t arena.DType) []string {
+func named(list []*gemm.Kernels, t arena.DType) []string {
 	var names []string
 	for _, s := range list {
-		if s.typ == t && !slices.Contains(names, s.name) {
-			names = append(names, s.name)
+		if s.Type == t && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-func variant(name string, t arena.DType) *isa {
+func variant(name string, t arena.DType) *gemm.Kernels {
 	all := allISAs()
-	return all[slices.IndexFunc(all, func(s *isa) bool { return s.name == name && s.typ == t })]
+	return all[slices.IndexFunc(all, func(s *gemm.Kernels) bool { return s.Name == name && s.Type == t })]
 }
 
 // BindMatMul prepares a product for one variant, on operands in mem.
@@ -72,16 +81,6 @@ func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
 	} else {
 		inPlace(unaryTile[float64](asm.Best(), op, attrs))(data)
 	}
-}
-
-// TileOffsets returns the offsets of the fields that the assembly reads, in their order.
-func TileOffsets() []uintptr {
-	t := reflect.TypeFor[tile]()
-	var offsets []uintptr
-	for i := range t.NumField() {
-		offsets = append(offsets, t.Field(i).Offset)
-	}
-	return offsets
 }
 
 // Elements returns data as elements of T.

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of random tests, 0: the time")
+var seedFlag = flag.Uint64("asmtest.seed", 0, "seed of random cases; 0: one from the clock")
 
 // Rand returns random numbers and their seed, which a failing test prints.
 func Rand(t testing.TB) (*rand.Rand, uint64) {
@@ -23,7 +23,7 @@ func Rand(t testing.TB) (*rand.Rand, uint64) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("repeat with -seed %d", seed)
+			t.Logf("repeat with -asmtest.seed %d", seed)
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 0)), seed

@@ -1,4 +1,4 @@
-package cpu_test
+package gemm_test
 
 import (
 	"bytes"
@@ -14,6 +14,9 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Few processors have AVX-512. This test executes the text of the generated tile kernels in an interpreter of the
@@ -35,12 +38,12 @@ const (
 )
 
 func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
-	kernels := parseAssembly(t, "zz_matmul_amd64.s")
-	r := newRand()
+	functions := parseAssembly(t, "zz_gemm_amd64.s")
+	r, seed := asmtest.Rand(t)
 	form := regexp.MustCompile(`^(tile|wideTile|line|wideLine)(\d+)x(\d+)x(\d+)$`)
 	found := 0
-	for _, name := range slices.Sorted(maps.Keys(kernels)) {
-		f, p := kernels[name], form.FindStringSubmatch(name)
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		f, p := functions[name], form.FindStringSubmatch(name)
 		if p == nil {
 			continue
 		}
@@ -62,7 +65,7 @@ func TestGeneratedTilesComputeWhatTheyShould(t *testing.T) {
 			}
 			run := func() {
 				if err := e.run(r); err != nil {
-					t.Errorf("%s, %d columns, k %d, flags %d, kind %d: %v (seed %d)", name, e.n, e.k, e.flags, e.kind, err, *matmulSeed)
+					t.Errorf("%s, %d columns, k %d, flags %d, kind %d: %v (seed %d)", name, e.n, e.k, e.flags, e.kind, err, seed)
 				}
 			}
 			run()
@@ -223,4 +226,22 @@ func roundingTable(numbers ...uint32) []byte {
 		}
 	}
 	return b
+}
+
+// toHalf returns the bits of v in a 16-bit type.
+func toHalf(t arena.DType, v float32) uint16 {
+	if t == arena.Bfloat16 {
+		return kernels.ToBfloat16(v)
+	}
+	return kernels.ToFloat16(v)
+}
+
+func TestTileFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {
+	got := asmtest.Offsets[gemm.Tile]()
+	for name, want := range map[string]uintptr{"A": 0, "B": 24, "C": 48, "Bias": 72, "K": 96, "RowA": 104, "StepA": 112, "StepB": 120,
+		"RowC": 128, "N": 136, "Flags": 144, "Rows": 152, "More": 160, "mxcsr": 168, "Panel": 176, "Kind": 200} { // internal/gen/gemm
+		if got[name] != want {
+			t.Errorf("Tile.%s lies at %d, the assembly reads %d", name, got[name], want)
+		}
+	}
 }

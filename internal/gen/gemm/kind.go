@@ -12,7 +12,7 @@ import (
 
 // A kind is how B becomes float32, where it is not taken as it lies: it is rounded, or stored in 16 bits.
 type kind struct {
-	number  int // in cpu.tile
+	number  int // in gemm.Tile
 	label   string
 	size    int // bytes of an element as stored
 	float16 bool

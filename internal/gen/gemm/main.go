@@ -1,6 +1,6 @@
-// Command matmul writes the amd64 assembly of package cpu's matrix multiplication.
+// Command gemm writes the amd64 assembly of package gemm: matrix multiplication.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/gemm
 //
 // A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers and walks over k: it loads one row of B,
 // broadcasts one element of A a row, and multiplies and adds; told to, it stores the rows of B as a packed panel on the way. Then it goes on to as many tiles below as it is told to. Every sum is one chain of fused multiply-adds in the order of
@@ -21,7 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
-// Offsets in cpu.tile; a test there compares them.
+// Offsets in gemm.Tile; a test there compares them.
 const (
 	offA     = 0
 	offB     = 24
@@ -40,7 +40,7 @@ const (
 	offKind  = 200
 )
 
-// Flags in cpu.tile.
+// Flags in gemm.Tile.
 const (
 	flagAdd  = 1
 	flagBias = 2
@@ -48,7 +48,7 @@ const (
 )
 
 // flush makes denormal numbers zero, as operands and as results: products with them can take a hundred times as long. Between
-// flush and restore t holds the address of the cpu.tile.
+// flush and restore t holds the address of the gemm.Tile.
 func flush(t, temp GPPhysical) {
 	const zeros = 1<<15 | 1<<6 // FTZ and DAZ: Intel 64 and IA-32 Architectures Software Developer's Manual, 10.2.3
 	STMXCSR(Mem{Base: t, Disp: offMXCSR})
@@ -67,10 +67,10 @@ var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y
 var xmm = []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7}
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package gemm")
 	flag.Parse()
-	stubs := filepath.Join(*dir, "zz_matmul_amd64.go")
-	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_matmul_amd64.s"), "stubs": stubs} {
+	stubs := filepath.Join(*dir, "zz_gemm_amd64.go")
+	for name, value := range map[string]string{"pkg": "gemm", "out": filepath.Join(*dir, "zz_gemm_amd64.s"), "stubs": stubs} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func main() {
 	}
 }
 
-// untyped stands for *tile, a type that avo does not know.
+// untyped stands for *Tile, a type that avo does not know.
 const untyped = "*uintptr"
 
 // typed gives the stubs their type.
@@ -126,7 +126,7 @@ func typed(stubs string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(stubs, []byte(strings.ReplaceAll(string(b), untyped, "*tile")), 0o644)
+	return os.WriteFile(stubs, []byte(strings.ReplaceAll(string(b), untyped, "*Tile")), 0o644)
 }
 
 // maskTable is 128 bytes of ones, then 128 of zeros: at 128-n it starts a mask of n bytes.
