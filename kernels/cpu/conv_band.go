@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
@@ -58,7 +59,7 @@ func (v *convolution) banded(p *patches, i int) bool {
 		b.lowest, b.most = min(b.lowest, t.at), max(b.most, t.at)
 	}
 	limit := v.bandLimit()
-	need := min(b.height, over(patchLanes-1, p.cols.n)*p.rows.step+b.most-b.lowest+1) // rows that a vector sees
+	need := min(b.height, over(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.most-b.lowest+1) // rows that a vector sees
 	b.channels = min(v.groups, depthChannels)
 	b.fit(limit)
 	for b.rows < min(b.height, bandNeeds*need) && b.channels > bandFew {
@@ -85,22 +86,22 @@ func (b *band) fit(limit int) {
 func (h *bandRows) begin() { h.lo, h.hi = 0, 0 }
 
 // bring brings what the n pixels from at on see of t.channels channels, whose planes are in src, and points t at it.
-func (h *bandRows) bring(p *patches, t *patch, src []byte, at, n int) {
+func (h *bandRows) bring(p *patches, t *conv.Patch, src []byte, at, n int) {
 	b, step := &p.band, p.rows.step
 	lo := max(0, at/p.cols.n*step+b.lowest)
 	hi := min(b.height, (at+n-1)/p.cols.n*step+b.most+1)
 	if lo < hi && (lo < h.lo || hi > h.hi) {
 		h.lo, h.hi, h.at = lo, min(b.height, lo+b.rows), at
-		b.convert(h.buf, src[lo*b.width*b.size:], t.channels, b.plane, (h.hi-lo)*b.width, p.plane)
+		b.convert(h.buf, src[lo*b.width*b.size:], t.Channels, b.plane, (h.hi-lo)*b.width, p.plane)
 	}
-	for i := range t.segments[:t.segCount] {
-		t.segments[i] -= int64(h.lo * p.width)
+	for i := range t.Segments[:t.SegCount] {
+		t.Segments[i] -= int64(h.lo * p.width)
 	}
-	t.src = h.buf
+	t.Src = h.buf
 }
 
 // lookAhead brings near a share of the rows that come after those held: as many elements as pixels have been seen. image is bytes from one to the next.
-func (h *bandRows) lookAhead(p *patches, t *patch, src []byte, image, at int) {
+func (h *bandRows) lookAhead(p *patches, t *conv.Patch, src []byte, image, at int) {
 	b, n := &p.band, at-h.at
 	next := (h.hi+n/p.cols.n*p.rows.step)*b.width + n%p.cols.n*p.cols.step
 	from := next * b.size
@@ -108,6 +109,6 @@ func (h *bandRows) lookAhead(p *patches, t *patch, src []byte, image, at int) {
 		from += image - b.plane
 	}
 	if b.prefetch != nil && from < len(src) {
-		b.prefetch(src[from:], t.channels, b.plane, patchLanes*p.cols.step*b.size)
+		b.prefetch(src[from:], t.Channels, b.plane, conv.MaxLanes*p.cols.step*b.size)
 	}
 }

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
@@ -30,8 +31,8 @@ const (
 // instruction set.
 type convMatmul struct {
 	isa     *gemm.Kernels
-	packer  *packer
-	pack    func(t *patch)
+	packer  *conv.Kernels
+	pack    func(t *conv.Patch)
 	patches patches
 	images  int
 
@@ -76,9 +77,10 @@ type convPlace struct {
 // A convWorker is what one worker writes to besides C.
 type convWorker struct {
 	tile    gemm.Tile
-	patch   patch
+	patch   conv.Patch
+	stage   *imageStage // nil: see newPatch
 	ahead   ahead
-	end     ending
+	end     conv.Epilogue
 	panel   []byte // packed patches
 	part    []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
 	results []byte // of panels whose pixels do not lie together
@@ -157,14 +159,14 @@ func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
 
 // bind gives workers their parts of the workspace, of which so many bytes are a stage.
 func (x *convMatmul) bind(workers int, work []byte, stage int) {
-	x.packer = packerFor(x.isa)
-	x.pack = x.packer.pack(&x.patches)
+	x.packer = conv.For(x.isa)
+	x.pack = x.patches.pack(x.packer)
 	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
 	part := partBytes(x.isa, len(x.patches.taps))
 	x.workers = make([]convWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.patches, x.packer.lanes, work[:stage:stage])
+		w.patch, w.stage = newPatch(&x.patches, x.packer.Lanes, work[:stage:stage])
 		work = work[stage:]
 		w.part, work = work[:part:part], work[part:]
 		w.panel, work = work[:panel:panel], work[panel:]
@@ -235,8 +237,8 @@ func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
 				continue
 			}
 			if x.endFlags != 0 {
-				w.end = ending{c, x.bias[r0*size:], rows, t.RowC, n, x.endFlags}
-				x.packer.end(&w.end)
+				w.end = conv.Epilogue{C: c, Bias: x.bias[r0*size:], Rows: rows, RowC: t.RowC, N: n, Flags: x.endFlags}
+				x.packer.Epilogue(&w.end)
 			}
 			x.finish(c, t.RowC, rows, n)
 			if !inOrder {
@@ -267,29 +269,29 @@ func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 // panel packs a stretch of what n pixels see.
 func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.isa.Size()
-	lanes, pitch := x.packer.lanes, x.isa.Cols*size
-	masks := t.masks
+	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
+	masks := t.Masks
 	width := x.isa.Cols
 	if n <= width/2 && x.isa.HalfTiles != nil {
 		width /= 2
 	}
 	for v := 0; v < width; v += lanes {
-		t.see(q, px+v, max(0, min(lanes, n-v)))
+		q.setPixels(t, w.stage, px+v, max(0, min(lanes, n-v)))
 		for i := range s.parts {
 			p := &s.parts[i]
-			t.src = x.src[(group*x.channels+p.channel)*q.plane:]
-			t.channels, t.tapCount, t.taps, t.masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*patchLanes:]
-			t.bring(q)
+			t.Src = x.src[(group*x.channels+p.channel)*q.plane:]
+			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
+			q.convertPixels(t, w.stage)
 			dst := w.panel[x.isa.Elems(p.k-s.k)*pitch+v*size:]
-			if t.dst, t.pitch = dst, pitch; x.isa.StepsPerElem() == 2 {
-				t.dst, t.pitch = w.part, lanes*size
+			if t.Dst, t.Pitch = dst, pitch; x.isa.StepsPerElem() == 2 {
+				t.Dst, t.Pitch = w.part, lanes*size
 			}
 			x.pack(t)
 			if x.after != nil {
-				x.after(dst, t.dst, p.n, t.pitch, lanes, pitch)
+				x.after(dst, t.Dst, p.n, t.Pitch, lanes, pitch)
 			}
 		}
-		t.masks = masks
+		t.Masks = masks
 	}
 	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
 }

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
@@ -21,7 +22,7 @@ const (
 // An imageStage holds converted elements of one vector of pixels.
 type imageStage struct {
 	buf  []byte
-	runs [patchLanes]stageRun
+	runs [conv.MaxLanes]stageRun
 	n    int // runs
 	end  int // elements of their rows
 }
@@ -52,7 +53,7 @@ func (p *patches) stage(convert half.ConvertFunc) {
 }
 
 // stageRowBytes bounds the bytes of what a tap row of all lanes sees.
-func stageRowBytes(step, span int) int { return patchLanes * (step + span) * 4 }
+func stageRowBytes(step, span int) int { return conv.MaxLanes * (step + span) * 4 }
 
 // stageBytes returns the bytes of a stage for the parts of products of so many channels, and for depthwise convolutions. It grows or stays with
 // each size.
@@ -78,10 +79,9 @@ func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
 	return int64(at * p.packed)
 }
 
-// bring converts what the pixels seen last see of t.channels from t.src on, and points t.src at it. It does nothing where patches are
-// packed from where they lie.
-func (t *patch) bring(p *patches) {
-	s := t.stage
+// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and points t.src at them. With a nil s it does
+// nothing: patches are packed from the image itself.
+func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	if s == nil {
 		return
 	}
@@ -98,11 +98,11 @@ func (t *patch) bring(p *patches) {
 			if y < 0 || y*p.width >= p.plane {
 				continue
 			}
-			src := t.src[run.image*p.image+y*p.width+lo*p.size:]
-			p.convert(s.buf[r*p.stageRow+at:], src, t.channels, p.plane, hi-lo, p.stagePlane)
+			src := t.Src[run.image*p.image+y*p.width+lo*p.size:]
+			p.convert(s.buf[r*p.stageRow+at:], src, t.Channels, p.plane, hi-lo, p.stagePlane)
 		}
 	}
-	t.src = s.buf
+	t.Src = s.buf
 }
 
 // packedStretches cuts k into stretches, and these into parts.
@@ -151,5 +151,5 @@ func partBytes(s *gemm.Kernels, taps int) int {
 	if s.StepsPerElem() == 1 {
 		return 0
 	}
-	return patchLanes * s.Size() * max(partSteps, 2*taps)
+	return conv.MaxLanes * s.Size() * max(partSteps, 2*taps)
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
@@ -31,8 +32,8 @@ const (
 // instruction set.
 type convWeights struct {
 	convolution
-	packer    *packer
-	pack      func(t *patch)
+	packer    *conv.Kernels
+	pack      func(t *conv.Patch)
 	after     half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
 	windows   patches
 	x, dy, dw []byte
@@ -48,12 +49,13 @@ type convWeights struct {
 // A weightWorker is what one worker writes to besides the result.
 type weightWorker struct {
 	tile   gemm.Tile
-	patch  patch
-	ahead  [2]ahead // of x and of dy
-	rows   []byte   // patches
-	turn   []byte   // rounded rows of dy, of which columns are made
-	panels []byte   // of dyᵀ
-	sums   []byte   // of a task
+	patch  conv.Patch
+	stage  *imageStage // nil: see newPatch
+	ahead  [2]ahead    // of x and of dy
+	rows   []byte      // patches
+	turn   []byte      // rounded rows of dy, of which columns are made
+	panels []byte      // of dyᵀ
+	sums   []byte      // of a task
 	_      [asm.CacheLine]byte
 }
 
@@ -131,15 +133,15 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
-	x.packer = packerFor(v.isa)
-	x.pack, x.after = x.packer.pack(&x.windows), v.after(0).Along
+	x.packer = conv.For(v.isa)
+	x.pack, x.after = x.windows.pack(x.packer), v.after(0).Along
 	rows, panels, sums, parts := v.weightBytes()
 	work, stage, turn := b.work(), v.stageBytes(v.cg), v.turnBytes()
 	x.sums, work = work[:parts:parts], work[parts:]
 	x.workers = make([]weightWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.windows, x.packer.lanes, work[:stage:stage])
+		w.patch, w.stage = newPatch(&x.windows, x.packer.Lanes, work[:stage:stage])
 		work = work[stage:]
 		w.turn, work = work[:turn:turn], work[turn:]
 		w.rows, work = work[:rows:rows], work[rows:]
@@ -255,22 +257,22 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 // packRows packs what n pixels from px on see from a block of rows.
 func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, px, n int) {
 	t, size := &w.patch, x.isa.Size()
-	t.pitch = x.isa.RowPitch(x.stretch)
-	masks := t.masks
-	for v := 0; v < n; v += x.packer.lanes {
-		t.see(&x.windows, px+v, min(x.packer.lanes, n-v))
+	t.Pitch = x.isa.RowPitch(x.stretch)
+	masks := t.Masks
+	for v := 0; v < n; v += x.packer.Lanes {
+		x.windows.setPixels(t, w.stage, px+v, min(x.packer.Lanes, n-v))
 		for i := range block.parts {
 			p := &block.parts[i]
-			t.src = x.x[(group*x.cg+p.channel)*x.windows.plane:]
-			t.channels, t.tapCount, t.taps, t.masks = p.channels, p.tapCount, x.windows.taps[p.tap:], masks[p.tap*patchLanes:]
-			t.dst = w.rows[(p.k-block.k)*t.pitch+v*size:]
-			t.bring(&x.windows)
+			t.Src = x.x[(group*x.cg+p.channel)*x.windows.plane:]
+			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, x.windows.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
+			t.Dst = w.rows[(p.k-block.k)*t.Pitch+v*size:]
+			x.windows.convertPixels(t, w.stage)
 			x.pack(t)
 		}
-		t.masks = masks
+		t.Masks = masks
 	}
 	if x.after != nil { // in place: where pairs are made, each row becomes one of half its length
-		x.after(w.rows, w.rows, block.n, t.pitch, n, t.pitch)
+		x.after(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 //go:generate go -C ../../../../../internal/gen run ./gemm -dir ../../kernels/cpu/internal/asm/gemm
 
-var AVX512x32 = &Kernels{
+var avx512x32 = &Kernels{
 	Name: "avx512", Type: arena.Float32, Rows: 14, Cols: 32, Lanes: 16,
 	PacksB: true,
 	Tiles: []func(*Tile){nil,
@@ -29,7 +29,7 @@ var AVX512x32 = &Kernels{
 	Float16:  roundOnRead(half.At(asm.AVX512, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack16),
 }
 
-var AVX512x64 = &Kernels{
+var avx512x64 = &Kernels{
 	Name: "avx512", Type: arena.Float64, Rows: 14, Cols: 16, Lanes: 8,
 	PacksB: true,
 	Tiles: []func(*Tile){nil,
@@ -59,11 +59,11 @@ var avx512Pairs = &Kernels{
 		wideTile6x16xPairs, wideTile7x16xPairs, wideTile8x16xPairs, wideTile9x16xPairs, wideTile10x16xPairs,
 		wideTile11x16xPairs, wideTile12x16xPairs, wideTile13x16xPairs, wideTile14x16xPairs,
 	},
-	PackCols: transposeFloat32.pack16, Prefetch: asm.Prefetch, Float32: AVX512x32,
+	PackCols: transposeFloat32.pack16, Prefetch: asm.Prefetch, Float32: avx512x32,
 	Bfloat16: &Rounding{Packing{Size: 4, Along: pairsAlong, Across: pairsAcross32}, Packing{Size: 2, Along: PairsAlong16, Across: pairsAcross16}},
 }
 
-var AVX2x32 = &Kernels{
+var avx2x32 = &Kernels{
 	Name: "avx2", Type: arena.Float32, Rows: 6, Cols: 16, Lanes: 8,
 	PacksB: true,
 	Tiles: []func(*Tile){nil,
@@ -78,7 +78,7 @@ var AVX2x32 = &Kernels{
 	Float16:  roundOnRead(half.At(asm.AVX2, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack8),
 }
 
-var AVX2x64 = &Kernels{
+var avx2x64 = &Kernels{
 	Name: "avx2", Type: arena.Float64, Rows: 6, Cols: 8, Lanes: 4,
 	PacksB: true,
 	Tiles: []func(*Tile){nil,
@@ -103,9 +103,9 @@ func Bfloat16Pairs() *Kernels {
 func kernelsAt(l asm.Level) []*Kernels {
 	switch l {
 	case asm.AVX512:
-		return []*Kernels{AVX512x32, AVX512x64}
+		return []*Kernels{avx512x32, avx512x64}
 	case asm.AVX2:
-		return []*Kernels{AVX2x32, AVX2x64}
+		return []*Kernels{avx2x32, avx2x64}
 	}
 	return portable
 }
