@@ -32,6 +32,7 @@ type factoring[T float] struct {
 	size, step float64 // what the rate is a share of; what an element of the step is multiplied with
 
 	passes     *factorPasses[T]
+	tail       *factorPasses[T] // in Go: the last elements of a row
 	addSquares func(acc []float64, x []T, n int)
 }
 
@@ -94,6 +95,7 @@ func bindAdafactorOf[T float](b *binding) func() {
 		most = f.ClipValue
 	}
 	f.numbers = factorNumbers{scale: 1, most: most, least: -most, epsilon: f.Epsilon}
+	f.tail = factorPassesAt[T](asm.Portable)
 	f.passes, f.addSquares = factorPassesAt[T](b.dev.level), folderAt[T](b.dev.level).rows[foldSquares]
 	f.mostSquare = kernels.MostSquare(b.In[0].Type)
 	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
@@ -191,7 +193,7 @@ func (f *factoring[T]) moments(lo, hi, _ int) {
 		clear(sums)
 		for i := from; i < to; i++ {
 			g := f.g[i*w:][:w]
-			total := f.passes.squares(sums[:run], g[:run], &f.numbers) + goFactorSquares(sums[run:], g[run:], &f.numbers)
+			total := f.passes.squares(sums[:run], g[:run], &f.numbers) + f.tail.squares(sums[run:], g[run:], &f.numbers)
 			f.rows[i] = T(min((1-fresh)*float64(f.rows[i])+fresh*total/float64(w), f.mostSquare))
 		}
 		if f.Relative {
@@ -233,7 +235,7 @@ func (f *factoring[T]) measure(lo, hi, _ int) {
 		byColumn, all := f.sums[m*f.blocks*w:][:w], 0.0
 		for i := from; i < to; i++ {
 			g := f.g[i*w:][:w]
-			total := f.passes.measure(byColumn[:run], g[:run], &f.numbers) + goFactorMeasure(byColumn[run:], g[run:], &f.numbers)
+			total := f.passes.measure(byColumn[:run], g[:run], &f.numbers) + f.tail.measure(byColumn[run:], g[run:], &f.numbers)
 			all += total * (f.means[m] / float64(f.rows[i]))
 		}
 		f.squares[k] = all
@@ -250,7 +252,7 @@ func (f *factoring[T]) apply(lo, hi, _ int) {
 		for i := from; i < to; i++ {
 			step, p, g := f.step*math.Sqrt(f.means[m]/float64(f.rows[i])), f.p[i*w:][:w], f.g[i*w:][:w]
 			f.passes.apply(p[:run], g[:run], byColumn[:run], &f.numbers, step)
-			goFactorApply(p[run:], g[run:], byColumn[run:], &f.numbers, step)
+			f.tail.apply(p[run:], g[run:], byColumn[run:], &f.numbers, step)
 		}
 	}
 }

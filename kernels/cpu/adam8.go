@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // A rule8 is a rule whose states are codes of a byte, in place of s and v. The assembly knows the fields' offsets.
@@ -34,9 +35,10 @@ const vectorEpsilon8 = 0x1p-36
 // bindAdam8Of takes whole blocks by the device's level, and the last one, if it is shorter, in Go.
 func bindAdam8Of[T float](b *binding) (func(), error) {
 	attrs, all := b.Attrs.(kernels.Adam8Attrs), rulesAt[T](b.dev.level)
-	run, last := all.adam8, goAdam8[T]
+	portable := rulesAt[T](asm.Portable)
+	run, last := all.adam8, portable.adam8
 	if attrs.Decoupled {
-		run, last = all.adamW8, goAdamW8[T]
+		run, last = all.adamW8, portable.adamW8
 	}
 	if attrs.Epsilon < vectorEpsilon8 {
 		run = last
@@ -50,11 +52,7 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 		u.own[0], u.own[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
 	}
 	r := &rule8[T]{m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
-	r.means.fill(kernels.TopSigned)
-	for i := range 128 { // the bytes of negative codes
-		r.means.values[uint8(-i)] = -r.means.values[i]
-	}
-	r.roots.fill(kernels.TopUnsigned)
+	r.fillCodecs()
 	whole := len(u.p) / kernels.Block8
 	pieces := b.over(len(r.largest)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
 		run(r, lo, min(hi, whole))
@@ -75,8 +73,17 @@ func leanAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *upd
 	if decoupled {
 		op = kernels.AdamW
 	}
-	u.choose(op, attrs, goRules[T]())
+	u.choose(op, attrs, rulesAt[T](asm.Portable))
 	return u
+}
+
+// fillCodecs computes the tables of both codecs.
+func (r *rule8[T]) fillCodecs() {
+	r.means.fill(kernels.TopSigned)
+	for i := range 128 { // the bytes of negative codes
+		r.means.values[uint8(-i)] = -r.means.values[i]
+	}
+	r.roots.fill(kernels.TopUnsigned)
 }
 
 func goAdam8[T float](r *rule8[T], lo, hi int) { r.adam8(0, lo, hi) }

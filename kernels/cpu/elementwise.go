@@ -16,7 +16,7 @@ import (
 //	[C, 1] in [B, C, N]           a number, set once for each of C where N is long
 
 const (
-	tileLen    = 1024      // elements of a tile
+	tileLen    = foldTile  // elements of a tile
 	pullLen    = 4 * 1024  // most elements that a reduction asks for at once
 	tileAlign  = 64        // bytes: workers never share a cache line
 	cheapGrain = 16 * 1024 // elements of a piece when an element costs about an addition

@@ -14,11 +14,13 @@ import (
 // The gradient's workspace: float64 [blocks][2][N] of sums, then [blocks][2][N] in the type itself, for rowRun rows at a time.
 
 const (
-	rowGrain  = 8 * 1024  // elements of a piece
-	rowRun    = 64        // rows whose columns are added in their own type
-	rowBlocks = 32        // most blocks of rows
-	rowMost   = 64 * 1024 // elements of a row from which on plain Go is used, that can be interrupted
+	rowGrain  = 8 * 1024 // elements of a piece
+	rowRun    = 64       // rows whose columns are added in their own type
+	rowBlocks = 32       // most blocks of rows
 )
+
+// rowMost is the elements of a row from which on plain Go is used, that can be interrupted.
+const rowMost = 64 * 1024
 
 // A rowCall is the arguments of a row kernel. The assembly knows the fields' offsets.
 type rowCall[T float] struct {

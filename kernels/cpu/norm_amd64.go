@@ -20,9 +20,15 @@ var (
 			&planeKernels[float64]{wideColumnMoments64, wideColumnProducts64, wideColumnScale64, wideColumnGradient64, nil}}}
 	rows32Of = [...]*rowKernels[float32]{goRows32, {normRows32, normRowsGrad32}, {wideNormRows32, wideNormRowsGrad32}}
 	rows64Of = [...]*rowKernels[float64]{goRows64, {normRows64, normRowsGrad64}, {wideNormRows64, wideNormRowsGrad64}}
-	poolOf   = [...]*poolKernels{goPools,
+)
+
+var (
+	poolOf = [...]*poolKernels{goPools,
 		{pool2, poolGrad2, average2, averageGrad2, window2, mean2},
 		{widePool, widePoolGrad, wideAverage, wideAverageGrad, wideWindow, wideMean}}
+)
+
+var (
 	drop32Of = [...]func(*dropCall[float32]){goDrop[float32], drop, wideDrop}
 )
 

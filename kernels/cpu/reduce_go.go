@@ -11,6 +11,9 @@ func goFolder[T float]() *folder[T] {
 	}
 }
 
+// foldTile is the elements of a tile.
+const foldTile = 1024
+
 const (
 	sums  = 32 // partial results of a tile
 	short = 64 // elements of a tile that is not worth four passes
@@ -20,7 +23,7 @@ const (
 func goTiles[T float](rows int, x []T, n int, f func(row int, tile []T)) {
 	for i := range rows {
 		for row := x[i*n : (i+1)*n]; len(row) > 0; {
-			m := min(tileLen, len(row))
+			m := min(foldTile, len(row))
 			f(i, row[:m])
 			row = row[m:]
 		}
