@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // windowsLeast is the windows of a row from which on lanes are windows; in fewer, whole rows are added up.
@@ -82,10 +83,10 @@ func avgPool[T float](p *pooling, x, y []T) {
 			_, from, to := p.Window(1, j, p.w)
 			sum := 0.0
 			if from == 0 && to == p.w {
-				sum = sumOf(x[first*p.w : end*p.w])
+				sum = reduce.Sum(x[first*p.w : end*p.w])
 			} else {
 				for r := first; r < end; r++ {
-					sum += float64(sumRun(x[r*p.w+from : r*p.w+to]))
+					sum += float64(reduce.SumRun(x[r*p.w+from : r*p.w+to]))
 				}
 			}
 			y[i*p.ow+j] = T(sum * p.share(end-first, to-from))

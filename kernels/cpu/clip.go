@@ -7,6 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
@@ -30,7 +31,7 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
-	squares := folderAt[T](b.dev.level).rows[foldSquares]
+	squares := reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
 	if len(x) <= pieceLen {
 		return func() {
 			y[0] = 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // Elementwise ops and chains of them are one engine: it walks the output in tiles that stay in the first-level cache,
@@ -16,10 +17,10 @@ import (
 //	[C, 1] in [B, C, N]           a number, set once for each of C where N is long
 
 const (
-	tileLen    = foldTile  // elements of a tile
-	pullLen    = 4 * 1024  // most elements that a reduction asks for at once
-	tileAlign  = 64        // bytes: workers never share a cache line
-	cheapGrain = 16 * 1024 // elements of a piece when an element costs about an addition
+	tileLen    = reduce.TileLen // elements of a tile
+	pullLen    = 4 * 1024       // most elements that a reduction asks for at once
+	tileAlign  = 64             // bytes: workers never share a cache line
+	cheapGrain = 16 * 1024      // elements of a piece when an element costs about an addition
 )
 
 // A source is an operand of a chain: an input, a constant, or what an earlier step made.

@@ -1,5 +1,7 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
+
 // The portable kernels over rows, in plain Go.
 
 var (
@@ -11,7 +13,7 @@ func goNormRows[T float](c *rowCall[T]) {
 	n := float64(c.n)
 	for r := range c.rows {
 		x, y := c.x[r*c.n:][:c.n], c.y[r*c.n:][:c.n]
-		mean := sumOf(x) / n
+		mean := reduce.Sum(x) / n
 		s, q := 0.0, 0.0
 		for _, v := range x {
 			d := float64(v) - mean

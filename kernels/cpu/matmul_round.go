@@ -5,6 +5,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
 // Products whose factors are rounded. Rounding is part of packing, so all of B is packed but for dots and lines, and A unless it lies as tiles read
@@ -106,10 +107,10 @@ func (p *matmulPlan) turns(t kernels.MatMulAttrs, in []kernels.Spec) bool {
 // turnedBlock computes rows r0:r1 of C, which are columns of what is computed.
 func (x *matmul) turnedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
 	if x.sum != nil {
-		turn(asm.View[uint32](w.turn), asm.View[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
+		transpose.Portable(asm.View[uint32](w.turn), asm.View[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
 	}
 	x.multiply(w, a, b, w.turn, 0, x.m, r0, r1)
-	turn(asm.View[uint32](c[r0*x.m*4:]), asm.View[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
+	transpose.Portable(asm.View[uint32](c[r0*x.m*4:]), asm.View[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
 	x.finish(c, x.m, r0, r1, 0, x.m)
 }
 

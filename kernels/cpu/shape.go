@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
 // Ops that only move elements work on words of the element's size, whatever its type.
@@ -183,14 +184,14 @@ func bindTurn[T asm.Word](b *binding, y, x []T, w walk) func() {
 	}
 	rows, cols, step := w.dims[row], w.dims[last], w.stride[last]
 	bands := over(rows, block)
-	squares, side := turnerAt[T](b.dev.level)
+	squares, side := transpose.At[T](b.dev.level)
 	return b.over(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
 			n := min(block, rows-r)
 			if squares == nil || n < side || cols < side {
-				turn(dst, src, n, cols, rowStride, step)
+				transpose.Portable(dst, src, n, cols, rowStride, step)
 				continue
 			}
 			h, w := n&^(side-1), cols&^(side-1)
@@ -198,34 +199,11 @@ func bindTurn[T asm.Word](b *binding, y, x []T, w walk) func() {
 				squares(dst[c:], src[c*step:], h, min(bandLen, w-c), rowStride, step)
 			}
 			if h < n {
-				turn(dst[h*rowStride:], src[h:], n-h, w, rowStride, step)
+				transpose.Portable(dst[h*rowStride:], src[h:], n-h, w, rowStride, step)
 			}
 			if w < cols {
-				turn(dst[w:], src[w*step:], n, cols-w, rowStride, step)
+				transpose.Portable(dst[w:], src[w*step:], n, cols-w, rowStride, step)
 			}
 		}
 	})
-}
-
-// turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. It reads four lines and writes four neighbours
-// at once.
-func turn[T asm.Word](dst, src []T, rows, cols, rowStride, step int) {
-	c := 0
-	for ; c+4 <= cols; c += 4 {
-		s0, s1 := src[c*step:][:rows], src[(c+1)*step:][:rows]
-		s2, s3 := src[(c+2)*step:][:rows], src[(c+3)*step:][:rows]
-		at := c
-		for i := range s0 {
-			d := dst[at : at+4 : at+4]
-			d[0], d[1], d[2], d[3] = s0[i], s1[i], s2[i], s3[i]
-			at += rowStride
-		}
-	}
-	for ; c < cols; c++ {
-		at := c
-		for _, v := range src[c*step:][:rows] {
-			dst[at] = v
-			at += rowStride
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // softmaxKernels are the functions of rows of n elements that follow one another, of one level for one type. Labels below 0
@@ -84,8 +85,8 @@ func eachPair[T float](row func(dst, y, dy []T)) func(dst, y, dy []T, n int) {
 }
 
 func softmaxRow[T float](dst, x []T) {
-	expInto(dst, x, maxOf(x))
-	scale := T(1 / sumOf(dst))
+	expInto(dst, x, reduce.Max(x))
+	scale := T(1 / reduce.Sum(dst))
 	for i, v := range dst {
 		dst[i] = v * scale
 	}
@@ -98,14 +99,14 @@ func sumExp[T float](x []T, m T) float64 {
 	for len(x) > 0 {
 		n := min(len(x), softRun)
 		expInto(tile[:n], x[:n], m)
-		total += float64(sumRun(tile[:n]))
+		total += float64(reduce.SumRun(tile[:n]))
 		x = x[n:]
 	}
 	return total
 }
 
 func logSoftmaxRow[T float](dst, x []T) {
-	m := maxOf(x)
+	m := reduce.Max(x)
 	log := T(math.Log(sumExp(x, m)))
 	for i, v := range x {
 		dst[i] = v - m - log
@@ -114,7 +115,7 @@ func logSoftmaxRow[T float](dst, x []T) {
 
 // softmaxGradRow computes dx = y (dy - y·dy).
 func softmaxGradRow[T float](dst, y, dy []T) {
-	dot := T(dotOf(y, dy))
+	dot := T(reduce.Dot(y, dy))
 	dy, dst = dy[:len(y)], dst[:len(y)]
 	for i, v := range y {
 		dst[i] = v * (dy[i] - dot)
@@ -123,7 +124,7 @@ func softmaxGradRow[T float](dst, y, dy []T) {
 
 // logSoftmaxGradRow computes dx = dy - exp(y) Σdy.
 func logSoftmaxGradRow[T float](dst, y, dy []T) {
-	sum := T(sumOf(dy))
+	sum := T(reduce.Sum(dy))
 	var tile [softRun]T
 	for len(y) > 0 {
 		n := min(len(y), softRun)
@@ -141,7 +142,7 @@ func crossEntropy[T float](x []T, label int) T {
 	if label < 0 {
 		return T(math.NaN())
 	}
-	m := maxOf(x)
+	m := reduce.Max(x)
 	others := sumExp(x[:label], m) + sumExp(x[label+1:], m)
 	d := float64(x[label] - m)
 	if d < -1 {
@@ -157,10 +158,10 @@ func crossEntropyGrad[T float](dst, x []T, label int, dy T) {
 		asm.Fill(dst, T(math.NaN()))
 		return
 	}
-	expInto(dst, x, maxOf(x))
+	expInto(dst, x, reduce.Max(x))
 	own := float64(dst[label])
 	dst[label] = 0
-	others := sumOf(dst)
+	others := reduce.Sum(dst)
 	scale := T(float64(dy) / (others + own))
 	for i, v := range dst {
 		dst[i] = v * scale
@@ -170,7 +171,7 @@ func crossEntropyGrad[T float](dst, x []T, label int, dy T) {
 
 // crossEntropyDense computes -Σ target logsoftmax(x).
 func crossEntropyDense[T float](x, target []T) T {
-	m := maxOf(x)
+	m := reduce.Max(x)
 	log := T(math.Log(sumExp(x, m)))
 	total := 0.0
 	for i, t := range target[:len(x)] {
@@ -181,8 +182,8 @@ func crossEntropyDense[T float](x, target []T) T {
 
 // crossEntropyDenseGrad computes dx = (softmax(x) Σtarget - target) dy.
 func crossEntropyDenseGrad[T float](dst, x, target []T, dy T) {
-	m := maxOf(x)
-	scale := T(sumOf(target) / sumExp(x, m))
+	m := reduce.Max(x)
+	scale := T(reduce.Sum(target) / sumExp(x, m))
 	var tile [softRun]T
 	for len(x) > 0 {
 		n := min(len(x), softRun)

@@ -1,19 +1,22 @@
-package cpu
+package reduce
 
-// runLen is how many elements are added in their own type.
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+
+// runLen is the most elements that are added in their own type.
 const runLen = 256
 
-// sumOf adds x in its fixed order.
-func sumOf[T float](x []T) float64 {
+// Sum returns Σx: runs of runLen elements are added in their own type, and their sums in float64.
+func Sum[T asm.Float](x []T) float64 {
 	total := 0.0
 	for len(x) > runLen {
-		total += float64(sumRun(x[:runLen]))
+		total += float64(SumRun(x[:runLen]))
 		x = x[runLen:]
 	}
-	return total + float64(sumRun(x))
+	return total + float64(SumRun(x))
 }
 
-func sumRun[T float](x []T) T {
+// SumRun returns Σx, added in T with eight partial sums.
+func SumRun[T asm.Float](x []T) T {
 	var a, b, c, d, e, f, g, h T
 	for ; len(x) >= 8; x = x[8:] {
 		a += x[0]
@@ -31,8 +34,8 @@ func sumRun[T float](x []T) T {
 	return ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-// dotOf adds the products of x and y in the order of sumOf.
-func dotOf[T float](x, y []T) float64 {
+// Dot returns Σxy, in runs as Sum does. y has at least as many elements as x.
+func Dot[T asm.Float](x, y []T) float64 {
 	y = y[:len(x)]
 	total := 0.0
 	for len(x) > runLen {
@@ -42,7 +45,8 @@ func dotOf[T float](x, y []T) float64 {
 	return total + float64(dotRun(x, y))
 }
 
-func dotRun[T float](x, y []T) T {
+// dotRun returns Σxy, added in T with four partial sums.
+func dotRun[T asm.Float](x, y []T) T {
 	var a, b, c, d T
 	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
 		a += x[0] * y[0]

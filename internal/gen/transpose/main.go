@@ -1,6 +1,6 @@
-// Command shape writes the amd64 assembly of package cpu's transposition.
+// Command shape writes the amd64 assembly of package transpose: transposition.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/transpose
 //
 // Squares of 8x8 elements of 4 bytes, or 4x4 of 8, are turned in registers: halves of lines are loaded side by side, so
 // that what remains is to turn a smaller square in each half. AVX2 is enough: memory is the limit.
@@ -23,10 +23,10 @@ var (
 )
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package transpose")
 	flag.Parse()
 	for name, value := range map[string]string{
-		"pkg": "cpu", "out": filepath.Join(*dir, "zz_shape_amd64.s"), "stubs": filepath.Join(*dir, "zz_shape_amd64.go"),
+		"pkg": "transpose", "out": filepath.Join(*dir, "zz_transpose_amd64.s"), "stubs": filepath.Join(*dir, "zz_transpose_amd64.go"),
 	} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
