@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
@@ -108,9 +109,9 @@ func convEnd(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act 
 	case a.Act == kernels.Relu:
 		flags |= gemm.FlagRelu
 	case typ == arena.Float32:
-		act = inPlace(unaryTile[float32](l, a.Act, a.ActAttrs))
+		act = inPlace(elementwise.Unary[float32](l, a.Act, a.ActAttrs))
 	default:
-		act = inPlace(unaryTile[float64](l, a.Act, a.ActAttrs))
+		act = inPlace(elementwise.Unary[float64](l, a.Act, a.ActAttrs))
 	}
 	return flags, act
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
@@ -111,7 +112,7 @@ func newRecipe(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, p
 	for _, s := range steps {
 		r.stages = append(r.stages, stage{s.Op, s.Attrs, s.A, s.B, -1})
 		r.sources = append(r.sources, source{size: size, tile: -1})
-		cost += unaryCost(s.Op)
+		cost += elementwise.Cost(s.Op)
 	}
 	r.least = max(tileLen, cheapGrain/cost)
 	return r, r.share(len(in))

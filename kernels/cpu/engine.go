@@ -6,6 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // An engine is a recipe bound to memory.
@@ -37,9 +38,9 @@ type held struct{ place, pos, n int }
 // A step is a stage with its function: one of the three.
 type step[T float] struct {
 	stage
-	unary  unaryFunc[T]
-	binary binaryFunc[T]
-	decode decodeFunc[T]
+	unary  elementwise.UnaryFunc[T]
+	binary elementwise.BinaryFunc[T]
+	decode elementwise.DecodeFunc[T]
 	fill   bool
 	value  T
 }
@@ -73,14 +74,14 @@ func bindEngine[T float](b *binding) (func(), error) {
 
 // newEngine binds a recipe to the inputs of b and to work.
 func newEngine[T float](b *binding, r *recipe, work []byte) *engine[T] {
-	e := &engine[T]{recipe: *r, fill: vectorsAt[T](b.dev.level).fill, size: asm.SizeOf[T]()}
+	e := &engine[T]{recipe: *r, fill: elementwise.At[T](b.dev.level).Fill, size: asm.SizeOf[T]()}
 	for _, o := range b.In {
 		e.in = append(e.in, b.bytes(o))
 	}
 	for _, s := range r.stages {
 		e.steps = append(e.steps, newStep[T](b, s))
 	}
-	if e.chain = vectorsAt[T](b.dev.level).chain; e.chain != nil {
+	if e.chain = elementwise.At[T](b.dev.level).Chain; e.chain != nil {
 		e.program = chainProgram(r, len(e.in))
 	}
 	e.crew = make([]crew[T], r.workers(b.dev.pool.threads()))
@@ -101,19 +102,19 @@ func newStep[T float](b *binding, s stage) step[T] {
 	case s.op == kernels.Fill:
 		st.fill, st.value = true, T(s.attrs.(kernels.FillAttrs).Value)
 	case s.op == kernels.Decode && s.a < len(b.In):
-		st.decode = decodeTile[T](l, b.In[s.a].Type, s.attrs.(kernels.DecodeAttrs))
+		st.decode = elementwise.Decode[T](l, b.In[s.a].Type, s.attrs.(kernels.DecodeAttrs))
 	case s.op == kernels.Decode:
 		a := s.attrs.(kernels.DecodeAttrs)
-		st.unary = affine64Tile[T](a.Scale, a.Shift)
+		st.unary = elementwise.AffineFloat64[T](a.Scale, a.Shift)
 	case s.b < 0:
-		if st.unary = unaryTile[T](l, s.op, s.attrs); st.unary == nil {
+		if st.unary = elementwise.Unary[T](l, s.op, s.attrs); st.unary == nil {
 			f, attrs := s.op.Elem, s.attrs
-			st.unary = mathTile[T](func(x float64) float64 { return f(attrs, x, 0) })
+			st.unary = elementwise.Map[T](func(x float64) float64 { return f(attrs, x, 0) })
 			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	default:
-		if st.binary = binaryTile[T](l, s.op, s.attrs); st.binary == nil {
-			st.binary = elemTile[T](s.op, s.attrs)
+		if st.binary = elementwise.Binary[T](l, s.op, s.attrs); st.binary == nil {
+			st.binary = elementwise.Map2[T](s.op, s.attrs)
 			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
@@ -156,14 +157,14 @@ func (x *matmul) end(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
 	case t.Act == kernels.Relu && !after:
 		x.flags |= gemm.FlagRelu
 	case typ == arena.Float32:
-		x.act = inPlace(unaryTile[float32](l, t.Act, t.ActAttrs))
+		x.act = inPlace(elementwise.Unary[float32](l, t.Act, t.ActAttrs))
 	default:
-		x.act = inPlace(unaryTile[float64](l, t.Act, t.ActAttrs))
+		x.act = inPlace(elementwise.Unary[float64](l, t.Act, t.ActAttrs))
 	}
 }
 
 // inPlace is f on the elements in data.
-func inPlace[T float](f unaryFunc[T]) func(data []byte) {
+func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	return func(data []byte) {
 		d := asm.View[T](data)
 		f(d, d)

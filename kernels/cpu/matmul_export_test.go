@@ -6,6 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
@@ -77,9 +78,9 @@ func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []k
 // Activate applies an activation in place, as the op alone does.
 func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
 	if t == arena.Float32 {
-		inPlace(unaryTile[float32](asm.Best(), op, attrs))(data)
+		inPlace(elementwise.Unary[float32](asm.Best(), op, attrs))(data)
 	} else {
-		inPlace(unaryTile[float64](asm.Best(), op, attrs))(data)
+		inPlace(elementwise.Unary[float64](asm.Best(), op, attrs))(data)
 	}
 }
 
@@ -88,5 +89,5 @@ func Elements[T any](data []byte) []T { return asm.View[T](data) }
 
 // ActivateSums is Activate on numbers in float64.
 func ActivateSums(op *kernels.Op, attrs any, v []float64) {
-	unaryTile[float64](asm.Portable, op, attrs)(v, v)
+	elementwise.Unary[float64](asm.Portable, op, attrs)(v, v)
 }

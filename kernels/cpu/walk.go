@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
@@ -117,10 +118,10 @@ func filler[T asm.Word](l asm.Level) func(dst []T, v T) {
 	var f any = asm.Fill[T]
 	switch any(f).(type) {
 	case func([]uint32, uint32):
-		fill := vectors32(l).fill
+		fill := elementwise.At[float32](l).Fill
 		f = func(dst []uint32, v uint32) { fill(asm.As[float32](dst), math.Float32frombits(v)) }
 	case func([]uint64, uint64):
-		fill := vectors64(l).fill
+		fill := elementwise.At[float64](l).Fill
 		f = func(dst []uint64, v uint64) { fill(asm.As[float64](dst), math.Float64frombits(v)) }
 	}
 	return f.(func([]T, T))

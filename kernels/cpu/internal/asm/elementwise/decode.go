@@ -1,4 +1,4 @@
-package cpu
+package elementwise
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
@@ -6,12 +6,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A decodeFunc computes dst[i] = scale*src[i] + shift over a tile of stored elements. The arithmetic is in float64, so
-// that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
-type decodeFunc[T float] func(dst []T, src []byte)
+// A DecodeFunc computes dst[i] = scale*src[i] + shift of stored elements. The arithmetic is in float64, so that a pixel near the mean, where
+// scale*x and shift cancel, keeps all its digits.
+type DecodeFunc[T asm.Float] func(dst []T, src []byte)
 
-func decodeTile[T float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) decodeFunc[T] {
-	if decode := vectorsAt[T](l).decode; decode != nil {
+// Decode returns the function of level l for elements stored as t, nil for a type that is not decoded.
+func Decode[T asm.Float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) DecodeFunc[T] {
+	if decode := At[T](l).decode; decode != nil {
 		if f := decode(t, a.Scale, a.Shift); f != nil {
 			return f
 		}
@@ -35,8 +36,8 @@ func decodeTile[T float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) deco
 	return nil
 }
 
-// decodeBytes looks the 256 possible results up.
-func decodeBytes[T float](scale, shift float64) decodeFunc[T] {
+// decodeBytes decodes uint8 by a table of the 256 results.
+func decodeBytes[T asm.Float](scale, shift float64) DecodeFunc[T] {
 	table := new([256]T)
 	for i := range table {
 		table[i] = T(float64(scale*float64(i)) + shift)
@@ -49,7 +50,8 @@ func decodeBytes[T float](scale, shift float64) decodeFunc[T] {
 	}
 }
 
-func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64) decodeFunc[T] {
+// decodeAs decodes elements of type S.
+func decodeAs[T asm.Float, S int32 | int64 | float32 | float64](scale, shift float64) DecodeFunc[T] {
 	return func(dst []T, src []byte) {
 		s := asm.View[S](src)[:len(dst)]
 		for i, v := range s {
@@ -58,7 +60,8 @@ func decodeAs[T float, S int32 | int64 | float32 | float64](scale, shift float64
 	}
 }
 
-func decodeHalf[T float](from func(uint16) float32, scale, shift float64) decodeFunc[T] {
+// decodeHalf decodes 16-bit elements.
+func decodeHalf[T asm.Float](from func(uint16) float32, scale, shift float64) DecodeFunc[T] {
 	return func(dst []T, src []byte) {
 		s := asm.View[uint16](src)[:len(dst)]
 		for i, h := range s {
@@ -67,8 +70,8 @@ func decodeHalf[T float](from func(uint16) float32, scale, shift float64) decode
 	}
 }
 
-// affine64Tile decodes what an earlier step of a chain made.
-func affine64Tile[T float](scale, shift float64) unaryFunc[T] {
+// AffineFloat64 computes dst[i] = scale*a[i] + shift in float64: a decode of values that an earlier step of a chain computed.
+func AffineFloat64[T asm.Float](scale, shift float64) UnaryFunc[T] {
 	return func(dst, a []T) {
 		a = a[:len(dst)]
 		for i, v := range a {

@@ -1,4 +1,4 @@
-package cpu_test
+package elementwise_test
 
 import (
 	"fmt"
@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // BenchmarkVectors times the elementwise functions of each level on a tile in the first-level cache, and on 10 elements.
@@ -27,13 +28,13 @@ func BenchmarkVectors(b *testing.B) {
 		}
 	}
 	for _, op := range kernels.All() {
-		for _, level := range cpu.Levels() {
+		for _, level := range asmtest.Levels() {
 			name := fmt.Sprint(op.Name, "/", level)
 			if op.Elem == nil || op == kernels.Decode {
 				continue
-			} else if f := cpu.Unary[float32](level, op, attrsFor(op)); f != nil {
+			} else if f := elementwise.Unary[float32](level, op, asmtest.AttrsFor(op)); f != nil {
 				time(name, func(n int) { f(dst[:n], x[:n]) })
-			} else if f := cpu.Binary[float32](level, op, attrsFor(op)); f != nil {
+			} else if f := elementwise.Binary[float32](level, op, asmtest.AttrsFor(op)); f != nil {
 				time(name, func(n int) { f(dst[:n], x[:n], y[:n]) })
 			}
 		}

@@ -1,12 +1,16 @@
-package cpu
+package elementwise
 
-import "math"
+import (
+	"math"
 
-// Functions in float32 arithmetic. Reductions and polynomials: Cephes (S. Moshier), single/expf.c, logf.c, tanhf.c;
-// exponents are cut out of and put into the bits instead of by frexp and ldexp, and results may be denormal.
-// Errors against float64 are below 2 ulp for exp and log, 3 for tanh, sigmoid and softplus: math32_test.go holds them to
-// it.
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+)
 
+// Functions in float32 arithmetic. Range reductions and polynomials are those of Cephes (S. Moshier), single/expf.c, logf.c and tanhf.c; exponents
+// are read from and written to the bits instead of by frexp and ldexp, and results may be denormal. Errors against float64 are below 2 ulp for
+// exp and log, and below 3 ulp for tanh, sigmoid and softplus: see math_test.go.
+
+// Constants of exp and log.
 const (
 	log2e   = 1.44269504088896341
 	ln2Hi32 = 0.693359375 // exact in few bits, so that k*ln2Hi32 is exact
@@ -17,7 +21,7 @@ const (
 	sqrtHalf32   = 0x3f3504f3 // the bits of √½
 )
 
-// expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first cut to where exp is neither 0 nor Inf.
+// expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first clamped to the range in which exp is neither 0 nor Inf.
 func expSplit(x float32) (r float32, k int32) {
 	if x > 89 {
 		x = 89
@@ -56,8 +60,8 @@ func exp32(x float32) float32 {
 	return expScale(expPoly(r), k)
 }
 
-// sigmoid32 uses exp of a negative number only, so that small results keep all their digits. Its choice is a conditional
-// move of bits, not a branch: half of all signs would be mispredicted.
+// sigmoid32 computes exp of a negative number only, so that small results keep all their digits. The sign is selected by a conditional move:
+// a branch would mispredict half of all signs.
 func sigmoid32(x float32) float32 {
 	bits := math.Float32bits(x)
 	r, k := expSplit(math.Float32frombits(bits | 1<<31))
@@ -69,7 +73,7 @@ func sigmoid32(x float32) float32 {
 	return math.Float32frombits(top) / (1 + e)
 }
 
-// tanh32 is t/(t+2) with t = exp(2|x|) - 1, of which the 1 is taken off before rounding.
+// tanh32 is t/(t+2) with t = exp(2|x|) - 1, where the 1 is subtracted before rounding.
 func tanh32(x float32) float32 {
 	bits := math.Float32bits(x)
 	a := math.Float32frombits(bits &^ (1 << 31))
@@ -108,7 +112,7 @@ func log32(x float32) float32 {
 	return m + (p*m*z + f*ln2Lo32 - 0.5*z) + f*ln2Hi32
 }
 
-// softplus32 is log(1+exp(x)) without overflow. What 1+e loses of e is put back to first order.
+// softplus32 is log(1+exp(x)) without overflow. The rounding error of 1+e is corrected to first order.
 func softplus32(x float32) float32 {
 	e := exp32(math.Float32frombits(math.Float32bits(x) | 1<<31))
 	u := 1 + e
@@ -128,7 +132,7 @@ func sigmoid64(x float64) float64 {
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 // expInto sets dst to exp(a - shift).
-func expInto[T float](dst, a []T, shift T) {
+func expInto[T asm.Float](dst, a []T, shift T) {
 	switch d := any(dst).(type) {
 	case []float32:
 		exps32(d, any(a).([]float32), float32(shift))

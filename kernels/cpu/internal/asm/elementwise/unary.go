@@ -1,15 +1,13 @@
-package cpu
+package elementwise
 
 import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A unaryFunc computes dst[i] = f(a[i]) over a tile. dst may be a. It is what assembly replaces.
-type unaryFunc[T float] func(dst, a []T)
-
-// unaryMath are functions that are computed in float64 and rounded.
+// unaryMath holds the functions that the Go twins compute in float64 and round.
 var unaryMath = map[*kernels.Op]func(float64) float64{
 	kernels.Log2:  math.Log2,
 	kernels.Log1p: math.Log1p,
@@ -20,8 +18,8 @@ var unaryMath = map[*kernels.Op]func(float64) float64{
 	kernels.Floor: math.Floor,
 }
 
-// unaryCost is roughly how many times dearer than an addition an element is in vectors, for the grain of pieces.
-func unaryCost(op *kernels.Op) int {
+// Cost returns roughly how many times as long as an addition an element takes in vectors.
+func Cost(op *kernels.Op) int {
 	switch op {
 	case kernels.Sqrt, kernels.InverseSqrt, kernels.Inverse, kernels.Div:
 		return 2
@@ -36,49 +34,49 @@ func unaryCost(op *kernels.Op) int {
 	return 1
 }
 
-func negTile[T float](dst, a []T) {
+func negTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = -x
 	}
 }
 
-func squareTile[T float](dst, a []T) {
+func squareTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = x * x
 	}
 }
 
-func cubeTile[T float](dst, a []T) {
+func cubeTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = x * x * x
 	}
 }
 
-func inverseTile[T float](dst, a []T) {
+func inverseTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = 1 / x
 	}
 }
 
-func sqrtTile[T float](dst, a []T) {
+func sqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = T(math.Sqrt(float64(x)))
 	}
 }
 
-func inverseSqrtTile[T float](dst, a []T) {
+func inverseSqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = T(1 / math.Sqrt(float64(x)))
 	}
 }
 
-func signTile[T float](dst, a []T) {
+func signTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		switch {
@@ -92,7 +90,7 @@ func signTile[T float](dst, a []T) {
 	}
 }
 
-// leakyRelu32Tile takes slope*x where the sign is set, which is right for -0 and NaN too. See relu32Tile.
+// leakyRelu32Tile selects slope*x where the sign bit is set, which is right for -0 and NaN too. See relu32Tile.
 func leakyRelu32Tile(dst, a []float32, slope float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -111,14 +109,15 @@ func leakyRelu64Tile(dst, a []float64, slope float64) {
 	}
 }
 
-func affineTile[T float](dst, a []T, scale, shift T) {
+func affineTile[T asm.Float](dst, a []T, scale, shift T) {
 	a = a[:len(dst)]
 	for i, x := range a {
 		dst[i] = T(scale*x) + shift
 	}
 }
 
-func mathTile[T float](f func(float64) float64) unaryFunc[T] {
+// Map returns a function that computes f in float64 and rounds.
+func Map[T asm.Float](f func(float64) float64) UnaryFunc[T] {
 	return func(dst, a []T) {
 		a = a[:len(dst)]
 		for i, x := range a {
@@ -127,8 +126,8 @@ func mathTile[T float](f func(float64) float64) unaryFunc[T] {
 	}
 }
 
-// relu32Tile clears what is below zero by its bits, a conditional move instead of a branch that half of all values
-// would mispredict. NaN and -0 stay what they are, as with MAXPS(0, x).
+// relu32Tile clears negative values by their bits: a conditional move instead of a branch that half of all values would mispredict. NaN and
+// -0 do not change, as with MAXPS(0, x).
 func relu32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {

@@ -1,43 +1,41 @@
-package cpu
+package elementwise
 
 import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A binaryFunc computes dst[i] = f(a[i], b[i]) over a tile. dst may be a or b. It is what assembly replaces.
-type binaryFunc[T float] func(dst, a, b []T)
-
-func addTile[T float](dst, a, b []T) {
+func addTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] + b[i]
 	}
 }
 
-func subTile[T float](dst, a, b []T) {
+func subTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] - b[i]
 	}
 }
 
-func mulTile[T float](dst, a, b []T) {
+func mulTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] * b[i]
 	}
 }
 
-func divTile[T float](dst, a, b []T) {
+func divTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] / b[i]
 	}
 }
 
-func maxTile[T float](dst, a, b []T) {
+func maxTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		w := b[i]
@@ -48,15 +46,15 @@ func maxTile[T float](dst, a, b []T) {
 	}
 }
 
-func powTile[T float](dst, a, b []T) {
+func powTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = T(math.Pow(float64(a[i]), float64(b[i])))
 	}
 }
 
-// elemTile computes an op by its definition.
-func elemTile[T float](op *kernels.Op, attrs any) binaryFunc[T] {
+// Map2 returns a function that computes op in float64 by its definition and rounds.
+func Map2[T asm.Float](op *kernels.Op, attrs any) BinaryFunc[T] {
 	return func(dst, a, b []T) {
 		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
@@ -65,8 +63,8 @@ func elemTile[T float](op *kernels.Op, attrs any) binaryFunc[T] {
 	}
 }
 
-// truth is 1 for true, computed without a branch.
-func truth(b bool) uint8 {
+// Truth returns 1 for true and 0 for false, without a branch.
+func Truth(b bool) uint8 {
 	var n uint8
 	if b {
 		n = 1
@@ -74,36 +72,36 @@ func truth(b bool) uint8 {
 	return n
 }
 
-func lessTile[T float](dst, a, b []T) {
+func lessTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
-		dst[i] = T(truth(a[i] < b[i]))
+		dst[i] = T(Truth(a[i] < b[i]))
 	}
 }
 
-func lessEqualTile[T float](dst, a, b []T) {
+func lessEqualTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
-		dst[i] = T(truth(a[i] <= b[i]))
+		dst[i] = T(Truth(a[i] <= b[i]))
 	}
 }
 
-func equalTile[T float](dst, a, b []T) {
+func equalTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
-		dst[i] = T(truth(a[i] == b[i]))
+		dst[i] = T(Truth(a[i] == b[i]))
 	}
 }
 
-func notEqualTile[T float](dst, a, b []T) {
+func notEqualTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
-		dst[i] = T(truth(a[i] != b[i]))
+		dst[i] = T(Truth(a[i] != b[i]))
 	}
 }
 
 // reluGradTile passes dy where y is above zero, by bits: see relu32Tile.
-func reluGradTile[T float](dst, y, dy []T) {
+func reluGradTile[T asm.Float](dst, y, dy []T) {
 	switch d := any(dst).(type) {
 	case []float32:
 		a, b := any(y).([]float32)[:len(d)], any(dy).([]float32)[:len(d)]
@@ -126,22 +124,22 @@ func reluGradTile[T float](dst, y, dy []T) {
 	}
 }
 
-func leakyReluGradTile[T float](dst, y, dy []T, slope T) {
+func leakyReluGradTile[T asm.Float](dst, y, dy []T, slope T) {
 	s := [2]T{slope, 1} // by truth, since a branch would be mispredicted half of the time
 	y, dy = y[:len(dst)], dy[:len(dst)]
 	for i := range dst {
-		dst[i] = dy[i] * s[truth(y[i] > 0)&1]
+		dst[i] = dy[i] * s[Truth(y[i] > 0)&1]
 	}
 }
 
-func sigmoidGradTile[T float](dst, y, dy []T) {
+func sigmoidGradTile[T asm.Float](dst, y, dy []T) {
 	y, dy = y[:len(dst)], dy[:len(dst)]
 	for i, v := range y {
 		dst[i] = dy[i] * T(v*(1-v))
 	}
 }
 
-func tanhGradTile[T float](dst, y, dy []T) {
+func tanhGradTile[T asm.Float](dst, y, dy []T) {
 	y, dy = y[:len(dst)], dy[:len(dst)]
 	for i, v := range y {
 		dst[i] = dy[i] * (1 - T(v*v))

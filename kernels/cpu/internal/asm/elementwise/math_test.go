@@ -1,11 +1,13 @@
-package cpu_test
+package elementwise_test
 
 import (
 	"math"
 	"testing"
 
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // ulps returns the distance of y from the exact value in units of the last place of a float32 there. In assembly what
@@ -69,13 +71,13 @@ func sweep(f func(x []float32)) {
 }
 
 func TestFloat32FunctionsAreAccurate(t *testing.T) {
-	for _, level := range cpu.Levels() {
+	for _, level := range asmtest.Levels() {
 		for _, c := range exactly {
-			bound, flushed := c.portable, level != cpu.Portable && c.op != kernels.Sin && c.op != kernels.Cos
-			if level != cpu.Portable {
+			bound, flushed := c.portable, level != asm.Portable && c.op != kernels.Sin && c.op != kernels.Cos
+			if level != asm.Portable {
 				bound = c.assembly
 			}
-			tile := cpu.Unary[float32](level, c.op, nil)
+			tile := elementwise.Unary[float32](level, c.op, nil)
 			worst, at := 0.0, float32(0)
 			y := make([]float32, 4096)
 			sweep(func(x []float32) {
@@ -99,8 +101,8 @@ func TestFloat32FunctionsAreAccurate(t *testing.T) {
 }
 
 func TestPowersAreAccurate(t *testing.T) {
-	r, seed := random(t)
-	x, y := sample32(r, 2000), sample32(r, 2000)
+	r, seed := asmtest.Rand(t)
+	x, y := asmtest.Sample32(r, 2000), asmtest.Sample32(r, 2000)
 	for i := range x {
 		if i%2 == 0 { // most others are far from 1, and their powers 0 or infinite
 			x[i], y[i] = float32(math.Exp(r.NormFloat64()*3)), float32(r.NormFloat64()*10)
@@ -117,8 +119,8 @@ func TestPowersAreAccurate(t *testing.T) {
 		}
 	}
 	dst := make([]float32, len(x))
-	for _, level := range cpu.Levels() {
-		cpu.Binary[float32](level, kernels.Pow, nil)(dst, x, y[:len(x)])
+	for _, level := range asmtest.Levels() {
+		elementwise.Binary[float32](level, kernels.Pow, nil)(dst, x, y[:len(x)])
 		worst := 0.0
 		for i, v := range dst {
 			u := ulps(v, math.Pow(float64(x[i]), float64(y[i])), false)
@@ -151,9 +153,9 @@ func TestFloat32FunctionsAtTheEdges(t *testing.T) {
 		{kernels.Sqrt, -1, nan}, {kernels.Sqrt, inf, inf}, {kernels.InverseSqrt, 0, inf}, {kernels.InverseSqrt, inf, 0},
 		{kernels.Inverse, 0, inf}, {kernels.Inverse, inf, 0}, {kernels.Sin, inf, nan}, {kernels.Cos, 0, 1}, {kernels.Sin, nan, nan},
 	} {
-		for _, level := range cpu.Levels() {
+		for _, level := range asmtest.Levels() {
 			got := []float32{0}
-			if cpu.Unary[float32](level, c.op, nil)(got, []float32{c.x}); got[0] != c.want && !(got[0] != got[0] && c.want != c.want) {
+			if elementwise.Unary[float32](level, c.op, nil)(got, []float32{c.x}); got[0] != c.want && !(got[0] != got[0] && c.want != c.want) {
 				t.Errorf("%s(%g) at %v = %g, want %g", c.op.Name, c.x, level, got[0], c.want)
 			}
 		}
