@@ -13,13 +13,32 @@ type rule struct {
 	cgo   bool
 }
 
+// asmDir is the folder of the assembly packages, and asmPackages lists them.
+const (
+	asmDir      = "kernels/cpu/internal/asm"
+	asmPackages = " " + asmDir + " " + asmDir + "/conv " + asmDir + "/dropout " + asmDir + "/elementwise " + asmDir + "/gemm " + asmDir + "/half " +
+		asmDir + "/norm " + asmDir + "/pool2d " + asmDir + "/reduce " + asmDir + "/transpose " + asmDir + "/update"
+)
+
 const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
 
 // rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
 var rules = map[string]rule{
 	"arena":                     {},
 	"kernels":                   {ours: "arena"},
-	"kernels/cpu":               {ours: "arena kernels", other: "golang.org/x/sys"},
+	"kernels/cpu":               {ours: "arena kernels" + asmPackages, other: "golang.org/x/sys"},
+	asmDir:                      {other: "golang.org/x/sys"},
+	asmDir + "/asmtest":         {ours: "arena kernels" + asmPackages, other: "golang.org/x/sys"},
+	asmDir + "/conv":            {ours: "arena " + asmDir + " " + asmDir + "/gemm"},
+	asmDir + "/dropout":         {ours: "kernels " + asmDir},
+	asmDir + "/elementwise":     {ours: "arena kernels " + asmDir + " " + asmDir + "/half " + asmDir + "/reduce"},
+	asmDir + "/gemm":            {ours: "arena " + asmDir + " " + asmDir + "/half"},
+	asmDir + "/half":            {ours: "arena kernels " + asmDir},
+	asmDir + "/norm":            {ours: asmDir + " " + asmDir + "/reduce"},
+	asmDir + "/pool2d":          {ours: asmDir},
+	asmDir + "/reduce":          {ours: asmDir},
+	asmDir + "/transpose":       {ours: asmDir},
+	asmDir + "/update":          {ours: "kernels " + asmDir},
 	"kernels/cuda":              {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
 	"kernels/emu":               {ours: "arena kernels"},
 	"kernels/kerneltest":        {ours: "arena kernels"},
