@@ -244,7 +244,7 @@ func (c *check) train(workload, products string, more ...string) func(context.Co
 		args := append(c.times(workload), "-workload", workload, "-device", "cuda", "-products", products, "-budget", "60")
 		r, err := c.peer(ctx, p, "peer", append(args, more...)...)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "cuBLAS was asked for and is not there"):
+		case err != nil && strings.Contains(err.Error(), "cuBLAS was not found"):
 			return missing{"no cuBLAS: libcublas.so is not in LD_LIBRARY_PATH"}
 		case err != nil:
 			return err

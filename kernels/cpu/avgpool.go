@@ -5,6 +5,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/pool2d"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // windowsLeast is the windows of a row from which on lanes are windows; in fewer, whole rows are added up.
@@ -29,7 +31,7 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	if b.Op == kernels.AvgPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[0].Shape)
 		if p.halves && fast {
-			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 0), nil, poolsOf(b.dev.level).avgGrad)
+			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2Grad)
 		}
 		dy, dx := in[T](b, 0), out[T](b, 0)
 		return p.over(b, func(lo, hi int) {
@@ -41,9 +43,9 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
 	if p.halves && fast {
-		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, poolsOf(b.dev.level).avg)
+		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2)
 	}
-	if mean := poolsOf(b.dev.level).mean; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
+	if mean := pool2d.At(b.dev.level).AvgRow; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
 		return p.bindWindows(b, mean)
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
@@ -82,10 +84,10 @@ func avgPool[T float](p *pooling, x, y []T) {
 			_, from, to := p.Window(1, j, p.w)
 			sum := 0.0
 			if from == 0 && to == p.w {
-				sum = sumOf(x[first*p.w : end*p.w])
+				sum = reduce.Sum(x[first*p.w : end*p.w])
 			} else {
 				for r := first; r < end; r++ {
-					sum += float64(sumRun(x[r*p.w+from : r*p.w+to]))
+					sum += float64(reduce.SumRun(x[r*p.w+from : r*p.w+to]))
 				}
 			}
 			y[i*p.ow+j] = T(sum * p.share(end-first, to-from))
@@ -106,26 +108,6 @@ func avgPoolGrad[T float](p *pooling, dx, dy []T) {
 					row[c] += v
 				}
 			}
-		}
-	}
-}
-
-func goAvgHalves(c *poolCall) {
-	for r := range c.rows {
-		y := c.y[r*c.width:][:c.width]
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		for j := range y {
-			y[j] = ((a[2*j] + b[2*j]) + (a[2*j+1] + b[2*j+1])) * 0.25
-		}
-	}
-}
-
-func goAvgHalvesGrad(c *poolCall) {
-	for r := range c.rows {
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		for j, v := range c.y[r*c.width:][:c.width] {
-			v *= 0.25
-			a[2*j], a[2*j+1], b[2*j], b[2*j+1] = v, v, v, v
 		}
 	}
 }

@@ -3,22 +3,23 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // A convolution is the geometry that the three operations share. Dimensions are those of x [B, C, H, W],
 // w [O, C/Groups, KH, KW] and y [B, O, OH, OW].
 type convolution struct {
-	isa                   *isa
+	isa                   *gemm.Kernels
 	b, c, o               int
 	in, kernel, out       [2]int // H W, KH KW, OH OW
 	stride, pad, dilation [2]int
 	groups                int
 	cg, og                int // channels and outputs of a group
 
-	rounded bool      // the two factors, as follows:
-	factors [2]factor // how isa packs them
-	floats  [2]factor // the same in float32
-	sizes   [2]int    // bytes of their elements as stored
+	rounded bool            // the two factors, as follows:
+	factors [2]gemm.Packing // how isa packs them
+	floats  [2]gemm.Packing // the same in float32
+	sizes   [2]int          // bytes of their elements as stored
 }
 
 func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
@@ -48,14 +49,14 @@ func (v *convolution) round(to arena.DType, in []kernels.Spec) {
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
 		if v.rounded {
-			v.factors[i], v.floats[i] = v.isa.rounding(to).of(in[i].Type), v.isa.single().rounding(to).of(in[i].Type)
+			v.factors[i], v.floats[i] = v.isa.Rounding(to).From(in[i].Type), v.isa.Single().Rounding(to).From(in[i].Type)
 		}
 	}
 }
 
 // single makes the convolution one that multiplies float32 where it would multiply pairs.
 func (v *convolution) single() {
-	v.isa, v.factors = v.isa.single(), v.floats
+	v.isa, v.factors = v.isa.Single(), v.floats
 }
 
 // staged makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
@@ -65,19 +66,19 @@ func (v *convolution) staged(q *patches, i int) {
 		return
 	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
-		q.stage(v.floats[i].across)
+		q.stage(v.floats[i].Across)
 	}
 }
 
 // after returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
-func (v *convolution) after(i int) factor {
+func (v *convolution) after(i int) gemm.Packing {
 	switch {
-	case v.isa.step() == 2 && v.rounded:
-		return v.isa.bfloat16.single
-	case v.sizes[i] == packedSize:
+	case v.isa.StepsPerElem() == 2 && v.rounded:
+		return v.isa.Bfloat16.FromFloat32
+	case v.sizes[i] == gemm.PackedSize:
 		return v.floats[i]
 	}
-	return factor{}
+	return gemm.Packing{}
 }
 
 // taps returns the number of the kernel's elements.

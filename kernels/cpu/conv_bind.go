@@ -3,6 +3,9 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // convWork returns the scratch bytes of a convolution: rounded weights, and what workers pack.
@@ -25,7 +28,7 @@ func bindConv(b *binding) (func(), error) {
 	if v.b == 0 {
 		return nil, nil
 	}
-	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.isa.size(), b.dev.pool
+	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.isa.Size(), b.dev.pool
 	workers := v.workers(pool.threads())
 	var bias []byte
 	if a.Bias {
@@ -50,14 +53,14 @@ func bindConv(b *binding) (func(), error) {
 		if !v.rounded {
 			return func() { x.run(pool) }, nil
 		}
-		round := b.converted(v.floats[1].across, w, x.w, v.c*v.taps(), size, v.sizes[1])
+		round := b.converted(v.floats[1].Across, w, x.w, v.c*v.taps(), size, v.sizes[1])
 		x.w = w
 		return func() { round(); x.run(pool) }, nil
 	}
 	x := &convMatmul{
 		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
-		place: place, after: v.after(0).across,
+		place: place, after: v.after(0).Across,
 	}
 	x.end(bias, flags, act)
 	x.cut(workers)
@@ -66,7 +69,7 @@ func bindConv(b *binding) (func(), error) {
 		return func() { x.run(pool) }, nil
 	}
 	from := x.a
-	x.a, x.rowA = w, v.isa.pitch(v.packedElems())
+	x.a, x.rowA = w, v.isa.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
 	round := b.over(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
 		packStretches(x.stretches, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
@@ -75,17 +78,17 @@ func bindConv(b *binding) (func(), error) {
 }
 
 // packStretches packs rows of weights that lie row bytes apart to rows pitch bytes apart.
-func packStretches(all []convStretch, f *factor, dst, w []byte, rows, row, pitch int) {
+func packStretches(all []convStretch, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
 	for i := range all {
 		s := &all[i]
-		f.along(dst[s.at*packedSize:], w[s.k*f.size:], rows, row, s.n, pitch)
+		f.Along(dst[s.at*gemm.PackedSize:], w[s.k*f.Size:], rows, row, s.n, pitch)
 	}
 }
 
 // packedElems bounds the elements of a packed row of weights: a stretch of many has at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
-	return v.isa.elems(k) + (v.isa.step()-1)*over(k, convStretches*stepsFloat32/2)
+	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*over(k, convStretches*gemm.StepsFloat32/2)
 }
 
 // roundedBytes returns what rounded weights take. It grows or stays with each size.
@@ -93,22 +96,22 @@ func (v *convolution) roundedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return max(v.o*v.isa.pitch(v.packedElems()), line(v.groups*v.taps()*packedSize))
+	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
 // convEnd returns what is done at the end with bias and activation: flags, and what they cannot say.
-func convEnd(l level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
+func convEnd(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
-		flags = flagBias
+		flags = gemm.FlagBias
 	}
 	switch {
 	case a.Act == nil:
 	case a.Act == kernels.Relu:
-		flags |= flagRelu
+		flags |= gemm.FlagRelu
 	case typ == arena.Float32:
-		act = inPlace(unaryTile[float32](l, a.Act, a.ActAttrs))
+		act = inPlace(elementwise.Unary[float32](l, a.Act, a.ActAttrs))
 	default:
-		act = inPlace(unaryTile[float64](l, a.Act, a.ActAttrs))
+		act = inPlace(elementwise.Unary[float64](l, a.Act, a.ActAttrs))
 	}
 	return flags, act
 }
@@ -127,13 +130,13 @@ func (v *convolution) turnedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return line(v.og * v.taps() * v.sizes[0])
+	return asm.AlignLine(v.og * v.taps() * v.sizes[0])
 }
 
 // transposedBytes returns what the transposed weights take. It grows or stays with each size.
 func (v *convolution) transposedBytes() int {
 	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
-	return v.c * (v.og*v.taps()*v.isa.size() + residues*(cacheLine+packedPitch))
+	return v.c * (v.og*v.taps()*v.isa.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
 }
 
 // A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
@@ -179,7 +182,7 @@ func bindConvInput(b *binding) (func(), error) {
 			}
 			t.stretches = packedStretches(v.isa, v.og, len(t.taps), v.rounded)
 			last := &t.stretches[len(t.stretches)-1]
-			t.pitch = v.isa.pitch(last.at + v.isa.elems(last.n))
+			t.pitch = v.isa.RowPitch(last.at + v.isa.Elems(last.n))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
 			products = append(products, v.residueProduct(b, row, col, t, workers, work))
@@ -203,7 +206,7 @@ type product interface{ run(p *pool) }
 
 // residueProduct prepares the gradient by the input for the pixels of two residues, whose weights t has.
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
-	size := v.isa.size()
+	size := v.isa.Size()
 	plane := v.in[0] * v.in[1] * size
 	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), v.sizes[1], v.out[1], v.out[0], v.o)
 	v.staged(&q, 1)
@@ -217,7 +220,7 @@ func (v *convolution) residueProduct(b *binding, row, col residue, t transpositi
 	}
 	x := &convMatmul{
 		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
-		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place, after: v.after(1).across,
+		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place, after: v.after(1).Across,
 	}
 	x.cut(workers)
 	x.bind(workers, work, v.stageBytes(v.og))
@@ -264,7 +267,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 
 // transposeWeights writes the row of channel c: of each output these taps.
 func transposeWeights[T uint16 | uint32 | uint64](v *convolution, row, w []byte, taps []int, c int) {
-	dst, from, all := view[T](row), view[T](w), v.taps()
+	dst, from, all := asm.View[T](row), asm.View[T](w), v.taps()
 	group, channel := c/v.cg, c%v.cg
 	for o := range v.og {
 		src := from[((group*v.og+o)*v.cg+channel)*all:][:all]

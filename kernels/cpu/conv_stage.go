@@ -1,5 +1,11 @@
 package cpu
 
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
+
 // Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
 // converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
 //
@@ -16,7 +22,7 @@ const (
 // An imageStage holds converted elements of one vector of pixels.
 type imageStage struct {
 	buf  []byte
-	runs [patchLanes]stageRun
+	runs [conv.MaxLanes]stageRun
 	n    int // runs
 	end  int // elements of their rows
 }
@@ -28,7 +34,7 @@ type stageRun struct {
 }
 
 // stage makes patches be packed from a stage that convert fills.
-func (p *patches) stage(convert convertFunc) {
+func (p *patches) stage(convert half.ConvertFunc) {
 	p.convert, p.packed = convert, 4
 	p.left = p.cols.taps[0].at
 	right := p.left
@@ -47,7 +53,7 @@ func (p *patches) stage(convert convertFunc) {
 }
 
 // stageRowBytes bounds the bytes of what a tap row of all lanes sees.
-func stageRowBytes(step, span int) int { return patchLanes * (step + span) * 4 }
+func stageRowBytes(step, span int) int { return conv.MaxLanes * (step + span) * 4 }
 
 // stageBytes returns the bytes of a stage for the parts of products of so many channels, and for depthwise convolutions. It grows or stays with
 // each size.
@@ -73,10 +79,9 @@ func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
 	return int64(at * p.packed)
 }
 
-// bring converts what the pixels seen last see of t.channels from t.src on, and points t.src at it. It does nothing where patches are
-// packed from where they lie.
-func (t *patch) bring(p *patches) {
-	s := t.stage
+// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and points t.src at them. With a nil s it does
+// nothing: patches are packed from the image itself.
+func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	if s == nil {
 		return
 	}
@@ -93,22 +98,22 @@ func (t *patch) bring(p *patches) {
 			if y < 0 || y*p.width >= p.plane {
 				continue
 			}
-			src := t.src[run.image*p.image+y*p.width+lo*p.size:]
-			p.convert(s.buf[r*p.stageRow+at:], src, t.channels, p.plane, hi-lo, p.stagePlane)
+			src := t.Src[run.image*p.image+y*p.width+lo*p.size:]
+			p.convert(s.buf[r*p.stageRow+at:], src, t.Channels, p.plane, hi-lo, p.stagePlane)
 		}
 	}
-	t.src = s.buf
+	t.Src = s.buf
 }
 
 // packedStretches cuts k into stretches, and these into parts.
-func packedStretches(s *isa, channels, taps int, rounded bool) []convStretch {
-	all := stretchesOf(channels, taps, convStretches*s.steps())
+func packedStretches(s *gemm.Kernels, channels, taps int, rounded bool) []convStretch {
+	all := stretchesOf(channels, taps, convStretches*s.MaxSteps())
 	at := 0
 	for i := range all {
 		all[i].at = at
-		at += s.elems(all[i].n)
+		at += s.Elems(all[i].n)
 	}
-	return inParts(all, taps, s.step(), rounded)
+	return inParts(all, taps, s.StepsPerElem(), rounded)
 }
 
 // inParts cuts stretches into parts for a stage, or leaves them whole.
@@ -142,9 +147,9 @@ func (s *convStretch) cut(taps, step int) []convStretch {
 }
 
 // partBytes returns the bytes of a vector of pixels and a part of a stretch, of which pairs are made. It grows or stays with taps.
-func partBytes(s *isa, taps int) int {
-	if s.step() == 1 {
+func partBytes(s *gemm.Kernels, taps int) int {
+	if s.StepsPerElem() == 1 {
 		return 0
 	}
-	return patchLanes * s.size() * max(partSteps, 2*taps)
+	return conv.MaxLanes * s.Size() * max(partSteps, 2*taps)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // labels are class indices or row numbers in any integer type.
@@ -68,31 +69,31 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 	if len(b.In) > 2 {
 		dy = in[T](b, 2)
 	}
-	k := softmaxAt[T](b.dev.level, n)
+	k := elementwise.SoftmaxAt[T](b.dev.level, n)
 	var f func(lo, hi, worker int)
 	grain := softGrain
 	switch b.Op {
 	case kernels.CrossEntropy:
 		labels := label.buffers(b, grain/max(n, 1), n)
-		f = func(lo, hi, worker int) { k.crossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
+		f = func(lo, hi, worker int) { k.CrossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
 	case kernels.CrossEntropyGrad:
 		labels := label.buffers(b, grain/max(n, 1), n)
 		read := apart(b, x, grain, n)
 		f = func(lo, hi, worker int) {
-			k.crossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
+			k.CrossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
 		}
 	case kernels.CrossEntropyDense:
-		f = func(lo, hi, _ int) { k.crossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
+		f = func(lo, hi, _ int) { k.CrossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
 	case kernels.CrossEntropyDenseGrad:
 		f = func(lo, hi, _ int) {
-			k.crossEntropyDenseGrad(y[lo*n:hi*n], x[lo*n:hi*n], target[lo*n:hi*n], dy[lo:hi], n)
+			k.CrossEntropyDenseGrad(y[lo*n:hi*n], x[lo*n:hi*n], target[lo*n:hi*n], dy[lo:hi], n)
 		}
 	case kernels.Correct:
 		grain = cheapGrain
-		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == label.at(i, n))) })
+		f = eachIndex(func(i int) { y[i] = T(elementwise.Truth(argmax(x[i*n:(i+1)*n]) == label.at(i, n))) })
 	case kernels.CorrectDense:
 		grain = cheapGrain
-		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
+		f = eachIndex(func(i int) { y[i] = T(elementwise.Truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
 	}
 	return b.over(rows, grain/max(n, 1), f), nil
 }

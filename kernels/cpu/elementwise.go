@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // Elementwise ops and chains of them are one engine: it walks the output in tiles that stay in the first-level cache,
@@ -16,10 +18,10 @@ import (
 //	[C, 1] in [B, C, N]           a number, set once for each of C where N is long
 
 const (
-	tileLen    = 1024      // elements of a tile
-	pullLen    = 4 * 1024  // most elements that a reduction asks for at once
-	tileAlign  = 64        // bytes: workers never share a cache line
-	cheapGrain = 16 * 1024 // elements of a piece when an element costs about an addition
+	tileLen    = reduce.TileLen // elements of a tile
+	pullLen    = 4 * 1024       // most elements that a reduction asks for at once
+	tileAlign  = 64             // bytes: workers never share a cache line
+	cheapGrain = 16 * 1024      // elements of a piece when an element costs about an addition
 )
 
 // A source is an operand of a chain: an input, a constant, or what an earlier step made.
@@ -110,7 +112,7 @@ func newRecipe(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, p
 	for _, s := range steps {
 		r.stages = append(r.stages, stage{s.Op, s.Attrs, s.A, s.B, -1})
 		r.sources = append(r.sources, source{size: size, tile: -1})
-		cost += unaryCost(s.Op)
+		cost += elementwise.Cost(s.Op)
 	}
 	r.least = max(tileLen, cheapGrain/cost)
 	return r, r.share(len(in))

@@ -5,6 +5,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // An engine is a recipe bound to memory.
@@ -27,7 +29,7 @@ type crew[T float] struct {
 	slots [][]T    // by source: the present tile
 	raw   [][]byte // by input: the same as bytes
 	held  []held   // by source: what its tile of the workspace holds
-	_     [cacheLine]byte
+	_     [asm.CacheLine]byte
 }
 
 // held says what a tile holds: the first n elements from a place in the period on, or n times the element at pos.
@@ -36,9 +38,9 @@ type held struct{ place, pos, n int }
 // A step is a stage with its function: one of the three.
 type step[T float] struct {
 	stage
-	unary  unaryFunc[T]
-	binary binaryFunc[T]
-	decode decodeFunc[T]
+	unary  elementwise.UnaryFunc[T]
+	binary elementwise.BinaryFunc[T]
+	decode elementwise.DecodeFunc[T]
 	fill   bool
 	value  T
 }
@@ -72,14 +74,14 @@ func bindEngine[T float](b *binding) (func(), error) {
 
 // newEngine binds a recipe to the inputs of b and to work.
 func newEngine[T float](b *binding, r *recipe, work []byte) *engine[T] {
-	e := &engine[T]{recipe: *r, fill: vectorsAt[T](b.dev.level).fill, size: elemSize[T]()}
+	e := &engine[T]{recipe: *r, fill: elementwise.At[T](b.dev.level).Fill, size: asm.SizeOf[T]()}
 	for _, o := range b.In {
 		e.in = append(e.in, b.bytes(o))
 	}
 	for _, s := range r.stages {
 		e.steps = append(e.steps, newStep[T](b, s))
 	}
-	if e.chain = vectorsAt[T](b.dev.level).chain; e.chain != nil {
+	if e.chain = elementwise.At[T](b.dev.level).Chain; e.chain != nil {
 		e.program = chainProgram(r, len(e.in))
 	}
 	e.crew = make([]crew[T], r.workers(b.dev.pool.threads()))
@@ -100,19 +102,19 @@ func newStep[T float](b *binding, s stage) step[T] {
 	case s.op == kernels.Fill:
 		st.fill, st.value = true, T(s.attrs.(kernels.FillAttrs).Value)
 	case s.op == kernels.Decode && s.a < len(b.In):
-		st.decode = decodeTile[T](l, b.In[s.a].Type, s.attrs.(kernels.DecodeAttrs))
+		st.decode = elementwise.Decode[T](l, b.In[s.a].Type, s.attrs.(kernels.DecodeAttrs))
 	case s.op == kernels.Decode:
 		a := s.attrs.(kernels.DecodeAttrs)
-		st.unary = affine64Tile[T](a.Scale, a.Shift)
+		st.unary = elementwise.AffineFloat64[T](a.Scale, a.Shift)
 	case s.b < 0:
-		if st.unary = unaryTile[T](l, s.op, s.attrs); st.unary == nil {
+		if st.unary = elementwise.Unary[T](l, s.op, s.attrs); st.unary == nil {
 			f, attrs := s.op.Elem, s.attrs
-			st.unary = mathTile[T](func(x float64) float64 { return f(attrs, x, 0) })
+			st.unary = elementwise.Map[T](func(x float64) float64 { return f(attrs, x, 0) })
 			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	default:
-		if st.binary = binaryTile[T](l, s.op, s.attrs); st.binary == nil {
-			st.binary = elemTile[T](s.op, s.attrs)
+		if st.binary = elementwise.Binary[T](l, s.op, s.attrs); st.binary == nil {
+			st.binary = elementwise.Map2[T](s.op, s.attrs)
 			b.prog.slow = append(b.prog.slow, s.op)
 		}
 	}
@@ -149,7 +151,7 @@ func (e *engine[T]) compute(lo, n, worker int) []T {
 		b := e.load(c, k, lo, n)
 		c.raw[k] = b
 		if !e.sources[k].raw {
-			c.slots[k] = view[T](b)
+			c.slots[k] = asm.View[T](b)
 		}
 	}
 	if e.program != nil {
@@ -191,7 +193,7 @@ func (e *engine[T]) runProgram(c *crew[T], lo, n int) []T {
 // result returns where n elements of a step's result go.
 func (e *engine[T]) result(c *crew[T], i, lo, n int) []T {
 	if t := e.steps[i].tile; t >= 0 {
-		return view[T](e.tileOf(c, t, n*e.size))
+		return asm.View[T](e.tileOf(c, t, n*e.size))
 	}
 	return e.out[lo : lo+n]
 }
@@ -228,12 +230,12 @@ func (e *engine[T]) load(c *crew[T], k, lo, n int) []byte {
 		case s.walk.stride[s.walk.rank-1] == 1:
 			return e.in[k][pos*s.size : (pos+n)*s.size]
 		case h.pos != pos || n > h.n:
-			e.fill(view[T](tile), view[T](e.in[k])[pos])
+			e.fill(asm.View[T](tile), asm.View[T](e.in[k])[pos])
 			*h = held{place: -1, pos: pos, n: n}
 		}
 		return tile
 	}
-	gather(view[T](tile), view[T](e.in[k]), &s.walk, place, e.fill)
+	gather(asm.View[T](tile), asm.View[T](e.in[k]), &s.walk, place, e.fill)
 	*h = held{place: place, pos: -1, n: n}
 	return tile
 }

@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/arena"
+import (
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+)
 
 const (
 	// tableBytes is from how many bytes on the rows of a table are taken to lie in no cache.
@@ -22,11 +26,11 @@ func bindRows(b *binding) (func(), error) {
 	size := len(to) / rows
 	switch {
 	case size == 4 && b.Out[0].Type.Size() == 4:
-		return bindWords(b, view[uint32](to), view[uint32](from), index), nil
+		return bindWords(b, asm.View[uint32](to), asm.View[uint32](from), index), nil
 	case size == 8 && b.Out[0].Type.Size() == 8:
-		return bindWords(b, view[uint64](to), view[uint64](from), index), nil
+		return bindWords(b, asm.View[uint64](to), asm.View[uint64](from), index), nil
 	}
-	bring, ahead := b.dev.level.isa(arena.Float32).prefetch, 1+aheadBytes/size
+	bring, ahead := gemm.For(b.dev.level, arena.Float32).Prefetch, 1+aheadBytes/size
 	if len(from) < tableBytes {
 		bring = nil
 	}
@@ -51,7 +55,7 @@ func bindRows(b *binding) (func(), error) {
 }
 
 // bindWords gathers rows of one element, such as labels.
-func bindWords[T word](b *binding, to, from []T, index labels) func() {
+func bindWords[T asm.Word](b *binding, to, from []T, index labels) func() {
 	return b.over(len(to), moveGrain, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			var v T

@@ -4,34 +4,30 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Sizes that the plan of a matmul aims at.
 const (
-	stepsFloat32 = 320           // most steps of k at once: a panel of B then fills half of the first-level cache
-	stepsFloat64 = 256           // the same for elements of twice the size
-	dotSteps     = 1 << 14       // the same where B is read as it lies: a bound on the time in assembly
-	dotRows      = 8             // rows of B that a dots kernel takes
-	blockBytes   = 256 << 10     // a block of A that is read in place stays in the second-level cache
-	packedLeast  = 32 << 10      // elements, most of a block of A that is packed, which costs workspace, with a small B
-	packedMost   = 384 << 10     // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
-	packedShare  = 16            // in between, this part of B
-	blockRows    = 1024          // most rows of a block of A
-	tilesAtOnce  = 32            // most tiles of a call of assembly, which nothing can interrupt
-	tilesAhead   = 4             // the same where the next panel is brought near in between
-	taskFlops    = 250_000       // a task below this is not worth handing to another thread
-	tasksThread  = 4             // tasks a thread, so that a thread that starts late does little harm
-	packedPitch  = cacheLine     // added to the rows of a packed block, against rows that share cache sets
-	aliasPitch   = 4096          // rows of A that lie a multiple of this apart share cache sets
-	aliasRows    = 4             // most rows of a tile that may do so, of 8 ways that B needs too
-	cacheLine    = 64            // bytes
-	farBytes     = 512 << 10     // a matrix larger than this does not stay in the second-level cache
-	nearSteps    = 128           // most steps for which B and a transposed A are read where they lie: for more, packing pays
-	nearWay      = 64 << 10      // bytes after which addresses share sets of that cache
-	nearWays     = 8             // lines of a set
-	packCost     = 4             // multiplications in the time that packing an element takes
-	packPanels   = 3             // panels of B from which on packing A pays
-	farApart     = 8 * cacheLine // bytes between rows of a transposed A from which on packing it pays
+	dotSteps    = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
+	dotRows     = 8                 // rows of B that a dots kernel takes
+	blockBytes  = 256 << 10         // a block of A that is read in place stays in the second-level cache
+	packedLeast = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
+	packedMost  = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
+	packedShare = 16                // in between, this part of B
+	blockRows   = 1024              // most rows of a block of A
+	tilesAtOnce = 32                // most tiles of a call of assembly, which nothing can interrupt
+	tilesAhead  = 4                 // the same where the next panel is brought near in between
+	taskFlops   = 250_000           // a task below this is not worth handing to another thread
+	tasksThread = 4                 // tasks a thread, so that a thread that starts late does little harm
+	farBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
+	nearSteps   = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
+	nearWay     = 64 << 10          // bytes after which addresses share sets of that cache
+	nearWays    = 8                 // lines of a set
+	packCost    = 4                 // multiplications in the time that packing an element takes
+	packPanels  = 3                 // panels of B from which on packing A pays
+	farApart    = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
 )
 
 // A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
@@ -45,7 +41,7 @@ const (
 //
 // Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads nor instruction set.
 type matmulPlan struct {
-	isa            *isa
+	isa            *gemm.Kernels
 	m, n, k, batch int
 	rows           int // of the whole product, of which m may be only some
 	transA, transB bool
@@ -64,16 +60,16 @@ type matmulPlan struct {
 	packB                bool // else panels are read in place, but for an edge that no tile has the width of
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 
-	lone             bool   // of one row, whose factors are rounded: to float32
-	rounded          bool   // factors are rounded, and so all of them are packed that are not stored as tiles read them
-	factorA, factorB factor // how, where they are
-	sizeA, sizeB     int    // bytes of their elements as stored
-	stage            int    // bytes for rounded rows, for each worker
-	turn             int    // bytes for the transpose of a block of C, for each worker
+	lone             bool         // of one row, whose factors are rounded: to float32
+	rounded          bool         // factors are rounded, and so all of them are packed that are not stored as tiles read them
+	factorA, factorB gemm.Packing // how, where they are
+	sizeA, sizeB     int          // bytes of their elements as stored
+	stage            int          // bytes for rounded rows, for each worker
+	turn             int          // bytes for the transpose of a block of C, for each worker
 }
 
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
-func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
+func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
 	p.flipped = p.n == 1 && p.rows > 1
@@ -86,15 +82,15 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 	if p.rows == 1 {
 		p.transA = false // a column lies as a row
 	}
-	p.dots = p.rows == 1 && p.transB && s.dotting() != nil
+	p.dots = p.rows == 1 && p.transB && s.WithDots() != nil
 	p.lone = p.rounded && p.rows == 1
 	if p.lone {
-		p.isa = s.single()
+		p.isa = s.Single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
-		r := p.isa.rounding(t.Operands)
-		p.factorA, p.factorB = r.of(in[0].Type), r.of(in[1].Type)
+		r := p.isa.Rounding(t.Operands)
+		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
 	if p.transA {
@@ -111,7 +107,7 @@ func newMatmulPlan(s *isa, threads int, t kernels.MatMulAttrs, in, out []kernels
 }
 
 // sizedPlan is a plan of which only the sizes are known.
-func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
+func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
 	p := matmulPlan{isa: s, rounded: t.Operands.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
@@ -123,40 +119,40 @@ func sizedPlan(s *isa, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan
 
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
-	s, size := p.isa, p.isa.size()
-	steps := s.steps()
+	s, size := p.isa, p.isa.Size()
+	steps := s.MaxSteps()
 	if p.dots {
 		steps = dotSteps
 	}
-	p.kc = over(stretch(p.k, steps), s.step()) * s.step() // pairs are not cut
-	panels := over(p.n, s.cols)
+	p.kc = over(stretch(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // pairs are not cut
+	panels := over(p.n, s.Cols)
 	p.packB = !p.dots && (p.rounded || p.transB || !p.near())
-	p.far = !p.dots && s.prefetch != nil && p.k*p.n*p.sizeB > farBytes
+	p.far = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > farBytes
 	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packPanels && p.m > 1 && p.k > 1 &&
-		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.aliases(p.lda) && p.m > s.rows)
-	rows := min(blockRows, max(s.rows, blockBytes/(p.isa.elems(p.kc)*size)))
+		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
+	rows := min(blockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.lines = p.m == 1 && p.rounded == p.lone && !p.transB && s.line != nil && p.n >= s.lineCols
-	unit := s.cols
-	if p.lines && p.n >= threads*s.lineCols {
-		unit = s.lineCols
+	p.lines = p.m == 1 && p.rounded == p.lone && !p.transB && s.RowTile != nil && p.n >= s.RowTileCols
+	unit := s.Cols
+	if p.lines && p.n >= threads*s.RowTileCols {
+		unit = s.RowTileCols
 	}
 	p.split(threads, over(p.m, rows), unit)
 	if p.turned {
-		p.colBlock = min(p.colBlock, turnedPanels*s.cols)
+		p.colBlock = min(p.colBlock, turnedPanels*s.Cols)
 		p.rowBlock, p.rowBlocks, p.colBlocks = p.m, 1, over(p.n, p.colBlock)
 		p.turn = p.m * p.colBlock * size
 	}
-	if p.packB || !s.whole(p.n%s.cols) && !p.dots {
-		p.panel = s.panel(p.isa.elems(p.kc))
+	if p.packB || !s.HasTile(p.n%s.Cols) && !p.dots {
+		p.panel = s.PanelBytes(p.isa.Elems(p.kc))
 	}
 	switch {
 	case !p.rounded:
 	case p.dots:
-		p.stage = s.dotBytes(p.kc)
-	case p.transB && p.factorB.cols == nil:
+		p.stage = s.DotBytes(p.kc)
+	case p.transB && p.factorB.PackCols == nil:
 		p.stage = p.turnBytes(p.kc)
 	}
 	if p.packA {
@@ -168,10 +164,10 @@ func (p *matmulPlan) cut(threads int) {
 // lie as if they were packed, or because it is short and stays in the second-level cache, whose latency multiplications hide.
 func (p *matmulPlan) near() bool {
 	s := p.isa
-	if p.m <= 2*s.rows || p.n == s.cols {
+	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
-	return p.ldb%cacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
+	return p.ldb%asm.CacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
 }
 
 // stays reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
@@ -186,12 +182,12 @@ func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 	if want == 1 {
 		threads = 1
 	}
-	rowsMost := max(rowsLeast, min(want, p.m/s.rows))
+	rowsMost := max(rowsLeast, min(want, p.m/s.Rows))
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
 		least := min(panels, over(want, p.batch*r))
 		for c := least; c <= min(panels, least+threads); c++ {
-			rowBlock, colBlock := over(over(p.m, r), s.rows)*s.rows, over(panels, c)*unit
+			rowBlock, colBlock := over(over(p.m, r), s.Rows)*s.Rows, over(panels, c)*unit
 			rows, cols := over(p.m, rowBlock), over(p.n, colBlock)
 			if cost := p.cost(threads, rows, cols); cost < best {
 				best = cost
@@ -242,6 +238,3 @@ func (p *matmulPlan) workers(threads int) int {
 
 // over is a/b rounded up.
 func over(a, b int) int { return (a + b - 1) / b }
-
-// line rounds bytes up to whole cache lines.
-func line(bytes int) int { return (bytes + cacheLine - 1) &^ (cacheLine - 1) }

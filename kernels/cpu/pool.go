@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // A task is work that splits into parts which do not depend on each other.
@@ -189,7 +191,7 @@ func spin(most time.Duration, done func() bool) bool {
 			if done() {
 				return true
 			}
-			pause()
+			asm.Pause()
 		}
 		switch d := time.Since(start); {
 		case d >= most:

@@ -2,11 +2,12 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // Reductions are computed in float64 and rounded once. Their order is a matter of the operand's shape alone:
@@ -28,53 +29,6 @@ const (
 	lineLen   = 512       // elements that a block should have to read together
 	pulled    = 512       // columns of a block of an operand that is computed
 )
-
-// A fold is how values become one.
-type fold uint8
-
-const (
-	foldSum     fold = iota
-	foldMax          // NaN where one is
-	foldSquares      // the sum of squares
-	folds
-)
-
-// A folder holds the kernels of a level for one type. Sums take denormal float32 for 0 where they are assembly.
-type folder[T float] struct {
-	// rows folds len(acc) rows of n elements, which follow one another in x, each into its element of acc.
-	rows [folds]func(acc []float64, x []T, n int)
-	// cols folds rows of len(acc) elements, stride apart, into acc. There is none for squares.
-	cols [folds]func(acc []float64, x []T, rows, stride int)
-}
-
-// folderAt returns the kernels of a level.
-func folderAt[T float](l level) *folder[T] {
-	var t T
-	if _, single := any(t).(float32); single {
-		return any(folder32(l)).(*folder[T])
-	}
-	return any(folder64(l)).(*folder[T])
-}
-
-// start fills acc with what changes nothing.
-func (f fold) start(acc []float64) {
-	if f == foldMax {
-		set(acc, math.Inf(-1))
-		return
-	}
-	clear(acc)
-}
-
-// join folds two results.
-func (f fold) join(a, b float64) float64 {
-	if f != foldMax {
-		return a + b
-	}
-	if b > a || b != b {
-		return b
-	}
-	return a
-}
 
 // A reduction is where the operand's elements lie, split into dimensions that stay and dimensions that go.
 type reduction struct {
@@ -154,8 +108,8 @@ type pull[T float] func(lo, n, worker int) []T
 // A reducer is a reduction bound to memory. Its operand is x, or what pull computes.
 type reducer[T float] struct {
 	reduction
-	kernels *folder[T]
-	fold    fold
+	kernels *reduce.Kernels[T]
+	fold    reduce.Fold
 	scale   float64 // results are divided by it
 	x       []T
 	pull    pull[T]
@@ -180,9 +134,9 @@ func bindReduce(b *binding) (func(), error) {
 // reduceFrom returns a launch of op, Sum, Mean or Max, on a tensor of shape s: x, or where that is nil what pull computes.
 // work is as large as reduceWork says. It returns nil where nothing is to be done.
 func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s kernels.Shape, y []T, work []byte, x []T, pull pull[T]) func() {
-	r := &reducer[T]{reduction: newReduction(a, s), kernels: folderAt[T](b.dev.level), scale: 1, x: x, pull: pull, y: y}
+	r := &reducer[T]{reduction: newReduction(a, s), kernels: reduce.At[T](b.dev.level), scale: 1, x: x, pull: pull, y: y}
 	if op == kernels.Max {
-		r.fold = foldMax
+		r.fold = reduce.FoldMax
 	}
 	if op == kernels.Mean {
 		r.scale = float64(r.count)
@@ -192,15 +146,15 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 	}
 	if r.count == 0 {
 		var v [1]float64
-		r.fold.start(v[:])
-		return func() { set(y, T(v[0]/r.scale)) }
+		r.fold.Start(v[:])
+		return func() { asm.Fill(y, T(v[0]/r.scale)) }
 	}
 	r.width, r.limit = columns, readLen
 	if pull != nil {
 		r.width, r.limit = pulled, pullLen
 	}
 	if r.cuts > 1 {
-		r.part = view[float64](work)[:r.cuts*r.outputs]
+		r.part = asm.View[float64](work)[:r.cuts*r.outputs]
 	}
 	return r.launch(b)
 }
@@ -224,7 +178,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 			block, cut := i/r.cuts, i%r.cuts
 			from := block % per * r.width
 			acc := r.acc[worker][:min(r.width, group-from)]
-			r.fold.start(acc)
+			r.fold.Start(acc)
 			f(acc, r.kept.offset(block/per), from, cut, worker)
 			r.store(acc, block/per*group+from, cut)
 		}
@@ -237,7 +191,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 		for o := range r.y {
 			total := r.part[o]
 			for c := 1; c < r.cuts; c++ {
-				total = r.fold.join(total, r.part[c*r.outputs+o])
+				total = r.fold.Join(total, r.part[c*r.outputs+o])
 			}
 			r.y[o] = T(total / r.scale)
 		}
@@ -272,7 +226,7 @@ func (r *reducer[T]) elements(lo, n, worker int) []T {
 
 // runs folds the runs of len(acc) outputs, or piece cut of them.
 func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
-	f, n := r.kernels.rows[r.fold], r.inner
+	f, n := r.kernels.Rows[r.fold], r.inner
 	first, end := 0, r.gone.elems()
 	base += from * n
 	switch {
@@ -302,7 +256,7 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 
 // columns folds len(acc) columns, from the one on that is given, or piece cut of them.
 func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
-	f, n := r.kernels.cols[r.fold], len(acc)
+	f, n := r.kernels.Cols[r.fold], len(acc)
 	first, end := 0, r.near
 	if r.cuts > 1 {
 		first, end = cut*r.perPiece, min((cut+1)*r.perPiece, r.near)

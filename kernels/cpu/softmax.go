@@ -5,9 +5,10 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// softRun is how many exponentials are held on the stack at once, and how many columns are normalised together.
+// softRun is the number of columns that are normalised together.
 const softRun = 128
 
 // softGrain is the elements of a piece: an element costs an exponential.
@@ -51,17 +52,17 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 
 // bindSoftmaxRows binds any of the four ops along the last axis.
 func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
-	k := softmaxAt[T](b.dev.level, n)
+	k := elementwise.SoftmaxAt[T](b.dev.level, n)
 	var f func(dst, x, dy []T, n int)
 	switch b.Op {
 	case kernels.Softmax:
-		f = func(dst, x, _ []T, n int) { k.softmax(dst, x, n) }
+		f = func(dst, x, _ []T, n int) { k.Softmax(dst, x, n) }
 	case kernels.LogSoftmax:
-		f = func(dst, x, _ []T, n int) { k.logSoftmax(dst, x, n) }
+		f = func(dst, x, _ []T, n int) { k.LogSoftmax(dst, x, n) }
 	case kernels.SoftmaxGrad:
-		f = k.softmaxGrad
+		f = k.SoftmaxGrad
 	case kernels.LogSoftmaxGrad:
-		f = k.logSoftmaxGrad
+		f = k.LogSoftmaxGrad
 	}
 	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
@@ -72,8 +73,8 @@ const sumRows = 64
 // A softmaxColumns computes along an axis that is not the last one: on some columns of n elements at once, which lie stride apart.
 type softmaxColumns[T float] struct {
 	op                 *kernels.Op
-	add, sub, mul, max binaryFunc[T]
-	exp, log, inverse  unaryFunc[T]
+	add, sub, mul, max elementwise.BinaryFunc[T]
+	exp, log, inverse  elementwise.UnaryFunc[T]
 	crew               []columnCrew[T]
 }
 
@@ -82,10 +83,10 @@ type columnCrew[T float] struct{ most, sum, total, tile [softRun]T }
 
 func newColumns[T float](b *binding) *softmaxColumns[T] {
 	l := b.dev.level
-	binary := func(op *kernels.Op) binaryFunc[T] { return binaryTile[T](l, op, nil) }
-	unary := func(op *kernels.Op) unaryFunc[T] { return unaryTile[T](l, op, nil) }
+	binary := func(op *kernels.Op) elementwise.BinaryFunc[T] { return elementwise.Binary[T](l, op, nil) }
+	unary := func(op *kernels.Op) elementwise.UnaryFunc[T] { return elementwise.Unary[T](l, op, nil) }
 	return &softmaxColumns[T]{
-		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: vectorsAt[T](l).max,
+		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: elementwise.At[T](l).Max,
 		exp: unary(kernels.Exp), log: unary(kernels.Log), inverse: unary(kernels.Inverse),
 		crew: make([]columnCrew[T], b.dev.pool.threads()),
 	}

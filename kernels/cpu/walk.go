@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
@@ -67,12 +69,9 @@ func (w *walk) elems() int {
 	return n
 }
 
-// word is an element that is only moved.
-type word interface{ uint8 | uint32 | uint64 }
-
 // gather sets dst to the operand's elements for the output's elements from lo on. fill sets what is the same along the
 // last dimension.
-func gather[T word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v T)) {
+func gather[T asm.Word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -114,23 +113,16 @@ func gather[T word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v 
 	}
 }
 
-// set sets every element of dst.
-func set[T any](dst []T, v T) {
-	for i := range dst {
-		dst[i] = v
-	}
-}
-
 // filler returns a level's function that sets all elements to v.
-func filler[T word](l level) func(dst []T, v T) {
-	var f any = set[T]
+func filler[T asm.Word](l asm.Level) func(dst []T, v T) {
+	var f any = asm.Fill[T]
 	switch any(f).(type) {
 	case func([]uint32, uint32):
-		fill := vectors32(l).fill
-		f = func(dst []uint32, v uint32) { fill(as[float32](dst), math.Float32frombits(v)) }
+		fill := elementwise.At[float32](l).Fill
+		f = func(dst []uint32, v uint32) { fill(asm.As[float32](dst), math.Float32frombits(v)) }
 	case func([]uint64, uint64):
-		fill := vectors64(l).fill
-		f = func(dst []uint64, v uint64) { fill(as[float64](dst), math.Float64frombits(v)) }
+		fill := elementwise.At[float64](l).Fill
+		f = func(dst []uint64, v uint64) { fill(asm.As[float64](dst), math.Float64frombits(v)) }
 	}
 	return f.(func([]T, T))
 }

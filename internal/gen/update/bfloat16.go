@@ -8,16 +8,16 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store. Their arguments are a cpu.rule16.
+// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store. Their arguments are a update.Rule16.
 
-// Offsets in cpu.rule16 of float32; a test there compares them.
+// Offsets in update.Rule16 of float32; a test there compares them.
 const (
 	offNarrow       = 152
 	offNarrowSquare = 176
 	offKey          = 200
 )
 
-const narrowType = "*int16" // stands for a pointer to a cpu.rule16
+const narrowType = "*int16" // stands for a pointer to a update.Rule16
 
 // mixers are the numbers of kernels.Noise and the quiet bit of a NaN.
 var mixers Mem
