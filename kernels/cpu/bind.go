@@ -55,9 +55,9 @@ func in[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.In[k])) }
 // out returns output k as elements of T.
 func out[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.Out[k])) }
 
-// over returns a launch of f on 0..n-1 in ranges of grain, at the same time where there is more than one.
+// parallelFor returns a launch of f on 0..n-1 in ranges of grain, at the same time where there is more than one.
 // The ranges depend on n and grain only, so what f computes in one of them does not depend on the pool.
-func (b *binding) over(n, grain int, f func(lo, hi, worker int)) func() {
+func (b *binding) parallelFor(n, grain int, f func(lo, hi, worker int)) func() {
 	grain = max(grain, 1)
 	if n <= grain {
 		return func() { f(0, n, 0) }

@@ -30,12 +30,12 @@ type Options struct {
 
 // Device is the host, made by Open or OpenWith: others answer with errors. All methods may be called from any goroutine.
 type Device struct {
-	pool  *pool
-	limit int64        // bytes, 0: the system's
-	made  Instructions // what the kernels are made of
-	level asm.Level
-	pairs *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
-	lacks error         // the instructions that the device was opened for and the processor does not have
+	pool          *pool
+	limit         int64        // bytes, 0: the system's
+	instructions  Instructions // what the kernels are made of
+	level         asm.Level
+	bfloat16Pairs *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
+	unsupported   error         // the instructions that the device was opened for and the processor does not have
 
 	closed atomic.Bool // set under mu, so that nothing is allocated after it
 	mu     sync.Mutex
@@ -54,9 +54,9 @@ func OpenWith(o Options) *Device {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	made, err := o.Instructions.resolve()
-	d := &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), made: made, level: made.level(), lacks: err, live: map[*memory]struct{}{}}
+	d := &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), instructions: made, level: made.level(), unsupported: err, live: map[*memory]struct{}{}}
 	if made == AVX512BF16 {
-		d.pairs = gemm.Bfloat16Pairs()
+		d.bfloat16Pairs = gemm.Bfloat16Pairs()
 	}
 	return d
 }
@@ -72,7 +72,7 @@ func (d *Device) Instructions() (Instructions, error) {
 	if err := d.usable("instructions"); err != nil {
 		return Best, err
 	}
-	return d.made, nil
+	return d.instructions, nil
 }
 
 // usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened, and an
@@ -84,8 +84,8 @@ func (d *Device) usable(what string) error {
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: %s: the device was %w", what, arena.ErrClosed)
 	}
-	if d.lacks != nil {
-		return fmt.Errorf("cpu: %s: %w", what, d.lacks)
+	if d.unsupported != nil {
+		return fmt.Errorf("cpu: %s: %w", what, d.unsupported)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (d *Device) Close() error {
 	}
 	d.mu.Unlock()
 	for _, m := range left {
-		m.release(lost)
+		m.release(stateLost)
 	}
 	d.pool.close()
 	return nil

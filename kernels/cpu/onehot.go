@@ -15,7 +15,7 @@ func bindOneHot(b *binding) (func(), error) {
 func bindOneHotOf[T float](b *binding) func() {
 	y, label := out[T](b, 0), newLabels(b, 0)
 	n := b.Attrs.(kernels.OneHotAttrs).Classes
-	return b.over(b.In[0].Shape[0], moveGrain/n, func(lo, hi, _ int) {
+	return b.parallelFor(b.In[0].Shape[0], moveGrain/n, func(lo, hi, _ int) {
 		clear(y[lo*n : hi*n])
 		for i := lo; i < hi; i++ {
 			if k := label.at(i, n); k >= 0 {

@@ -56,7 +56,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Slice:     {bindSlice, nil},
 	kernels.Unslice:   {bindUnslice, nil},
 	kernels.Concat:    {bindConcat, nil},
-	kernels.Gather:    {bindRows, nil},
+	kernels.Gather:    {bindGatherRows, nil},
 	kernels.Scatter:   {bindScatter, nil},
 	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
@@ -113,7 +113,7 @@ func bindReference(b *binding) (func(), error) {
 
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
-	if d == nil || d.pool == nil || d.lacks != nil {
+	if d == nil || d.pool == nil || d.unsupported != nil {
 		return d.usable("supports")
 	}
 	if op == nil {
