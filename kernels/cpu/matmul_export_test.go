@@ -72,7 +72,7 @@ func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, ou
 // MatMulNeed is how much of its workspace a product uses.
 func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
 	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
-	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.turn)
+	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.transposeBytes)
 }
 
 // Activate applies an activation in place, as the op alone does.

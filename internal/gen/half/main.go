@@ -3,7 +3,7 @@
 //	go generate ./kernels/cpu/internal/asm/half
 //
 // A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and decodes. All round to the nearest, of two
-// to the even one, and keep every bit of kernels.ToBfloat16 and its neighbours, NaNs included.
+// to the even one, and keep every bit of numeric.ToBFloat16 and its neighbours, NaNs included.
 package main
 
 import (

@@ -19,7 +19,7 @@ const (
 
 const narrowType = "*int16" // stands for a pointer to a update.Rule16
 
-// mixers are the numbers of kernels.Noise and the quiet bit of a NaN.
+// mixers are the numbers of numeric.Noise and the quiet bit of a NaN.
 var mixers Mem
 
 const (
@@ -48,7 +48,7 @@ func (k *kernel) locals() int {
 	return 8
 }
 
-// noise leaves kernels.Noise of parameter and gradient in temp(2).
+// noise leaves numeric.Noise of parameter and gradient in temp(2).
 func (k *kernel) noise() {
 	x, t, c := k.temp(2), k.temp(0), k.reg(number)
 	VPBROADCASTD(mixers.Offset(mixParam), c)
