@@ -5,26 +5,26 @@ import (
 	"math/rand/v2"
 )
 
-// At says which sample is wanted, and when: all that its contents may depend on.
+// At identifies a sample in an epoch. The contents of a fetched sample may depend on nothing else.
 type At struct {
-	Index int    // of the sample, 0-based
-	Epoch int    // 0-based
-	Seed  uint64 // of the loader
+	Index int    // index of the sample, from 0
+	Epoch int    // number of the epoch, from 0
+	Seed  uint64 // Options.Seed of the loader
 }
 
-// Rand returns a generator that is a function of the seed, the epoch and the index alone. It allocates nothing.
+// Rand returns a generator of random numbers that depend only on the seed, the epoch and the index. It allocates nothing.
 func (a At) Rand() Rand {
 	return Rand{generator(domainSample, a.Seed, uint64(a.Epoch), uint64(a.Index))}
 }
 
-// Rand is a source of random numbers that needs no memory of its own. A pointer to it is a rand.Source, for
-// rand.New where more than these methods is wanted.
+// Rand is a generator of random numbers that allocates nothing. A pointer to it is also a rand.Source: rand.New(&r) has
+// more methods.
 type Rand struct{ rand.PCG }
 
 // Float64 returns a number in [0, 1).
 func (r *Rand) Float64() float64 { return float64(r.Uint64()>>11) / (1 << 53) }
 
-// IntN returns a number in [0, n), each equally likely, and 0 for n < 1.
+// IntN returns a uniform number in [0, n), or 0 for n < 1.
 func (r *Rand) IntN(n int) int {
 	if n < 1 {
 		return 0
@@ -32,7 +32,7 @@ func (r *Rand) IntN(n int) int {
 	return int(below(&r.PCG, uint64(n)))
 }
 
-// One domain a purpose, so that the draws of one never equal those of another.
+// Each purpose has a domain of its own, so that its draws are independent of the others.
 const (
 	domainSample  = 0x73616d706c650000
 	domainShuffle = 0x73687566666c6500
@@ -48,7 +48,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// generator keys PCG-DXSM with two hash chains, so that 128 bits depend on all four words.
+// generator returns a PCG-DXSM generator. Two hash chains make all 128 bits of its key depend on all four words.
 func generator(domain, seed, epoch, index uint64) rand.PCG {
 	hi, lo := mix(domain^mix(seed)), mix(^domain^mix(seed+1))
 	hi, lo = mix(hi^epoch), mix(lo+epoch)

@@ -1,4 +1,5 @@
-// Command mlp trains 784-512-256-10 on the MNIST digits, inside a block of memory that is announced before the first step.
+// Command mlp trains a multilayer perceptron, 784-512-256-10, on the MNIST digits, in memory that is planned before the first
+// step.
 package main
 
 import (

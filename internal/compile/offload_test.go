@@ -245,7 +245,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			}
 			for i, in := range q.Instrs {
 				for _, v := range slices.Concat(in.In, in.Out) {
-					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !kernels.Transfers(in.Op) && !q.IsView(&q.Instrs[i]) {
+					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !in.Op.IsTransfer() && !q.IsView(&q.Instrs[i]) {
 						t.Errorf("seed %d: %s %q touches host memory", s, in.Op.Name, in.Label)
 					}
 				}

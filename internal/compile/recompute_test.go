@@ -112,7 +112,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 					t.Fatalf("instruction %d as early as can be: %q reads what %q has changed\n%v", first, in.Label, by, listing(p))
 				}
 			}
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				updated[in.In[k]] = in.Label
 			}
 			if in.Again {

@@ -3,6 +3,7 @@ package deps_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -32,6 +33,20 @@ func TestThisModuleKeepsItsRules(t *testing.T) {
 	}
 }
 
+func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
+	files, err := deps.Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range deps.Stale(files) {
+		t.Error(err)
+	}
+	gone := slices.DeleteFunc(files, func(f deps.File) bool { return f.Dir == "arena" })
+	if errs := deps.Stale(gone); len(errs) != 1 || !strings.Contains(errs[0].Error(), "package arena") {
+		t.Errorf("without arena: got %v, want one error", errs)
+	}
+}
+
 func TestEveryKindOfMistakeIsFound(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("\tf()\n", n) }
 	for _, c := range []struct {
@@ -56,10 +71,10 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 		{"two nouns", "names", "arena/my_file.go", "package arena\n", "one lower-case noun"},
 		{"a part of no family", "names", "arena/emu_part.go", "package arena\n", "one lower-case noun"},
 		{"upper case", "names", "arena/Arena.go", "package arena\n", "one lower-case noun"},
-		{"another name than its directory", "names", "arena/x.go", "package block\n", "package block lies in directory arena"},
-		{"a package of two words", "names", "big_arena/x.go", "package big_arena\n", "package is called by one"},
+		{"another name than its directory", "names", "arena/x.go", "package block\n", "package block is in directory arena"},
+		{"a package of two words", "names", "big_arena/x.go", "package big_arena\n", "package must be one lower-case noun"},
 		{"no package comment", "comments", "arena/x.go", "package arena\n", "0 package comments"},
-		{"a package comment that is none", "comments", "arena/x.go", "// This is it.\npackage arena\n", "begins with Package arena"},
+		{"a package comment that is none", "comments", "arena/x.go", "// This is it.\npackage arena\n", "begin with Package arena"},
 		{"an export without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nfunc F() {}\n", "arena/x.go:4: exported F"},
 		{"a method without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nfunc (t *T[K]) F() {}\n", "exported F"},
 		{"a variable without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nvar A, B int\n", "exported B"},

@@ -36,7 +36,7 @@ func (p *Program) Work() Work {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		x := p.WorkOf(in)
-		if kernels.Transfers(in.Op) {
+		if in.Op.IsTransfer() {
 			bus = max(bus, w.Time) + x.Time
 			done[in.Out[0]] = bus
 			x.Time = 0
@@ -71,7 +71,7 @@ func (p *Program) WorkOf(in *Instr) Work {
 		w.Flops = int64(outs[0].Shape.Elems())
 	}
 	w.Time = max(w.Bytes, w.Flops/Balance)
-	if kernels.Transfers(in.Op) {
+	if in.Op.IsTransfer() {
 		w.Time = BusBalance * outs[0].Bytes()
 	}
 	return w

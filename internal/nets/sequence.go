@@ -10,7 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// mlp is a chain of dense layers, all of one width.  x [B, width].
+// mlp is a chain of dense layers of equal width.  x [B, width].
 func mlp(depth, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 		net := layers.On(g)

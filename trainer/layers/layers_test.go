@@ -2,7 +2,6 @@ package layers_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,13 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // reals returns n standard normal numbers.
 func reals(r *rand.Rand, n int) []float64 {
@@ -77,11 +75,11 @@ func near(t *testing.T, what string, dt tensor.Dtype, got, want []float64) {
 		tolerance = 2e-5
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%s: %d elements, want %d (seed %d)", what, len(got), len(want), *seed)
+		t.Fatalf("%s: %d elements, want %d (EVENKEEL_SEED=%d)", what, len(got), len(want), seed.Value())
 	}
 	for i := range got {
 		if math.IsNaN(got[i]) != math.IsNaN(want[i]) || math.Abs(got[i]-want[i]) > tolerance*(1+math.Abs(want[i])) {
-			t.Fatalf("%s: element %d is %v, want %v (seed %d)", what, i, got[i], want[i], *seed)
+			t.Fatalf("%s: element %d is %v, want %v (EVENKEEL_SEED=%d)", what, i, got[i], want[i], seed.Value())
 		}
 	}
 }
@@ -104,7 +102,7 @@ func TestDenseTrainsOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 3, 4}, {4, 3, 1}, {4, 1, 1}, {1, 1, 4}, {4, 1, 3}, {5, 6, 7}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 4))
+				r := rand.New(rand.NewPCG(seed.Value(), 4))
 				b, in, out := size[0], size[1], size[2]
 				g := gorgonia.NewGraph()
 				net := layers.On(g)
@@ -172,7 +170,7 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 			if net.Err() != nil {
 				t.Fatal(net.Err())
 			}
-			in := reals(rand.New(rand.NewPCG(*seed, 5)), 15)
+			in := reals(rand.New(rand.NewPCG(seed.Value(), 5)), 15)
 			want := make([]float64, len(in))
 			for i, v := range in {
 				want[i] = c.want(v)
@@ -215,7 +213,7 @@ func TestAClassifierLearnsWithGorgoniasOwnMachineAndSolver(t *testing.T) {
 		vm := gorgonia.NewTapeMachine(g, gorgonia.BindDualValues(params...))
 		defer vm.Close()
 		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.2))
-		r := rand.New(rand.NewPCG(*seed, 6))
+		r := rand.New(rand.NewPCG(seed.Value(), 6))
 		label := make([]int, batch)
 		for i := range label {
 			label[i] = i % 3

@@ -10,13 +10,14 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // normalNet is a batch norm over x [8, 3] with values in everything but the statistics.
 func normalNet(t *testing.T, dt tensor.Dtype) (net *layers.Net, x, y *gorgonia.Node) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(*seed, 10))
+	r := rand.New(rand.NewPCG(seed.Value(), 10))
 	net = layers.On(gorgonia.NewGraph())
 	net.Type = dt
 	x = net.Input("x", 8, 3)

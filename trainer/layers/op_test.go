@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -31,7 +32,7 @@ func TestCrossEntropyAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 1))
+				r := rand.New(rand.NewPCG(seed.Value(), 1))
 				b, c := size[0], size[1]
 				g := gorgonia.NewGraph()
 				net := layers.On(g)
@@ -92,7 +93,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 2))
+				r := rand.New(rand.NewPCG(seed.Value(), 2))
 				b, c := size[0], size[1]
 				g := gorgonia.NewGraph()
 				net := layers.On(g)
@@ -168,7 +169,7 @@ func TestALabelOutsideTheClassesIsNaNAndReadsNothing(t *testing.T) {
 func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
 	for _, dt := range types {
 		for _, shape := range [][]int{{1}, {7}, {3, 4}, {2, 3, 4}} {
-			r := rand.New(rand.NewPCG(*seed, 3))
+			r := rand.New(rand.NewPCG(seed.Value(), 3))
 			g := gorgonia.NewGraph()
 			net := layers.On(g)
 			net.Type = dt

@@ -289,6 +289,33 @@ func TestOddPlansAreShownToo(t *testing.T) {
 	}
 }
 
+// A screen has 100 columns: long names are shortened, small categories counted as other, and notes wrapped.
+func TestNoLineIsWiderThanAScreen(t *testing.T) {
+	t.Parallel()
+	p := plan(t)
+	for i := range 9 {
+		p.Regions = append(p.Regions, arena.RegionInfo{Name: fmt.Sprintf("category %c", 'a'+i), Size: 1 << 40, Parts: []arena.Part{
+			{Owner: strings.Repeat("layer/", 30), Name: "w", Size: 1 << 40}}})
+		p.Total += 1 << 40
+	}
+	q := &p.Programs[0]
+	q.LiveAt, q.Notes = strings.Repeat("block/", 30), []string{strings.Repeat("words of a long note ", 20)}
+	c := report.Choices{Limit: 1 << 40, Best: -1, Choices: []report.Choice{{Total: 1 << 40, Regions: map[string]int64{"scratch": 1 << 40}}, {Total: 1 << 41}}}
+	for range 6 {
+		c.Levers = append(c.Levers, "recompute")
+		c.Choices[0].Settings = append(c.Choices[0].Settings, "hidden1, hidden2")
+		c.Choices[1].Settings = append(c.Choices[1].Settings, "state, parameters")
+	}
+	for line := range strings.Lines(p.String() + c.String()) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if text := p.String(); !strings.Contains(text, "category i") || !strings.Contains(text, "…") {
+		t.Errorf("nothing is shown of the largest category, or no name is shortened:\n%s", text)
+	}
+}
+
 type fullDisk struct{}
 
 var errFull = errors.New("disk is full")

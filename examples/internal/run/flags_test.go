@@ -92,7 +92,7 @@ func TestUpdatesAreCountedWithoutOverflow(t *testing.T) {
 		{math.MaxInt, 10, 1, 100, math.MaxInt64},
 		{math.MaxInt, 100, 1, 100, math.MaxInt64},
 	} {
-		f := Flags{Epochs: c.epochs, Batch: c.batch, Windows: c.windows}
+		f := Flags{Epochs: c.epochs, Batch: c.batch, Accumulate: c.windows}
 		if got := f.updates(c.samples); got != c.want {
 			t.Errorf("%+v: %d updates", c, got)
 		}

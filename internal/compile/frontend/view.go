@@ -216,7 +216,7 @@ func (v *graphView) findLoss(all gorgonia.Nodes) error {
 	}
 	switch {
 	case len(names) > 1:
-		return fmt.Errorf("%q were differentiated, each for itself: differentiate their sum: %w", names, ErrLosses)
+		return fmt.Errorf("%q were differentiated separately: differentiate their sum: %w", names, ErrLosses)
 	case v.loss == nil:
 		return nil
 	}

@@ -64,7 +64,7 @@ func updatedBy(p *ir.Program, op *kernels.Op) map[kernels.Value]bool {
 	found := make(map[kernels.Value]bool)
 	for i := range p.Instrs {
 		if in := &p.Instrs[i]; in.Op == op {
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				found[in.In[k]] = true
 			}
 		}
@@ -98,7 +98,7 @@ func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 
 // updateParts appends an update: where it changes offloaded values, its parts with their transfers.
 func (o *offloader) updateParts(in ir.Instr) {
-	updates := kernels.UpdatesOf(in.Op, in.Attrs)
+	updates := in.Op.UpdatesFor(in.Attrs)
 	moved := slices.DeleteFunc(slices.Clone(updates), func(k int8) bool { return !o.offloaded[in.In[k]] })
 	o.readCopies(&in, moved)
 	if len(moved) == 0 {
@@ -141,7 +141,7 @@ func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
 	}
 	o.Label = in.Label
 	flat := slices.Clone(in.In)
-	cut := append(slices.Clone(kernels.UpdatesOf(in.Op, in.Attrs)), 1) // and the gradient
+	cut := append(slices.Clone(in.Op.UpdatesFor(in.Attrs)), 1) // and the gradient
 	for _, k := range cut {
 		if o.Spec(in.In[k]).Shape.Equal(param) { // others have a row for each block
 			flat[k] = o.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])

@@ -95,7 +95,7 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 // same rows.
 func updatesRows(p *ir.Program, apply *ir.Instr) bool {
 	s := p.Spec(apply.In[0])
-	return !slices.ContainsFunc(kernels.UpdatesOf(apply.Op, apply.Attrs),
+	return !slices.ContainsFunc(apply.Op.UpdatesFor(apply.Attrs),
 		func(k int8) bool { return !p.Spec(apply.In[k]).Shape.Equal(s.Shape) })
 }
 
@@ -209,7 +209,7 @@ func cut(p *ir.Program, f sliceable, n int) {
 		b.Label, b.Owner = apply.Label, apply.Owner
 		in := slices.Clone(apply.In)
 		in[1], in[2] = slice, guard
-		for _, k := range kernels.UpdatesOf(apply.Op, apply.Attrs) {
+		for _, k := range apply.Op.UpdatesFor(apply.Attrs) {
 			in[k] = rowsOf(b, in[k], r, end)
 		}
 		updated := b.ApplyAll(apply.Op, apply.Attrs, in...)

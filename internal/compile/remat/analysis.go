@@ -57,7 +57,7 @@ func analyse(p *ir.Program, o schedule.Options) *analysis {
 	d := p.Clone()
 	schedule.Alias(d, o.Views)
 	for i := range d.Instrs {
-		if in := &d.Instrs[i]; !kernels.Transfers(in.Op) { // transfers overlap with compute
+		if in := &d.Instrs[i]; !in.Op.IsTransfer() { // transfers overlap with compute
 			now.work[i] = d.WorkOf(in).Time
 		}
 	}

@@ -41,7 +41,7 @@ func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 					in.In[k] = r.recompute(v)
 				}
 			}
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				for _, n := range needed { // a repetition reads this home before the update changes it
 					if n.until > int32(i) && slices.Contains(n.homes, a.root[p.Instrs[i].In[k]]) {
 						r.recompute(n.value)

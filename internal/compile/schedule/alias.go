@@ -10,7 +10,7 @@ import (
 func Alias(p *ir.Program, views bool) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		for k, u := range kernels.UpdatesOf(in.Op, in.Attrs) {
+		for k, u := range in.Op.UpdatesFor(in.Attrs) {
 			alias(p, in.Out[k], in.In[u])
 		}
 		if in.Op.View == nil || !views || p.Values[in.Out[0]].Home {
@@ -37,7 +37,7 @@ func InPlace(p *ir.Program) {
 		if len(in.Op.InPlace) == 0 || p.Values[in.Out[0]].Home || p.Values[in.Out[0]].Of != kernels.None {
 			continue
 		}
-		for _, k := range kernels.InPlaceOf(in.Op, in.Attrs) {
+		for _, k := range in.Op.InPlaceFor(in.Attrs) {
 			if int(k) >= len(in.In) || !reusable(p, i, int(k), last) {
 				continue
 			}

@@ -62,7 +62,7 @@ func (t *transfers) overlap(order []int32) []int32 {
 	k := 0
 	for _, i := range order {
 		switch {
-		case kernels.Transfers(t.p.Instrs[i].Op):
+		case t.p.Instrs[i].Op.IsTransfer():
 			continue
 		case k < len(t.stops) && i == t.stops[k]:
 			if k == 0 {
@@ -103,7 +103,7 @@ func (t *transfers) add(i int32) {
 	}
 	t.done[i] = true
 	in := &t.p.Instrs[i]
-	if kernels.Transfers(in.Op) {
+	if in.Op.IsTransfer() {
 		for _, v := range in.In {
 			if m := t.maker[v]; m >= 0 {
 				t.add(m)
