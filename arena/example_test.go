@@ -31,7 +31,10 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	dev := cpu.Open()
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer dev.Close()
 	a, err := arena.New(dev, &l, 0)
 	if err != nil {
@@ -126,9 +129,12 @@ func ExampleBound() {
 func ExampleNew() {
 	var l arena.Layout
 	l.Place(l.Region("weights"), "hidden", "weight", 1000)
-	dev := cpu.Open()
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer dev.Close()
-	_, err := arena.New(dev, &l, 512)
+	_, err = arena.New(dev, &l, 512)
 	fmt.Println(err)
 
 	a, err := arena.New(dev, &l, l.Total())
@@ -149,7 +155,10 @@ func ExampleHandle() {
 	var l arena.Layout
 	results := l.Region("results")
 	loss := l.Place(results, "", "loss", 4)
-	dev := cpu.Open()
+	dev, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer dev.Close()
 	a, err := arena.New(dev, &l, 0)
 	if err != nil {

@@ -7,7 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Activations.  x [...] → y [...], of one float type.  NaN stays NaN in all of them.
+// Activations.
+//
+//	x [...] → y [...], of one float type
+//
+// NaN stays NaN in all of them.
 //
 //	relu     y = max(x, 0)
 //	sigmoid  y = 1 / (1 + exp(-x))
@@ -20,11 +24,15 @@ var (
 	Softplus = Register(unary("softplus", softplus, unaryCases(nil), unaryKey("softplus")))
 )
 
-// LeakyReluAttrs are the attributes of LeakyRelu and LeakyReluGrad. Slope is not negative, so that the result tells on
-// which side its operand was.
+// LeakyReluAttrs are the attributes of LeakyRelu and LeakyReluGrad. Slope is at least 0, so that
+// the sign of the result is that of the operand.
 type LeakyReluAttrs struct{ Slope float64 }
 
-// LeakyRelu has a small slope below 0.  x [...] → y [...].  y = x for x > 0, Slope·x elsewhere.
+// LeakyRelu is Relu with a slope below 0.
+//
+//	x [...] → y [...]
+//
+// y = x for x > 0, Slope·x elsewhere.
 var LeakyRelu = Register(&Op{
 	Name: "leaky_relu", InPlace: []int8{0},
 	Infer: inferLeaky("leaky_relu", 1),
@@ -37,7 +45,9 @@ var LeakyRelu = Register(&Op{
 	},
 })
 
-// Gradients of activations from their results.  y [...], dy [...] → dx [...], of one spec.
+// Gradients of activations from their results.
+//
+//	y [...], dy [...] → dx [...], of one spec
 //
 //	relu_grad     dx = dy where y > 0, 0 elsewhere
 //	sigmoid_grad  dx = dy·y·(1 - y)
@@ -48,7 +58,10 @@ var (
 	TanhGrad    = Register(resultGrad("tanh_grad", func(y, dy float64) float64 { return dy * (1 - y*y) }, func(r *rand.Rand, y []float64) { between(r, y, -1, 1) }))
 )
 
-// LeakyReluGrad is the gradient of LeakyRelu from its result.  y [...], dy [...] → dx [...].
+// LeakyReluGrad is the gradient of LeakyRelu from its result.
+//
+//	y [...], dy [...] → dx [...]
+//
 // dx = dy where y > 0, Slope·dy elsewhere.
 var LeakyReluGrad = Register(&Op{
 	Name: "leaky_relu_grad", InPlace: []int8{0, 1},
@@ -72,7 +85,7 @@ func init() {
 	Softplus.Grad = unaryGrad(func(g Graph, x, _, dy Value) Value { return mul(g, dy, g.Apply(Sigmoid, nil, x)) })
 }
 
-// resultGrad is an elementwise op of a result and its gradient, of one spec.
+// resultGrad is an elementwise op of a result and its gradient, which have the same spec.
 func resultGrad(name string, elem func(y, dy float64) float64, results func(r *rand.Rand, y []float64)) *Op {
 	op := binary(name, elem, func(r *rand.Rand, float arena.DType) Case {
 		s := Spec{float, randomShape(r, randomRank(r))}
@@ -132,7 +145,7 @@ func reluGrad(y, dy float64) float64 {
 
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
-// each replaces every element by its image.
+// each replaces every element v by f(v).
 func each(data []float64, f func(float64) float64) {
 	for i, v := range data {
 		data[i] = f(v)

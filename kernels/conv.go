@@ -14,14 +14,18 @@ type ConvAttrs struct {
 	Bias             bool        // operand 2 is a bias [O]
 	Act              *Op         // nil, Relu, LeakyRelu, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
-	Operands         arena.DType // that x and w are rounded to, see Factors
+	Operands         arena.DType // that x and w are rounded to, see MatMul
 }
 
-// Conv is a convolution without flipping, as all of deep learning means it.
-// x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW], OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1.
-// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the C/Groups channels of its group.
-// The result has the same bits as Conv, Add and the activation one after the other. Devices may sum by other algorithms, whose
-// errors are those of a few more additions, and in which an infinity makes NaN of its neighbours (Winograd's, for 3x3 kernels).
+// Conv is a 2-D convolution (a cross-correlation: the kernel is not flipped).
+//
+//	x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW]
+//	OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1
+//
+// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the
+// C/Groups channels of its group. The result has the same bits as Conv, Add and the activation one
+// after another. Devices may use Winograd's algorithm for 3x3 kernels: its errors are those of a
+// few more additions, and an infinity makes its neighbours NaN.
 var Conv = Register(&Op{
 	Name: "conv",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -33,7 +37,7 @@ var Conv = Register(&Op{
 		if a.Bias {
 			operands = 3
 		}
-		typ, err := Factors("conv", in, operands, a.Operands)
+		typ, err := productType("conv", in, operands, a.Operands)
 		if err != nil {
 			return nil, err
 		}
@@ -68,17 +72,20 @@ var Conv = Register(&Op{
 	},
 })
 
-// ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution, and what its output
-// does not tell.
+// ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution,
+// and a size that the operands do not determine.
 type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
-	Operands              arena.DType // that both operands are rounded to, see Factors
+	Operands              arena.DType // that both operands are rounded to, see MatMul
 }
 
-// ConvGradInput is the gradient of Conv by its input.  w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W].
-// dx sums w·dy over all products of Conv that x takes part in.
+// ConvGradInput is the gradient of Conv by its input.
+//
+//	w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W]
+//
+// dx sums w·dy over all products of Conv with that element of x.
 var ConvGradInput = Register(&Op{
 	Name: "convGradInput",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -110,8 +117,11 @@ var ConvGradInput = Register(&Op{
 	},
 })
 
-// ConvGradWeight is the gradient of Conv by its weights.  x [B, C, H, W], dy [B, O, OH, OW] → dw [O, C/Groups, KH, KW].
-// dw sums x·dy over all products of Conv that w takes part in. Devices sum in a fixed order.
+// ConvGradWeight is the gradient of Conv by its weights.
+//
+//	x [B, C, H, W], dy [B, O, OH, OW] → dw [O, C/Groups, KH, KW]
+//
+// dw sums x·dy over all products of Conv with that element of w. Devices sum in a fixed order.
 var ConvGradWeight = Register(&Op{
 	Name: "convGradWeight",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -200,7 +210,7 @@ func refConv(attrs any, in, out []Tensor) {
 	}
 }
 
-// roundAll rounds what was summed in float64.
+// roundAll rounds float64 sums to the type of t.
 func roundAll(t Tensor) { each(t.Data, func(v float64) float64 { return Round(t.Type, v) }) }
 
 // convCost counts a multiplication and an addition for every product.

@@ -7,24 +7,31 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
-// Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to
-// before the second are computed, with the bits that they have in the whole product where they begin at a multiple of 16, and end at one or with it; zero: all.
-// Operands: the type that a and b are rounded to, see Factors.
+// MatMulAttrs are the attributes of MatMul.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
-	Bias           bool
-	Act            *Op
-	ActAttrs       any
-	Add            bool
-	Rows           [2]int
-	Operands       arena.DType
+	Bias           bool // a third operand is added to every row
+	Act            *Op  // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	ActAttrs       any  // attributes of Act
+	Add            bool // the product is added to a third operand; excludes Bias and Act
+	// Rows selects the rows from Rows[0] to Rows[1]-1 of the result. Zero: all. They have the bits
+	// of the whole product if Rows[0] is a multiple of 16, and Rows[1] is one or the number of
+	// rows.
+	Rows [2]int
+	// Operands is the type that the factors a and b are rounded to, to the nearest, ties to even:
+	// Bfloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A factor
+	// may be stored in the type that it is rounded to.
+	Operands arena.DType
 }
 
-// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias), or sum + a·b.
-// With rank 3 and more the leading dimensions are equal, and each pair of matrices is multiplied.
-// With a bias and an activation the result has the same bits as MatMul, Add and the activation one after the other. A sum is one in exact
-// arithmetic only: devices may begin with it.
+// MatMul multiplies matrices.
+//
+//	a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N]
+//
+// y = act(a·b + bias), or sum + a·b. Operands of rank 3 and more have equal leading dimensions;
+// their matrices are multiplied one by one. With Bias and Act the result has the same bits as
+// MatMul, Add and the activation one after another. With Add it need not: devices may begin their
+// sums with the third operand.
 var MatMul = Register(&Op{
 	Name:     "matmul",
 	Gorgonia: []string{"gorgonia.linAlgBinOp"},
@@ -63,9 +70,9 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		operands = 3
 	}
 	if t.Add && (t.Bias || t.Act != nil) {
-		return nil, attrError("matmul", "what is added to a sum has neither a bias nor an activation")
+		return nil, attrError("matmul", "a product that is added to a sum has neither a bias nor an activation")
 	}
-	typ, err := Factors("matmul", in, operands, t.Operands)
+	typ, err := productType("matmul", in, operands, t.Operands)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +107,7 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	return []Spec{out}, checkAct("matmul", t.Act, t.ActAttrs, out)
 }
 
-// checkAct refuses what is not an activation that a matmul or a convolution ends with.
+// checkAct returns an error unless act can be the activation of a product with result out.
 func checkAct(op string, act *Op, attrs any, out Spec) error {
 	switch act {
 	case nil:
@@ -154,8 +161,8 @@ func refMatMul(attrs any, in, out []Tensor) {
 	}
 }
 
-// gradMatMul: da = dz·bᵀ and db = aᵀ·dz for y = act(z), with both sides transposed where the operand was, and a cut to the rows
-// that were computed.
+// gradMatMul computes da = dz·bᵀ and db = aᵀ·dz for y = act(z). For a transposed operand both sides
+// are transposed; with Rows, a is sliced to these rows.
 func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	t := n.Attrs.(MatMulAttrs)
 	a, b, dz := n.In[0], n.In[1], dy[0]
@@ -191,7 +198,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	}
 	switch {
 	case t.Bias:
-		return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+		return []Value{da, db, sumTo(g, dz, g.Spec(n.In[2]).Shape)}
 	case t.Add:
 		return []Value{da, db, dz}
 	}

@@ -11,7 +11,7 @@ type RmsPropAttrs struct {
 	Rho, Epsilon float64
 }
 
-// RmsProp divides by the root of a running mean s of squared gradients.
+// RmsProp divides gradients by the root of a running mean s of their squares.
 // s = Rho·s + (1 - Rho)·g²; param -= rate·g / (√s + Epsilon).
 // Source: Hinton's lecture 6e. Operands: see update.go.
 var RmsProp = Register(update("rmsprop", 1, false,

@@ -195,7 +195,7 @@ func TestWithoutPinnedMemoryNewFailsOnAGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := fakecuda.Calls("cuMemcpyHtoDAsync")
-		_, err := trainer.New(small, opt)
+		_, err := trainer.New(t.Context(), small, opt)
 		var e *cuda.DriverError
 		if !errors.As(err, &e) || e.Call != "cuMemHostAlloc" {
 			t.Errorf("without block %d: got %v, want the driver's error about cuMemHostAlloc", n+1, err)

@@ -89,7 +89,7 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	if resident {
 		opt.Resident = []dataloader.Dataset{ds}
 	}
-	t, err := trainer.New(digits, opt)
+	t, err := trainer.New(b.Context(), digits, opt)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func BenchmarkGorgonia(b *testing.B) {
 		ds := pixels(b, 60*128)
 		dev := cputest.Open(b, cpu.Options{})
 		defer dev.Close()
-		t, err := trainer.New(digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
+		t, err := trainer.New(b.Context(), digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func BenchmarkExplore(b *testing.B) {
 		b.Run(fmt.Sprintf("largest=%d", most), func(b *testing.B) {
 			opt := trainer.Options{Batch: 128, Optimizer: optim.Adam{}, Memory: 8 << 20}
 			for b.Loop() {
-				if _, err := trainer.Explore(b.Context(), digits, opt, most); err != nil {
+				if _, err := trainer.Explore(b.Context(), digits, opt, trainer.ExploreOptions{MaxBatch: most}); err != nil {
 					b.Fatal(err)
 				}
 			}

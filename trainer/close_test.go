@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -25,7 +26,7 @@ func TestAHundredTrainersLeaveNothing(t *testing.T) {
 			count = 24
 		}
 		for i := range count {
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +101,7 @@ func TestAClosedDeviceIsRefused(t *testing.T) {
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+		if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
 	})
@@ -120,7 +121,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 				}
 				return nil
 			}})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
 			if err == nil {
 				if cerr := tr.Close(); cerr != nil && !errors.Is(cerr, injected) {
 					t.Errorf("%s %d: close: %v", call, n, cerr)
@@ -159,7 +160,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 				}
 				return nil
 			})})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,13 +195,13 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 	for _, call := range []string{"run call", "run copy", "launch", "copy", "record", "wait", "event sync"} {
 		armed := false
 		first := fmt.Errorf("the card fell off the bus: %w", emu.ErrFatal)
-		dev := emu.Open(emu.Options{Fault: faults(func(c string) error {
+		dev := emutest.Open(t, emu.Options{Fault: faults(func(c string) error {
 			if armed && c == call {
 				return first
 			}
 			return nil
 		})})
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 		if err != nil {
 			t.Fatal(err)
 		}

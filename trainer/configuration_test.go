@@ -78,16 +78,16 @@ func anyConfiguration(t *testing.T, dev kernels.Device) {
 	for i := range count {
 		model, opt, ds := configuration(t, r)
 		opt.Device = dev
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatalf("configuration %d: %v", i, err)
 		}
 		opt.Memory = plan.Total - 1
-		if _, err := trainer.New(model, opt); !errors.Is(err, arena.ErrCapacity) {
+		if _, err := trainer.New(t.Context(), model, opt); !errors.Is(err, arena.ErrCapacity) {
 			t.Fatalf("configuration %d, one byte below its plan: %v", i, err)
 		}
 		opt.Memory = plan.Total
-		tr, err := trainer.New(model, opt)
+		tr, err := trainer.New(t.Context(), model, opt)
 		if err != nil {
 			t.Fatalf("configuration %d in its plan: %v", i, err)
 		}
@@ -112,7 +112,7 @@ func anyConfiguration(t *testing.T, dev kernels.Device) {
 
 func TestAdamNeedsExactlyTwoParametersMoreThanSGD(t *testing.T) {
 	total := func(o optim.Optimizer) int64 {
-		plan, err := trainer.Plan(small, trainer.Options{Batch: 16, Optimizer: o})
+		plan, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 16, Optimizer: o})
 		if err != nil {
 			t.Fatal(err)
 		}

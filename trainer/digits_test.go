@@ -15,7 +15,7 @@ func TestTheNetOfTheExampleTrainsInItsPlanAndIsRefusedOneByteBelow(t *testing.T)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := pixels(t, 3*128+17)
 		opt := trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()}
-		plan, err := trainer.Plan(digits, opt)
+		plan, err := trainer.Plan(t.Context(), digits, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestTheNetOfTheExampleTrainsInItsPlanAndIsRefusedOneByteBelow(t *testing.T)
 			t.Fatal(err)
 		}
 		opt.Memory--
-		_, err = trainer.New(digits, opt)
+		_, err = trainer.New(t.Context(), digits, opt)
 		var e *trainer.CapacityError
 		if !errors.As(err, &e) || !errors.Is(err, arena.ErrCapacity) || e.Need != plan.Total || e.Have != plan.Total-1 || e.Fits < 1 || e.Fits >= 128 {
 			t.Fatalf("one byte below the plan: got %v, want a CapacityError with a batch of 1 to 127 that fits", err)

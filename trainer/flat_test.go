@@ -88,7 +88,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		{name: "clipped by norm", samples: 8 * 12, opt: trainer.Options{Clip: optim.Clip{Norm: 1}}},
 		{name: "scaled loss", samples: 8 * 12, opt: trainer.Options{LossScale: optim.Scaling{Mode: optim.ScaleAlways}}},
 		{name: "images", samples: 8*6 + 3, images: true},
-		{name: "lean guard, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
+		{name: "GuardEach, four workers", samples: 8 * 12, opt: trainer.Options{Guard: trainer.GuardEach, Workers: 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {

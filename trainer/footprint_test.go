@@ -76,20 +76,20 @@ func TestStepsStayWithinTheirMemory(t *testing.T) {
 		optimizer          optim.Optimizer
 	}{
 		{"perceptron", perceptronNet, 128, 655_360, 757_000, 2_200_000, trainer.GuardStep, nil},
-		{"perceptron, lean", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, nil},
-		{"perceptron, lean, Adam", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, optim.Adam{}},
+		{"perceptron, GuardEach", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, nil},
+		{"perceptron, GuardEach, Adam", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, optim.Adam{}},
 		{"digits", digitsNet, 64, 8_429_568, 8_851_000, 1_700_000, trainer.GuardStep, nil},
 		{"pictures", picturesNet, 64, 100_211_712, 108_216_000, 4_600_000, trainer.GuardStep, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bare, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})
+			bare, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := bare.Programs[0].Live; got != c.live {
 				t.Errorf("%d bytes of scratch are live at %s, want %d", got, bare.Programs[0].LiveAt, c.live)
 			}
-			plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer, Device: dev})
+			plan, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer, Device: dev})
 			if err != nil {
 				t.Fatal(err)
 			}

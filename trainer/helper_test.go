@@ -3,7 +3,6 @@ package trainer_test
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -23,24 +24,11 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
-
 // TestMain demands that no test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+// random returns a generator; EVENKEEL_SEED changes its numbers.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 // target is a device that promises are tested on.
 type target struct {
@@ -120,7 +108,7 @@ func openHost(t testing.TB, o cpu.Options) kernels.Device {
 
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
 func openEmu(t testing.TB, o emu.Options) *emu.Device {
-	dev := emu.Open(o)
+	dev := emutest.Open(t, o)
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)
@@ -197,7 +185,7 @@ func columns(t testing.TB, n int, c ...dataloader.Array) *dataloader.Slices {
 // made returns a trainer that is closed at the end of the test.
 func made(t testing.TB, model trainer.ModelFunc, opt trainer.Options) *trainer.Trainer {
 	t.Helper()
-	tr, err := trainer.New(model, opt)
+	tr, err := trainer.New(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestInitialValuesThatCannotBeAreErrorsOfNew(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		var null *layers.Normal
 		for _, init := range []layers.Init{ruined{}, null} {
-			_, err := trainer.New(func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+			_, err := trainer.New(t.Context(), func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 				net := layers.On(g)
 				net.Weights = init
 				x := net.Input("x", batch, 4)
@@ -36,7 +36,7 @@ func TestInitialValuesThatCannotBeAreErrorsOfNew(t *testing.T) {
 }
 
 func TestAModelWhoseShapesDoNotFitIsAnErrorOfThatClass(t *testing.T) {
-	_, err := trainer.New(func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+	_, err := trainer.New(t.Context(), func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 		net := layers.On(g)
 		x := net.Input("x", batch)
 		return net.Classifier(x, net.Dense(x, "out", 3, nil))

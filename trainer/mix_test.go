@@ -143,7 +143,7 @@ func (a again) options(t *testing.T, m mix, opt trainer.Options) trainer.Options
 // exactly returns opt with the plan's bytes as its memory.
 func exactly(t *testing.T, m mix, opt trainer.Options) trainer.Options {
 	t.Helper()
-	plan, err := trainer.Plan(m.model, opt)
+	plan, err := trainer.Plan(t.Context(), m.model, opt)
 	if err != nil {
 		t.Fatalf("%v: %v", m, err)
 	}
@@ -200,7 +200,7 @@ func (m mix) refused(t *testing.T) {
 	t.Helper()
 	opt := m.opt
 	opt.Memory--
-	tr, err := trainer.New(m.model, opt)
+	tr, err := trainer.New(t.Context(), m.model, opt)
 	var e *trainer.CapacityError
 	switch {
 	case err == nil:

@@ -148,11 +148,11 @@ func TestATailOfOneUnderBatchNormalizationIsRefusedBeforeTheFirstStep(t *testing
 }
 
 func TestABatchOfOneUnderBatchNormalizationIsRefusedUpFront(t *testing.T) {
-	_, err := trainer.Plan(normed, trainer.Options{Batch: 1})
+	_, err := trainer.Plan(t.Context(), normed, trainer.Options{Batch: 1})
 	if !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "bn") || !strings.Contains(fmt.Sprint(err), "(1, 8)") {
 		t.Errorf("got %v, want ErrShape that names bn and (1, 8)", err)
 	}
-	if n, err := trainer.MaxBatch(normed, trainer.Options{Memory: 1 << 20}, 500); err != nil || n < 100 {
+	if n, err := trainer.MaxBatch(t.Context(), normed, trainer.Options{Memory: 1 << 20}, 500); err != nil || n < 100 {
 		t.Errorf("the largest batch is %d, %v", n, err)
 	}
 }

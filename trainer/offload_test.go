@@ -58,7 +58,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.Bfloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 			opt := trainer.Options{Device: openEmu(t, emu.Options{Seed: random(t).Uint64()}), Batch: 8, Optimizer: o, Guard: guard, Fields: data.Fields(), Seed: 3}
-			plain, err := trainer.Plan(model, opt)
+			plain, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 				t.Errorf("%T, guard %d: %q differ", o, guard, d)
 			}
 			opt.Offload.Parameters = false
-			away, err := trainer.Plan(model, opt)
+			away, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestAStepThatIsNotFiniteLeavesOffloadedState(t *testing.T) {
 
 func TestOffloadIsRefusedWhereThereIsNoOtherMemory(t *testing.T) {
 	dev := openCPU(t)
-	_, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
+	_, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("got %v, want an error that wraps ErrOption", err)
 	}
@@ -150,7 +150,7 @@ func TestParametersAreKeptInHostMemory(t *testing.T) {
 	model := classifier(40, 300, 3)
 	at := func(o trainer.Offload) *report.Plan {
 		opt.Offload = o
-		p, err := trainer.Plan(model, opt)
+		p, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestParametersAreKeptInHostMemory(t *testing.T) {
 	}
 	for _, o := range []trainer.Offload{{Layers: []string{"hidden/w"}}, {Layers: []string{""}}, {Parameters: true, Layers: []string{"out"}}} {
 		opt.Offload = o
-		if _, err := trainer.Plan(model, opt); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.Plan(t.Context(), model, opt); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%+v: got %v, want an error that wraps ErrOption", o, err)
 		}
 	}
@@ -228,7 +228,7 @@ func TestASharedWeightIsOffloadedAndRecomputed(t *testing.T) {
 	for _, offload := range []trainer.Offload{{Parameters: true}, {Layers: []string{"shared"}}} {
 		for _, part := range []float64{0, 0.4} {
 			opt := tight(t, shared, trainer.Options{Batch: 5, Accumulate: 3, Offload: offload}, part)
-			if _, err := trainer.Plan(shared, opt); err != nil {
+			if _, err := trainer.Plan(t.Context(), shared, opt); err != nil {
 				t.Errorf("%v, %v of scratch: %v", offload, part, err)
 			}
 		}

@@ -44,12 +44,12 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 		{"transformer", all["transformer"].Model, 16, 0.63},
 	} {
 		opt := trainer.Options{Batch: c.batch, Guard: trainer.GuardEach, LossScale: optim.Scaling{Mode: optim.ScaleNever}} // which keeps gradients
-		want, err := trainer.Plan(c.model, opt)
+		want, err := trainer.Plan(t.Context(), c.model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, opt.Precision = range sixteen {
-			got, err := trainer.Plan(c.model, opt)
+			got, err := trainer.Plan(t.Context(), c.model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
 					Precision: precision, Accumulate: 1 + i, Guard: []trainer.Guard{trainer.GuardStep, trainer.GuardEach}[i]}
 				want := learnedOf(t, model, opt, data)
 				opt = all(t, model, opt)
-				plan, err := trainer.Plan(model, opt)
+				plan, err := trainer.Plan(t.Context(), model, opt)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
 				if opt.Memory--; name != "every layer" && i > 0 { // a refusal is an exploration
 					continue
 				}
-				if _, err := trainer.New(model, opt); !errors.Is(err, arena.ErrCapacity) {
+				if _, err := trainer.New(t.Context(), model, opt); !errors.Is(err, arena.ErrCapacity) {
 					t.Errorf("%s, %v: one byte below the plan: got %v", name, precision, err)
 				}
 			}
@@ -191,7 +191,7 @@ func TestBadPrecisionsAreRefused(t *testing.T) {
 		x := net.Input("x", batch, 4)
 		return net.Classifier(x, net.Dense(x, "out", 3, nil))
 	}
-	if _, err := trainer.Plan(double, trainer.Options{Batch: 4, Precision: arena.Bfloat16}); !errors.Is(err, trainer.ErrOption) {
+	if _, err := trainer.Plan(t.Context(), double, trainer.Options{Batch: 4, Precision: arena.Bfloat16}); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("a model of float64: got %v", err)
 	}
 	for name, opt := range map[string]trainer.Options{
@@ -200,7 +200,7 @@ func TestBadPrecisionsAreRefused(t *testing.T) {
 		"layer of none": {KeepFloat32: []string{"hidden"}},
 	} {
 		opt.Batch = 4
-		if _, err := trainer.Plan(small, opt); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.Plan(t.Context(), small, opt); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -260,12 +260,12 @@ func TestTheLossIsScaledInFloat16OrWhereAsked(t *testing.T) {
 func TestScalingKeepsGradients(t *testing.T) {
 	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 		opt := trainer.Options{Batch: 8}
-		want, err := trainer.Plan(small, opt)
+		want, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.Guard, opt.LossScale.Mode = guard, optim.ScaleAlways
-		got, err := trainer.Plan(small, opt)
+		got, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestExploreFreesNoGradientsOfAScaledLoss(t *testing.T) {
 	for name, opt := range map[string]trainer.Options{"scaled": {LossScale: optim.Scaling{Mode: optim.ScaleAlways}}, "float16": {Precision: arena.Float16, Guard: trainer.GuardEach},
 		"clipped by norm": {Clip: optim.Clip{Norm: 1}}} {
 		opt.Batch, opt.Memory = 8, 64<<10
-		x, err := trainer.Explore(context.Background(), small, opt, 8)
+		x, err := trainer.Explore(context.Background(), small, opt, trainer.ExploreOptions{MaxBatch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestExploreFreesNoGradientsOfAScaledLoss(t *testing.T) {
 }
 
 func TestABadScalingIsRefused(t *testing.T) {
-	_, err := trainer.New(affine, trainer.Options{Device: openCPU(t), Batch: 1, LossScale: optim.Scaling{Initial: 0.5, Backoff: 2}})
+	_, err := trainer.New(t.Context(), affine, trainer.Options{Device: openCPU(t), Batch: 1, LossScale: optim.Scaling{Initial: 0.5, Backoff: 2}})
 	if !errors.Is(err, trainer.ErrOption) || !strings.Contains(fmt.Sprint(err), "Initial is 0.5") || !strings.Contains(fmt.Sprint(err), "Backoff is 2") {
 		t.Errorf("got %v, want what is wrong with both fields", err)
 	}

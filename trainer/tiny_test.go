@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -15,8 +16,8 @@ import (
 func tiny(b *testing.B, n int) (*trainer.Trainer, dataloader.Dataset) {
 	b.Helper()
 	ds := samples(b, n, 16, 4)
-	dev := cpu.OpenWith(cpu.Options{Threads: 2})
-	t, err := trainer.New(classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
+	dev := cputest.Open(b, cpu.Options{Threads: 2})
+	t, err := trainer.New(b.Context(), classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
 		Resident: []dataloader.Dataset{ds}, Tail: dataloader.DropTail})
 	if err != nil {
 		b.Fatal(err)

@@ -116,7 +116,7 @@ func TestPinnedMemoryIsAsPlanned(t *testing.T) {
 				ds = columns(t, 3, dataloader.Column("x", make([]uint8, 9), 3), dataloader.Column("y", make([]uint8, 3)))
 			}
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()}
-			plan, err := trainer.Plan(model, opt)
+			plan, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestPlanDoesNotDependOnTheSizeOfStreamedData(t *testing.T) {
 	var want int64
 	for _, n := range []int{8, 800, 8000} {
 		ds := images(t, n)
-		p, err := trainer.Plan(imageNet, trainer.Options{Batch: 8, Fields: ds.Fields()})
+		p, err := trainer.Plan(t.Context(), imageNet, trainer.Options{Batch: 8, Fields: ds.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}

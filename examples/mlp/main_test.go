@@ -209,7 +209,7 @@ func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {
 	train, test, err := example.Load(example.Flags)
 	once.Load = func(run.Flags) (dataloader.Dataset, dataloader.Dataset, error) { return train, test, err }
 	for _, device := range []string{"emu", "cpu"} {
-		for _, args := range []string{"", "-lean", "-offload state", "-offload state -lean", "-offload state,parameters", "-offload state,parameters -lean", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
+		for _, args := range []string{"", "-guard each", "-offload state", "-offload state -guard each", "-offload state,parameters", "-offload state,parameters -guard each", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
 			printed += runtest.Printed(t, once, append(strings.Fields(args), "-plan", "-device", device)...)
 		}
 	}

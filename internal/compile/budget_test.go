@@ -23,8 +23,8 @@ var regions = []struct {
 	name   string
 }{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.State, "state"}, {ir.Slot, "slot"}, {ir.Guard, "guard"}, {ir.Results, "results"}}
 
-// Plans are for a device without workspaces, so that the numbers are those of every machine. A number that changes must be
-// meant: then run with -rewrite and say why in the commit.
+// Plans are for a device without workspaces, so that the numbers are those of every machine. A
+// number that changes must be meant: then run with -rewrite and say why in the commit.
 func TestPlansOfReferenceModelsNeedTheBytesThatTheyDid(t *testing.T) {
 	var got []byte
 	for _, n := range []net{
@@ -75,7 +75,8 @@ func TestAnMLPNeedsNoMoreThanItsTensorsAndItsLargestLiveSet(t *testing.T) {
 	const batch = 128
 	n := net{widths: []int{784, 512, 256, 10}, batch: batch, act: layers.ReLU}
 	p, _, homes := n.program(t, Train, nil, nil)
-	// At the peak the decoded input [128, 784] meets the first layer's activation [128, 512], or its gradient.
+	// At the peak the decoded input [128, 784] meets the first layer's activation [128, 512], or
+	// its gradient.
 	const live = batch * (784 + 512) * 4
 	const params = (784*512 + 512 + 512*256 + 256 + 256*10 + 10) * 4
 	if got := payload(homes, ir.Parameters); got != params {

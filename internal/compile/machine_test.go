@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"gorgonia.org/gorgonia"
 
@@ -89,15 +90,14 @@ func load(t testing.TB, dev kernels.Device, homes *ir.Homes, p *ir.Program) *mac
 	return m
 }
 
-// start writes the values that the parameters of g start with, and the controls of o's first update.
+// start writes the values that the parameters of g start with, and the controls of o's first
+// update.
 func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) {
 	t.Helper()
 	for _, n := range g.AllNodes() {
 		for _, r := range []arena.Region{ir.Parameters, ir.HostParameters} {
 			if part, ok := m.homes.Find(r, n.Name()); ok && n.IsVar() && n.Value() != nil {
-				if err := store(m.at(part.Ref), part.Spec.Type, n.Value()); err != nil {
-					t.Fatalf("%s: %v", n.Name(), err)
-				}
+				kernels.Store(m.at(part.Ref), part.Spec.Type, numbers(n.Value()))
 			}
 		}
 	}
@@ -106,13 +106,19 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 
 // controls writes those of o's update number t, if the program updates.
 func (m *machine) controls(o optim.Optimizer, t int64) {
-	if part, ok := m.homes.Find(ir.Slot, ControlsName); ok {
+	if part, ok := m.homes.Find(ir.Slot, ir.ControlsName); ok {
 		controls := view[float64](m.at(part.Ref))
 		if err := optim.Write(o, nil, t, controls); err != nil {
 			panic(err)
 		}
 		controls[kernels.ControlStep] = float64(t)
 	}
+}
+
+// view returns the bytes as elements, without a copy.
+func view[T any](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
 
 // region returns the bytes of a region.
@@ -189,7 +195,8 @@ func (m *machine) outcome() outcome {
 	return o
 }
 
-// differs returns the first name, in order, whose bytes are not those of want, "" for none. What only one of them has is left out.
+// differs returns the first name, in order, whose bytes are not those of want, "" for none. What
+// only one of them has is left out.
 func (o outcome) differs(want outcome) string {
 	var names []string
 	for name, b := range o {
@@ -219,13 +226,19 @@ func listing(p *ir.Program) string {
 	return string(s)
 }
 
+// compileGraph compiles the model of cfg with g as its graph.
+func compileGraph(g *gorgonia.ExprGraph, cfg Config) (*ir.Program, error) {
+	cfg.Graph = g
+	return Compile(context.Background(), cfg)
+}
+
 // compileFor compiles g, checks the plan by itself, fails the test where that goes wrong.
 func compileFor(t testing.TB, g *gorgonia.ExprGraph, cfg Config) *ir.Program {
 	t.Helper()
 	if cfg.Homes == nil {
 		cfg.Homes = &ir.Homes{}
 	}
-	p, err := Compile(context.Background(), g, cfg)
+	p, err := compileGraph(g, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -26,7 +27,8 @@ func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*i
 	return p, homes
 }
 
-// updateAt returns, by instruction, which update of the program it fetches for, is, or stows behind; -1: none.
+// updateAt returns, by instruction, which update of the program it fetches for, is, or stows
+// behind; -1: none.
 func updateAt(p *ir.Program) []int {
 	of := make([]int, len(p.Instrs))
 	made := make(map[kernels.Value]int) // by what is fetched or changed
@@ -56,8 +58,9 @@ func updateAt(p *ir.Program) []int {
 	return of
 }
 
-// Every byte of the state is fetched once and stowed once, each update's states right before the update in front of it and right before the one behind it,
-// so that those of two updates at most are in scratch at once.
+// Every byte of the state is fetched once and stowed once, each update's states right before the
+// update in front of it and right before the one behind it, so that those of two updates at most
+// are in scratch at once.
 func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	for _, lean := range []bool{false, true} {
 		for _, o := range optim.All() {
@@ -122,8 +125,10 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// Parameters are fetched for the forward pass, again for the backward pass but for the last layer's, and once more, part by part, for their updates, which stow them. No byte is
-// stowed before the last fetch of what was there, and copies of two weights at most are in scratch at once.
+// Parameters are fetched for the forward pass, again for the backward pass but for the last
+// layer's, and once more, part by part, for their updates, which stow them. No byte is stowed
+// before the last fetch of what was there, and copies of two weights at most are in scratch at
+// once.
 func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
@@ -157,7 +162,8 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that it is never fetched after it was stowed.
+// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that
+// it is never fetched after it was stowed.
 func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []int) {
 	t.Helper()
 	fetched, stowed = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
@@ -184,7 +190,8 @@ func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []i
 	return fetched, stowed
 }
 
-// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at most.
+// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at
+// most.
 func copiesAtOnce(p *ir.Program) (most int) {
 	until := make([]int, len(p.Values)) // by root
 	for i, in := range p.Instrs {
@@ -211,8 +218,9 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	return most
 }
 
-// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is frozen and how updates are checked - leaves random graphs their bits, and nothing but
-// transfers touches that memory.
+// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is
+// frozen and how updates are checked - leaves random graphs their bits, and nothing but transfers
+// touches that memory.
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
@@ -229,7 +237,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		for range 3 {
 			cfg, sch := g.hostile(cfg, p), "best"
 			if cfg.scheduler != nil {
-				sch = cfg.scheduler.name
+				sch = cfg.scheduler.Name
 			}
 			got, q := g.steps(t, dev, cfg, o, 2)
 			if name := got.differs(want); name != "" {
@@ -238,7 +246,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			}
 			for i, in := range q.Instrs {
 				for _, v := range slices.Concat(in.In, in.Out) {
-					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !kernels.Transfers(in.Op) && !q.IsView(&q.Instrs[i]) {
+					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !in.Op.IsTransfer() && !q.IsView(&q.Instrs[i]) {
 						t.Errorf("seed %d: %s %q touches what is in host memory", s, in.Op.Name, in.Label)
 					}
 				}
@@ -247,22 +255,24 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p is the program without.
+// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p
+// is the program without.
 func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {
 		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
-			cfg.Offload.Layers = append(cfg.Offload.Layers, Owner(w.Name()))
+			cfg.Offload.Layers = append(cfg.Offload.Layers, ir.OwnerOf(w.Name()))
 		}
 	}
 	if g.r.IntN(3) == 0 {
-		cfg.Off = passes[g.r.IntN(len(passes))].off &^ Sums // which changes bits
+		cfg.Off = switches[g.r.IntN(len(switches))].off &^ Sums // which changes bits
 	}
 	switch sch := shuffled(g.r.Uint64()); g.r.IntN(3) {
 	case 0:
 		cfg.scheduler = &sch
 	case 1:
-		cfg.scheduler = &schedulers[g.r.IntN(len(schedulers))]
+		all := schedule.Schedulers()
+		cfg.scheduler = &all[g.r.IntN(len(all))]
 	}
 	switch g.r.IntN(3) {
 	case 0:

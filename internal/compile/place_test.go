@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -70,14 +71,14 @@ func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, home
 	if err := l.Values(*seed); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Mode: mode, Batch: batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Homes: homes, Device: dev,
-		Update: updateOf(adam, n.clip), Inputs: map[*gorgonia.Node]Input{
-			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch, n.widths[0]}}, Scale: 1. / 255},
-			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch}}},
-		}}
+	cfg := Config{Model: frontend.Model{Batch: batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Inputs: map[*gorgonia.Node]frontend.Input{
+		m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch, n.widths[0]}}, Scale: 1. / 255},
+		m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch}}},
+	}}, Mode: mode, Homes: homes, Device: dev,
+		Update: updateOf(adam, n.clip)}
 	cfg.Update.Lean = n.lean
 	if n.frozen != "" {
-		cfg.Frozen = func(name string) bool { return Owner(name) == n.frozen }
+		cfg.Frozen = func(name string) bool { return ir.OwnerOf(name) == n.frozen }
 	}
 	return g, cfg
 }
@@ -244,7 +245,8 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	}
 }
 
-// sameAlone runs a program that took over the places of a larger one, and one of the same batch by itself.
+// sameAlone runs a program that took over the places of a larger one, and one of the same batch by
+// itself.
 func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Homes, p *ir.Program, batch int) {
 	t.Helper()
 	alone := n
@@ -271,7 +273,7 @@ func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))
 	loss := d.must(gorgonia.Mean(d.must(gorgonia.Tanh(d.must(gorgonia.Mul(d.in(4, 6), w))))))
-	p := compileFor(t, d.g, Config{Mode: Train, Loss: loss, Update: updateOf(adam, optim.Clip{})})
+	p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(adam, optim.Clip{})})
 	for _, c := range p.Calls() {
 		if c.Op == kernels.Reshape {
 			t.Errorf("%q is copied\n%s", c.Label, listing(p))

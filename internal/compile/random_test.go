@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+
 	"math/rand/v2"
 	"slices"
 
@@ -77,7 +79,8 @@ func (g *grower) try(grow func(*grower) *gorgonia.Node) (n *gorgonia.Node) {
 	return grow(g)
 }
 
-// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x for a double negation.
+// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x
+// for a double negation.
 func (g *grower) add(n *gorgonia.Node, bound float64) *gorgonia.Node {
 	if _, ok := g.bound[n]; !ok {
 		g.nodes = append(g.nodes, n)
@@ -91,7 +94,8 @@ func (g *grower) param(dims ...int) *gorgonia.Node {
 	return g.add(n, 1)
 }
 
-// pick returns a node for which ok is true, often a late one, else a new parameter of the shape that fresh returns.
+// pick returns a node for which ok is true, often a late one, else a new parameter of the shape
+// that fresh returns.
 func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgonia.Node {
 	var fit gorgonia.Nodes
 	for _, n := range g.nodes {
@@ -181,9 +185,8 @@ func (g *grower) loss() (sum *gorgonia.Node) {
 
 // config is how the graph is compiled: the field stored as bytes, everything else a parameter.
 func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
-	return Config{Mode: Train, Batch: randomBatch, Loss: loss, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{}),
-		Inputs: map[*gorgonia.Node]Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
-			Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}
+	return Config{Model: frontend.Model{Batch: randomBatch, Loss: loss, Inputs: map[*gorgonia.Node]frontend.Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
+		Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}, Mode: Train, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{})}
 }
 
 // feed writes the field's bytes to the slot.

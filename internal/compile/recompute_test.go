@@ -10,6 +10,8 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -72,8 +74,9 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	})
 }
 
-// A parameter may be updated before the last reader of what is computed from it: then that is computed again before the update. The gradient of
-// either side of a gate reads the other side. Each instruction comes as early as it can, in turn.
+// A parameter may be updated before the last reader of what is computed from it: then that is
+// computed again before the update. The gradient of either side of a gate reads the other side.
+// Each instruction comes as early as it can, in turn.
 func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 	lean := updateOf(adam, optim.Clip{})
 	lean.Lean = true
@@ -91,17 +94,17 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		sch, calls := soon(first), 0
-		once := scheduler{sch.name, func(s *schedule, from []int32) []int32 { // the order that recomputation sees stays the order
+		once := schedule.Scheduler{Name: sch.Name, Order: func(g *schedule.Graph, from []int32) []int32 { // the order that recomputation sees stays the order
 			if calls++; calls > 1 {
 				return from
 			}
-			return sch.order(s, from)
+			return sch.Order(g, from)
 		}}
-		p := compileFor(t, g, Config{Mode: Train, Batch: 16, Loss: m.Loss, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
-			scheduler: &once, Update: lean, Inputs: map[*gorgonia.Node]Input{
-				m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
-				m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
-			}})
+		p := compileFor(t, g, Config{Model: frontend.Model{Batch: 16, Loss: m.Loss, Inputs: map[*gorgonia.Node]frontend.Input{
+			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
+			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
+		}}, Mode: Train, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
+			scheduler: &once, Update: lean})
 		updated := make(map[kernels.Value]string)
 		for _, in := range p.Instrs {
 			for _, v := range in.In {
@@ -109,7 +112,7 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 					t.Fatalf("instruction %d as early as can be: %q reads what %q has changed\n%v", first, in.Label, by, listing(p))
 				}
 			}
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				updated[in.In[k]] = in.Label
 			}
 			if in.Again {
@@ -123,8 +126,8 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 }
 
 // soon is an order in which an instruction comes as early as it can.
-func soon(first int32) scheduler {
-	return scheduler{"soon", func(s *schedule, from []int32) []int32 {
+func soon(first int32) schedule.Scheduler {
+	return schedule.Scheduler{Name: "soon", Order: func(g *schedule.Graph, from []int32) []int32 {
 		var order []int32
 		done := make([]bool, len(from))
 		var run func(i int32)
@@ -133,7 +136,7 @@ func soon(first int32) scheduler {
 				return
 			}
 			done[i] = true
-			for _, j := range s.before[i] {
+			for _, j := range g.Before(i) {
 				run(j)
 			}
 			order = append(order, i)
@@ -177,8 +180,9 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	}
 }
 
-// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing needs to run more than twice. In 5 something has to, and in less
-// than there can be a step still takes no more than twice as long.
+// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing
+// needs to run more than twice. In 5 something has to, and in less than there can be a step still
+// takes no more than twice as long.
 func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 	const layer = 512 * 64 * 4
 	n := equal()

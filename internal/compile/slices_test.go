@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// sliced is a net of which two gradients are cut: of rows that are a multiple of a slice's, and of rows that are not.
+// sliced is a net of which two gradients are cut: of rows that are a multiple of a slice's, and of
+// rows that are not.
 var sliced = net{name: "sliced", widths: []int{500, 384, 20, 5}, batch: 24, act: layers.ReLU, lean: true}
 
 // train runs so many steps of n and returns what is left.
@@ -59,12 +60,14 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true}
 	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
 	p, _, _ := n.program(t, Train, nil, nil)
-	// The decoded input, the first layer's gradient and the least slice of its weights' gradient are there at once.
+	// The decoded input, the first layer's gradient and the least slice of its weights' gradient
+	// are there at once.
 	const least = 128*(784+512)*4 + 144*512*4
 	if p.Plan.Bytes != least {
 		t.Errorf("got %d bytes, want %d; %d without slices\n%s", p.Plan.Bytes, least, whole.Plan.Bytes, listing(p))
 	}
-	// All of [512, 256] would be too much beside the first layer's activation, its gradient and the second's; half is not.
+	// All of [512, 256] would be too much beside the first layer's activation, its gradient and the
+	// second's; half is not.
 	if got, want := p.Slices, []int{0, 0, 0, 2, 0, 6}; !slices.Equal(got, want) {
 		t.Errorf("slices of %q: got %v, want %v", p.Trained, got, want)
 	}
@@ -75,24 +78,6 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 	} {
 		if p, _, _ := n.program(t, Train, nil, change); p.Slices != nil {
 			t.Errorf("%s: got %v slices, want none", name, p.Slices)
-		}
-	}
-}
-
-func TestSlicesSpreadTheRowsEvenly(t *testing.T) {
-	for rows := 2 * sliceRows; rows < 1500; rows++ {
-		for n := 2; n <= rows/sliceRows; n++ {
-			most, least, at := 0, rows, 0
-			for k := range n {
-				start, end := sliceStart(rows, n, k), sliceStart(rows, n, k+1)
-				if start != at || start%sliceStep != 0 {
-					t.Fatalf("%d rows, slice %d of %d begins at %d, the one before ends at %d", rows, k, n, start, at)
-				}
-				most, least, at = max(most, end-start), min(least, end-start), end
-			}
-			if at != rows || least < sliceRows || most != mostRows(rows, n) || most-least >= 2*sliceStep {
-				t.Fatalf("%d rows in %d slices: %d to %d rows, the largest is said to have %d, the last ends at %d", rows, n, least, most, mostRows(rows, n), at)
-			}
 		}
 	}
 }

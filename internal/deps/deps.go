@@ -1,9 +1,9 @@
 // Package deps checks the source of this module against the rules of the project: imports, lengths
 // of files and functions, names, and doc comments.
 //
-// [Read] returns the files of a tree, each a [File]. [Imports], [Sizes], [Names] and [Comments]
-// return an error for each violation of a rule. The tests run them on this module, and on small
-// trees with known mistakes.
+// [Read] returns the files of a tree, each a [File]. [Imports], [Stale], [Sizes], [Names] and
+// [Comments] return an error for each violation of a rule. The tests run them on this module, and
+// on small trees with known mistakes.
 package deps
 
 import (

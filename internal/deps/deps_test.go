@@ -3,6 +3,7 @@ package deps_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -33,6 +34,20 @@ func TestThisModuleKeepsItsRules(t *testing.T) {
 	}
 }
 
+func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
+	files, err := deps.Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range deps.Stale(files) {
+		t.Error(err)
+	}
+	gone := slices.DeleteFunc(files, func(f deps.File) bool { return f.Dir == "arena" })
+	if errs := deps.Stale(gone); len(errs) != 1 || !strings.Contains(errs[0].Error(), "package arena") {
+		t.Errorf("without arena: got %v, want one error", errs)
+	}
+}
+
 func TestEveryKindOfMistakeIsFound(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("\tf()\n", n) }
@@ -43,6 +58,9 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 		{"upwards", "imports", "arena/arena.go", ours("arena", "kernels"), "arena may not import"},
 		{"a test device in production", "imports", "kernels/cpu/cpu.go", ours("cpu", "kernels/emu"), "may not import"},
 		{"Gorgonia in a loader", "imports", "dataloader/x.go", theirs("dataloader", "gorgonia.org/tensor"), "may not import gorgonia.org/tensor"},
+		{"Gorgonia in the compiler", "imports", "internal/compile/compile.go", theirs("compile", "gorgonia.org/gorgonia"), "internal/compile may not import gorgonia.org/gorgonia"},
+		{"Gorgonia in a pass", "imports", "internal/compile/passes/fold.go", theirs("passes", "gorgonia.org/tensor"), "passes may not import gorgonia.org/tensor"},
+		{"the front end in a pass", "imports", "internal/compile/passes/fold.go", ours("passes", "internal/compile/frontend"), "passes may not import"},
 		{"cu outside of its folder", "imports", "kernels/cpu/x.go", theirs("cpu", "gorgonia.org/cu"), "may not import gorgonia.org/cu"},
 		{"internal in an example", "imports", "examples/mlp/main.go", ours("main", "internal/ir"), "may not import"},
 		{"a module nobody agreed on", "imports", "arena/arena.go", theirs("arena", "github.com/pkg/errors"), "may not import github.com/pkg/errors"},

@@ -94,7 +94,7 @@ const goodTests = "echo '--- PASS: TestA (0.00s)'; echo '    --- PASS: TestA/x (
 	"echo; echo 'gpu: test card'; printf 'BenchmarkKernel/add-16 \\t 20\\t 12.5 ns/op\\t 900 GB/s\\t 90 %%B\\n'"
 
 func TestAReportHoldsAllThatWasAsked(t *testing.T) {
-	dir := folder(t, map[string]string{"device.test": goodTests, "trainer.test": goodTests, "peer": peerWith("0.50001", "9,9,9"), "python3": "exit 1"})
+	dir := folder(t, map[string]string{"device.test": goodTests, "trainer.test": goodTests, "vm.test": goodTests, "peer": peerWith("0.50001", "9,9,9"), "python3": "exit 1"})
 	ok, r, text := written(t, dir, "-small")
 	if !ok || !r.Passed || r.Commit != "abc" || r.GPU["gpu"] != "test card" || !r.Small {
 		t.Errorf("ok %v, got %+v", ok, r)
@@ -121,7 +121,7 @@ func TestAReportHoldsAllThatWasAsked(t *testing.T) {
 func TestAPartThatFailsDoesNotStopTheRest(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"device.test":  "echo '--- FAIL: TestA (0.00s)'; echo 'sudden end' >&2; kill -SEGV $$",
-		"trainer.test": goodTests, "peer": peerWith("0.6", "9,8,8"), "python3": "exit 1"})
+		"trainer.test": goodTests, "vm.test": goodTests, "peer": peerWith("0.6", "9,8,8"), "python3": "exit 1"})
 	ok, r, text := written(t, dir)
 	if ok || r.Passed {
 		t.Error("what failed passes")
@@ -143,7 +143,7 @@ func TestAPartThatFailsDoesNotStopTheRest(t *testing.T) {
 }
 
 func TestTheLimitEndsWhatHangs(t *testing.T) {
-	dir := folder(t, map[string]string{"device.test": "exec sleep 600", "trainer.test": goodTests})
+	dir := folder(t, map[string]string{"device.test": "exec sleep 600", "trainer.test": goodTests, "vm.test": goodTests})
 	ok, r, _ := written(t, dir, "-limit", "1s", "-parts", "operations,promises")
 	if p := r.part(t, "operations"); ok || p.Status != Failed || !strings.Contains(p.Why, "the limit of 1s is over") {
 		t.Errorf("%+v, want failed by the limit", p)

@@ -64,7 +64,9 @@ func (c *check) parts() []part {
 			all = append(all, part{w + " pytorch " + products, most, c.pytorch(w, products)})
 		}
 	}
-	return append(all, part{"promises", most, c.tests("trainer.test", append(tests, "-test.run="+promises)...)})
+	return append(all,
+		part{"promises", most, c.tests("trainer.test", append(tests, "-test.run="+promises)...)},
+		part{"graphs", most, c.tests("vm.test", append(tests, "-test.run=/cuda")...)})
 }
 
 var workloads = []string{"w1", "w2", "w3", "w4"}

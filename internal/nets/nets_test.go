@@ -22,7 +22,7 @@ func TestSmallNetsLearn(t *testing.T) {
 				t.Fatal(err)
 			}
 			dev := cputest.Open(t, cpu.Options{})
-			tr, err := trainer.New(n.Model, trainer.Options{Device: dev, Batch: n.Batch, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: seed})
+			tr, err := trainer.New(t.Context(), n.Model, trainer.Options{Device: dev, Batch: n.Batch, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: seed})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestSmallNetsLearn(t *testing.T) {
 func TestPlansMeetTheBound(t *testing.T) {
 	for _, n := range append(nets.All(), nets.Small()...) {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-			plan, err := trainer.Plan(n.Model, trainer.Options{Batch: n.Batch, Guard: guard, Optimizer: optim.Adam{}})
+			plan, err := trainer.Plan(t.Context(), n.Model, trainer.Options{Batch: n.Batch, Guard: guard, Optimizer: optim.Adam{}})
 			if err != nil {
 				t.Fatalf("%s, %s: %v", n.Name, n.About, err)
 			}
@@ -76,7 +76,7 @@ func TestPlansWithWorkspacesAreNearTheBound(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		dev := cputest.Open(t, cpu.Options{Threads: threads})
 		for _, n := range nets.All() {
-			plan, err := trainer.Plan(n.Model, trainer.Options{Device: dev, Batch: n.Batch, Guard: trainer.GuardEach})
+			plan, err := trainer.Plan(t.Context(), n.Model, trainer.Options{Device: dev, Batch: n.Batch, Guard: trainer.GuardEach})
 			if err != nil {
 				t.Fatalf("%s: %v", n.Name, err)
 			}

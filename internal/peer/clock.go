@@ -78,7 +78,7 @@ func (c *clock) train(ctx context.Context) (err error) {
 	if c.d.test != c.d.train {
 		opt.Resident = append(opt.Resident, c.d.test)
 	}
-	if c.t, err = trainer.New(c.w.model, opt); err != nil {
+	if c.t, err = trainer.New(ctx, c.w.model, opt); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.t.Close()) }()
@@ -113,7 +113,7 @@ func (c *clock) planSteps(opt trainer.Options) error {
 		guard trainer.Guard
 	}{{"scratch and gradients", trainer.GuardStep}, {"scratch under `GuardEach`", trainer.GuardEach}} {
 		opt.Guard = s.guard
-		p, err := trainer.Plan(c.w.model, opt)
+		p, err := trainer.Plan(context.Background(), c.w.model, opt)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (f flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	}
-	return cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: f.instructions()}), nil
+	return cpu.Open(cpu.Options{Threads: f.threads, Instructions: f.instructions()})
 }
 
 // instructions returns the instructions of the variant.

@@ -74,7 +74,10 @@ func rest(ctx context.Context, patience time.Duration) error {
 
 // machine describes the processor, instructions and system.
 func machine(variant cpu.Instructions) (string, error) {
-	d := cpu.OpenWith(cpu.Options{Instructions: variant})
+	d, err := cpu.Open(cpu.Options{Instructions: variant})
+	if err != nil {
+		return "", err
+	}
 	instructions, err := d.Instructions()
 	if err != nil {
 		return "", err

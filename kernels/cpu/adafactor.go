@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Adafactor reads the gradient three times: for the means of its squares, for the size of the step, and for the step. Rows are taken in
@@ -75,7 +76,7 @@ func bindAdafactor(b *binding) (func(), error) {
 }
 
 func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
-	matrices, n, width := kernels.FactorOf(in[0].Shape)
+	matrices, n, width := numeric.Matrices(in[0].Shape)
 	return 8 * int64(matrices) * (int64(blocksOf(n))*int64(width+1) + 1)
 }
 
@@ -94,8 +95,8 @@ func bindAdafactorOf[T float](b *binding) func() {
 	}
 	f.numbers = factorNumbers{scale: 1, most: most, least: -most, epsilon: f.Epsilon}
 	f.passes, f.addSquares = factorPassesAt[T](b.dev.level), folderAt[T](b.dev.level).rows[foldSquares]
-	f.mostSquare = kernels.MostSquare(b.In[0].Type)
-	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
+	f.mostSquare = numeric.MostSquare(b.In[0].Type)
+	f.matrices, f.n, f.width = numeric.Matrices(b.In[0].Shape)
 	f.per = over(f.n, blocksOf(f.n))
 	f.blocks = over(f.n, f.per)
 	work, blocks := view[float64](b.work()), f.matrices*f.blocks

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A rule16 is a rule whose states are bfloat16, in place of s and v. The assembly knows the fields' offsets.
@@ -35,7 +36,7 @@ func bindAdam16Of[T float](b *binding) (func(), error) {
 	pieces := b.over(len(u.p), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
 		if u.begin() {
-			r.rule, r.key = u.rule, uint32(int64(u.controls[1]))*kernels.NoiseUpdate
+			r.rule, r.key = u.rule, uint32(int64(u.controls[1]))*numeric.NoiseUpdate
 			pieces()
 		}
 	}, nil
@@ -55,13 +56,13 @@ func (r *rule16[T]) adam16(shrink T, lo, hi int) {
 		some.p, some.g, some.s, some.v = r.p[lo:lo+n], r.g[lo:lo+n], s[:n], v[:n]
 		m, squares := r.m[lo:lo+n], r.squares[lo:lo+n]
 		for i, p := range some.p {
-			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(some.g[i])+r.key, 0) // the update is in the key
-			s[i], v[i] = T(kernels.FromBfloat16(m[i])), T(kernels.FromBfloat16(squares[i]))
+			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.g[i])+r.key, 0) // the update is in the key
+			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
 		}
 		some.adam(shrink, 0, n)
 		for i, bits := range noise[:n] {
-			m[i] = kernels.DitherBfloat16(float32(s[i]), uint16(bits))
-			squares[i] = kernels.DitherBfloat16(float32(v[i]), uint16(bits>>16))
+			m[i] = numeric.DitherBFloat16(float32(s[i]), uint16(bits))
+			squares[i] = numeric.DitherBFloat16(float32(v[i]), uint16(bits>>16))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A rule8 is a rule whose states are codes of a byte, in place of s and v. The assembly knows the fields' offsets.
@@ -50,11 +51,11 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 		u.own[0], u.own[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
 	}
 	r := &rule8[T]{m: out[int8](b, 1), root: out[uint8](b, 2), largest: out[T](b, 3)}
-	r.means.fill(kernels.TopSigned)
+	r.means.fill(numeric.TopSigned)
 	for i := range 128 { // the bytes of negative codes
 		r.means.values[uint8(-i)] = -r.means.values[i]
 	}
-	r.roots.fill(kernels.TopUnsigned)
+	r.roots.fill(numeric.TopUnsigned)
 	whole := len(u.p) / kernels.Block8
 	pieces := b.over(len(r.largest)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
 		run(r, lo, min(hi, whole))
@@ -107,7 +108,7 @@ func (r *rule8[T]) adam8(shrink T, lo, hi int) {
 			}
 		}
 		for k, x := range most {
-			if largest[k] = 0; x >= kernels.Least8 {
+			if largest[k] = 0; x >= numeric.Least8 {
 				largest[k] = x
 			}
 		}
@@ -135,7 +136,7 @@ type coder[T float] struct {
 func (c *coder[T]) fill(top int) {
 	c.top = int32(top)
 	for code := range 2 << top {
-		c.values[code] = kernels.Decode8[T](code, top)
+		c.values[code] = numeric.Decode8[T](code, top)
 	}
 	for d := range top + 1 {
 		n := math.Ldexp(1, top-d) // codes of the interval, which begins at 1/8 of its end

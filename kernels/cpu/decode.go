@@ -3,6 +3,7 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A decodeFunc computes dst[i] = scale*src[i] + shift over a tile of stored elements. The arithmetic is in float64, so
@@ -27,9 +28,9 @@ func decodeTile[T float](l level, t arena.DType, a kernels.DecodeAttrs) decodeFu
 	case arena.Float64:
 		return decodeAs[T, float64](a.Scale, a.Shift)
 	case arena.Bfloat16:
-		return decodeHalf[T](kernels.FromBfloat16, a.Scale, a.Shift)
+		return decodeHalf[T](numeric.FromBFloat16, a.Scale, a.Shift)
 	case arena.Float16:
-		return decodeHalf[T](kernels.FromFloat16, a.Scale, a.Shift)
+		return decodeHalf[T](numeric.FromFloat16, a.Scale, a.Shift)
 	}
 	return nil
 }

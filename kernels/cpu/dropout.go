@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // dropGrain is the elements of a piece of a dropout. It is a multiple of four, which share a counter.
@@ -15,7 +16,7 @@ type dropCall[T float] struct {
 	x, y    []T
 	n       int
 	counter [4]uint32                       // of the first element
-	keys    [kernels.PhiloxRounds][2]uint64 // of the rounds, zero-extended
+	keys    [numeric.PhiloxRounds][2]uint64 // of the rounds, zero-extended
 	least   uint32                          // the word that an element must at least have to stay
 	scale   T                               // of those that stay
 }
@@ -45,8 +46,8 @@ func bindDropoutOf[T float](b *binding) func() {
 	first := dropCall[T]{least: a.Threshold(), scale: T(1 / (1 - a.Rate))}
 	for i := range first.keys {
 		first.keys[i] = [2]uint64{uint64(key[0]), uint64(key[1])}
-		key[0] += kernels.PhiloxW0
-		key[1] += kernels.PhiloxW1
+		key[0] += numeric.PhiloxW0
+		key[1] += numeric.PhiloxW1
 	}
 	kernel, calls := dropOf[T](b.dev.level), make([]dropCall[T], b.dev.pool.threads())
 	for i := range calls {
@@ -65,7 +66,7 @@ func goDrop[T float](c *dropCall[T]) {
 	x, y, counter := c.x[:c.n], c.y[:c.n], c.counter
 	key := [2]uint32{uint32(c.keys[0][0]), uint32(c.keys[0][1])}
 	for i := 0; i < len(x); i += 4 {
-		words := kernels.Philox(counter, key)
+		words := numeric.Philox(counter, key)
 		counter[0]++
 		for k, v := range x[i:min(i+4, len(x))] {
 			if words[k] >= c.least {

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A convertFunc converts rows of n elements that lie stride bytes apart to rows pitch bytes apart.
@@ -30,7 +30,7 @@ var (
 			for r := range rows {
 				d := view[float32](dst[r*pitch:])[:n]
 				for i, v := range view[uint16](src[r*stride:])[:n] {
-					d[i] = kernels.FromBfloat16(v)
+					d[i] = numeric.FromBFloat16(v)
 				}
 			}
 		},
@@ -38,16 +38,16 @@ var (
 			for r := range rows {
 				d := view[float32](dst[r*pitch:])[:n]
 				for i, v := range view[float32](src[r*stride:])[:n] {
-					d[i] = kernels.FromBfloat16(kernels.ToBfloat16(v))
+					d[i] = numeric.FromBFloat16(numeric.ToBFloat16(v))
 				}
 			}
 		},
-		encode: goConvert(kernels.ToBfloat16),
+		encode: goConvert(numeric.ToBFloat16),
 	}
 	goFloat16 = &conversions{
-		widen:  goConvert(kernels.FromFloat16),
-		round:  goConvert(func(v float32) float32 { return kernels.FromFloat16(kernels.ToFloat16(v)) }),
-		encode: goConvert(kernels.ToFloat16),
+		widen:  goConvert(numeric.FromFloat16),
+		round:  goConvert(func(v float32) float32 { return numeric.FromFloat16(numeric.ToFloat16(v)) }),
+		encode: goConvert(numeric.ToFloat16),
 	}
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // halfWay returns float32s around which types of 16 bits round: all that one of them holds, what lies half-way between two, and their
@@ -17,7 +17,7 @@ import (
 func halfWay(r *rand.Rand) []float32 {
 	var all []float32
 	for h := range 1 << 16 {
-		for _, v := range []float32{kernels.FromBfloat16(uint16(h)), kernels.FromFloat16(uint16(h))} {
+		for _, v := range []float32{numeric.FromBFloat16(uint16(h)), numeric.FromFloat16(uint16(h))} {
 			b := math.Float32bits(v)
 			for _, beside := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001} {
 				all = append(all, math.Float32frombits(b+beside))
@@ -35,7 +35,7 @@ func TestConversionsHaveTheBitsOfPlainGo(t *testing.T) {
 	numbers := halfWay(r)
 	var halves []uint16
 	for h := range 1 << 16 {
-		if v := kernels.FromFloat16(uint16(h)); v == v { // whether a NaN becomes quiet is left open
+		if v := numeric.FromFloat16(uint16(h)); v == v { // whether a NaN becomes quiet is left open
 			halves = append(halves, uint16(h))
 		}
 	}

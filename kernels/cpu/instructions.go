@@ -47,7 +47,7 @@ func (i *Instructions) UnmarshalText(name []byte) error {
 	return fmt.Errorf("instructions %q: there are %v", name, instructionNames)
 }
 
-// InstructionsError says that a device was opened for instructions that this build or processor lacks.
+// InstructionsError is the error of Open for instructions that this build or processor lacks.
 // It wraps kernels.ErrUnsupported.
 type InstructionsError struct {
 	Want, Have Instructions

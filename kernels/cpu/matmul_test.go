@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var matmulSeed = flag.Uint64("matmul.seed", 1, "seed of the random products")
@@ -144,16 +145,16 @@ func (o *operands) fill(r *rand.Rand) {
 
 func toHalf(t arena.DType, v float32) uint16 {
 	if t == arena.Bfloat16 {
-		return kernels.ToBfloat16(v)
+		return numeric.ToBFloat16(v)
 	}
-	return kernels.ToFloat16(v)
+	return numeric.ToFloat16(v)
 }
 
 func fromHalf(t arena.DType, h uint16) float32 {
 	if t == arena.Bfloat16 {
-		return kernels.FromBfloat16(h)
+		return numeric.FromBFloat16(h)
 	}
-	return kernels.FromFloat16(h)
+	return numeric.FromFloat16(h)
 }
 
 // values returns an operand in float64.

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
@@ -85,7 +85,7 @@ func onePairTile(t *tile) {
 			var s float32
 			for k := range t.k {
 				for half := range 2 {
-					s += float32(kernels.FromBfloat16(a[(i*t.rowA+k*t.stepA)/2+half]) * kernels.FromBfloat16(b[k*t.stepB/2+2*j+half]))
+					s += float32(numeric.FromBFloat16(a[(i*t.rowA+k*t.stepA)/2+half]) * numeric.FromBFloat16(b[k*t.stepB/2+2*j+half]))
 				}
 			}
 			at := &c[i*t.rowC/4+j]

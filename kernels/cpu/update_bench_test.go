@@ -57,7 +57,7 @@ func streamedOps() []streamed {
 		{"adam16", kernels.Adam16, kernels.Adam16Attrs{AdamAttrs: adam}, lean(kernels.Adam16States), 5},
 		{"adafactor", kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}, func(n int) []kernels.Spec {
 			p := f(over(n, 512), 512)
-			rows, columns := kernels.FactorSpecs(p)
+			rows, columns := factorSpecs(p)
 			return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
 		}, 6},
 		{"lion", kernels.Lion, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, states(1), 5},

@@ -125,7 +125,7 @@ func scaledFactors(r *rand.Rand, typ arena.DType) scaled {
 	big, small := shapes(r, 300)
 	operands := func(s kernels.Shape) []kernels.Spec {
 		p := kernels.Spec{Type: typ, Shape: s}
-		rows, columns := kernels.FactorSpecs(p)
+		rows, columns := factorSpecs(p)
 		return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
 	}
 	return scaled{kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1e-3}, operands(big), operands(small)}

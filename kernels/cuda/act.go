@@ -13,7 +13,7 @@ const (
 	actTanh
 )
 
-// activation returns the number of what a product ends with, and the slope of a leaky one.
+// activation returns the number of an activation, and the slope of a leaky one.
 func activation(act *kernels.Op, attrs any) (number int32, slope float64) {
 	switch act {
 	case kernels.Relu:

@@ -28,13 +28,7 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened(t, o) // or it skips
 			before := len(fakecuda.Reports())
-			kerneltest.Operations(t, func() kernels.Device {
-				d, err := Open(o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return d
-			}, kernels.MatMul)
+			kerneltest.Operations(t, func() (kernels.Device, error) { return Open(o) }, kernels.MatMul)
 			if r := fakecuda.Reports()[before:]; len(r) > 0 {
 				t.Errorf("the driver complains: %v", r)
 			}
@@ -42,8 +36,8 @@ func TestProductsByCuBLASAgreeWithTheirReference(t *testing.T) {
 	}
 }
 
-// Factors that a precision holds give products that it computes exactly; others must show that it was asked for, where the library does not choose
-// for itself, as NVIDIA's may.
+// Factors that a precision holds give products that it computes exactly; others must show that it
+// was asked for, where the library does not choose for itself, as NVIDIA's may.
 func TestCuBLASIsAskedForThePrecision(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	for x, bits := range map[Precision]uint{Full: 24, TF32: 11, BFloat16: 8, Float16: 11} {
@@ -60,7 +54,8 @@ func TestCuBLASIsAskedForThePrecision(t *testing.T) {
 				}
 				return worst
 			}
-			// Sums of 33 products near 1, each rounded by half of 2^-23 of partial sums up to about 4 √33.
+			// Sums of 33 products near 1, each rounded by half of 2^-23 of partial sums up to about
+			// 4 √33.
 			tolerance := 33 * 4 * math.Sqrt(33) * 0x1p-24
 			if e := off(bits); e > tolerance {
 				t.Errorf("factors of %d bits: off by %g, more than %g", bits, e, tolerance)
@@ -72,7 +67,8 @@ func TestCuBLASIsAskedForThePrecision(t *testing.T) {
 	}
 }
 
-// A product takes the workspace that was planned for it, and cuBLAS no memory of its own after the first one, for which it loads kernels.
+// A product takes the workspace that was planned for it, and cuBLAS no memory of its own after the
+// first one, for which it loads kernels.
 func TestCuBLASWorksInPlannedMemory(t *testing.T) {
 	d := opened(t, Options{CuBLAS: true})
 	s := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{8, 8}}

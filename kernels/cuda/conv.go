@@ -2,10 +2,11 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// fewChannels is below how many channels of a group's result each result is computed by itself: a tile of 64 would be nearly empty.
+// fewChannels is the number of channels of a group's result from which products use tiles. With
+// fewer, a tile of 64 would be nearly empty, and each result is computed by itself.
 const fewChannels = 8
 
-// convSize is a convolution in numbers, whichever of the three it is computed for.
+// convSize holds the dimensions of a convolution, for all three of its operations.
 type convSize struct {
 	batch, c, h, w, o, oh, ow, kh, kw int
 	stride, pad, dilation             [2]int
@@ -25,7 +26,7 @@ func (s convSize) args() []any {
 // with appends the window to a kernel's own arguments.
 func (s convSize) with(args ...any) []any { return append(args, s.args()...) }
 
-// fits returns an error where kernels of 32-bit counts cannot compute it.
+// fits returns an error if kernels that count in 32 bits cannot compute it.
 func (s convSize) fits() error {
 	return fits(s.batch*s.h*s.w, s.batch*s.oh*s.ow, s.c*s.kh*s.kw, s.o*s.kh*s.kw,
 		s.oh*s.stride[0]+s.kh*s.dilation[0]+s.pad[0], s.ow*s.stride[1]+s.kw*s.dilation[1]+s.pad[1])

@@ -116,9 +116,6 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Scatter: func(s sizes) measured {
 		return measured{kernels.ScatterAttrs{Rows: s.rows[0]}, []kernels.Spec{integers(s.rows[0]), float(s.rows...)}, s.rows[0]}
 	},
-	kernels.OneHot: func(s sizes) measured {
-		return measured{kernels.OneHotAttrs{Classes: s.rows[1], Type: arena.Float32}, []kernels.Spec{integers(s.rows[0])}, s.rows[1]}
-	},
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}
 	},
@@ -146,7 +143,8 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	},
 	kernels.Adafactor: func(s sizes) measured {
 		p := float(s.rows...)
-		rows, columns := kernels.FactorSpecs(p)
+		states := kernels.AdafactorStates(p)
+		rows, columns := states[0].Spec, states[1].Spec
 		return measured{attrs: adafactor, in: []kernels.Spec{p, p, integers(4), kernels.ControlsSpec, rows, columns}}
 	},
 }

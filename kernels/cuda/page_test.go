@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// TestThePageQuotesErrorsAsTheyAre compares the texts of errors in docs/cuda.md with what is printed; … stands for any text.
+// TestThePageQuotesErrorsAsTheyAre compares the texts of errors in docs/cuda.md with what is
+// printed; … stands for any text.
 func TestThePageQuotesErrorsAsTheyAre(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cuda.md")
 	if err != nil {

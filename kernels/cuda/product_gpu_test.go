@@ -69,8 +69,9 @@ func normals(r *rand.Rand, bits uint, shape ...int) kernels.Tensor {
 	return x
 }
 
-// Tiles and splits depend on the GPU's processors, so each is brought about by pretending that there are few or many. The operands of tensor
-// cores are numbers that their formats hold, whose products are exact in float32.
+// Tiles and splits depend on the GPU's processors, so each is brought about by pretending that
+// there are few or many. The operands of tensor cores are numbers that their formats hold, whose
+// products are exact in float32.
 func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	window := kernels.ConvGradAttrs{Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1, Size: [2]int{3, 3}}
@@ -131,7 +132,8 @@ func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 			}
 			want := kernels.Tensor{Spec: got.Spec, Data: make([]float64, len(got.Data))}
 			c.op.Ref(c.attrs, c.in, []kernels.Tensor{want})
-			// A sum of n products near 1 is rounded n times, by half of 2^-23 of partial sums up to about 4 √n.
+			// A sum of n products near 1 is rounded n times, by half of 2^-23 of partial sums up to
+			// about 4 √n.
 			tolerance := float64(c.steps) * 4 * math.Sqrt(float64(c.steps)) * 0x1p-24
 			for i, w := range want.Data {
 				if e := math.Abs(got.Data[i] - w); !(e <= tolerance) {

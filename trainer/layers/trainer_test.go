@@ -12,6 +12,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -103,9 +104,9 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,9 +159,9 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: seed.Value(), Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: seed.Value(), Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}

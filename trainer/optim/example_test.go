@@ -34,9 +34,13 @@ func fit(opt trainer.Options) {
 		x := net.Input("x", batch, 2)
 		return net.Regressor(x, net.Dense(x, "line", 1, nil))
 	}
-	opt.Device, opt.Batch, opt.Fields, opt.Seed = cpu.Open(), 8, ds.Fields(), 1
-	defer opt.Device.Close()
-	t, err := trainer.New(model, opt)
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	opt.Device, opt.Batch, opt.Fields, opt.Seed = device, 8, ds.Fields(), 1
+	t, err := trainer.New(context.Background(), model, opt)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func (m *model) step(grad []float64) {
 		out[i] = kernels.Tensor{Spec: s, Data: make([]float64, s.Shape.Elems())}
 	}
 	m.op.Ref(m.attrs, m.in, out)
-	for i, k := range kernels.UpdatesOf(m.op, m.attrs) {
+	for i, k := range m.op.UpdatesFor(m.attrs) {
 		copy(m.in[k].Data, out[i].Data)
 	}
 }

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -26,7 +27,7 @@ func classifier(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // planned returns the plan of the classifier with Adam, on any device.
 func planned() *report.Plan {
-	p, err := trainer.Plan(classifier, trainer.Options{Batch: 128, Optimizer: optim.Adam{}})
+	p, err := trainer.Plan(context.Background(), classifier, trainer.Options{Batch: 128, Optimizer: optim.Adam{}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type Flags struct {
 
 	Instructions cpu.Instructions
 	Resident     bool
-	Lean         bool
+	Guard        string // step or each; empty: step
 	Recompute    string
 	Precision    string
 	Offload      string
@@ -84,7 +84,7 @@ func (f *Flags) Parse(name string, args []string) error {
 	fs.StringVar(&f.Device, "device", f.Device, "device: cpu; cuda, a GPU (build with -tags gpu); or emu, a slow emulated device for tests")
 	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "instructions of the cpu: best, portable, avx2, avx512 or avx512bf16; default: $EVENKEEL_INSTRUCTIONS")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
-	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
+	fs.StringVar(&f.Guard, "guard", f.Guard, "check gradients at `granularity`: step, all before any update; or each, right before its own update, and free it")
 	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are recomputed in the backward pass, such as a,b; auto: as many as -memory requires; empty: none")
 	fs.StringVar(&f.Offload, "offload", f.Offload, "`values` to keep in pinned host memory: state, parameters, or both as state,parameters; layer names select layers; empty: none")
 	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
@@ -139,8 +139,12 @@ func (f *Flags) Options() (trainer.Options, error) {
 			}
 		}
 	}
-	if f.Lean {
+	switch f.Guard {
+	case "", "step":
+	case "each":
 		opt.Guard = trainer.GuardEach
+	default:
+		return opt, &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
 	}
 	switch f.Recompute {
 	case "", "none":
@@ -176,9 +180,8 @@ func (f *Flags) Options() (trainer.Options, error) {
 func (f *Flags) open() (kernels.Device, error) {
 	switch f.Device {
 	case "cpu":
-		d := cpu.OpenWith(cpu.Options{Instructions: f.Instructions})
-		if _, err := d.Instructions(); err != nil {
-			d.Close()
+		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions})
+		if err != nil {
 			return nil, fmt.Errorf("-instructions: %w", err)
 		}
 		return d, nil
@@ -189,7 +192,7 @@ func (f *Flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	case "emu":
-		return emu.Open(emu.Options{}), nil
+		return emu.Open(emu.Options{})
 	}
 	return nil, &FlagError{"device", strconv.Quote(f.Device), "use cpu, cuda or emu"}
 }

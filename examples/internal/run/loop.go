@@ -89,8 +89,8 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			first = inUse
 		}
 		speed := float64(fit.Samples) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  arena %d bytes in use, %d free between steps\n",
-			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse, r.ArenaBytes-inUse)
+		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
+			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse)
 		r.tested(val)
 		r.TrainLoss = fit.Loss
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -120,12 +120,12 @@ func (r *Results) tested(val trainer.Result) {
 	}
 }
 
-// score writes a loss, and the accuracy where there is one.
+// score writes a loss, followed by the accuracy in parentheses where there is one.
 func score(loss, accuracy float64) string {
 	if math.IsNaN(accuracy) {
 		return fmt.Sprintf("%.4f", loss)
 	}
-	return fmt.Sprintf("%.4f  accuracy %5.2f %%", loss, 100*accuracy)
+	return fmt.Sprintf("%.4f (%.2f %%)", loss, 100*accuracy)
 }
 
 // median returns the middle value, or 0 if there is none. It sorts x.

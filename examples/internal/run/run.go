@@ -85,7 +85,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
 	}
-	plan, err := trainer.Plan(e.Model, opt)
+	plan, err := trainer.Plan(ctx, e.Model, opt)
 	if err != nil {
 		return err
 	}
@@ -135,14 +135,13 @@ func (f *Flags) updates(samples int) int64 {
 func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt trainer.Options, samples int) error {
 	opt.Memory = memory
 	var bar *progressbar.ProgressBar
-	opt.Progress = func(p trainer.Progress) {
-		if p.Step == 1 {
-			bar = newBar(p.Steps, "plans")
-			bar.Describe([]string{"combinations", "largest batches"}[p.Epoch])
+	x, err := trainer.Explore(ctx, e.Model, opt, trainer.ExploreOptions{MaxBatch: samples, Progress: func(p trainer.ExploreProgress) {
+		if p.Done == 1 {
+			bar = newBar(p.Total, "plans")
+			bar.Describe(p.Phase.String())
 		}
-		_ = bar.Set(p.Step)
-	}
-	x, err := trainer.Explore(ctx, e.Model, opt, samples)
+		_ = bar.Set(p.Done)
+	}})
 	if err == nil {
 		fmt.Fprint(out, x)
 	}
@@ -178,7 +177,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			e.Progress(p)
 		}
 	}
-	t, err := trainer.New(e.Model, opt)
+	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
 		return Results{}, err
 	}

@@ -17,7 +17,7 @@ func MeetsTheBound(t *testing.T, e run.Example) {
 		t.Fatal(err)
 	}
 	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-		plan, err := trainer.Plan(e.Model, trainer.Options{Batch: e.Flags.Batch, Fields: train.Fields(), Optimizer: optim.Adam{}, Guard: guard})
+		plan, err := trainer.Plan(t.Context(), e.Model, trainer.Options{Batch: e.Flags.Batch, Fields: train.Fields(), Optimizer: optim.Adam{}, Guard: guard})
 		if err != nil {
 			t.Fatal(err)
 		}

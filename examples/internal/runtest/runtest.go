@@ -61,7 +61,7 @@ func Trains(t *testing.T, e run.Example, samples, epochs int, args ...string) ru
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, "memory plan: ") || strings.Count(out, " bytes in use, ") != epochs {
+	if !strings.Contains(out, "memory plan: ") || strings.Count(out, " bytes in use\n") != epochs {
 		t.Errorf("output:\n%s", out)
 	}
 	allocs := 1.0

@@ -76,11 +76,11 @@ func Printed(t testing.TB, e run.Example, args ...string) string {
 // depend on both.
 func onTwoThreads(t testing.TB) {
 	t.Helper()
-	d := cpu.OpenWith(cpu.Options{Threads: 1, Instructions: cpu.AVX512})
-	defer d.Close()
-	if _, err := d.Instructions(); err != nil {
+	d, err := cpu.Open(cpu.Options{Threads: 1, Instructions: cpu.AVX512})
+	if err != nil {
 		t.Skipf("the pages show plans for AVX-512: %v", err)
 	}
+	d.Close()
 	t.Setenv("EVENKEEL_INSTRUCTIONS", "avx512")
 	before := runtime.GOMAXPROCS(2)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

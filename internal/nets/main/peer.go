@@ -44,7 +44,7 @@ func peers(ctx context.Context, python string, all []planned, out io.Writer) err
 		return err
 	}
 	w := columns(out)
-	fmt.Fprintf(w, "net\tplanned\tJAX %s, %s\t/ planned\tin order\t/ planned\targuments\toutputs\tof these in place\n", first[0].Version, first[0].Platform)
+	fmt.Fprintf(w, "net\tplanned\tJAX %s, %s\tratio\tin order\tratio\targuments\toutputs\tin place\n", first[0].Version, first[0].Platform)
 	for i, n := range all {
 		r, scratch := first[i], n.whole.step().Scratch
 		if err := r.alike(n); err != nil {

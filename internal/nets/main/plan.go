@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -55,7 +56,7 @@ func plans(some []nets.Net) ([]planned, error) {
 func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 	p := planned{net: n, whole: cut{opt: opt}}
 	var err error
-	if p.whole.plan, err = trainer.Plan(n.Model, opt); err != nil {
+	if p.whole.plan, err = trainer.Plan(context.Background(), n.Model, opt); err != nil {
 		return p, fmt.Errorf("%s: %w", n.Name, err)
 	}
 	scratch := p.whole.plan.Category("scratch")
@@ -63,12 +64,12 @@ func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 		c := cut{opt: opt}
 		c.opt.Recompute.Auto = true
 		c.opt.Memory = p.whole.plan.Total - scratch + int64(part*float64(scratch))
-		if c.plan, err = trainer.Plan(n.Model, c.opt); err != nil {
+		if c.plan, err = trainer.Plan(context.Background(), n.Model, c.opt); err != nil {
 			return p, fmt.Errorf("%s within %v of its scratch: %w", n.Name, part, err)
 		}
 		if c.plan.Total > c.opt.Memory { // recomputation does not reach this part
 			c.opt.Memory = c.plan.Total
-			if c.plan, err = trainer.Plan(n.Model, c.opt); err != nil {
+			if c.plan, err = trainer.Plan(context.Background(), n.Model, c.opt); err != nil {
 				return p, fmt.Errorf("%s within the least that recomputation reaches: %w", n.Name, err)
 			}
 		}
@@ -81,7 +82,7 @@ func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 // peak, which is the bound of all plans.
 func placed(all []planned, out io.Writer) error {
 	w := columns(out)
-	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tplanned / bound\tby")
+	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tratio\tby")
 	for _, n := range all {
 		p := n.whole.step()
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f\t%s\n", n.net.Name, p.Batch, p.Instructions, len(p.Buffers), apart(p), p.Scratch, p.Live,

@@ -21,7 +21,10 @@ import (
 // of the ratios within a round.
 func timed(ctx context.Context, f flags, some []nets.Net, out io.Writer) (err error) {
 	runtime.GOMAXPROCS(f.threads)
-	dev := cpu.OpenWith(cpu.Options{Threads: f.threads})
+	dev, err := cpu.Open(cpu.Options{Threads: f.threads})
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	instructions, err := dev.Instructions()
 	if err != nil {
@@ -63,7 +66,7 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 		}
 	}()
 	for _, c := range append([]cut{p.whole}, p.within...) {
-		t, err := trainer.New(n.Model, c.opt)
+		t, err := trainer.New(ctx, n.Model, c.opt)
 		if err != nil {
 			return err
 		}
