@@ -155,8 +155,8 @@ func (o *Options) precisions() []setting {
 	if o.Precision.Half() {
 		return []setting{asGiven(o.Precision.String())}
 	}
-	half := func(o *Options) { o.Precision = arena.Bfloat16 }
-	return []setting{asGiven(arena.Float32.String()), {arena.Bfloat16.String(), false, half}}
+	half := func(o *Options) { o.Precision = arena.BFloat16 }
+	return []setting{asGiven(arena.Float32.String()), {arena.BFloat16.String(), false, half}}
 }
 
 // offloads returns the given offloading, and what can be offloaded in addition. It returns nil if

@@ -22,7 +22,7 @@ import (
 
 // digits is 784-512-256-10, the net of examples/mlp.
 func digits(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)

@@ -29,7 +29,7 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 	act := activations[r.IntN(len(activations))]
 	float := []tensor.Dtype{tensor.Float32, tensor.Float64}[r.IntN(2)]
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = float
 		x := net.Input("x", batch, in)
 		h := x

@@ -133,7 +133,7 @@ func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
 func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	p := d.program
 	e.Op, e.Label = in.Op.Name, in.Label
-	e.Half = kernels.OperandsOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
+	e.Half = kernels.ComputeTypeOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
 	switch in.Op {
 	case kernels.Gather:
 		e.Op, e.Label = "", p.Values[in.In[0]].Name

@@ -95,7 +95,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Expl
 	all := []combination{{opt: opt}}
 	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
 	for _, a := range axes {
-		x.Levers = append(x.Levers, a.name)
+		x.Axes = append(x.Axes, a.name)
 		var next []combination
 		for _, c := range all {
 			for i := range a.settings {

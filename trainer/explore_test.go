@@ -276,7 +276,7 @@ func TestWhatCanBeOffloadedIsTried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.Index(x.Levers, "on the host")
+		at := slices.Index(x.Axes, "on the host")
 		var got []string
 		for i, choice := range x.Choices.Choices {
 			if name := choice.Settings[at]; !slices.Contains(got, name) {

@@ -21,7 +21,7 @@ import (
 
 // normed is 4-8-3 with batch normalization and dropout.
 func normed(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4)
 	h := net.BatchNorm(net.Dense(x, "hidden", 8, nil), "bn", layers.ReLU)
 	h = net.Dropout(h, "drop", 0.25)
@@ -269,7 +269,7 @@ func TestDropoutIsAFunctionOfSeedStepAndLayer(t *testing.T) {
 
 // onlyDropped is 4-16-3 with dropout of what is never 0 itself, so that the mask can be seen.
 func onlyDropped(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4)
 	h := net.Dropout(net.Dense(x, "hidden", 16, layers.Sigmoid), "drop", 0.2)
 	return net.Classifier(x, net.Dense(h, "out", 3, nil))

@@ -65,7 +65,7 @@ type Options struct {
 	Offload Offload
 
 	// Precision rounds the factors of matrix products and convolutions, and the activations that
-	// wait for the backward pass, to arena.Bfloat16 or arena.Float16. Default 0, as arena.Float32:
+	// wait for the backward pass, to arena.BFloat16 or arena.Float16. Default 0, as arena.Float32:
 	// no rounding. It costs accuracy; sums, other operations, parameters, gradients and optimizer
 	// state stay float32. See docs/memory.md#16-bits.
 	Precision arena.DType

@@ -160,7 +160,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
 	t.memory.willWrite(s.controlsSpan)
 	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
-	if err := optim.Write(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
+	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
 	// The gradient of the loss starts with the step's share of the window's samples, so that the

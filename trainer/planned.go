@@ -245,7 +245,7 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 func (o *Options) update(w compile.Window) compile.Update {
 	opt := o.optimizer()
 	return compile.Update{Op: opt.Op(), Attrs: opt.Attrs(o.Clip, o.scaled() || o.Clip.Norm > 0), States: opt.States,
-		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), Lean: o.Guard == GuardEach, Window: w}
+		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: w}
 }
 
 // keepNodes finds the nodes of Options.Keep.

@@ -27,7 +27,7 @@ func images(t testing.TB, n int) *dataloader.Slices {
 }
 
 func imageNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4, 4)
 	h := net.Dense(net.Flatten(x, "flat"), "hidden", 8, layers.ReLU)
 	return net.Classifier(x, net.Dense(h, "out", 3, nil))

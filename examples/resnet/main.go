@@ -27,7 +27,7 @@ func main() { example.Main() }
 // stage has half the image size and twice the channels. It is ResNet-8 of He et al., 2016, section
 // 4.2, with projections between stages.
 func resnet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 3, side, side)
 	h := conv(net, x, "stem", 16, 1, layers.ReLU)
 	for stage, channels := range []int{16, 32, 64} {

@@ -20,7 +20,7 @@ import (
 
 // equal is a chain of 24 equal layers.
 func equal() net {
-	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, lean: true}
+	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, guardEach: true}
 }
 
 // owners are the layers of p, in the order of their first instructions.
@@ -43,7 +43,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-			cfg.Update.Lean = s%3 == 0 && cfg.Update.ClipNorm == 0
+			cfg.Update.GuardEach = s%3 == 0 && cfg.Update.ClipNorm == 0
 			want, p := g.steps(t, dev, cfg, o, 2)
 			goals := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
 			have := owners(p)
@@ -51,7 +51,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			for _, r := range goals {
 				cfg.Recompute = r
 				got, q := g.steps(t, dev, cfg, o, 2)
-				if n := len(q.Again.Rounds); n > 0 {
+				if n := len(q.Recomputation.Rounds); n > 0 {
 					again++
 					if n > 1 {
 						twice++
@@ -78,12 +78,12 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 // the repetition then comes before the update. The gradient of either side of a gate reads the
 // other side. Each instruction in turn is scheduled as early as possible.
 func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
-	lean := updateOf(adam, optim.Clip{})
-	lean.Lean = true
+	guardEach := updateOf(adam, optim.Clip{})
+	guardEach.GuardEach = true
 	again := 0
 	for first := range int32(60) {
 		g := gorgonia.NewGraph()
-		l := layers.On(g)
+		l := layers.New(g)
 		x := l.Input("x", 16, 6)
 		gate := gorgonia.Must(gorgonia.HadamardProd(l.Dense(x, "left", 8, nil), l.Dense(x, "right", 8, nil)))
 		m, err := l.Classifier(x, l.Dense(gate, "out", 4, nil))
@@ -104,7 +104,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
 			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
 		}}, Mode: Train, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
-			scheduler: &once, Update: lean})
+			scheduler: &once, Update: guardEach})
 		updated := make(map[kernels.Value]string)
 		for _, in := range p.Instrs {
 			for _, v := range in.In {
@@ -115,7 +115,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				updated[in.In[k]] = in.Label
 			}
-			if in.Again {
+			if in.Recomputed {
 				again++
 			}
 		}
@@ -157,13 +157,13 @@ func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	g, cfg := n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 14 * 512 * 64 * 4
 	full := compileFor(t, g, cfg)
-	if len(full.Again.Rounds) == 0 {
+	if len(full.Recomputation.Rounds) == 0 {
 		t.Fatal("nothing is recomputed")
 	}
 	g, small := n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = cfg.Recompute, full
 	p := compileFor(t, g, small)
-	if p.Again == nil || !reflect.DeepEqual(p.Again, full.Again) || len(p.Instrs) != len(full.Instrs) {
+	if p.Recomputation == nil || !reflect.DeepEqual(p.Recomputation, full.Recomputation) || len(p.Instrs) != len(full.Instrs) {
 		t.Fatalf("a batch of 17: got %d instructions, want the %d of the full batch", len(p.Instrs), len(full.Instrs))
 	}
 	if !slices.Equal(p.Plan.Offsets, full.Plan.Offsets) {
@@ -175,8 +175,8 @@ func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	full = compileFor(t, g, cfg)
 	g, small = n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = Recompute{Budget: 1}, full
-	if p := compileFor(t, g, small); len(full.Again.Rounds)+len(p.Again.Rounds) > 0 {
-		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Again.Rounds), len(p.Again.Rounds))
+	if p := compileFor(t, g, small); len(full.Recomputation.Rounds)+len(p.Recomputation.Rounds) > 0 {
+		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Recomputation.Rounds), len(p.Recomputation.Rounds))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 
 func TestEvaluationRecomputesNothing(t *testing.T) {
 	p, _, _ := perceptrons[0].program(t, Evaluate, nil, func(c *Config) { c.Recompute.Budget = 1 })
-	if p.Again != nil {
-		t.Errorf("%d rounds", len(p.Again.Rounds))
+	if p.Recomputation != nil {
+		t.Errorf("%d rounds", len(p.Recomputation.Rounds))
 	}
 }

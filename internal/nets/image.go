@@ -21,7 +21,7 @@ var halve = layers.Pool{Kernel: layers.Square(2)}
 // side, side].
 func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, side, side)
 		h := x
 		for stage, convolutions := range []int{1, 1, 2, 2, 2} {
@@ -39,7 +39,7 @@ func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, 
 // side].
 func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		normal := func(x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 			c := same(out)
 			c.Stride, c.NoBias = layers.Square(stride), true
@@ -69,7 +69,7 @@ func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (lay
 // x [B, 3, side, side] → [B, 1, side, side].
 func unet(side, width, levels int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		twice := func(x *gorgonia.Node, name string, out int) *gorgonia.Node {
 			x = net.Conv(x, name+"_1", same(out), layers.ReLU)
 			return net.Conv(x, name+"_2", same(out), layers.ReLU)

@@ -40,7 +40,7 @@ var workloads = map[string]workload{
 
 // model is the trainer.ModelFunc of the workload.
 func (w workload) model(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	n := layers.On(g)
+	n := layers.New(g)
 	n.Weights = layers.HeUniform{}
 	x := n.Input("x", append([]int{batch}, w.sample...)...)
 	return n.Classifier(x, w.net(n, x, w.shrink))

@@ -69,7 +69,7 @@ func Open(o Options) (*Device, error) {
 	d := &Device{pool: newPool(o.Threads, o.Spin), limit: o.Memory, instructions: instructions, level: instructions.level(),
 		live: map[*memory]struct{}{}}
 	if instructions == AVX512BF16 {
-		d.bfloat16Pairs = gemm.Bfloat16Pairs()
+		d.bfloat16Pairs = gemm.BFloat16Pairs()
 	}
 	return d, nil
 }

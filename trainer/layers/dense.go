@@ -82,7 +82,7 @@ func LeakyReLU(slope float64) Activation {
 		if !n.ready(layer, x) {
 			return nil
 		}
-		return n.apply(layer, name, kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
+		return n.apply(layer, name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package layers adds the usual layers of neural networks to a Gorgonia graph.
 //
-// [On] returns a [Net] for a graph. Its methods add layers and return ordinary *gorgonia.Node
+// [New] returns a [Net] for a graph. Its methods add layers and return ordinary *gorgonia.Node
 // values, so that layers mix with any Gorgonia code. Every layer has a name; the names of its
 // parameters begin with it. By input:
 //

@@ -28,8 +28,8 @@ type Net struct {
 	err        error
 }
 
-// On returns a Net that adds layers to g, with float32 parameters.
-func On(g *gorgonia.ExprGraph) *Net {
+// New returns a Net that adds layers to g, with float32 parameters.
+func New(g *gorgonia.ExprGraph) *Net {
 	n := &Net{Type: tensor.Float32, g: g}
 	n.usable()
 	return n
@@ -38,7 +38,7 @@ func On(g *gorgonia.ExprGraph) *Net {
 // usable reports whether the net has a graph and no error.
 func (n *Net) usable() bool {
 	if n.g == nil {
-		n.fail(fmt.Errorf("the graph is nil: use layers.On(gorgonia.NewGraph()): %w", ErrNode))
+		n.fail(fmt.Errorf("the graph is nil: use layers.New(gorgonia.NewGraph()): %w", ErrNode))
 	}
 	return n.err == nil
 }

@@ -75,10 +75,10 @@ func ValidateSchedule(s Schedule) error {
 	})
 }
 
-// Write fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is
+// WriteControls fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is
 // not nil. A rate that is negative or not finite, and a panic in o or s, is an error that wraps
 // ErrOption. Without an error it allocates nothing.
-func Write(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
+func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update %d: panic in %T with schedule %T: %v: %w", t, o, s, p, ErrOption)

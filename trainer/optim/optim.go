@@ -12,7 +12,7 @@
 //	trainer.Options{Optimizer: optim.AdamW{Rate: 3e-4}, Schedule: optim.Warmup{Steps: 100}, Clip: optim.Clip{Norm: 1}}
 //
 // The rest is for the trainer and for optimizers of your own: [Check] validates all options before
-// the first update, and [Write] fills the controls vector of one update.
+// the first update, and [WriteControls] fills the controls vector of one update.
 package optim
 
 import (
@@ -71,10 +71,10 @@ func All() []Named {
 	return []Named{
 		{"adafactor", Adafactor{}},
 		{"adam", Adam{}},
-		{"adam16", Adam{Storage: Bfloat16}},
+		{"adam16", Adam{Storage: BFloat16}},
 		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
-		{"adamw16", AdamW{Storage: Bfloat16}},
+		{"adamw16", AdamW{Storage: BFloat16}},
 		{"adamw8", AdamW{Storage: Block8}},
 		{"lion", Lion{}},
 		{"momentum", SGD{Momentum: 0.9}},

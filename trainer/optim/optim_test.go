@@ -248,7 +248,7 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 							scale = math.Min(1, clip.Norm/math.Sqrt(norm))
 							m.scale[0] = scale
 						}
-						if err := optim.Write(o, schedule, step, m.controls); err != nil {
+						if err := optim.WriteControls(o, schedule, step, m.controls); err != nil {
 							t.Fatal(err)
 						}
 						rate := rates[n.Name] * min(float64(step)/5, 1)
@@ -283,7 +283,7 @@ func TestAdamsFirstUpdateCountsFromOne(t *testing.T) {
 	p := []float64{0}
 	o := optim.Adam{Rate: 0.1}
 	m := newModel(t, o, optim.Clip{}, p)
-	if err := optim.Write(o, nil, 1, m.controls); err != nil {
+	if err := optim.WriteControls(o, nil, 1, m.controls); err != nil {
 		t.Fatal(err)
 	}
 	m.step([]float64{1})
@@ -297,7 +297,7 @@ func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
 	for _, n := range optim.All() {
 		p := []float64{1, 2}
 		m := newModel(t, n.Optimizer, optim.Clip{}, p)
-		if err := optim.Write(n.Optimizer, nil, 1, m.controls); err != nil {
+		if err := optim.WriteControls(n.Optimizer, nil, 1, m.controls); err != nil {
 			t.Fatal(err)
 		}
 		m.in[2].Data[0] = 7
@@ -320,7 +320,7 @@ func TestControlsAllocateNothing(t *testing.T) {
 		var step int64
 		if got := testing.AllocsPerRun(100, func() {
 			step++
-			if err := optim.Write(n.Optimizer, schedule, step, dst); err != nil {
+			if err := optim.WriteControls(n.Optimizer, schedule, step, dst); err != nil {
 				t.Fatal(err)
 			}
 		}); got != 0 {

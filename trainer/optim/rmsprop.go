@@ -16,11 +16,11 @@ type RMSProp struct {
 }
 
 // Op implements Optimizer.
-func (RMSProp) Op() *kernels.Op { return kernels.RmsProp }
+func (RMSProp) Op() *kernels.Op { return kernels.RMSProp }
 
 // Attrs implements Optimizer.
 func (o RMSProp) Attrs(clip Clip, scaled bool) any {
-	return kernels.RmsPropAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
+	return kernels.RMSPropAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
 }
 
 // States implements Optimizer.

@@ -24,7 +24,7 @@ type SGD struct {
 // Op implements Optimizer.
 func (o SGD) Op() *kernels.Op {
 	if o.Momentum == 0 {
-		return kernels.Sgd
+		return kernels.SGD
 	}
 	return kernels.Momentum
 }
@@ -32,7 +32,7 @@ func (o SGD) Op() *kernels.Op {
 // Attrs implements Optimizer.
 func (o SGD) Attrs(clip Clip, scaled bool) any {
 	if o.Momentum == 0 {
-		return kernels.SgdAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay)}
+		return kernels.SGDAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay)}
 	}
 	return kernels.MomentumAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Momentum: o.Momentum, Nesterov: o.Nesterov}
 }

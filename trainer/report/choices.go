@@ -10,7 +10,7 @@ import (
 // Choices lists combinations of settings for training one model, with the memory and time of each.
 type Choices struct {
 	Limit   int64    // bytes of memory that may be used
-	Levers  []string // names of the settings: "optimizer", "batch", …
+	Axes    []string // names of the settings: "optimizer", "batch", …
 	Choices []Choice
 	// Best is the index of the recommended choice, -1 if none fits. Of the choices that fit it
 	// prefers the results of the requested settings, then the optimizer with the most state, then
@@ -56,8 +56,8 @@ func (c Choices) String() string {
 
 // table returns one row for each choice that no other one beats, with columns for the given categories.
 func (c Choices) table(names []string) *table {
-	t := &table{align: strings.Repeat("l", len(c.Levers)+1) + strings.Repeat("r", len(names)+3)}
-	t.add(append(append(append([]string{""}, c.Levers...), names...), "bytes", "time", "max batch")...)
+	t := &table{align: strings.Repeat("l", len(c.Axes)+1) + strings.Repeat("r", len(names)+3)}
+	t.add(append(append(append([]string{""}, c.Axes...), names...), "bytes", "time", "max batch")...)
 	for i, x := range c.Choices {
 		if c.Beaten(i) {
 			continue

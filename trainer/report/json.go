@@ -78,7 +78,7 @@ func (p Plan) JSON(w io.Writer) error {
 			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
 			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Notes: list(q.Notes),
 		}
-		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Fetches, Writebacks: q.Bus.Stows}
+		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {
 			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, q.offset(i), b.Size, b.Start, b.End})
 		}

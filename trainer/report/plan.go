@@ -49,14 +49,14 @@ type Program struct {
 
 // Bus counts the bytes that cross between host and device memory in one step.
 type Bus struct {
-	Uploads   int64 // a batch, to the device
-	Downloads int64 // results, to the host
-	Fetches   int64 // prefetched offloaded values, to the device
-	Stows     int64 // writeback of offloaded values that changed, to the host
+	Uploads    int64 // a batch, to the device
+	Downloads  int64 // results, to the host
+	Prefetches int64 // prefetched offloaded values, to the device
+	Writebacks int64 // writeback of offloaded values that changed, to the host
 }
 
 // Total returns the sum.
-func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Fetches + b.Stows }
+func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Prefetches + b.Writebacks }
 
 // Tensor is a named part of a region, or a value in scratch.
 type Tensor struct {

@@ -310,7 +310,7 @@ func TestNoLineIsWiderThanAScreen(t *testing.T) {
 	q.LiveAt, q.Notes = strings.Repeat("block/", 30), []string{strings.Repeat("words of a long note ", 20)}
 	c := report.Choices{Limit: 1 << 40, Best: -1, Choices: []report.Choice{{Total: 1 << 40, Regions: map[string]int64{"scratch": 1 << 40}}, {Total: 1 << 41}}}
 	for range 6 {
-		c.Levers = append(c.Levers, "recompute")
+		c.Axes = append(c.Axes, "recompute")
 		c.Choices[0].Settings = append(c.Choices[0].Settings, "hidden1, hidden2")
 		c.Choices[1].Settings = append(c.Choices[1].Settings, "state, parameters")
 	}

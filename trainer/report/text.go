@@ -136,7 +136,7 @@ func (p Plan) bus(b *strings.Builder) {
 	t := table{align: "lrrrrr", rows: [][]string{{"bytes on the bus", "uploads", "prefetches", "writebacks", "downloads", "each step"}}}
 	for _, q := range p.Programs {
 		if n := q.Bus.Total(); n > 0 {
-			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Fetches), comma(q.Bus.Stows), comma(q.Bus.Downloads), comma(n))
+			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Prefetches), comma(q.Bus.Writebacks), comma(q.Bus.Downloads), comma(n))
 		}
 	}
 	if len(t.rows) > 1 {

@@ -22,7 +22,7 @@ var line = Example{
 	Name:  "line",
 	Flags: Flags{Batch: 2, Epochs: 2, Optimizer: "sgd", Seed: 1, Device: "cpu"},
 	Model: func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 2)
 		return net.Regressor(x, net.Dense(x, "sum", 1, nil))
 	},

@@ -155,8 +155,8 @@ func (f *Flags) Options() (trainer.Options, error) {
 	}
 	switch f.Precision {
 	case "", arena.Float32.String():
-	case arena.Bfloat16.String():
-		opt.Precision = arena.Bfloat16
+	case arena.BFloat16.String():
+		opt.Precision = arena.BFloat16
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:
