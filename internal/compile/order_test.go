@@ -86,12 +86,12 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	for _, guardEach := range []bool{false, true} {
 		for _, n := range nets.All() {
 			compiled := func(off Pass, sch *schedule.Scheduler) *ir.Program {
-				g, cfg := graphOf(t, n, lean)
+				g, cfg := graphOf(t, n, guardEach)
 				cfg.Off, cfg.scheduler = off, sch
 				return compileFor(t, g, cfg)
 			}
 			made, best := compiled(Order, nil).Plan.Live, compiled(0, nil)
-			t.Logf("%s, guardEach %v: as made %d, best %d, %.1f %% less", n.Name, lean, made, best.Plan.Live, 100-100*float64(best.Plan.Live)/float64(made))
+			t.Logf("%s, guardEach %v: as made %d, best %d, %.1f %% less", n.Name, guardEach, made, best.Plan.Live, 100-100*float64(best.Plan.Live)/float64(made))
 			if !slices.Equal(compiled(0, nil).Order, best.Order) {
 				t.Errorf("%s: the order is another one the second time", n.Name)
 			}
@@ -108,7 +108,7 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	}
 }
 
-// A lean update of a dense layer can run as soon as its gradient exists: then few gradients of a
+// An update under GuardEach of a dense layer can run as soon as its gradient exists: then few gradients of a
 // deep net are live at once.
 func TestGradientsOfADeepNetDieEarly(t *testing.T) {
 	for _, n := range nets.All() {
