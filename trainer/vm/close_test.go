@@ -79,7 +79,7 @@ func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
 	})
 }
 
-// Memory that was freed may look as before. What tells is where the elements of a tensor lie.
+// Freed memory may still hold the old elements, so the test compares addresses.
 func TestCloseMovesEveryTensorOutOfTheArena(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		if !dev.Unified() {
