@@ -5,8 +5,8 @@ import "fmt"
 // DType is the storage type of one element.
 type DType uint8
 
-// The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between operations; the integer
-// types store data (pixels, labels, indices) and status words.
+// The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between
+// operations; the integer types store data (pixels, labels, indices) and status words.
 const (
 	Float32 DType = iota + 1
 	Float64
@@ -35,7 +35,8 @@ func (d DType) Size() int64 {
 // Float reports whether d is a type of arithmetic: Float32 or Float64.
 func (d DType) Float() bool { return d == Float32 || d == Float64 }
 
-// Half reports whether d is a 16-bit floating-point type, which stores values but is not a type of arithmetic.
+// Half reports whether d is a 16-bit floating-point type, which stores values but is not a type of
+// arithmetic.
 func (d DType) Half() bool { return d == Bfloat16 || d == Float16 }
 
 // String returns the name of the type, such as "float32" or "bfloat16".

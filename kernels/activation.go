@@ -24,11 +24,11 @@ var (
 	Softplus = Register(unary("softplus", softplus, unaryCases(nil), unaryKey("softplus")))
 )
 
-// LeakyReluAttrs are the attributes of LeakyRelu and LeakyReluGrad. Slope is at least 0, so that
+// LeakyReluAttrs are the attributes of LeakyReLU and LeakyReLUGrad. Slope is at least 0, so that
 // the sign of the result is that of the operand.
 type LeakyReluAttrs struct{ Slope float64 }
 
-// LeakyRelu is Relu with a slope below 0.
+// LeakyRelu is ReLU with a slope below 0.
 //
 //	x [...] → y [...]
 //
@@ -58,7 +58,7 @@ var (
 	TanhGrad    = Register(resultGrad("tanh_grad", func(y, dy float64) float64 { return dy * (1 - y*y) }, func(r *rand.Rand, y []float64) { between(r, y, -1, 1) }))
 )
 
-// LeakyReluGrad is the gradient of LeakyRelu from its result.
+// LeakyReluGrad is the gradient of LeakyReLU from its result.
 //
 //	y [...], dy [...] → dx [...]
 //

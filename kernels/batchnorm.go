@@ -18,7 +18,7 @@ type BatchNormAttrs struct {
 //
 //	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [C], variance [C] (biased)
 //
-// y = scale·x + shift, or max(scale·x + shift, 0) with Relu. scale = gamma/√(variance + Eps) and
+// y = scale·x + shift, or max(scale·x + shift, 0) with ReLU. scale = gamma/√(variance + Eps) and
 // shift = beta - mean·scale are computed from the stored mean and variance, and rounded to the type
 // of x. A channel needs at least 2 elements.
 // Source: Ioffe and Szegedy, ICML 2015, algorithm 1.
@@ -32,7 +32,7 @@ var BatchNorm = Register(&Op{
 //	x [B, C, ...], gamma [C], beta [C], mean [C], variance [C], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C]
 //
 // With x̂ = (x - mean)/√(variance + Eps) and n elements a channel: dbeta = Σ dy, dgamma = Σ dy·x̂,
-// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With Relu, dy counts as 0 where
+// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With ReLU, dy counts as 0 where
 // scale·x + shift, computed exactly as in BatchNorm, is not above 0.
 var BatchNormGrad = Register(&Op{
 	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad, Cases: batchNormGradCases,
@@ -263,7 +263,7 @@ func normTolerance(n int, size, eps float64) float64 {
 }
 
 // twoSided fills data with values on alternating sides of offset, at a distance of 0.7 to 1.3. So
-// the variance of any two neighbours is large, and no normalised value is near 0, where Relu is not
+// the variance of any two neighbours is large, and no normalised value is near 0, where ReLU is not
 // differentiable.
 func twoSided(r *rand.Rand, data []float64, offset float64) {
 	for i := range data {

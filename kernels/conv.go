@@ -12,7 +12,7 @@ type ConvAttrs struct {
 	Pad              [2]int      // zeros on both sides
 	Groups           int         // at least 1, divides C and O
 	Bias             bool        // operand 2 is a bias [O]
-	Act              *Op         // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	Act              *Op         // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
 	Operands         arena.DType // that x and w are rounded to, see MatMul
 }

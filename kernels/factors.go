@@ -9,7 +9,7 @@ import (
 
 // productType checks the n operands of a product, and returns the type of the result. The first two
 // operands are the factors. If operands is 0 or Float32, all have one type, float32 or float64, and
-// so has the result. If it is Bfloat16 or Float16, each factor is rounded to it before it is
+// so has the result. If it is BFloat16 or Float16, each factor is rounded to it before it is
 // multiplied, to the nearest, ties to even; a factor may be stored in float32 or in that type.
 // Sums, other operands and the result are then float32.
 func productType(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {

@@ -11,7 +11,7 @@ import (
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
 	Bias           bool // a third operand is added to every row
-	Act            *Op  // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	Act            *Op  // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs       any  // attributes of Act
 	Add            bool // the product is added to a third operand; excludes Bias and Act
 	// Rows selects the rows from Rows[0] to Rows[1]-1 of the result. Zero: all. They have the bits

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// RmsPropAttrs are the attributes of RmsProp.
+// RmsPropAttrs are the attributes of RMSProp.
 type RmsPropAttrs struct {
 	UpdateAttrs
 	Rho, Epsilon float64

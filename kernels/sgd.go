@@ -2,7 +2,7 @@ package kernels
 
 import "math/rand/v2"
 
-// SgdAttrs are the attributes of Sgd.
+// SgdAttrs are the attributes of SGD.
 type SgdAttrs struct{ UpdateAttrs }
 
 // Sgd is plain gradient descent; it has no state.  param -= rate·g.  Operands: see update.go.

@@ -1,5 +1,5 @@
-// Command autoencoder trains 784-256-64-32-64-256-784 to reproduce the MNIST digits from 32 numbers each. It draws test digits
-// above their reconstructions.
+// Command autoencoder trains 784-256-64-32-64-256-784 to reproduce the MNIST digits from 32 numbers
+// each. It draws test digits above their reconstructions.
 package main
 
 import (

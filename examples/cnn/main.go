@@ -1,4 +1,5 @@
-// Command cnn trains a convolutional network on the MNIST digits, to an accuracy of 99 % in three epochs.
+// Command cnn trains a convolutional network on the MNIST digits, to an accuracy of 99 % in three
+// epochs.
 package main
 
 import (

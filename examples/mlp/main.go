@@ -1,5 +1,5 @@
-// Command mlp trains a multilayer perceptron, 784-512-256-10, on the MNIST digits, in memory that is planned before the first
-// step.
+// Command mlp trains a multilayer perceptron, 784-512-256-10, on the MNIST digits, in memory that
+// is planned before the first step.
 package main
 
 import (

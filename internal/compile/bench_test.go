@@ -14,8 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// long is a graph of about so many operations: towers of dense layers beside each other, whose
-// results are added up.
+// long is a graph of about ops operations: parallel towers of dense layers, whose results are added
+// up.
 func long(d *draft, ops, towers int) (loss *gorgonia.Node) {
 	x := d.in(8, 6)
 	for range towers {

@@ -23,9 +23,9 @@ var regions = []struct {
 	name   string
 }{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.State, "state"}, {ir.Slot, "slot"}, {ir.Guard, "guard"}, {ir.Results, "results"}}
 
-// Plans are for a device without workspaces, so that the numbers are those of every machine. A
-// number that changes must be meant: then run with -rewrite and say why in the commit.
-func TestPlansOfReferenceModelsNeedTheBytesThatTheyDid(t *testing.T) {
+// Plans are for a device without workspaces, so that the numbers are the same on every machine. A
+// number changes only on purpose: then run with -rewrite and give the reason in the commit.
+func TestPlansOfReferenceModelsNeedTheBytesOfTheirGoldenFile(t *testing.T) {
 	var got []byte
 	for _, n := range []net{
 		{name: "MLP 784-512-256-10, batch 128, Adam", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU},
@@ -152,14 +152,14 @@ func TestFreezingALayerDropsItsGradientsAndLeavesTheOthers(t *testing.T) {
 	}
 }
 
-func TestTheOrderNeverHasAHigherPeakThanTheSource(t *testing.T) {
+func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 	for _, n := range perceptrons {
 		p, _, _ := n.program(t, Train, nil, nil)
 		q, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Order })
 		if p.Plan.Live > q.Plan.Live {
-			t.Errorf("%s: got a peak of %d bytes, in source order %d", n.name, p.Plan.Live, q.Plan.Live)
+			t.Errorf("%s: got a peak of %d bytes, in the order of building %d", n.name, p.Plan.Live, q.Plan.Live)
 		}
-		t.Logf("%s: %d bytes live, in source order %d", n.name, p.Plan.Live, q.Plan.Live)
+		t.Logf("%s: %d bytes live, in the order of building %d", n.name, p.Plan.Live, q.Plan.Live)
 	}
 	for s := range uint64(30) {
 		s += *seed * 1000
@@ -170,7 +170,7 @@ func TestTheOrderNeverHasAHigherPeakThanTheSource(t *testing.T) {
 		cfg.Homes, cfg.Off = nil, Order
 		q := compileFor(t, g.g, cfg)
 		if p.Plan.Live > q.Plan.Live {
-			t.Errorf("seed %d, %v: got a peak of %d bytes, in source order %d", s, g.grown, p.Plan.Live, q.Plan.Live)
+			t.Errorf("seed %d, %v: got a peak of %d bytes, in the order of building %d", s, g.grown, p.Plan.Live, q.Plan.Live)
 		}
 	}
 }

@@ -43,6 +43,7 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 	if err := build(); err != nil {
 		return err
 	}
+	// The status word after the last check: the host reads it, and no check may be pruned.
 	if c.Guard != kernels.None {
 		c.Roots = append(c.Roots, c.Guard)
 	}
@@ -109,7 +110,7 @@ func (c *compiler) step() (err error) {
 	if c.forward, err = c.graph.Forward(); err != nil {
 		return err
 	}
-	passes.Round(c.Program, c.cfg.Precision)
+	passes.Round(c.Program, c.cfg.Precision) // before gradients, whose rules copy the type
 	if err := c.results(); err != nil || c.cfg.Mode != Train {
 		return err
 	}

@@ -74,7 +74,8 @@ const (
 	Slices                             // slice large gradients that are checked right before their update; it needs Views
 	Sums                               // products accumulate into the value that they are added to; changes bits
 
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce |
+		PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
 )
 
 // on reports whether a pass runs.

@@ -144,8 +144,8 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 	})
 }
 
-// Rectifiers before pooling need not see the whole image again.
-func TestWhatPoolingReadIsFreeAfterTheForwardPass(t *testing.T) {
+// The gradient of a ReLU before pooling does not read the whole image.
+func TestTheOperandOfPoolingIsDeadAfterTheForwardPass(t *testing.T) {
 	g, m := convnet(t, plain)
 	cfg := convnetConfig(m, Train)
 	cfg.Device = openCPU(t)

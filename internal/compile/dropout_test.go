@@ -14,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// dropping is a step that drops elements of w, all ones, and whose loss is the sum of what is left.
+// dropping is a step that drops elements of w, all ones; its loss is the sum of the others.
 type dropping struct {
 	*machine
 	w *gorgonia.Node
@@ -34,7 +34,7 @@ func newDropping(t *testing.T, rate float64, name string, seed uint64) dropping 
 	return dropping{m, w}
 }
 
-// step runs step number n and returns what is left.
+// step runs step number n and returns the elements after dropout.
 func (d dropping) step(t *testing.T, n int) []float64 {
 	t.Helper()
 	part, _ := d.homes.Find(ir.Slot, ir.ControlsName)

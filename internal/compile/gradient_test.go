@@ -38,8 +38,8 @@ func (g *grower) compiled(t *testing.T, dev kernels.Device, loss *gorgonia.Node)
 
 // differences checks gradients, in float64, against central differences of the loss, at some
 // elements of each parameter. With steps of 1e-6 these err by about 1e-10 from rounding and as much
-// from the third derivative, times what the graph makes of it; the tolerance is 1e-5 of the larger
-// of 1 and the gradient.
+// from the third derivative, times the factors of the graph; the tolerance is 1e-5 of the larger of
+// 1 and the gradient.
 func (g *grower) differences(t *testing.T, m *machine) error {
 	t.Helper()
 	const step, tol, samples = 1e-6, 1e-5, 8
@@ -116,7 +116,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 	})
 }
 
-// disagrees returns the first parameter whose gradient is not what Gorgonia has, "" for none.
+// disagrees returns the first parameter whose gradient differs from Gorgonia's, "" for none.
 func (g *grower) disagrees(t *testing.T, m *machine, want [][]float64, tol float64) string {
 	t.Helper()
 	for i, n := range g.params() {

@@ -16,7 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// offloadedProgram is n's training step with that in host memory.
+// offloadedProgram compiles the training step of n with values in host memory.
 func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*ir.Program, *ir.Homes) {
 	t.Helper()
 	p, _, homes := n.program(t, Train, nil, func(c *Config) {
@@ -27,11 +27,11 @@ func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*i
 	return p, homes
 }
 
-// updateAt returns, by instruction, which update of the program it fetches for, is, or stows
-// behind; -1: none.
+// updateAt returns, by instruction, the number of the update that it is, prefetches for or writes
+// back after; -1: none.
 func updateAt(p *ir.Program) []int {
 	of := make([]int, len(p.Instrs))
-	made := make(map[kernels.Value]int) // by what is fetched or changed
+	made := make(map[kernels.Value]int) // by copy, and by changed copy
 	for i := range of {
 		of[i] = -1
 	}
@@ -58,9 +58,9 @@ func updateAt(p *ir.Program) []int {
 	return of
 }
 
-// Every byte of the state is fetched once and stowed once, each update's states right before the
-// update in front of it and right before the one behind it, so that those of two updates at most
-// are in scratch at once.
+// Every byte of the state is copied to scratch once and written back once: for each update right
+// before the previous update, and right before the next one, so that scratch holds the states of
+// two updates at most.
 func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	for _, lean := range []bool{false, true} {
 		for _, o := range optim.All() {
@@ -72,7 +72,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			if homes.Bytes(ir.State) != 0 {
 				t.Errorf("%s: %d bytes of state are in the arena", o.Name, homes.Bytes(ir.State))
 			}
-			fetched, stowed := make([]byte, homes.Bytes(ir.HostState)), make([]byte, homes.Bytes(ir.HostState))
+			fetched, written := make([]byte, homes.Bytes(ir.HostState)), make([]byte, homes.Bytes(ir.HostState))
 			count := func(v kernels.Value, times []byte) {
 				r := p.Values[v].Ref
 				for i := r.Offset; i < r.Offset+r.Size; i++ {
@@ -85,7 +85,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 				case kernels.Fetch:
 					count(in.In[0], fetched)
 				case kernels.Stow:
-					count(in.In[1], stowed)
+					count(in.In[1], written)
 				default:
 					continue
 				}
@@ -95,8 +95,8 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			}
 			for _, h := range homes.Parts(ir.HostState) {
 				for i := h.Ref.Offset; i < h.Ref.Offset+h.Ref.Size; i++ {
-					if fetched[i] != 1 || stowed[i] != 1 {
-						t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times", o.Name, i-h.Ref.Offset, h.Name, fetched[i], stowed[i])
+					if fetched[i] != 1 || written[i] != 1 {
+						t.Fatalf("%s: byte %d of %q is prefetched %d times and written back %d times", o.Name, i-h.Ref.Offset, h.Name, fetched[i], written[i])
 					}
 				}
 			}
@@ -107,7 +107,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			live := make([]bool, updates) // its states are in scratch
 			for i := range of {
 				if k := of[i]; k >= 0 {
-					// What is stowed last leaves scratch then.
+					// The last writeback of an update frees its copies.
 					live[k] = p.Instrs[i].Op != kernels.Stow || slices.Contains(of[i+1:], k)
 					now := 0
 					for _, l := range live {
@@ -125,10 +125,10 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// Parameters are fetched for the forward pass, again for the backward pass but for the last
-// layer's, and once more, part by part, for their updates, which stow them. No byte is stowed
-// before the last fetch of what was there, and copies of two weights at most are in scratch at
-// once.
+// Parameters are prefetched for the forward pass, again for the backward pass except for the last
+// layer, and once more, part by part, for their updates, which write them back. No byte is written
+// back before the last prefetch of its old contents, and scratch holds copies of two weights at
+// most.
 func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
@@ -147,10 +147,10 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 					if w.Owner == last || w.Owner == "layer0" { // whose input has no gradient
 						passes = 1
 					}
-					fetched, stowed := transfersOf(t, p, w)
+					fetched, written := transfersOf(t, p, w)
 					for i := range fetched {
-						if fetched[i] != passes+1 || stowed[i] != 1 {
-							t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times, want %d and 1\n%s", name, i, w.Name, fetched[i], stowed[i], passes+1, listing(p))
+						if fetched[i] != passes+1 || written[i] != 1 {
+							t.Fatalf("%s: byte %d of %q is prefetched %d times and written back %d times, want %d and 1\n%s", name, i, w.Name, fetched[i], written[i], passes+1, listing(p))
 						}
 					}
 				}
@@ -162,11 +162,11 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that
-// it is never fetched after it was stowed.
-func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []int) {
+// transfersOf counts, for each byte of a home, its prefetches and writebacks, and fails the test
+// where a prefetch follows a writeback.
+func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, written []int) {
 	t.Helper()
-	fetched, stowed = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
+	fetched, written = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
 	each := func(v kernels.Value, do func(i int64)) {
 		if r := p.Values[v].Ref; r.Region == home.Ref.Region && r.Offset >= home.Ref.Offset && r.Offset < home.Ref.Offset+home.Ref.Size {
 			for i := range r.Size {
@@ -179,19 +179,19 @@ func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []i
 		case kernels.Fetch:
 			each(in.In[0], func(i int64) {
 				fetched[i]++
-				if stowed[i] > 0 {
-					t.Fatalf("byte %d of %q is fetched after it was stowed\n%s", i, home.Name, listing(p))
+				if written[i] > 0 {
+					t.Fatalf("byte %d of %q is prefetched after it was written back\n%s", i, home.Name, listing(p))
 				}
 			})
 		case kernels.Stow:
-			each(in.In[1], func(i int64) { stowed[i]++ })
+			each(in.In[1], func(i int64) { written[i]++ })
 		}
 	}
-	return fetched, stowed
+	return fetched, written
 }
 
-// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at
-// most.
+// copiesAtOnce returns the largest number of weights of which copies, or parts of them, are in
+// scratch at once.
 func copiesAtOnce(p *ir.Program) (most int) {
 	until := make([]int, len(p.Values)) // by root
 	for i, in := range p.Instrs {
@@ -218,9 +218,8 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	return most
 }
 
-// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is
-// frozen and how updates are checked - leaves random graphs their bits, and nothing but transfers
-// touches that memory.
+// Offloading keeps the bits of random graphs, with any passes, order, recomputation, frozen
+// parameters and guard, and only transfers touch host memory.
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
@@ -247,7 +246,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			for i, in := range q.Instrs {
 				for _, v := range slices.Concat(in.In, in.Out) {
 					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !in.Op.IsTransfer() && !q.IsView(&q.Instrs[i]) {
-						t.Errorf("seed %d: %s %q touches what is in host memory", s, in.Op.Name, in.Label)
+						t.Errorf("seed %d: %s %q touches host memory", s, in.Op.Name, in.Label)
 					}
 				}
 			}
@@ -255,8 +254,8 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p
-// is the program without.
+// hostile returns cfg with random offloading, passes, order and recomputation; p is the program
+// without them.
 func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {

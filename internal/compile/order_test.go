@@ -80,7 +80,7 @@ func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) 
 	return g, cfg
 }
 
-// TestOrdersOfNetsLowerThePeak prints the bytes that live in each order; the compiler's must be the
+// TestOrdersOfNetsLowerThePeak prints the peak of each order; that of the compiler must be the
 // lowest, and the same each time.
 func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	for _, lean := range []bool{false, true} {
@@ -108,8 +108,8 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	}
 }
 
-// A dense layer's update may run as soon as its gradient is there: then of a deep net's gradients
-// few live at once.
+// A lean update of a dense layer can run as soon as its gradient exists: then few gradients of a
+// deep net are live at once.
 func TestGradientsOfADeepNetDieEarly(t *testing.T) {
 	for _, n := range nets.All() {
 		if n.Name != "deep mlp" {

@@ -38,7 +38,7 @@ func TestEveryPassIsSwitchedOffAlone(t *testing.T) {
 	}
 }
 
-// steps trains for so many steps with one pair of batches and returns what is left.
+// steps trains for n steps with the same batch and returns the outcome.
 func (g *grower) steps(t *testing.T, dev kernels.Device, cfg Config, o optim.Optimizer, n int) (outcome, *ir.Program) {
 	t.Helper()
 	cfg.Homes = &ir.Homes{}
@@ -70,7 +70,7 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 				cfg.Off = pass.off
 				got, q := g.steps(t, dev, cfg, o, 2)
 				if name := got.differs(want); name != "" {
-					t.Fatalf("seed %d, %v: passes %s: %s is not what it is with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
+					t.Fatalf("seed %d, %v: passes %s: %s differs from the run with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
 						got[name], want[name], listing(q), listing(p))
 				}
 			}
@@ -83,7 +83,7 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	})
 }
 
-// A constant may be all that gives a chain its shape.
+// The shape of a chain may come from a constant alone.
 func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in()
@@ -110,8 +110,8 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	}
 }
 
-// A product that is made where it is added has no epilogue, also where what else is added to the
-// gradient of a single row looks like a bias.
+// A product that accumulates has no epilogue, even where the other addend of the gradient of a
+// single row looks like a bias.
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {
@@ -131,7 +131,7 @@ func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 			if got := m.outcome(); want == nil {
 				want = got
 			} else if name := got.differs(want); name != "" {
-				t.Errorf("%d rows: %s is not what it is unfused\n%s", rows, name, listing(m.Program))
+				t.Errorf("%d rows: %s differs from the run without fusion\n%s", rows, name, listing(m.Program))
 			}
 		}
 	}

@@ -50,7 +50,7 @@ var perceptrons = []net{
 
 var adam = optim.Adam{Rate: 0.01}
 
-// config builds the net for a batch and says how to compile it.
+// config builds the net for a batch size and returns how to compile it.
 func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, homes *ir.Homes) (*gorgonia.ExprGraph, Config) {
 	t.Helper()
 	g := gorgonia.NewGraph()
@@ -119,7 +119,8 @@ func TestScratchIsAsSmallAsWhatLivesAtOnce(t *testing.T) {
 	}
 }
 
-// Scratch holds NaN before each step, so that reading what nobody wrote would show.
+// Scratch holds other bytes before each run; a step that reads bytes that it has not written has
+// another outcome.
 func TestNoStepReadsWhatItDidNotWrite(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, n := range perceptrons {
@@ -170,7 +171,7 @@ func TestNoCallWritesOutsideOfItsOperands(t *testing.T) {
 				t.Errorf("%s, %v: %v\n%s", n.name, mode, err, listing(p))
 			}
 			if name := m.outcome().differs(want.outcome()); name != "" {
-				t.Errorf("%s, %v: %s is not what it is without guards", n.name, mode, name)
+				t.Errorf("%s, %v: %s differs from the run without guards", n.name, mode, name)
 			}
 		}
 	}
@@ -217,7 +218,7 @@ func (m *machine) watched(t *testing.T) error {
 	return nil
 }
 
-// A smaller batch fits wherever the larger one does, and computes what it would by itself.
+// A smaller batch fits wherever the larger one does, and computes the same as in a plan of its own.
 func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	dev := openCPU(t)
 	for _, n := range []net{
@@ -245,8 +246,8 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	}
 }
 
-// sameAlone runs a program that took over the places of a larger one, and one of the same batch by
-// itself.
+// sameAlone runs a program that reuses the placement of a larger one, and one of the same batch
+// size with a placement of its own.
 func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Homes, p *ir.Program, batch int) {
 	t.Helper()
 	alone := n
@@ -258,17 +259,17 @@ func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Ho
 		n.feed(m, batch)
 		m.run(t)
 		out[i] = m.outcome()
-		for _, r := range m.Results { // in place of the whole home, which is that of a larger batch
+		for _, r := range m.Results { // instead of the whole home, which belongs to a larger batch
 			out[i]["result "+r.Name] = string(m.at(m.Values[r.Value].Ref))
 		}
 		m.memory.Free()
 	}
 	if name := out[0].differs(out[1]); name != "" {
-		t.Errorf("%s, %v: batch %d: %s is not what it is in a plan of its own\n%s", n.name, mode, batch, name, listing(p))
+		t.Errorf("%s, %v: batch %d: %s differs from the run in a plan of its own\n%s", n.name, mode, batch, name, listing(p))
 	}
 }
 
-// The gradient of a reshaped parameter is made where it is kept.
+// The gradient of a reshaped parameter is made at its home.
 func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))

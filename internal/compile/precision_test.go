@@ -12,8 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Fusion decides what is kept, so only passes about order and places leave the bits of a step in 16
-// bits as they are.
+// Fusion decides which activations are kept, so only passes about order and placement keep the bits
+// of a step with 16-bit values.
 func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		o, kept := optim.Adam{}, 0
@@ -47,8 +47,8 @@ func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 	})
 }
 
-// A product in 16 bits reads activations as they are kept: nothing but what else needs them is
-// decoded. Layers that are left out have products of float32, forward and backward.
+// A product in 16 bits reads narrowed activations; only other readers get decoded ones. Layers that
+// stay in float32 have products of float32, forward and backward.
 func TestProductsReadActivationsAsTheyAreKept(t *testing.T) {
 	n := net{name: "six layers", widths: append(slices.Repeat([]int{64}, 6), 10), batch: 32, act: layers.Tanh, lean: true}
 	for _, left := range []string{"", "layer2"} {

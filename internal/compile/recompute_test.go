@@ -45,10 +45,10 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
 			cfg.Update.Lean = s%3 == 0 && cfg.Update.ClipNorm == 0
 			want, p := g.steps(t, dev, cfg, o, 2)
-			asked := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
+			goals := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
 			have := owners(p)
-			asked = append(asked, Recompute{Owners: have}, Recompute{Owners: have[:1]})
-			for _, r := range asked {
+			goals = append(goals, Recompute{Owners: have}, Recompute{Owners: have[:1]})
+			for _, r := range goals {
 				cfg.Recompute = r
 				got, q := g.steps(t, dev, cfg, o, 2)
 				if n := len(q.Again.Rounds); n > 0 {
@@ -61,7 +61,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 					t.Errorf("seed %d: a limit of %d bytes: got %d, more than the %d without", s, r.Budget, q.Plan.Bytes, p.Plan.Bytes)
 				}
 				if name := got.differs(want); name != "" {
-					t.Fatalf("seed %d, %v: recompute %+v: %s is not what it is without: %x, %x\n%v\n%v", s, g.grown, r, name, got[name], want[name], listing(q), listing(p))
+					t.Fatalf("seed %d, %v: recompute %+v: %s differs from the run without: %x, %x\n%v\n%v", s, g.grown, r, name, got[name], want[name], listing(q), listing(p))
 				}
 			}
 		}
@@ -74,10 +74,10 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	})
 }
 
-// A parameter may be updated before the last reader of what is computed from it: then that is
-// computed again before the update. The gradient of either side of a gate reads the other side.
-// Each instruction comes as early as it can, in turn.
-func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
+// A parameter may be updated before the last reader of an activation that is recomputed from it:
+// the repetition then comes before the update. The gradient of either side of a gate reads the
+// other side. Each instruction in turn is scheduled as early as possible.
+func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 	lean := updateOf(adam, optim.Clip{})
 	lean.Lean = true
 	again := 0
@@ -94,7 +94,7 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		sch, calls := soon(first), 0
-		once := schedule.Scheduler{Name: sch.Name, Order: func(g *schedule.Graph, from []int32) []int32 { // the order that recomputation sees stays the order
+		once := schedule.Scheduler{Name: sch.Name, Order: func(g *schedule.Graph, from []int32) []int32 { // the order that recomputation uses is the final one
 			if calls++; calls > 1 {
 				return from
 			}
@@ -125,7 +125,7 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 	}
 }
 
-// soon is an order in which an instruction comes as early as it can.
+// soon schedules instruction first as early as possible.
 func soon(first int32) schedule.Scheduler {
 	return schedule.Scheduler{Name: "soon", Order: func(g *schedule.Graph, from []int32) []int32 {
 		var order []int32
@@ -151,7 +151,7 @@ func soon(first int32) schedule.Scheduler {
 	}}
 }
 
-func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
+func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	n := equal()
 	homes := &ir.Homes{}
 	g, cfg := n.config(t, Train, n.batch, openCPU(t), homes)
@@ -169,7 +169,7 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	if !slices.Equal(p.Plan.Offsets, full.Plan.Offsets) {
 		t.Error("a batch of 17 lies elsewhere than the full one")
 	}
-	// So it is where the full batch drops nothing, whatever the smaller one's limit is.
+	// If the full batch drops nothing, neither does the smaller one, whatever its budget.
 	g, cfg = n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 1 << 40
 	full = compileFor(t, g, cfg)
@@ -180,9 +180,9 @@ func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
 	}
 }
 
-// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing
-// needs to run more than twice. In 5 something has to, and in less than there can be a step still
-// takes no more than twice as long.
+// The bytes of 9 of 24 equal layers suffice for segments of 6, 5, 4, … layers and two gradients: no
+// instruction runs more than twice. With 5 layers some run three times. With a budget below the
+// reach, a step takes at most twice as long.
 func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 	const layer = 512 * 64 * 4
 	n := equal()

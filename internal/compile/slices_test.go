@@ -10,11 +10,11 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// sliced is a net of which two gradients are cut: of rows that are a multiple of a slice's, and of
-// rows that are not.
+// sliced is a net with two gradients that are cut: one whose rows are a multiple of a slice's, and
+// one whose rows are not.
 var sliced = net{name: "sliced", widths: []int{500, 384, 20, 5}, batch: 24, act: layers.ReLU, lean: true}
 
-// train runs so many steps of n and returns what is left.
+// train runs steps of n and returns the outcome.
 func (n net) train(t *testing.T, dev kernels.Device, o optim.Optimizer, off Pass, steps int) (outcome, *ir.Program) {
 	t.Helper()
 	p, g, homes := n.program(t, Train, dev, func(c *Config) {
@@ -49,7 +49,7 @@ func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
 					t.Fatalf("%s: slices %v; its states have rows: %v\n%s", o.Name, q.Slices, byRows, listing(q))
 				}
 				if name := got.differs(whole); name != "" {
-					t.Errorf("%s, without %b: %s is not what it is without slices\n%s", o.Name, off, name, listing(q))
+					t.Errorf("%s, without %b: %s differs from the run without slices\n%s", o.Name, off, name, listing(q))
 				}
 			}
 		}
@@ -60,14 +60,14 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true}
 	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
 	p, _, _ := n.program(t, Train, nil, nil)
-	// The decoded input, the first layer's gradient and the least slice of its weights' gradient
-	// are there at once.
+	// The decoded input, the first layer's gradient and the smallest slice of its weights' gradient
+	// are live at once.
 	const least = 128*(784+512)*4 + 144*512*4
 	if p.Plan.Bytes != least {
 		t.Errorf("got %d bytes, want %d; %d without slices\n%s", p.Plan.Bytes, least, whole.Plan.Bytes, listing(p))
 	}
-	// All of [512, 256] would be too much beside the first layer's activation, its gradient and the
-	// second's; half is not.
+	// All of [512, 256] would raise the peak, with the first layer's activation, its gradient and
+	// that of the second layer; half of it does not.
 	if got, want := p.Slices, []int{0, 0, 0, 2, 0, 6}; !slices.Equal(got, want) {
 		t.Errorf("slices of %q: got %v, want %v", p.Trained, got, want)
 	}
@@ -89,7 +89,7 @@ func TestGradientsThatDoNotRaiseThePeakStayWhole(t *testing.T) {
 	p, _, _ := n.program(t, Train, nil, nil)
 	for i, rows := range p.Slices {
 		if p.Trained[i] == "layer0/w" && rows > 0 {
-			continue // beside the decoded input it does
+			continue // with the decoded input live, it raises the peak
 		}
 		if rows > 0 {
 			t.Errorf("%s is cut into %d slices; %d bytes without slices, %d with\n%s", p.Trained[i], rows, whole.Plan.Bytes, p.Plan.Bytes, listing(p))

@@ -122,6 +122,7 @@ func (c *compiler) keepGradient(name string, dx kernels.Value, add bool) (kernel
 	if err != nil {
 		return kernels.None, err
 	}
+	// The sum has the same home: it is written over its operand.
 	sum := c.Apply(kernels.Add, nil, before, dx)
 	v := &c.Values[sum]
 	v.Ref, v.Home = c.Values[before].Ref, true
@@ -167,7 +168,8 @@ func (c *compiler) unreshaped(v kernels.Value) kernels.Value {
 // the status word after it.
 func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
 	c.Label, c.Owner = "check d"+p.Name, ir.OwnerOf(p.Name)
-	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.Value], guard)
+	a := kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}
+	return c.Apply(kernels.CheckFinite, a, grads[p.Value], guard)
 }
 
 // scale appends the factor of all gradients: 1 / the loss scale, and less where their global norm

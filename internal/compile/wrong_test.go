@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Gorgonia computes these graphs, or their gradients, wrongly; what was meant is still in them.
+// Gorgonia computes these graphs, or their gradients, wrongly; the graph itself is right.
 func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -122,8 +122,8 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 	}
 }
 
-// What is nonzero in one place of a large constant does not show in the name that Gorgonia gives
-// it.
+// Gorgonia names a large constant by some of its elements: constants that differ elsewhere share a
+// name.
 func TestConstantsThatPrintAlikeHavePlacesOfTheirOwn(t *testing.T) {
 	homes := &ir.Homes{}
 	var refs []int64

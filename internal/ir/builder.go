@@ -67,7 +67,10 @@ func Recovered(p any) error {
 }
 
 // Apply appends a use of op and returns its first output. It panics with a BuildError where the
-// operands do not fit.
+// operands do not fit. Attributes are not copied.
+//
+//	b.Label, b.Owner = "hidden/xw", "hidden"
+//	xw := b.Apply(kernels.MatMul, kernels.MatMulAttrs{}, x, w)
 func (b *Builder) Apply(op *kernels.Op, attrs any, in ...kernels.Value) kernels.Value {
 	return b.ApplyAll(op, attrs, in...)[0]
 }
@@ -117,7 +120,9 @@ func (b *Builder) inferOwner(in []kernels.Value) string {
 // Spec returns the type and shape of v.
 func (p *Program) Spec(v kernels.Value) kernels.Spec { return p.Values[v].Spec }
 
-// Home adds a value with a home in region r: the same place for the same name in every program.
+// Home adds a value with a home in region r: the same place for the same name in every program. The
+// error wraps ErrHome where another program has a value of another spec there, or where the layout
+// is sealed.
 func (b *Builder) Home(r arena.Region, owner, name string, spec kernels.Spec) (kernels.Value, error) {
 	if err := spec.Check(); err != nil {
 		return kernels.None, fmt.Errorf("%q: %w", name, err)

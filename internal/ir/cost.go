@@ -25,6 +25,11 @@ func (w Work) Add(v Work) Work { return Work{w.Flops + v.Flops, w.Bytes + v.Byte
 // with compute, from their place in the program on. A reader of a fetched value waits for its
 // transfer; the end of the step waits for all transfers.
 func (p *Program) Work() Work {
+	// w.Time is the clock of compute. A transfer starts when the bus is free and its place is
+	// reached:
+	//
+	//	compute  ├──── a ────┤├─ b ─┤      ├─ c ─┤     c reads what t2 brings
+	//	bus      ├─ t1 ─┤    ├──── t2 ────┤
 	var w Work
 	var bus int64 // the time at which the last transfer is done
 	done := make(map[kernels.Value]int64)

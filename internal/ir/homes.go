@@ -77,6 +77,8 @@ func (h *Homes) Asked() []Part { return h.asked }
 
 // Repeat replays recorded allocations; it returns false, changing nothing, where a place differs.
 func (h *Homes) Repeat(asked []Part) bool {
+	// Slices only grow and maps only gain names, so the copy and the names since are enough to
+	// undo.
 	was := *h
 	for _, p := range asked {
 		if ref, err := h.Place(p.Ref.Region, p.Owner, p.Name, p.Spec); err == nil && ref == p.Ref {

@@ -61,6 +61,11 @@ func (p *Program) printInstr(s *strings.Builder, in *Instr) {
 			fmt.Fprintf(s, " @%s:%d", regionNames[val.Ref.Region], val.Ref.Offset)
 		}
 	}
+	for _, o := range in.Out {
+		if v, ok := p.Follows[o]; ok {
+			fmt.Fprintf(s, " after %%%d", v)
+		}
+	}
 	fmt.Fprintf(s, " %q", in.Label)
 	for _, mark := range []struct {
 		set  bool

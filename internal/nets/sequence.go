@@ -48,8 +48,8 @@ func rnn(steps, in, units int) func(g *gorgonia.ExprGraph, batch int) (layers.Mo
 	}
 }
 
-// transformer is an encoder of a text that ends in the mean over its words: Vaswani et al., 2017, with the norms before attention
-// and perceptron.  x [B, words], indices.
+// transformer is an encoder of a text that ends in the mean over its words: Vaswani et al., 2017,
+// with the norms before attention and perceptron.  x [B, words], indices.
 func transformer(blocks, heads, words, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 		net := layers.On(g)

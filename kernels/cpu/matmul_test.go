@@ -481,13 +481,6 @@ func TestMatMulWorkspaceIsSmall(t *testing.T) {
 	}
 }
 
-func TestTileLiesAsTheAssemblyReadsIt(t *testing.T) {
-	want := []uintptr{0, 24, 48, 72, 96, 104, 112, 120, 128, 136, 144, 152, 160, 168, 176, 200} // internal/gen/matmul
-	if got := cpu.TileOffsets()[:len(want)]; !slices.Equal(got, want) {
-		t.Errorf("offsets %v, want %v", got, want)
-	}
-}
-
 func TestMatMulFlushesDenormalNumbersAndRestoresTheirTreatment(t *testing.T) {
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
 		for _, v := range cpu.MatMulVariants(typ) {

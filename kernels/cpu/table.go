@@ -56,7 +56,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Slice:     {bindSlice, nil},
 	kernels.Unslice:   {bindUnslice, nil},
 	kernels.Concat:    {bindConcat, nil},
-	kernels.Gather:    {bindRows, nil},
+	kernels.Gather:    {bindGatherRows, nil},
 	kernels.Scatter:   {bindScatter, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},

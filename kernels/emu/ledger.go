@@ -40,8 +40,8 @@ func (l Ledger) String() string {
 type Traffic struct {
 	Uploaded   int64 // bytes copied from pinned to device memory
 	Downloaded int64 // bytes copied from device to pinned memory
-	Fetched    int64 // bytes that programs copied from pinned memory, by kernels.Fetch
-	Stowed     int64 // bytes that programs copied there, by kernels.Stow
+	Fetched    int64 // bytes that programs prefetched from pinned memory
+	Stowed     int64 // bytes that programs wrote back to pinned memory
 	Moved      int64 // bytes copied within device memory, or within pinned memory
 	Filled     int64 // bytes set by Fill
 	Copies     int64

@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Adam divides a running mean of the gradient by the root of a running mean of its square. Both are corrected for their
-// start at 0.
+// Adam divides a running mean of the gradient by the root of a running mean of its square. Both are
+// corrected for their start at 0.
 //
 //	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
 //	p -= rate · m/(1-Beta1ᵗ) / (√(v/(1-Beta2ᵗ)) + Epsilon)
@@ -106,9 +106,11 @@ func (s Storage) check() error {
 // correction returns 1 - βᵗ without cancellation where βᵗ is near 1.
 func correction(beta float64, t int64) float64 { return -math.Expm1(float64(t) * math.Log(beta)) }
 
-// AdamW is Adam with decoupled weight decay: each update also subtracts rate·Decay·p, which is not divided by √v.
+// AdamW is Adam with decoupled weight decay: each update also subtracts rate·Decay·p, which is not
+// divided by √v.
 //
-// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in PyTorch's torch.optim.AdamW.
+// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in
+// PyTorch's torch.optim.AdamW.
 type AdamW struct {
 	Rate    float64 // 0: 0.001
 	Beta1   float64 // 0: 0.9

@@ -42,6 +42,7 @@ func panics(float64, int64) float64 {
 }
 
 func TestCheckFindsEveryMistakeBeforeTheFirstUpdate(t *testing.T) {
+	t.Parallel()
 	var null *optim.Adam
 	var cosine *optim.Cosine
 	for _, c := range []struct {
@@ -90,6 +91,7 @@ func TestCheckFindsEveryMistakeBeforeTheFirstUpdate(t *testing.T) {
 }
 
 func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
+	t.Parallel()
 	dst := make([]float64, optim.Controls)
 	later := func(r float64) ratesOf {
 		return func(base float64, t int64) float64 {

@@ -6,7 +6,8 @@ import "github.com/evenkeel/evenkeel/kernels"
 //
 //	s = Rho·s + (1-Rho)·g²;  p -= rate·g / (√s + Epsilon)
 //
-// Source: Hinton, Neural Networks for Machine Learning, lecture 6e. Epsilon outside the root is PyTorch's form.
+// Source: Hinton, Neural Networks for Machine Learning, lecture 6e. Epsilon outside the root is
+// PyTorch's form.
 type RMSProp struct {
 	Rate    float64 // 0: 0.001
 	Rho     float64 // 0: 0.9

@@ -61,7 +61,8 @@ type jsonBuffer struct {
 	End    int32  `json:"end"`
 }
 
-// JSON writes the whole plan. Sizes and offsets are bytes; a buffer is live during the instructions start to end-1.
+// JSON writes the whole plan. Sizes and offsets are bytes; a buffer is live during the instructions
+// start to end-1.
 func (p Plan) JSON(w io.Writer) error {
 	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Offloaded: p.Offloaded, Context: p.Context}
 	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}

@@ -34,6 +34,7 @@ var line = Example{
 }
 
 func TestResultsHoldTheDigestOfTheParametersAfterTraining(t *testing.T) {
+	t.Parallel()
 	run := func(args ...string) (digest string) {
 		file := filepath.Join(t.TempDir(), "results.json")
 		if err := line.Run(t.Context(), append(args, "-json", file), io.Discard); err != nil {

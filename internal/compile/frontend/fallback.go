@@ -221,7 +221,8 @@ func (g *Graph) HostGrad(n kernels.Node, dy []kernels.Value) (grads []kernels.Va
 	if err != nil {
 		return nil, err
 	}
-	for i := range roots { // SymDiff may return nodes for operands that have no gradient
+	// SymDiff may return nodes for operands that have no gradient.
+	for i := range roots {
 		if i >= len(in) || i < len(wanted) && !wanted[i] {
 			roots[i] = nil
 		}

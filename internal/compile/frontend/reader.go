@@ -58,15 +58,15 @@ func (r *reader) read(roots gorgonia.Nodes) {
 }
 
 // collect returns the rules of the nodes that the roots need, and these nodes, operands first. A
-// rule can skip nodes: those of a pattern need no rule of their own. The search is depth first with
-// a stack of its own: a graph may be deeper than Go's stack.
+// rule can skip nodes: those of a pattern need no rule of their own. The search is depth first,
+// without recursion: a recurrent net can be tens of thousands of nodes deep.
 func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, order gorgonia.Nodes) {
 	type frame struct {
 		node *gorgonia.Node
 		next int // index of the next operand to visit
 	}
-	rules = make(map[*gorgonia.Node]*rule)
-	var stack []frame
+	rules = make(map[*gorgonia.Node]*rule) // of all nodes that have been entered
+	var stack []frame                      // the path from a root to the present node
 	enter := func(n *gorgonia.Node) {
 		_, done := r.values[n] // lowered by an earlier read, or given by the caller
 		if n == nil || done || rules[n] != nil {
@@ -84,6 +84,7 @@ func (r *reader) collect(roots gorgonia.Nodes) (rules map[*gorgonia.Node]*rule, 
 				enter(in[f.next-1])
 				continue
 			}
+			// All operands are in order: the node follows them.
 			order = append(order, f.node)
 			stack = stack[:len(stack)-1]
 		}
@@ -100,6 +101,7 @@ func (r *reader) ruleOf(n *gorgonia.Node) (found *rule) {
 		}
 	}()
 	if n.Op() == nil {
+		// A tensor without gorgonia.WithShape has dimensions but no sizes.
 		if t, ok := n.Type().(gorgonia.TensorType); ok && t.Dims != len(n.Shape()) {
 			panic(ir.BuildError{Err: fmt.Errorf("%q has %d dimensions and shape %v: give it a shape: %w",
 				n.Name(), t.Dims, n.Shape(), kernels.ErrShape)})

@@ -91,6 +91,7 @@ func (g *Graph) View() (*View, error) {
 	if v.Loss, err = g.scalarLoss(); err != nil {
 		return nil, err
 	}
+	// An input that was not lowered has no value: the loss does not read it.
 	for _, n := range nodes.wanted {
 		w := Wanted{Name: n.Name(), Value: kernels.None, Accumulate: g.Accumulate[n], node: n}
 		if value, ok := g.values[n]; ok {
@@ -106,12 +107,13 @@ func (g *Graph) View() (*View, error) {
 // then on.
 func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 	g, n := v.g, w.node
+	// Lowered already: the node has a value of its own, such as that of another input's gradient.
 	_, lowered := g.values[n.Deriv()]
 	v.links.Grads = append(v.links.Grads, Link{
 		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Sum: w.Accumulate,
 		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate),
 	})
-	// The gradient's node may be an input or a constant: then it keeps its own value.
+	// Where the node of the gradient is an input of the graph, it keeps the value of that input.
 	if !lowered && n.Deriv().Op() != nil {
 		g.values[n.Deriv()] = grad
 	}

@@ -32,7 +32,7 @@ var mergeExamples = []irtest.Example{
 	{Name: "checks have an effect", Build: func(b *irtest.Builder) {
 		x, guard := b.X(3), b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
 		a := kernels.CheckFiniteAttrs{Code: 1}
-		b.Root(b.Apply(kernels.CheckFinite, a, x, b.Apply(kernels.CheckFinite, a, x, guard)))
+		b.Root(b.Apply(kernels.CheckFinite, a, x, guard), b.Apply(kernels.CheckFinite, a, x, guard))
 	}},
 }
 
@@ -140,6 +140,13 @@ var fuseExamples = []irtest.Example{
 	{Name: "a product that something else reads", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
 		b.Root(y, b.Op("relu", kernels.Relu, nil, y))
+	}},
+	{Name: "a product with two readers", Build: func(b *irtest.Builder) {
+		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
+		b.Root(b.Op("tanh", kernels.Tanh, nil, y), b.Op("relu", kernels.Relu, nil, y))
+	}},
+	{Name: "the second of two activations stays", Build: func(b *irtest.Builder) {
+		b.Root(b.Op("relu", kernels.Relu, nil, dense(b, 5)))
 	}},
 	{Name: "a product that accumulates has no epilogue", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{Add: true}, b.X(1, 3), b.X(3, 5), b.X(1, 5))

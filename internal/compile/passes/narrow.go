@@ -90,7 +90,8 @@ type narrower struct {
 }
 
 // apply appends an instruction that belongs to activation v.
-func (n *narrower) apply(backward bool, v kernels.Value, suffix string, op *kernels.Op, attrs any, in kernels.Value) kernels.Value {
+func (n *narrower) apply(backward bool, v kernels.Value, suffix string, op *kernels.Op, attrs any,
+	in kernels.Value) kernels.Value {
 	val := n.Values[v]
 	n.Label, n.Owner, n.Backward = val.Name+" "+suffix, val.Owner, backward
 	return n.Apply(op, attrs, in)
@@ -114,7 +115,8 @@ func (n *narrower) decoded(v kernels.Value) kernels.Value {
 	if view := n.instrs[n.uses.maker[v]]; n.unreshaped(v) != v {
 		n.wide[v] = n.apply(true, v, "decoded", view.Op, view.Attrs, n.decoded(view.In[0]))
 	} else {
-		n.wide[v] = n.apply(true, v, "decoded", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, n.half[v])
+		a := kernels.DecodeAttrs{To: arena.Float32, Scale: 1}
+		n.wide[v] = n.apply(true, v, "decoded", kernels.Decode, a, n.half[v])
 	}
 	return n.wide[v]
 }
@@ -196,12 +198,14 @@ func movesOnly(op *kernels.Op) bool {
 // exactOperand reports whether in needs its operand k in float32.
 func exactOperand(in *ir.Instr, k int) bool {
 	switch in.Op {
-	case kernels.CrossEntropyGrad, kernels.CrossEntropyDenseGrad, kernels.SoftmaxGrad, kernels.LogSoftmaxGrad, kernels.Host:
+	case kernels.CrossEntropyGrad, kernels.CrossEntropyDenseGrad, kernels.SoftmaxGrad, kernels.LogSoftmaxGrad,
+		kernels.Host:
 		return true
 	case kernels.BatchNormGrad, kernels.LayerNormGrad, kernels.GroupNormGrad:
 		return k != 0 // the image itself may be rounded
 	case kernels.Chain:
-		return slices.ContainsFunc(in.Attrs.(*kernels.ChainAttrs).Steps, func(s kernels.Step) bool { return compares(s.Op) })
+		return slices.ContainsFunc(in.Attrs.(*kernels.ChainAttrs).Steps,
+			func(s kernels.Step) bool { return compares(s.Op) })
 	}
 	return len(in.Op.Updates) > 0 || compares(in.Op)
 }

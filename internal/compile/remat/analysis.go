@@ -114,6 +114,8 @@ func (a *analysis) prefetched(v kernels.Value) bool {
 // both passes read, except a copy that the backward pass reads before any other copy is read, as
 // that of the last layer.
 func (a *analysis) findRefetched() {
+	// Consecutive reads of one copy are one run: while no other copy is read in between, the copy
+	// may as well stay in scratch.
 	readSeq, last := 0, kernels.None     // number of runs of reads of one copy, and the copy read last
 	until := make(map[kernels.Value]int) // by copy: the run in which the forward pass reads it last
 	for i := range a.p.Instrs {

@@ -14,8 +14,12 @@ type border struct {
 	saved   int64           // bytes of activations that are made before it
 }
 
-// borders returns the places where the bytes that cross have a local minimum, with the start and
-// the end of the forward pass.
+// borders returns the places where few bytes cross, with the start and the end of the forward pass:
+// local minima, plateaus included, and places after which more bytes cross. Between the layers of a
+// net few values cross, inside a layer more do:
+//
+//	bytes that cross   ▁▅▇▂▆▇▃▅▁
+//	layers             │  │  │ │
 func (a *analysis) borders() []border {
 	var all []border
 	open := make(map[kernels.Value]bool)

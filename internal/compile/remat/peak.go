@@ -8,11 +8,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// findPeaks fills in the bytes of a tree, from the program in which nothing is dropped.
+// findPeaks fills in the bytes of a tree, from the program in which nothing is dropped. They are
+// estimates: dropping changes which results can be in place, and when repetitions run. The search
+// measures each choice that it takes.
 func (t *tree) findPeaks() {
 	n := len(t.borders) - 1
-	segment := make([]int, len(t.p.Instrs)) // by instruction of the forward pass
-	for i, k := 0, 0; i < len(segment); i++ {
+	segment := make([]int, len(t.p.Instrs))   // by instruction of the forward pass
+	for i, k := 0, 0; i < len(segment); i++ { // both rise, as in a merge
 		for k < n-1 && t.borders[k+1].at <= int32(i) {
 			k++
 		}
@@ -51,7 +53,7 @@ func (t *tree) forwardPeaks(segment []int) {
 				unsaved += t.bytes[o]
 				continue
 			}
-			for a := range segment[i] + 1 {
+			for a := range segment[i] + 1 { // it is after all borders up to its own
 				since[a] += t.bytes[o]
 			}
 		}
@@ -100,6 +102,7 @@ func (t *tree) backwardPeaks(segment []int) {
 		if producesActivations(in) {
 			continue
 		}
+		// First the bytes of live activations by segment, then their sums from each border on.
 		clear(since)
 		others := live[i]
 		for _, v := range t.saved {
@@ -108,6 +111,8 @@ func (t *tree) backwardPeaks(segment []int) {
 				others -= t.bytes[v]
 			}
 		}
+		// The first reader of an activation that is lost at border b needs the part before b again,
+		// and with it the parts before all later borders, if they have not been needed so far.
 		for _, v := range in.In {
 			for b := lost[t.root[v]]; b > 0 && b < from; from-- {
 				t.others[from-1] = others
@@ -121,7 +126,7 @@ func (t *tree) backwardPeaks(segment []int) {
 		for a := n - 2; a >= 0; a-- {
 			since[a] += since[a+1]
 		}
-		last := n - 1
+		last := n - 1 // segment of the last live activation that matters
 		for last > 0 && since[last] <= t.small {
 			last--
 		}

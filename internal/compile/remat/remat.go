@@ -35,8 +35,8 @@ type Goal struct {
 // g, there is a third computation.
 //
 // A program that is compiled like another one drops what that one drops. Copies of offloaded
-// parameters are prefetched once more for the backward pass in any case. It changes p.Instrs,
-// p.Values and p.Again.
+// parameters are prefetched once more for the backward pass in any case. It records its choice in
+// the program.
 func Run(p *ir.Program, goal Goal, o schedule.Options) {
 	if goal.Budget <= 0 && len(goal.Owners) == 0 {
 		refetch(p, o)
@@ -81,7 +81,8 @@ func inherited(p, like *ir.Program) *ir.Again {
 func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Again {
 	var best []int32
 	var least choice
-	for _, order := range orders(p, o) { // the choice of each order, unpolished
+	// Polishing is slow: only the best choice of all orders is polished.
+	for _, order := range orders(p, o) {
 		p.Instrs = schedule.Reorder(built, order)
 		a := analyse(p, o)
 		var x choice
@@ -131,6 +132,7 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 		}
 	}
 	add(found[:min(bestOrders, len(found))])
+	// The reach of a tree needs no search, so it is known for all orders.
 	for i := range found {
 		d := *p
 		d.Instrs = schedule.Reorder(p.Instrs, found[i].Order)

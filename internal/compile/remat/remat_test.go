@@ -92,6 +92,55 @@ func TestLowerBudgetsNeedMoreWork(t *testing.T) {
 	}
 }
 
+// Trees alone reach half of the bytes, and do not compute everything again.
+func TestTreesKeepCheckpoints(t *testing.T) {
+	b := irtest.New(t)
+	chain(9, ir.Parameters)(b)
+	a := analyse(b.Program, options)
+	var found choice
+	whole := choice{rounds: []round{a.emptyRound()}}
+	a.measure(&whole)
+	budget := whole.peak * 2 / 3
+	a.trees(budget, func(x choice) {
+		if found.rounds == nil || x.better(&found, budget) {
+			found = x
+		}
+	})
+	if found.rounds == nil || found.peak > budget || found.work >= a.limit()/2 {
+		t.Errorf("%d rounds with a peak of %d and work of %d, want at most %d of %d bytes, and less than half of the work %d",
+			len(found.rounds), found.peak, found.work, budget, whole.peak, a.limit())
+	}
+	for _, budget := range []int64{budget, budget / 2, 1} { // the search looks at them
+		best := choice{peak: whole.peak, work: a.limit()}
+		a.trees(budget, func(x choice) {
+			if x.better(&best, budget) {
+				best = x
+			}
+		})
+		if x := a.search(budget); best.better(&x, budget) {
+			t.Errorf("within %d bytes: the search finds a peak of %d with work of %d, trees one of %d with %d", budget, x.peak, x.work, best.peak, best.work)
+		}
+	}
+}
+
+// Polish keeps everything that the budget allows.
+func TestPolishKeepsWhatFits(t *testing.T) {
+	b := irtest.New(t)
+	chain(6, ir.Parameters)(b)
+	a := analyse(b.Program, options)
+	whole, x := choice{rounds: []round{a.emptyRound()}}, choice{rounds: []round{a.emptyRound()}}
+	a.measure(&whole)
+	for _, v := range a.saved {
+		x.rounds[0].drop[v] = true
+	}
+	if a.measure(&x); x.work == 0 {
+		t.Fatal("nothing is dropped")
+	}
+	if a.polish(&x, whole.peak); x.work != 0 {
+		t.Errorf("work of %d within the bytes of the whole program, want 0", x.work)
+	}
+}
+
 // Instructions with an effect are never repeated, and neither are those that run on the host.
 func TestInstructionsWithAnEffectRunOnce(t *testing.T) {
 	b := irtest.New(t)

@@ -79,7 +79,9 @@ func (a *analysis) polish(best *choice, budget int64) {
 // greedyDrop drops one activation after the other, of those that idle at the peak, until the peak
 // is within the budget or no activation idles there. It picks the highest score
 //
-//	bytes · instructions between the last use in the forward pass and the first one in the backward pass / work to compute it again
+//	bytes · instructions from the last reader in the forward pass to the first in the backward pass
+//	───────────────────────────────────────────────────────────────────────────────────────────────
+//	                              work to compute it again
 //
 // Its drops are one round after those of before. It passes each choice on its way to try.
 // Source: the score of Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, section 3.

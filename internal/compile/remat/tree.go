@@ -9,7 +9,7 @@ import (
 // Bounds of the search for trees.
 const (
 	mostBorders = 96   // places at which the forward pass may be cut
-	smallPart   = 1024 // this part of the peak is too little to drop, as statistics of norms, which are read until the end
+	smallPart   = 1024 // part of the peak that is too little to drop: statistics of norms are read until the end
 	units       = 96   // in which the bytes that a tree may use are counted
 	leastTrees  = 8    // trees that are tried of those that promise the lowest peaks
 )
@@ -185,8 +185,11 @@ func (t *tree) count(bytes int64) int { return int((bytes + t.unit/2) / t.unit) 
 
 // solve finds the least work of all parts, shorter ones first:
 //
-//	least(a, b, m) = 0, where the whole part needs at most m units
-//	               = min over k: least(k, b, m - kept(k)) + again(a, k) + least(a, k, m), where the way to k needs at most m
+//	least(a, b, m) = 0, where the whole part needs at most m units, else the least over all k of
+//	                 least(k, b, m - kept(k)) + again(a, k) + least(a, k, m)
+//
+// kept(k) are the units that cross border k, and again(a, k) is the work of the left half without
+// what is kept. A border k counts only where the forward pass from a to k needs at most m units.
 func (t *tree) solve() {
 	n := len(t.borders) - 1
 	t.least = make([]int64, t.at(n, n, units)+1)

@@ -39,7 +39,8 @@ func LiveRanges(p *ir.Program, dev kernels.Device) Ranges {
 			}
 		}
 		if bytes := Workspace(p, in, dev); bytes > 0 {
-			l.add(arena.Buffer{Name: in.Label + " workspace", Owner: in.Owner, Size: bytes, Start: t, End: t + 1}, kernels.None, i)
+			b := arena.Buffer{Name: in.Label + " workspace", Owner: in.Owner, Size: bytes, Start: t, End: t + 1}
+			l.add(b, kernels.None, i)
 		}
 	}
 	for i := range p.Instrs {

@@ -84,6 +84,56 @@ func TestRunOrdersAndPlaces(t *testing.T) {
 	}
 }
 
+// Towers have one order in which large values live one after the other. Schedulers that look at
+// bytes find it by themselves.
+func TestSchedulersThatLookAtBytesKeepFewOfThemLive(t *testing.T) {
+	for _, s := range Schedulers() {
+		o := all
+		o.Scheduler = &s
+		p := run(t, towers, o)
+		if s.Name != "free early" && s.Name != "make late" && s.Name != "one sink at a time" && p.Plan.Live >= 2*64*64*4 {
+			t.Errorf("%s: a peak of %d bytes, want less than two large values\n%v", s.Name, p.Plan.Live, p)
+		}
+	}
+}
+
+// An update waits for the readers of the bytes that it overwrites.
+func TestReadersComeBeforeTheUpdate(t *testing.T) {
+	for s := range uint64(20) {
+		b := irtest.New(t)
+		w := b.X(8)
+		guard := b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
+		controls := b.HomeOf(ir.Slot, "controls", arena.Float64, kernels.Controls)
+		y := b.Op("reader", kernels.Neg, nil, w)
+		updated := b.Op("update", kernels.Sgd, kernels.SgdAttrs{}, w, b.X(8), guard, controls)
+		b.Root(y, b.Op("reader of the update", kernels.Tanh, nil, updated))
+		sch, o := shuffled(s), all
+		o.Scheduler = &sch
+		if err := Run(context.Background(), b.Program, o); err != nil {
+			t.Fatal(err)
+		}
+		at := func(label string) int {
+			return slices.IndexFunc(b.Instrs, func(in ir.Instr) bool { return in.Label == label })
+		}
+		if at("reader") > at("update") || at("update") > at("reader of the update") {
+			t.Fatalf("seed %d: got\n%v", s, b.Program)
+		}
+	}
+}
+
+func TestProgramsWithOtherOperationsAreNotTheSame(t *testing.T) {
+	p := run(t, towers, all)
+	b := irtest.New(t)
+	towers(b)
+	if !sameInstrs(b.Program, p) {
+		t.Error("the same instructions, in another order, are not recognised")
+	}
+	b.Instrs[len(b.Instrs)-1].Op = kernels.Sub
+	if sameInstrs(b.Program, p) {
+		t.Error("another operation is taken for the same")
+	}
+}
+
 func TestAProgramWithTheSameInstructionsHasTheSameOrderAndOffsets(t *testing.T) {
 	build := func(rows int) func(b *irtest.Builder) {
 		return func(b *irtest.Builder) {
@@ -131,6 +181,16 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 			updated := b.Op("update", kernels.Add, nil, mine, dw)
 			b.Root(b.Op("writeback", kernels.Stow, nil, updated, w))
 			b.Root(b.Op("vv", kernels.Neg, nil, b.Op("prefetch", kernels.Fetch, nil, v)))
+		}},
+		{Name: "a weight that is read after its update, as it was before", Build: func(b *irtest.Builder) {
+			w := b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8)
+			var copies []kernels.Value
+			for range 4 {
+				copies = append(copies, b.Op("prefetch", kernels.Fetch, nil, w))
+			}
+			b.Root(b.Op("first", kernels.Tanh, nil, copies[0]))
+			b.Root(b.Op("writeback", kernels.Stow, nil, b.Op("update", kernels.Neg, nil, copies[1]), w))
+			b.Root(b.Op("third", kernels.Tanh, nil, copies[2]), b.Op("fourth", kernels.Tanh, nil, copies[3]))
 		}},
 		{Name: "no transfers", Build: towers},
 	})

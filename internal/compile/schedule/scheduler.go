@@ -220,7 +220,8 @@ func (g *Graph) sinks(from []int32) []int32 {
 		rank[i] = int32(k)
 	}
 	v := newVisit(len(from), func(i int32) []int32 {
-		return slices.SortedFunc(slices.Values(g.before[i]), func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
+		return slices.SortedFunc(slices.Values(g.before[i]),
+			func(a, b int32) int { return cmp.Compare(rank[a], rank[b]) })
 	})
 	for _, i := range from {
 		if g.makes[i] == 0 {

@@ -10,7 +10,7 @@ import (
 // stop, it puts the writebacks of the stop before and the prefetches of the stop after. So scratch
 // holds the copies of two stops at once, and a transfer has the time from one stop to the next.
 //
-//	prefetch 1, 2 │ stop 1 │ … │ write back 1, prefetch 3 │ stop 2 │ … │ write back 2, prefetch 4 │ stop 3
+//	prefetch 1, 2 │ stop 1 │ … │ write back 1, prefetch 3 │ stop 2 │ … │ write back 2, prefetch 4 │ …
 type transfers struct {
 	p          *ir.Program
 	maker      []int32   // by value: its instruction where that is a view or a prefetch, else -1

@@ -1,5 +1,5 @@
 // Package rounding writes the instructions that round vectors of float32 to what the types of 16 bits hold: to the nearest, of two to the even
-// one, with every bit of kernels.ToBfloat16 and kernels.ToFloat16, NaNs included.
+// one, with every bit of numeric.ToBFloat16 and numeric.ToFloat16, NaNs included.
 package rounding
 
 import (
