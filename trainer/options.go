@@ -52,7 +52,8 @@ type Options struct {
 	// none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
-	// Memory limits the bytes of device memory. Default: what the plan needs.
+	// Memory limits the bytes of device memory. Default: what the plan needs. A plan that needs
+	// more is refused with a *CapacityError.
 	Memory int64
 	// Guard keeps gradients that are not finite from changing parameters. Default: GuardStep, which
 	// keeps all gradients until the end of the step; GuardEach frees them earlier.
