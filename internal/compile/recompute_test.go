@@ -51,7 +51,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			for _, r := range goals {
 				cfg.Recompute = r
 				got, q := g.steps(t, dev, cfg, o, 2)
-				if n := len(q.Again.Rounds); n > 0 {
+				if n := len(q.Recomputation.Rounds); n > 0 {
 					again++
 					if n > 1 {
 						twice++
@@ -115,7 +115,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				updated[in.In[k]] = in.Label
 			}
-			if in.Again {
+			if in.Recomputed {
 				again++
 			}
 		}
@@ -157,13 +157,13 @@ func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	g, cfg := n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 14 * 512 * 64 * 4
 	full := compileFor(t, g, cfg)
-	if len(full.Again.Rounds) == 0 {
+	if len(full.Recomputation.Rounds) == 0 {
 		t.Fatal("nothing is recomputed")
 	}
 	g, small := n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = cfg.Recompute, full
 	p := compileFor(t, g, small)
-	if p.Again == nil || !reflect.DeepEqual(p.Again, full.Again) || len(p.Instrs) != len(full.Instrs) {
+	if p.Recomputation == nil || !reflect.DeepEqual(p.Recomputation, full.Recomputation) || len(p.Instrs) != len(full.Instrs) {
 		t.Fatalf("a batch of 17: got %d instructions, want the %d of the full batch", len(p.Instrs), len(full.Instrs))
 	}
 	if !slices.Equal(p.Plan.Offsets, full.Plan.Offsets) {
@@ -175,8 +175,8 @@ func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	full = compileFor(t, g, cfg)
 	g, small = n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = Recompute{Budget: 1}, full
-	if p := compileFor(t, g, small); len(full.Again.Rounds)+len(p.Again.Rounds) > 0 {
-		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Again.Rounds), len(p.Again.Rounds))
+	if p := compileFor(t, g, small); len(full.Recomputation.Rounds)+len(p.Recomputation.Rounds) > 0 {
+		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Recomputation.Rounds), len(p.Recomputation.Rounds))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 
 func TestEvaluationRecomputesNothing(t *testing.T) {
 	p, _, _ := perceptrons[0].program(t, Evaluate, nil, func(c *Config) { c.Recompute.Budget = 1 })
-	if p.Again != nil {
-		t.Errorf("%d rounds", len(p.Again.Rounds))
+	if p.Recomputation != nil {
+		t.Errorf("%d rounds", len(p.Recomputation.Rounds))
 	}
 }

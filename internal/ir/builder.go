@@ -97,7 +97,7 @@ func (b *Builder) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []ker
 		out[i] = b.Add(Value{Name: label, Owner: owner, Spec: s, Of: kernels.None})
 	}
 	b.Instrs = append(b.Instrs, Instr{Op: op, Attrs: attrs, In: slices.Clone(in), Out: out,
-		Label: label, Owner: owner, Mark: b.Mark, Back: b.Backward})
+		Label: label, Owner: owner, Mark: b.Mark, Backward: b.Backward})
 	return out
 }
 

@@ -50,16 +50,16 @@ type Value struct {
 
 // Instr is one use of an operation.
 type Instr struct {
-	Op      *kernels.Op
-	Attrs   any
-	In, Out []kernels.Value
-	Work    arena.Ref // workspace, once placed
-	Label   string    // layer and node, for errors and plans
-	Owner   string    // layer
-	Mark    string    // a remark for plans: "fallback, allocates"
-	Steps   []string  // labels of a chain's steps
-	Back    bool      // of the backward pass or the update
-	Again   bool      // a repetition, for the backward pass, of an instruction of the forward pass
+	Op         *kernels.Op
+	Attrs      any
+	In, Out    []kernels.Value
+	Work       arena.Ref // workspace, once placed
+	Label      string    // layer and node, for errors and plans
+	Owner      string    // layer
+	Mark       string    // a remark for plans: "fallback, allocates"
+	Steps      []string  // labels of a chain's steps
+	Backward   bool      // of the backward pass or the update
+	Recomputed bool      // a repetition, for the backward pass, of an instruction of the forward pass
 }
 
 // Codes of the status word. LossCode: the loss is not finite. FirstGradient + i: the gradient of
@@ -86,17 +86,20 @@ type Program struct {
 	// Follows are dependencies beyond operands: the key is made after the value. Each slice of a
 	// gradient is made after the update with the slice before it.
 	Follows map[kernels.Value]kernels.Value
-	Slices  []int   // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are whole
-	Again   *Again  // the activations that are computed again; nil: recomputation was not asked for
-	Order   []int32 // the order of the instructions, as indices into the order in which they were built
+	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole; nil: all
+	// are whole.
+	Slices []int
+	// Recomputation lists the activations that are computed again; nil: it was not asked for.
+	Recomputation *Recomputation
+	Order         []int32 // of the instructions, as indices into the order in which they were built
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
 }
 
-// Again lists the activations that a program computes again, so that a program at another batch
-// size can do the same.
-type Again struct {
+// Recomputation lists the activations that a program computes again, so that a program at another
+// batch size can do the same.
+type Recomputation struct {
 	Values int     // number of values of the program before
 	Order  []int32 // of its instructions, as indices into the order in which they were built
 	Rounds []Round // in order; none: nothing is computed again

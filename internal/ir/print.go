@@ -70,7 +70,7 @@ func (p *Program) printInstr(s *strings.Builder, in *Instr) {
 	for _, mark := range []struct {
 		set  bool
 		name string
-	}{{in.Again, "again"}, {in.Back && !in.Again, "backward"}, {in.Mark != "", in.Mark}} {
+	}{{in.Recomputed, "again"}, {in.Backward && !in.Recomputed, "backward"}, {in.Mark != "", in.Mark}} {
 		if mark.set {
 			s.WriteString(" " + mark.name)
 		}

@@ -66,7 +66,7 @@ func Narrow(p *ir.Program, want Precision) {
 			switch {
 			case k < 2 && kernels.OperandsOf(in.Attrs) == want.Type:
 				in.In[k] = n.encoded(v)
-			case in.Back:
+			case in.Backward:
 				in.In[k] = n.decoded(v)
 			}
 		}
@@ -125,7 +125,7 @@ func (n *narrower) decoded(v kernels.Value) kernels.Value {
 func (n *narrower) unreshaped(v kernels.Value) kernels.Value {
 	for {
 		at := n.uses.maker[v]
-		if at < 0 || n.instrs[at].Op != kernels.Reshape || n.instrs[at].Back || n.Values[v].Home {
+		if at < 0 || n.instrs[at].Op != kernels.Reshape || n.instrs[at].Backward || n.Values[v].Home {
 			return v
 		}
 		v = n.instrs[at].In[0]
@@ -142,7 +142,7 @@ func (n *narrower) kept() []kernels.Value {
 	exact := n.exact()
 	read := make([]bool, len(n.Values)) // by the backward pass
 	for i := range n.instrs {
-		if in := &n.instrs[i]; in.Back {
+		if in := &n.instrs[i]; in.Backward {
 			for _, v := range in.In {
 				read[n.unreshaped(v)] = true
 			}
@@ -151,7 +151,7 @@ func (n *narrower) kept() []kernels.Value {
 	var kept []kernels.Value
 	for i := range n.instrs {
 		in := &n.instrs[i]
-		if in.Back || in.Op == kernels.Decode || in.Op == kernels.Reshape ||
+		if in.Backward || in.Op == kernels.Decode || in.Op == kernels.Reshape ||
 			in.Op == kernels.Gather && n.Values[in.In[0]].Ref.Region == ir.Resident {
 			continue
 		}
@@ -173,7 +173,7 @@ func (n *narrower) exact() []bool {
 	exact := make([]bool, len(n.Values))
 	for i := len(n.instrs) - 1; i >= 0; i-- {
 		in := &n.instrs[i]
-		if !in.Back {
+		if !in.Backward {
 			continue
 		}
 		whole := slices.Contains(n.want.Float32, in.Owner)

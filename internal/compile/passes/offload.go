@@ -89,7 +89,7 @@ func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 			continue
 		}
 		if _, ok := o.copies[v]; !ok {
-			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Back
+			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Backward
 			o.copies[v] = o.Apply(kernels.Fetch, nil, v)
 		}
 		in.In[k] = o.copies[v]

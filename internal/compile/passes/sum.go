@@ -21,7 +21,7 @@ func Sums(p *ir.Program) {
 	gone := make([]bool, len(p.Instrs))
 	for i := range p.Instrs {
 		add := &p.Instrs[i]
-		if add.Op != kernels.Add || !add.Back {
+		if add.Op != kernels.Add || !add.Backward {
 			continue
 		}
 		k, ok := u.product(add)

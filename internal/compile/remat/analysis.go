@@ -46,7 +46,7 @@ type rewritten struct {
 
 // producesActivations reports whether in is of the forward pass, or a repetition of such an
 // instruction.
-func producesActivations(in *ir.Instr) bool { return !in.Back || in.Again }
+func producesActivations(in *ir.Instr) bool { return !in.Backward || in.Recomputed }
 
 // analyse returns the analysis of a program in which nothing has been computed again.
 func analyse(p *ir.Program, o schedule.Options) *analysis {

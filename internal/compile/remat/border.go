@@ -28,7 +28,7 @@ func (a *analysis) borders() []border {
 	all = append(all, border{})
 	for i := range a.p.Instrs {
 		in := &a.p.Instrs[i]
-		if in.Back {
+		if in.Backward {
 			continue
 		}
 		for _, o := range in.Out {

@@ -41,7 +41,7 @@ func (t *tree) forwardPeaks(segment []int) {
 	var all, unsaved int64    // bytes of open, and of those of them that are no activations
 	for i := range t.p.Instrs {
 		in := &t.p.Instrs[i]
-		if in.Back {
+		if in.Backward {
 			continue
 		}
 		for _, o := range in.Out {

@@ -43,18 +43,18 @@ func Run(p *ir.Program, goal Goal, o schedule.Options) {
 		return
 	}
 	built := slices.Clone(p.Instrs)
-	if p.Again = inherited(p, o.Like); p.Again == nil {
-		p.Again = choose(p, built, goal, o)
+	if p.Recomputation = inherited(p, o.Like); p.Recomputation == nil {
+		p.Recomputation = choose(p, built, goal, o)
 	}
-	if len(p.Again.Rounds) == 0 {
+	if len(p.Recomputation.Rounds) == 0 {
 		p.Instrs = built
 		refetch(p, o)
 		return
 	}
-	p.Instrs = schedule.Reorder(built, p.Again.Order)
+	p.Instrs = schedule.Reorder(built, p.Recomputation.Order)
 	a := analyse(p, o)
-	rounds := make([]round, len(p.Again.Rounds))
-	for k, r := range p.Again.Rounds {
+	rounds := make([]round, len(p.Recomputation.Rounds))
+	for k, r := range p.Recomputation.Rounds {
 		rounds[k] = a.emptyRound()
 		for _, v := range r.Dropped {
 			rounds[k].drop[v] = true
@@ -68,17 +68,17 @@ func Run(p *ir.Program, goal Goal, o schedule.Options) {
 
 // inherited returns what the program for a larger batch computes again, nil unless p is made of the
 // same instructions.
-func inherited(p, like *ir.Program) *ir.Again {
-	if like == nil || like.Again == nil || like.Again.Values != len(p.Values) || len(like.Again.Order) != len(p.Instrs) {
+func inherited(p, like *ir.Program) *ir.Recomputation {
+	if like == nil || like.Recomputation == nil || like.Recomputation.Values != len(p.Values) || len(like.Recomputation.Order) != len(p.Instrs) {
 		return nil
 	}
-	return like.Again
+	return like.Recomputation
 }
 
 // choose returns the best choice that it finds in any of the orders that it tries: the order
 // decides which values are live together. It leaves p's instructions in any order; built is their
 // order before.
-func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Again {
+func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Recomputation {
 	var best []int32
 	var least choice
 	// Polishing is slow: only the best choice of all orders is polished.
@@ -103,7 +103,7 @@ func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.
 	if a := analyse(p, o); len(goal.Owners) == 0 {
 		a.polish(&least, goal.Budget)
 	}
-	return &ir.Again{Values: len(p.Values), Order: best, Rounds: least.describe()}
+	return &ir.Recomputation{Values: len(p.Values), Order: best, Rounds: least.describe()}
 }
 
 // Orders in which dropping is tried, besides the one in which the instructions were built.

@@ -66,8 +66,8 @@ func TestLowerBudgetsNeedMoreWork(t *testing.T) {
 	for _, budget := range []int64{whole, whole * 3 / 4, whole / 2, 1} {
 		p := b.Program.Clone()
 		Run(p, Goal{Budget: budget}, options)
-		if (len(p.Again.Rounds) == 0) != (budget == whole) {
-			t.Errorf("within %d of %d bytes: %d rounds", budget, whole, len(p.Again.Rounds))
+		if (len(p.Recomputation.Rounds) == 0) != (budget == whole) {
+			t.Errorf("within %d of %d bytes: %d rounds", budget, whole, len(p.Recomputation.Rounds))
 		}
 		got := peak(p)
 		if got > last || got > budget && budget > whole/2 {
@@ -173,7 +173,7 @@ func TestRoundsAreInherited(t *testing.T) {
 	o.Like = p
 	q := b.Program.Clone()
 	Run(q, Goal{Budget: 1 << 40}, o)
-	if q.Again != p.Again || !slices.EqualFunc(p.Instrs, q.Instrs, func(a, b ir.Instr) bool { return a.Label == b.Label }) {
+	if q.Recomputation != p.Recomputation || !slices.EqualFunc(p.Instrs, q.Instrs, func(a, b ir.Instr) bool { return a.Label == b.Label }) {
 		t.Errorf("got\n%vwant\n%v", q, p)
 	}
 }

@@ -79,8 +79,8 @@ func (r *rewriter) recompute(v kernels.Value) kernels.Value {
 func (r *rewriter) repeat(i int32) {
 	in := r.p.Instrs[i]
 	in.In, in.Out = slices.Clone(in.In), slices.Clone(in.Out)
-	if !in.Again {
-		in.Back, in.Again, in.Label = true, true, in.Label+" again"
+	if !in.Recomputed {
+		in.Backward, in.Recomputed, in.Label = true, true, in.Label+" again"
 	}
 	for k, w := range in.In {
 		if !r.a.available(r.x, w) {

@@ -108,7 +108,7 @@ func (a *analysis) newTree(budget int64) *tree {
 	for k := range n {
 		t.prefix[k+1] = t.prefix[k]
 		for i := t.borders[k].at; i < t.borders[k+1].at; i++ {
-			if in := &a.p.Instrs[i]; !in.Back && len(in.Out) > 0 && a.recomputable(in.Out[0]) {
+			if in := &a.p.Instrs[i]; !in.Backward && len(in.Out) > 0 && a.recomputable(in.Out[0]) {
 				t.prefix[k+1] += a.work[i]
 			}
 		}

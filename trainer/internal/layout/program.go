@@ -50,10 +50,10 @@ func recomputed(p *ir.Program) (n int, share float64) {
 		in := &p.Instrs[i]
 		switch {
 		case in.Op.IsTransfer():
-		case in.Again:
+		case in.Recomputed:
 			n++
 			extra = extra.Add(p.WorkOf(in))
-		case !in.Back:
+		case !in.Backward:
 			forward = forward.Add(p.WorkOf(in))
 		}
 	}

@@ -24,8 +24,8 @@ func TestDescribeNamesInstructionsThatCostMore(t *testing.T) {
 	}
 	p.Instrs = []ir.Instr{
 		{Op: kernels.Neg, In: []kernels.Value{0}, Out: []kernels.Value{1}, Label: "forward"},
-		{Op: kernels.Exp, In: []kernels.Value{0}, Out: []kernels.Value{2}, Label: "again", Again: true, Back: true},
-		{Op: kernels.Neg, In: []kernels.Value{2}, Out: []kernels.Value{3}, Label: "fallback", Back: true, Mark: "!"},
+		{Op: kernels.Exp, In: []kernels.Value{0}, Out: []kernels.Value{2}, Label: "again", Recomputed: true, Backward: true},
+		{Op: kernels.Neg, In: []kernels.Value{2}, Out: []kernels.Value{3}, Label: "fallback", Backward: true, Mark: "!"},
 	}
 	r := layout.Describe(p, bare{})
 	share := float64(p.WorkOf(&p.Instrs[1]).Time) / float64(p.WorkOf(&p.Instrs[0]).Time)
