@@ -8,8 +8,8 @@ import (
 
 // Arena is one block of device memory, divided into the regions of a layout. Only New allocates.
 //
-// Each region counts its steps: Reset begins the next one. A handle belongs to one step of its region and fails in any
-// other, so that a stale reference is an error instead of wrong data.
+// Each region counts its steps: Reset begins the next one. A handle belongs to one step of its
+// region and fails in any other, so that a stale reference is an error instead of wrong data.
 //
 // An Arena is safe for concurrent use.
 type Arena struct {
@@ -24,12 +24,12 @@ type Arena struct {
 	closed bool
 }
 
-// New allocates one block of l.Total() bytes on dev, with one call of Alloc. limit is the number of bytes that it may
-// allocate, 0 for any: a larger total is a [CapacityError], returned before the first call of dev. Errors of dev are
-// wrapped.
+// New allocates one block of l.Total() bytes on dev, with one call of Alloc. limit is the number of
+// bytes that it may allocate, 0 for any: a larger total is a [CapacityError], returned before the
+// first call of dev. Errors of dev are wrapped.
 //
-// If the host cannot see device memory, New also opens a stream and pins [StageBytes] of host memory, for [Handle.Read]
-// and [Handle.Write]. New copies l. dev must stay open until Close.
+// If the host cannot see device memory, New also opens a stream and pins [StageBytes] of host
+// memory, for [Handle.Read] and [Handle.Write]. New copies l. dev must stay open until Close.
 func New(dev Device, l *Layout, limit int64) (*Arena, error) {
 	if dev == nil || l == nil {
 		return nil, fmt.Errorf("%w arena: New needs a device and a layout", ErrInvalid)
@@ -79,7 +79,8 @@ func (a *Arena) Memory() Memory {
 	return a.memory
 }
 
-// Base returns the offset of region r from the start of the block in bytes, or -1 if there is no such region.
+// Base returns the offset of region r from the start of the block in bytes, or -1 if there is no
+// such region.
 func (a *Arena) Base(r Region) int64 {
 	if a.known(r) != nil {
 		return -1
@@ -87,8 +88,8 @@ func (a *Arena) Base(r Region) int64 {
 	return a.regions[r].Offset
 }
 
-// Handle returns a handle to ref, a place from a layout or a plan. name appears in errors. The handle is valid until the
-// next reset of its region.
+// Handle returns a handle to ref, a place from a layout or a plan. name appears in errors. The
+// handle is valid until the next reset of its region.
 func (a *Arena) Handle(ref Ref, name string) (Handle, error) {
 	if err := a.known(ref.Region); err != nil {
 		return Handle{}, err
@@ -105,8 +106,9 @@ func (a *Arena) Handle(ref Ref, name string) (Handle, error) {
 	return Handle{arena: a, name: name, step: a.steps[ref.Region], ref: ref}, nil
 }
 
-// Reset begins the next step of region r: all handles to ranges of the region become stale. It waits for reads and
-// writes through handles, but not for work on streams. The bytes keep their values.
+// Reset begins the next step of region r: all handles to ranges of the region become stale. It
+// waits for reads and writes through handles, but not for work on streams. The bytes keep their
+// values.
 func (a *Arena) Reset(r Region) error {
 	if err := a.known(r); err != nil {
 		return err
@@ -120,9 +122,9 @@ func (a *Arena) Reset(r Region) error {
 	return nil
 }
 
-// Close frees the block; all handles then fail with ErrClosed. Work on streams that uses the memory must be done. A
-// second call does nothing. If the device was closed before, which freed the block, Close returns an error that wraps
-// ErrClosed.
+// Close frees the block; all handles then fail with ErrClosed. Work on streams that uses the memory
+// must be done. A second call does nothing. If the device was closed before, which freed the block,
+// Close returns an error that wraps ErrClosed.
 func (a *Arena) Close() error {
 	if a == nil || a.memory == nil {
 		return nil

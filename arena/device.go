@@ -1,14 +1,15 @@
 package arena
 
-// Device is the memory and the streams of a machine, as an arena uses them. It is safe for concurrent use.
+// Device is the memory and the streams of a machine, as an arena uses them. It is safe for
+// concurrent use.
 //
-// After Close, and on a device that was never opened, all methods of the device and of everything opened on it return
-// errors that wrap ErrClosed; Close itself returns nil.
+// After Close, and on a device that was never opened, all methods of the device and of everything
+// opened on it return errors that wrap ErrClosed; Close itself returns nil.
 type Device interface {
 	// Name returns the name of the device, for people: "cpu", "emu".
 	Name() string
-	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil, and a slot needs no
-	// pinned copy: kernels read the bytes that the loader writes.
+	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil, and a
+	// slot needs no pinned copy: kernels read the bytes that the loader writes.
 	Unified() bool
 	// Info returns the current state of the device's memory.
 	Info() (Info, error)
@@ -37,8 +38,8 @@ type Memory interface {
 	Size() int64
 	// Bytes returns the block itself, or nil if the host cannot see it.
 	Bytes() []byte
-	// Free releases the block. A second call returns an error that wraps ErrFreed; the first call after the device's
-	// Close, which released the block, returns one that wraps ErrClosed.
+	// Free releases the block. A second call returns an error that wraps ErrFreed; the first call
+	// after the device's Close, which released the block, returns one that wraps ErrClosed.
 	Free() error
 }
 
@@ -49,8 +50,9 @@ type Span struct {
 	Size   int64 // bytes
 }
 
-// Stream is a queue of work on one device, executed in order. Calls enqueue work and return. The first error of the work
-// is kept and returned by the next Sync; until then further work is dropped.
+// Stream is a queue of work on one device, executed in order. Calls enqueue work and return. The
+// first error of the work is kept and returned by the next Sync; until then further work is
+// dropped.
 type Stream interface {
 	// Copy enqueues a copy between spans of one size, in device memory or pinned memory.
 	Copy(dst, src Span) error
@@ -58,13 +60,14 @@ type Stream interface {
 	Fill(dst Span, b byte) error
 	// Record places e after the work enqueued so far: e is done when that work is.
 	Record(e Event) error
-	// Wait delays work enqueued from now on until the last record of e is done. An error of the work before that record
-	// becomes an error of this stream, because later work would read values that were not computed.
+	// Wait delays work enqueued from now on until the last record of e is done. An error of the
+	// work before that record becomes an error of this stream, because later work would read values
+	// that were not computed.
 	Wait(e Event) error
 	// Sync blocks until all work enqueued so far is done.
 	Sync() error
-	// Close waits for the work, releases the stream, and returns an error that no Sync has returned. A second call does
-	// nothing.
+	// Close waits for the work, releases the stream, and returns an error that no Sync has
+	// returned. A second call does nothing.
 	Close() error
 }
 

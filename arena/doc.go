@@ -1,11 +1,12 @@
-// Package arena plans memory and holds it: it gives every buffer an offset before anything is allocated, and allocates
-// one block once.
+// Package arena plans memory and holds it: it gives every buffer an offset before anything is
+// allocated, and allocates one block once.
 //
-// Planning: a [Problem] lists buffers with sizes and live ranges. [Solve] returns a [Plan], an offset for each buffer
-// such that no two live buffers overlap. [Check] proves a plan.
+// Planning: a [Problem] lists buffers with sizes and live ranges. [Solve] returns a [Plan], an
+// offset for each buffer such that no two live buffers overlap. [Check] proves a plan.
 //
-// Holding: a [Layout] lists regions and the named parts in them. [New] allocates the total of a layout on a [Device]:
-// the [Arena]. A [Handle] reads and writes a range of it; after [Arena.Reset] of its region it fails with [ErrStale].
+// Holding: a [Layout] lists regions and the named parts in them. [New] allocates the total of a
+// layout on a [Device]: the [Arena]. A [Handle] reads and writes a range of it; after [Arena.Reset]
+// of its region it fails with [ErrStale].
 //
 // Debugging: a [Sentry] finds calls that write outside their buffers.
 //

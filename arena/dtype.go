@@ -5,15 +5,15 @@ import "fmt"
 // DType is the storage type of one element.
 type DType uint8
 
-// The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between operations; the integer
-// types store data (pixels, labels, indices) and status words.
+// The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between
+// operations; the integer types store data (pixels, labels, indices) and status words.
 const (
 	Float32 DType = iota + 1
 	Float64
 	Uint8
 	Int32
 	Int64
-	Bfloat16 // the upper half of a float32: 8 exponent bits, 7 fraction bits
+	BFloat16 // the upper half of a float32: 8 exponent bits, 7 fraction bits
 	Float16  // IEEE 754 binary16: 5 exponent bits, 10 fraction bits
 )
 
@@ -24,7 +24,7 @@ func (d DType) Size() int64 {
 		return 4
 	case Float64, Int64:
 		return 8
-	case Bfloat16, Float16:
+	case BFloat16, Float16:
 		return 2
 	case Uint8:
 		return 1
@@ -35,8 +35,9 @@ func (d DType) Size() int64 {
 // Float reports whether d is a type of arithmetic: Float32 or Float64.
 func (d DType) Float() bool { return d == Float32 || d == Float64 }
 
-// Half reports whether d is a 16-bit floating-point type, which stores values but is not a type of arithmetic.
-func (d DType) Half() bool { return d == Bfloat16 || d == Float16 }
+// Half reports whether d is a 16-bit floating-point type, which stores values but is not a type of
+// arithmetic.
+func (d DType) Half() bool { return d == BFloat16 || d == Float16 }
 
 // String returns the name of the type, such as "float32" or "bfloat16".
 func (d DType) String() string {
@@ -51,7 +52,7 @@ func (d DType) String() string {
 		return "int32"
 	case Int64:
 		return "int64"
-	case Bfloat16:
+	case BFloat16:
 		return "bfloat16"
 	case Float16:
 		return "float16"

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// The classes of errors, for errors.Is. Every error of this package wraps one of them.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the shared
+// ones below.
 var (
 	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
 	ErrCapacity = errors.New("not enough memory")
@@ -17,7 +18,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrPlan: [Check] found a mistake in a plan. The error is a [PlanError].
 	ErrPlan = errors.New("wrong plan")
-	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an [OverrunError].
+	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an
+	// [OverrunError].
 	ErrOverrun = errors.New("write outside of a buffer")
 )
 

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Handle is a checked reference to a range of an arena, for one step of its region. It is a small value that may be
-// copied; it keeps no memory alive. After the step, or after Arena.Close, Err, Bytes, Read and Write fail, so that a
-// handle never reads bytes that were reused. The zero Handle always fails.
+// Handle is a checked reference to a range of an arena, for one step of its region. It is a small
+// value that may be copied; it keeps no memory alive. After the step, or after Arena.Close, Err,
+// Bytes, Read and Write fail, so that a handle never reads bytes that were reused. The zero Handle
+// always fails.
 type Handle struct {
 	arena *Arena
 	name  string
@@ -22,7 +23,8 @@ func (h Handle) Name() string { return h.name }
 // Ref returns the place. It also works on a stale handle.
 func (h Handle) Ref() Ref { return h.ref }
 
-// Err returns nil if the handle is valid, else a [StaleError] or an error that wraps ErrClosed or ErrInvalid.
+// Err returns nil if the handle is valid, else a [StaleError] or an error that wraps ErrClosed or
+// ErrInvalid.
 func (h Handle) Err() error {
 	if h.arena == nil {
 		return fmt.Errorf("%w handle: use Arena.Handle", ErrInvalid)
@@ -32,8 +34,9 @@ func (h Handle) Err() error {
 	return h.valid()
 }
 
-// Bytes returns the range itself, not a copy. Do not use the slice after the step: unlike the handle it cannot fail. If
-// the host cannot see device memory, Bytes returns an error that wraps ErrInvalid: use Read and Write.
+// Bytes returns the range itself, not a copy. Do not use the slice after the step: unlike the
+// handle it cannot fail. If the host cannot see device memory, Bytes returns an error that wraps
+// ErrInvalid: use Read and Write.
 func (h Handle) Bytes() ([]byte, error) {
 	if h.arena == nil {
 		return nil, h.Err()
@@ -51,15 +54,16 @@ func (h Handle) Bytes() ([]byte, error) {
 	return b, nil
 }
 
-// Read copies the range to dst, which must have the size of the range. It works on every device. Work on streams that
-// writes to the range must be done.
+// Read copies the range to dst, which must have the size of the range. It works on every device.
+// Work on streams that writes to the range must be done.
 func (h Handle) Read(dst []byte) error { return h.move(dst, false) }
 
-// Write copies src, which must have the size of the range, to the range. It works on every device. Work on streams that
-// uses the range must be done.
+// Write copies src, which must have the size of the range, to the range. It works on every device.
+// Work on streams that uses the range must be done.
 func (h Handle) Write(src []byte) error { return h.move(src, true) }
 
-// move copies between b and the range. It holds the lock, so that the arena is neither reset nor closed meanwhile.
+// move copies between b and the range. It holds the lock, so that the arena is neither reset nor
+// closed meanwhile.
 func (h Handle) move(b []byte, write bool) error {
 	if h.arena == nil {
 		return h.Err()
@@ -110,16 +114,16 @@ func (a *Arena) bytes(ref Ref) []byte {
 	return a.host[from : from+ref.Size : from+ref.Size]
 }
 
-// stageBytes is the largest size of a stage: the time of such a copy is much longer than its launch, and the memory is
-// small compared with a model.
+// stageBytes is the largest size of a stage: the time of such a copy is much longer than its
+// launch, and the memory is small compared with a model.
 const stageBytes = 256 << 10
 
-// StageBytes returns the bytes of host memory that New pins, for Handle.Read and Handle.Write, when it allocates a block
-// of total bytes on a device whose memory the host cannot see.
+// StageBytes returns the bytes of host memory that New pins, for Handle.Read and Handle.Write, when
+// it allocates a block of total bytes on a device whose memory the host cannot see.
 func StageBytes(total int64) int64 { return min(stageBytes, total) }
 
-// stage is a staging buffer: it copies between Go memory and device memory that the host cannot see, piece by piece.
-// Asynchronous copies need pinned memory.
+// stage is a staging buffer: it copies between Go memory and device memory that the host cannot
+// see, piece by piece. Asynchronous copies need pinned memory.
 type stage struct {
 	mu     sync.Mutex
 	pinned Memory

@@ -31,9 +31,9 @@ type RegionInfo struct {
 	Parts  []Part // in order of offset
 }
 
-// Layout lists regions and the parts in them, before any memory exists. The zero value is empty. After an error all
-// further calls do nothing, so that one check at the end is enough: see [Layout.Err]. A Layout is not safe for
-// concurrent use.
+// Layout lists regions and the parts in them, before any memory exists. The zero value is empty.
+// After an error all further calls do nothing, so that one check at the end is enough: see
+// [Layout.Err]. A Layout is not safe for concurrent use.
 //
 //	| region 0          | region 1   | region 2                     |
 //	| part | part |     | part       | reserved, without parts      |
@@ -51,7 +51,8 @@ func (l *Layout) Region(name string) Region {
 	return Region(len(l.regions) - 1)
 }
 
-// Place appends a part of that many bytes to region r, at the next multiple of Align, and returns its place.
+// Place appends a part of that many bytes to region r, at the next multiple of Align, and returns
+// its place.
 func (l *Layout) Place(r Region, owner, name string, bytes int64) Ref {
 	p := Part{Owner: owner, Name: name, Size: bytes}
 	if !l.valid(r, p.label(), bytes) {
@@ -71,8 +72,9 @@ func (l *Layout) Place(r Region, owner, name string, bytes int64) Ref {
 	return Ref{Region: r, Offset: p.Offset, Size: bytes}
 }
 
-// Reserve makes region r at least that many bytes long. Programs that share a region each reserve what they need: the
-// region is as long as the longest. The bytes after the last part are for a [Plan] of the caller.
+// Reserve makes region r at least that many bytes long. Programs that share a region each reserve
+// what they need: the region is as long as the longest. The bytes after the last part are for a
+// [Plan] of the caller.
 func (l *Layout) Reserve(r Region, bytes int64) {
 	if !l.valid(r, "reservation", bytes) {
 		return
@@ -94,7 +96,8 @@ func (l *Layout) Total() int64 {
 	return n
 }
 
-// Base returns the offset of region r from the start of the arena, in bytes. It moves when a region before it grows.
+// Base returns the offset of region r from the start of the arena, in bytes. It moves when a region
+// before it grows.
 func (l *Layout) Base(r Region) int64 {
 	if !l.valid(r, "base", 0) {
 		return 0
@@ -118,8 +121,8 @@ func (l *Layout) Regions() []RegionInfo {
 	return out
 }
 
-// Err returns the first error: a negative size, a region that the layout does not have, or a total beyond the largest
-// int64. The error wraps ErrInvalid.
+// Err returns the first error: a negative size, a region that the layout does not have, or a total
+// beyond the largest int64. The error wraps ErrInvalid.
 func (l *Layout) Err() error { return l.err }
 
 // valid reports whether r is a region and bytes is not negative, and records an error otherwise.

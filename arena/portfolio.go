@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// solver places one component at a time: buffers whose live ranges are connected by overlaps. Buffers of different
-// components never live together.
+// solver places one component at a time: buffers whose live ranges are connected by overlaps.
+// Buffers of different components never live together.
 type solver struct {
 	ctx    context.Context
 	effort int64 // steps of search left
@@ -37,8 +37,9 @@ type spot struct {
 	start, end int32
 }
 
-// orders lists sort keys: items with larger keys come first, ties keep the order of the items. The last three orders are
-// those of MiniMalloc (Moffitt, ASPLOS 2023, §5): lifetime, area, and the peak during the lifetime.
+// orders lists sort keys: items with larger keys come first, ties keep the order of the items. The
+// last three orders are those of MiniMalloc (Moffitt, ASPLOS 2023, §5): lifetime, area, and the
+// peak during the lifetime.
 var orders = [...]struct {
 	name string
 	keys []int
@@ -119,7 +120,8 @@ func method(first bool, order string) string {
 	return "best fit by " + order
 }
 
-// itemKeys returns the sort keys, by key and item. Each product is rounded once, so that keys are equal on all machines.
+// itemKeys returns the sort keys, by key and item. Each product is rounded once, so that keys are
+// equal on all machines.
 func itemKeys(items []item) [][]float64 {
 	keys := make([][]float64, numKeys)
 	all := make([]float64, numKeys*len(items))
@@ -180,9 +182,9 @@ func (s *solver) sort(keys []int) {
 	})
 }
 
-// place places the items in s.order, each into the first or the tightest gap between the placed items that are live at
-// the same time. It returns the height, and -1. If an item ends at limit or above, it stops and returns the position of
-// that item in s.order.
+// place places the items in s.order, each into the first or the tightest gap between the placed
+// items that are live at the same time. It returns the height, and -1. If an item ends at limit or
+// above, it stops and returns the position of that item in s.order.
 //
 // Invariant: s.spots is sorted by off.
 func (s *solver) place(first bool, limit int64) (height int64, above int) {

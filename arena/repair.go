@@ -8,9 +8,10 @@ const (
 	scanSteps = 4  // buffers that place compares in the time of one step of the search
 )
 
-// repair looks for a plan that meets the target by squeaky wheel optimization (Joslin and Clements, 1999): it places items
-// in an order of the portfolio, moves the first item that ends above the target forward by a quarter of the distance
-// to the front, and places all items again. It spends a quarter of the effort if the search may follow, else all.
+// repair looks for a plan that meets the target by squeaky wheel optimization (Joslin and Clements,
+// 1999): it places items in an order of the portfolio, moves the first item that ends above the
+// target forward by a quarter of the distance to the front, and places all items again. It spends a
+// quarter of the effort if the search may follow, else all.
 func (s *solver) repair(best found) (found, error) {
 	effort := s.effort
 	if len(s.items) <= maxSearch {

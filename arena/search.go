@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// improve searches for a plan lower than best. It first tries the target. If that is proved impossible or takes too long,
-// it bisects between the excluded heights and the best one found.
+// improve searches for a plan lower than best. It first tries the target. If that is proved
+// impossible or takes too long, it bisects between the excluded heights and the best one found.
 func (s *solver) improve(best found) (found, error) {
 	unit := s.items[0].align // all heights are multiples of it
 	for _, it := range s.items {
@@ -44,8 +44,8 @@ func (s *solver) improve(best found) (found, error) {
 	return best, nil
 }
 
-// meet searches for a plan of the given capacity with half of the effort. It alternates between the preferences, in runs
-// of growing length, because no preference is the fastest for all problems.
+// meet searches for a plan of the given capacity with half of the effort. It alternates between the
+// preferences, in runs of growing length, because no preference is the fastest for all problems.
 func (s *solver) meet(try func(capacity, effort int64) (verdict, error), capacity int64) (verdict, error) {
 	for part := int64(64); ; part /= 4 {
 		effort := min(max(1, s.effort/2/part/numPreferences), s.effort)
@@ -74,11 +74,12 @@ const numPreferences = 3
 
 // search is a depth-first search for places within a capacity, after MiniMalloc (Moffitt, ASPLOS 2023).
 //
-// In a canonical plan every item lies at 0 or on top of another item; any plan can be made canonical by pushing items
-// down. A search that places items by rising offset, each at the floor of its sections, therefore finds all canonical
-// plans. It prunes as MiniMalloc does: by sections (the items still to place in a section must fit above its floor), by
-// dominance (an item is not placed where another one would fit below it), and by splitting groups of items that no
-// longer share a section. Equal items keep their order.
+// In a canonical plan every item lies at 0 or on top of another item; any plan can be made
+// canonical by pushing items down. A search that places items by rising offset, each at the floor
+// of its sections, therefore finds all canonical plans. It prunes as MiniMalloc does: by sections
+// (the items still to place in a section must fit above its floor), by dominance (an item is not
+// placed where another one would fit below it), and by splitting groups of items that no longer
+// share a section. Equal items keep their order.
 //
 //	offset
 //	  │      ┌───────┐
@@ -106,8 +107,8 @@ type search struct {
 	err      error
 }
 
-// node is an item with its live range in sections. A section is a run of starts without an end in between: its last
-// start has the largest live set.
+// node is an item with its live range in sections. A section is a run of starts without an end in
+// between: its last start has the largest live set.
 type node struct {
 	from, to int32
 	size     int64
@@ -153,8 +154,8 @@ func newSearch(s *solver) *search {
 	return d
 }
 
-// sections maps the distinct starts of sorted items to sections and returns their number. Starts without an end in
-// between are one section.
+// sections maps the distinct starts of sorted items to sections and returns their number. Starts
+// without an end in between are one section.
 func sections(items []item) (section []int32, count int) {
 	starts, _ := sectionTotals(items)
 	ends := make([]bool, len(starts)+1) // by start: an item live at the previous start has ended
@@ -208,8 +209,9 @@ func (d *search) height() int64 {
 	return h
 }
 
-// split divides the nodes in stack[lo:hi] into groups that share no section and searches each; it returns false if one
-// group has no solution. last is the offset of the latest placement, lastRank the rank of its node.
+// split divides the nodes in stack[lo:hi] into groups that share no section and searches each; it
+// returns false if one group has no solution. last is the offset of the latest placement, lastRank
+// the rank of its node.
 func (d *search) split(lo, hi int, last int64, lastRank int32) bool {
 	list := d.stack[lo:hi]
 	slices.SortFunc(list, func(a, b int32) int {
@@ -231,7 +233,8 @@ func (d *search) split(lo, hi int, last int64, lastRank int32) bool {
 	return true
 }
 
-// visit places the nodes in stack[lo:hi], which are connected by shared sections. It returns false if it cannot.
+// visit places the nodes in stack[lo:hi], which are connected by shared sections. It returns false
+// if it cannot.
 func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	below, ok := d.prune(lo, hi, last)
 	if !ok {
@@ -252,7 +255,8 @@ func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	slices.SortFunc(d.stack[base:end], func(a, b int32) int {
 		return cmp.Or(cmp.Compare(d.offsets[a], d.offsets[b]), cmp.Compare(rank[a], rank[b]))
 	})
-	// Deeper levels overwrite the offsets of nodes that are not placed, so that they are computed again.
+	// Deeper levels overwrite the offsets of nodes that are not placed, so that they are computed
+	// again.
 	for k := base; k < end; k++ {
 		i := d.stack[k]
 		off := d.rest(i)
@@ -276,8 +280,8 @@ func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	return false
 }
 
-// prune computes the offset of each node in stack[lo:hi] on the current floors. ok: all may still fit. below is the
-// lowest top among them: a node whose offset is not lower is not placed next.
+// prune computes the offset of each node in stack[lo:hi] on the current floors. ok: all may still
+// fit. below is the lowest top among them: a node whose offset is not lower is not placed next.
 func (d *search) prune(lo, hi int, last int64) (below int64, ok bool) {
 	if !d.spend(lo, hi) {
 		return 0, false
@@ -311,7 +315,8 @@ func (d *search) prune(lo, hi int, last int64) (below int64, ok bool) {
 	return below, true
 }
 
-// spend subtracts the steps of a visit and checks the context every 2²⁰ steps. It returns false when none are left.
+// spend subtracts the steps of a visit and checks the context every 2²⁰ steps. It returns false
+// when none are left.
 func (d *search) spend(lo, hi int) bool {
 	steps := int64(hi - lo)
 	for _, i := range d.stack[lo:hi] {

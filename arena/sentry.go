@@ -20,8 +20,8 @@ var (
 	guards = bytes.Repeat([]byte{guardByte}, 4096)
 )
 
-// Guarded returns a copy of p in which every buffer is longer by GuardBytes: solve this problem, and pass it to
-// NewSentry. The values stay at the start of their buffers; the guard follows them.
+// Guarded returns a copy of p in which every buffer is longer by GuardBytes: solve this problem,
+// and pass it to NewSentry. The values stay at the start of their buffers; the guard follows them.
 func Guarded(p Problem) Problem {
 	p.Buffers = slices.Clone(p.Buffers)
 	for i := range p.Buffers {
@@ -32,13 +32,15 @@ func Guarded(p Problem) Problem {
 	return p
 }
 
-// Sentry checks scratch memory while a program runs and names the call that writes outside its buffers. It is for
-// debugging: after every call it reads all bytes that do not belong to the values of live buffers.
+// Sentry checks scratch memory while a program runs and names the call that writes outside its
+// buffers. It is for debugging: after every call it reads all bytes that do not belong to the
+// values of live buffers.
 //
 //	│ value   │ guard │ value    │ guard │ poison: no live buffer      │
 //	╰ live buffer ────╯╰ live buffer ────╯╰ reads give NaN, writes are found ╯
 //
-// Call Begin at the start of a step, and After when each instruction is done. A Sentry is not safe for concurrent use.
+// Call Begin at the start of a step, and After when each instruction is done. A Sentry is not safe
+// for concurrent use.
 type Sentry struct {
 	memory  []byte
 	buffers []watched // with a live range, sorted by offset, then start
@@ -56,8 +58,8 @@ type watched struct {
 	top        int64 // where the next buffer may start
 }
 
-// NewSentry returns a sentry for memory, in which plan places the buffers of p. p must come from Guarded. NewSentry
-// checks the plan.
+// NewSentry returns a sentry for memory, in which plan places the buffers of p. p must come from
+// Guarded. NewSentry checks the plan.
 func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	if err := Check(p, plan); err != nil {
 		return nil, fmt.Errorf("sentry: %w", err)
@@ -86,16 +88,18 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	return s, nil
 }
 
-// Begin starts a step: it poisons all memory and writes the guards of the buffers that are live at instruction 0.
+// Begin starts a step: it poisons all memory and writes the guards of the buffers that are live at
+// instruction 0.
 func (s *Sentry) Begin() {
 	fill(s.memory, poison)
 	s.next, s.begun = 0, true
 	s.arm(0)
 }
 
-// After checks the memory when instruction i, labelled call, is done. It returns an [OverrunError] unless the guards of
-// live buffers and the poison between them are unchanged. Then it poisons the buffers whose live range ends with i and
-// writes the guards of those that start at i+1. Call it once for each instruction, in order.
+// After checks the memory when instruction i, labelled call, is done. It returns an [OverrunError]
+// unless the guards of live buffers and the poison between them are unchanged. Then it poisons the
+// buffers whose live range ends with i and writes the guards of those that start at i+1. Call it
+// once for each instruction, in order.
 func (s *Sentry) After(i int32, call string) error {
 	if !s.begun || i != s.next {
 		return fmt.Errorf("sentry: %w order: After of instruction %d (%q), want %d: call Begin for each step and After for each instruction",
@@ -139,8 +143,8 @@ func (s *Sentry) arm(i int32) {
 	}
 }
 
-// stray returns the error of a write to byte at, which is in no live buffer. It names the last buffer that used the byte,
-// else the live buffer below it.
+// stray returns the error of a write to byte at, which is in no live buffer. It names the last
+// buffer that used the byte, else the live buffer below it.
 func (s *Sentry) stray(i int32, call string, at int64) error {
 	e := &OverrunError{Call: call, Instruction: i, Offset: at, Dead: true}
 	var owner *watched

@@ -30,8 +30,9 @@ func (b Buffer) align() int64 {
 type Problem struct {
 	Buffers  []Buffer
 	Capacity int64 // bytes; 0 means no limit
-	// Effort limits the search that runs when the simple orders do not reach the bound. It counts inner-loop steps, not
-	// time, so that a problem has the same plan on every machine. 0 means about 200 ms; negative means no search.
+	// Effort limits the search that runs when the simple orders do not reach the bound. It counts
+	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means
+	// about 200 ms; negative means no search.
 	Effort int64
 }
 
@@ -51,12 +52,13 @@ const defaultEffort = 40_000_000
 // maxSearch is the largest number of buffers of one component (see solver) for which the search runs.
 const maxSearch = 1500
 
-// Solve places the buffers of p in as few bytes as it can, such that no two live buffers overlap. The result depends
-// on p alone; Plan.Bytes does not depend on the order of the buffers.
+// Solve places the buffers of p in as few bytes as it can, such that no two live buffers overlap.
+// The result depends on p alone; Plan.Bytes does not depend on the order of the buffers.
 //
-// It first tries a portfolio of orders and gap rules. If none reaches the bound of [Bound], it repairs these orders and
-// then searches for a plan that does. A plan that needs more than p.Capacity is a [CapacityError]; a bad buffer is an
-// error that wraps ErrInvalid. If ctx is done, Solve returns its error.
+// It first tries a portfolio of orders and gap rules. If none reaches the bound of [Bound], it
+// repairs these orders and then searches for a plan that does. A plan that needs more than
+// p.Capacity is a [CapacityError]; a bad buffer is an error that wraps ErrInvalid. If ctx is done,
+// Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
 	if err != nil {
@@ -100,8 +102,9 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 	return plan, nil
 }
 
-// Bound returns the peak: the most bytes that are live at one instruction, rounded to their alignments, and the first
-// such instruction. Invalid buffers count as 0 bytes; a sum that overflows is the largest int64.
+// Bound returns the peak: the most bytes that are live at one instruction, rounded to their
+// alignments, and the first such instruction. Invalid buffers count as 0 bytes; a sum that
+// overflows is the largest int64.
 func Bound(p Problem) (bytes int64, at int32) {
 	items := make([]item, 0, len(p.Buffers))
 	for i, b := range p.Buffers {

@@ -38,7 +38,8 @@ func (a *Arena) Stats() Stats {
 	return s
 }
 
-// inUse returns the bytes from the start of the region to the end of its last part, a multiple of Align.
+// inUse returns the bytes from the start of the region to the end of its last part, a multiple of
+// Align.
 func (r RegionInfo) inUse() int64 {
 	if len(r.Parts) == 0 {
 		return 0

@@ -41,9 +41,9 @@ func bytesOf[T Element](data []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(data[0])))
 }
 
-// View returns the memory of b, one field of a sample or batch, as elements of type T, for Fetch and Map to read and
-// write. It returns nil if b is not a whole number of elements or not aligned for T. The memory that a loader passes
-// is aligned for the type of the field.
+// View returns the memory of b, one field of a sample or batch, as elements of type T, for Fetch
+// and Map to read and write. It returns nil if b is not a whole number of elements or not aligned
+// for T. The memory that a loader passes is aligned for the type of the field.
 func View[T Element](b []byte) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))

@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Check validates ds and returns every mistake: a nil dataset, no samples, more than 2³¹-1 samples, no fields, fields with
-// the same name, and invalid fields (*FieldError). A panic in ds is a *PanicError.
+// Check validates ds and returns every mistake: a nil dataset, no samples, more than 2³¹-1 samples,
+// no fields, fields with the same name, and invalid fields (*FieldError). A panic in ds is a
+// *PanicError.
 func Check(ds Dataset) (err error) {
 	if ds == nil {
 		return fmt.Errorf("nil dataset: %w", ErrOption)
@@ -64,8 +65,8 @@ func checkFields(fields []Field) error {
 	return errors.Join(errs...)
 }
 
-// changed returns a *ChangedError if the length of the dataset has changed since New. If fields is set, it also compares
-// the fields.
+// changed returns a *ChangedError if the length of the dataset has changed since New. If fields is
+// set, it also compares the fields.
 func (l *Loader) changed(fields bool) (err error) {
 	defer blame(l.ds, &err)
 	if n := l.ds.Len(); n != len(l.order) {

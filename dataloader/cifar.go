@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// The binary version of CIFAR-10 (Krizhevsky, 2009): records of a label and an image, nothing before, between or after them.
+// The binary version of CIFAR-10 (Krizhevsky, 2009): records of a label and an image, nothing
+// before, between or after them.
 //
 //	offset 0  label          0 to 9
 //	       1  red            32 rows of 32 pixels; then green, then blue
@@ -54,11 +55,12 @@ func (c *cifar) Fetch(_ context.Context, at At, dst [][]byte) error {
 	return nil
 }
 
-// CIFAR10 reads the binary version of CIFAR-10 from a directory, or from its folder cifar-10-batches-bin, into which the
-// published archive unpacks: data_batch_1.bin to data_batch_5.bin, and test_batch.bin.
+// CIFAR10 reads the binary version of CIFAR-10 from a directory, or from its folder
+// cifar-10-batches-bin, into which the published archive unpacks: data_batch_1.bin to
+// data_batch_5.bin, and test_batch.bin.
 //
-// A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], and "y", uint8 in [0, 10). It needs 3,073
-// bytes of memory.
+// A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], and "y", uint8 in [0,
+// 10). It needs 3,073 bytes of memory.
 func CIFAR10(dir string) (train, test Dataset, err error) {
 	if inner := filepath.Join(dir, "cifar-10-batches-bin"); isDir(inner) {
 		dir = inner
@@ -84,7 +86,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// openCIFAR reads files of 10,000 records each. It allocates memory after checking that all files are there.
+// openCIFAR reads files of 10,000 records each. It allocates memory after checking that all files
+// are there.
 func openCIFAR(names ...string) (Dataset, error) {
 	var errs []error
 	for _, name := range names {
@@ -122,8 +125,8 @@ func openRecords(name string, dst []byte) error {
 	return readRecords(name, f, dst)
 }
 
-// ReadCIFAR10 reads n records in the format of CIFAR10 up to the end of r. A violation of the format is a *FormatError.
-// It allocates n·3,073 bytes.
+// ReadCIFAR10 reads n records in the format of CIFAR10 up to the end of r. A violation of the
+// format is a *FormatError. It allocates n·3,073 bytes.
 func ReadCIFAR10(r io.Reader, n int) (Dataset, error) {
 	if n < 1 || n > (1<<40)/cifarRecord {
 		return nil, fmt.Errorf("cifar-10: %d records: must be 1 to %d: %w", n, (1<<40)/cifarRecord, ErrOption)

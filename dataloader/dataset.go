@@ -16,9 +16,10 @@ type Dataset interface {
 	Len() int
 	// Fields returns the fields of a sample. The caller does not modify them.
 	Fields() []Field
-	// Fetch writes sample at.Index: field k to dst[k], which has exactly Fields()[k].Bytes() bytes, in the byte order
-	// of this machine. It must write into dst[k], not replace it, and must not keep it, because a device reads the
-	// memory after Fetch returns. It should return soon after ctx is done.
+	// Fetch writes sample at.Index: field k to dst[k], which has exactly Fields()[k].Bytes() bytes,
+	// in the byte order of this machine. It must write into dst[k], not replace it, and must not
+	// keep it, because a device reads the memory after Fetch returns. It should return soon after
+	// ctx is done.
 	Fetch(ctx context.Context, at At, dst [][]byte) error
 }
 
@@ -80,8 +81,8 @@ func SampleBytes(ds Dataset) int64 {
 	return n
 }
 
-// Indices returns a dataset of n samples with one field, "index", of type int32: the index of the sample. It orders the
-// samples of an epoch when the data are already on the device.
+// Indices returns a dataset of n samples with one field, "index", of type int32: the index of the
+// sample. It orders the samples of an epoch when the data are already on the device.
 func Indices(n int) Dataset { return indices(n) }
 
 type indices int
@@ -98,8 +99,9 @@ func (n indices) Fetch(_ context.Context, at At, dst [][]byte) error {
 // fill implements instant.
 func (n indices) fill(fields [][]byte, samples []int32) { copy(fields[0], bytesOf(samples)) }
 
-// Subset returns the samples [from, to) of ds, numbered from 0. A sample has the same random draws as in ds. An empty
-// range is an error that wraps ErrEmpty, a range outside ds one that wraps ErrOption.
+// Subset returns the samples [from, to) of ds, numbered from 0. A sample has the same random draws
+// as in ds. An empty range is an error that wraps ErrEmpty, a range outside ds one that wraps
+// ErrOption.
 func Subset(ds Dataset, from, to int) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err
@@ -113,7 +115,8 @@ func Subset(ds Dataset, from, to int) (Dataset, error) {
 	return &subset{Dataset: ds, from: from, n: to - from}, nil
 }
 
-// Split returns the first n samples of ds and the remaining ones. An empty part is an error, as in Subset.
+// Split returns the first n samples of ds and the remaining ones. An empty part is an error, as in
+// Subset.
 func Split(ds Dataset, n int) (head, tail Dataset, err error) {
 	if head, err = Subset(ds, 0, n); err != nil {
 		return nil, nil, err
@@ -138,9 +141,10 @@ func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	return s.Dataset.Fetch(ctx, at, dst)
 }
 
-// Map returns a dataset that fetches samples of ds and calls f to change each in place: data augmentation. f must be safe
-// for concurrent use, must depend only on the sample and on at.Rand, and must not keep the sample. In a Map of a Map
-// the two functions have independent draws. Check, and therefore New, returns an error for a nil f.
+// Map returns a dataset that fetches samples of ds and calls f to change each in place: data
+// augmentation. f must be safe for concurrent use, must depend only on the sample and on at.Rand,
+// and must not keep the sample. In a Map of a Map the two functions have independent draws. Check,
+// and therefore New, returns an error for a nil f.
 func Map(ds Dataset, f func(at At, sample [][]byte) error) Dataset {
 	return &mapped{Dataset: ds, f: f}
 }

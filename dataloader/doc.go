@@ -1,20 +1,23 @@
-// Package dataloader reads samples into the slots of a trainer ahead of their use, in an order fixed by a seed.
+// Package dataloader reads samples into the slots of a trainer ahead of their use, in an order
+// fixed by a seed.
 //
-// A [Dataset] is a source of samples, read by index. Each sample has the same [Field]s, and Fetch writes one sample
-// into memory of the caller. [FromSlices], [MNIST], [CIFAR10], [OpenIDX] and [Indices] make datasets; [Map], [Select],
-// [Subset] and [Split] make datasets of others. [Check] validates one.
+// A [Dataset] is a source of samples, read by index. All samples have the same fields, each a
+// [Field], and Fetch writes one sample to memory of the caller. [FromSlices], [MNIST], [CIFAR10],
+// [OpenIDX] and [Indices] make datasets; [Map], [Select], [Subset] and [Split] make datasets of
+// others. [Check] validates one.
 //
-// A [Loader] has the workers, goroutines that fetch samples, and the order of the samples in each epoch. Its
-// [Loader.Epoch] starts a [Run], one pass over the data: [Run.Next] returns a filled [Slot], and [Run.Release] gives the
-// slot back to be filled again.
+// A [Loader] has the workers, goroutines that fetch samples, and the order of the samples in each
+// epoch. Its [Loader.Epoch] starts a [Run], one pass over the data: [Run.Next] returns a filled
+// [Slot], and [Run.Release] gives the slot back to be filled again.
 //
 //	           Release(slot, copied)                  Next
 //	trainer ───────────────────────► free ─ workers ─► filled ───────► trainer
 //	                 refilled after copied.Sync() returns    in the order of steps
 //
-// A run uses the slots of the caller and 4 bytes a sample for the order, and no other memory: samples are written in
-// place, in their storage types, and a step allocates nothing. Workers stop when no slot is released.
+// A run uses the slots of the caller and 4 bytes a sample for the order, and no other memory:
+// samples are written in place, in their storage types, and a step allocates nothing. Workers stop
+// when no slot is released.
 //
-// Samples, their order and their random draws depend only on the seed, the epoch and the sample's index, never on the
-// number of workers.
+// Samples, their order and their random draws depend only on the seed, the epoch and the sample's
+// index, never on the number of workers.
 package dataloader

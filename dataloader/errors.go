@@ -12,13 +12,15 @@ import (
 var (
 	// ErrEmpty: the dataset has no samples.
 	ErrEmpty = errors.New("dataset has no samples")
-	// ErrShort: the dataset has fewer samples than one batch, and the tail is dropped: no batch is left.
+	// ErrShort: the dataset has fewer samples than one batch, and the tail is dropped: no batch is
+	// left.
 	ErrShort = errors.New("dataset is shorter than one batch")
 	// ErrField: the name, type, shape or data of a field is wrong. The error is a *FieldError.
 	ErrField = errors.New("bad field")
 	// ErrOption: an option or argument is outside its range. It is [arena.ErrOption].
 	ErrOption = arena.ErrOption
-	// ErrSlot: a slot is too small or has other fields than the dataset, or a released slot is not held.
+	// ErrSlot: a slot is too small or has other fields than the dataset, or a released slot is not
+	// held.
 	ErrSlot = errors.New("bad slot")
 	// ErrHeld: the caller holds every slot, so that no batch can be filled: release one before Next.
 	ErrHeld = errors.New("all slots are held: release one first")
@@ -30,7 +32,8 @@ var (
 	ErrFormat = errors.New("bad format")
 	// ErrStuck: a Fetch or Sync does not return. The error is a *StuckError.
 	ErrStuck = errors.New("worker does not return")
-	// ErrChanged: the length or the fields of a dataset changed while it was in use. The error is a *ChangedError.
+	// ErrChanged: the length or the fields of a dataset changed while it was in use. The error is a
+	// *ChangedError.
 	ErrChanged = errors.New("dataset changed")
 	// ErrPanic: a dataset or Waiter panicked. The error is a *PanicError.
 	ErrPanic = errors.New("panic")
@@ -100,8 +103,8 @@ func (e *SlotError) Error() string {
 // Unwrap returns the cause.
 func (e *SlotError) Unwrap() error { return e.Err }
 
-// PanicError reports a panic in a dataset or Waiter. It unwraps to ErrPanic and, if the value of the panic is an error, to
-// that.
+// PanicError reports a panic in a dataset or Waiter. It unwraps to ErrPanic and, if the value of
+// the panic is an error, to that.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // the worker's stack at the panic
@@ -124,8 +127,9 @@ type Blocked struct {
 	Index  int // index of the sample in Fetch, or -1 for the Sync of a Waiter
 }
 
-// StuckError lists the calls that had not returned when Close stopped waiting. Until they return they may write to the
-// slots: keep that memory allocated, do not rely on its contents, and call Close again later. It unwraps to ErrStuck.
+// StuckError lists the calls that had not returned when Close stopped waiting. Until they return
+// they may write to the slots: keep that memory allocated, do not rely on its contents, and call
+// Close again later. It unwraps to ErrStuck.
 type StuckError struct {
 	Blocked []Blocked // sorted by worker
 }
@@ -152,7 +156,8 @@ func (e *StuckError) Error() string {
 // Unwrap returns ErrStuck.
 func (e *StuckError) Unwrap() error { return ErrStuck }
 
-// FormatError reports the first place where a file violates its format. It unwraps to ErrFormat and to Err.
+// FormatError reports the first place where a file violates its format. It unwraps to ErrFormat and
+// to Err.
 type FormatError struct {
 	File   string // path of the file, "" for a reader
 	Offset int64  // bytes from the start of the (decompressed) file

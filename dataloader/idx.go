@@ -16,7 +16,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// IDX is a file in the IDX format: one array of numbers. MNIST and similar data sets are published in it.
+// IDX is a file in the IDX format: one array of numbers. MNIST and similar data sets are published
+// in it.
 //
 //	offset 0  0 0 type rank      type: 8 uint8, 12 int32, 13 float32, 14 float64
 //	       4  rank dimensions    uint32, big-endian; the first counts the samples
@@ -48,9 +49,10 @@ func OpenIDX(path string, limit int64) (*IDX, error) {
 	return readIDX(path, f, size, limit)
 }
 
-// ReadIDX reads one array in the IDX format, plain or compressed with gzip, up to the end of r. An array with more than
-// limit bytes of elements is an error; limit 0 means IDXLimit. A violation of the format is a *FormatError. Memory grows
-// with the bytes that are read, whatever size the header claims.
+// ReadIDX reads one array in the IDX format, plain or compressed with gzip, up to the end of r. An
+// array with more than limit bytes of elements is an error; limit 0 means IDXLimit. A violation of
+// the format is a *FormatError. Memory grows with the bytes that are read, whatever size the header
+// claims.
 func ReadIDX(r io.Reader, limit int64) (*IDX, error) {
 	return readIDX("", r, -1, limit)
 }
@@ -101,7 +103,8 @@ type idxParser struct {
 	whole bool  // size is exact: header has checked that r holds all elements
 }
 
-// fail returns the error for the current position: a *FormatError, unless err is an error of the medium.
+// fail returns the error for the current position: a *FormatError, unless err is an error of the
+// medium.
 func (p *idxParser) fail(what, want, got string, err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -112,7 +115,8 @@ func (p *idxParser) fail(what, want, got string, err error) error {
 	return fmt.Errorf("idx %s: %s at byte %d: %w", p.x.File, what, p.at, err)
 }
 
-// header reads the type and the dimensions. It checks that the elements can exist before memory is allocated for them.
+// header reads the type and the dimensions. It checks that the elements can exist before memory is
+// allocated for them.
 func (p *idxParser) header(limit int64) error {
 	var magic [4]byte
 	if err := p.fill(magic[:], "magic number"); err != nil {
@@ -200,7 +204,8 @@ func (p *idxParser) fill(b []byte, what string) error {
 	return nil
 }
 
-// elements reads the elements and checks that nothing follows them. Memory grows with the bytes that are read.
+// elements reads the elements and checks that nothing follows them. Memory grows with the bytes
+// that are read.
 func (p *idxParser) elements() error {
 	var err error
 	room := min(p.bytes, 1<<20)
@@ -258,8 +263,9 @@ func (x *IDX) Len() int {
 	return x.Dims[0]
 }
 
-// Array returns the file as a field called name, for FromSlices, without copying it. Without a shape, a sample has the
-// dimensions of the file after the first. A shape must have the same number of elements; FromSlices checks it.
+// Array returns the file as a field called name, for FromSlices, without copying it. Without a
+// shape, a sample has the dimensions of the file after the first. A shape must have the same number
+// of elements; FromSlices checks it.
 func (x *IDX) Array(name string, shape ...int) Array {
 	if len(shape) == 0 && len(x.Dims) > 0 {
 		shape = x.Dims[1:]
@@ -267,7 +273,8 @@ func (x *IDX) Array(name string, shape ...int) Array {
 	return Array{Field: Field{Name: name, Type: x.Type, Shape: slices.Clone(shape)}, data: x.Data}
 }
 
-// CheckLabels returns a *FormatError unless the file holds one integer for each sample, in [0, classes).
+// CheckLabels returns a *FormatError unless the file holds one integer for each sample, in [0,
+// classes).
 func (x *IDX) CheckLabels(classes int) error {
 	head := int64(4 + 4*len(x.Dims))
 	if x.Type.Float() {

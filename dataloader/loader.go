@@ -37,8 +37,8 @@ const maxWorkers = 4096
 // errNoContext is the error for a nil context.
 var errNoContext = fmt.Errorf("no context: use context.Background(): %w", ErrOption)
 
-// Loader reads a dataset in batches, epoch after epoch, with the same workers. One epoch runs at a time. A Loader is safe
-// for concurrent use.
+// Loader reads a dataset in batches, epoch after epoch, with the same workers. One epoch runs at a
+// time. A Loader is safe for concurrent use.
 type Loader struct {
 	ds      Dataset
 	opt     Options
@@ -57,8 +57,9 @@ type Loader struct {
 	closed bool
 }
 
-// New validates the dataset and the options and starts the workers, which wait for Epoch. It allocates 4 bytes a sample
-// for the order. The caller must Close the loader, which stops the workers.
+// New validates the dataset and the options and starts the workers, which wait for Epoch. It
+// allocates 4 bytes a sample for the order. The caller must Close the loader, which stops the
+// workers.
 func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
 		return nil, err
@@ -101,14 +102,14 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	return l, nil
 }
 
-// instant is a dataset whose samples need no time to compute. Next writes them itself if the slot is free, which costs
-// less than waking a worker.
+// instant is a dataset whose samples need no time to compute. Next writes them itself if the slot
+// is free, which costs less than waking a worker.
 type instant interface {
 	fill(fields [][]byte, samples []int32) // writes the samples to the first rows of each field
 }
 
-// describe returns the length and a copy of the fields of ds, or an error that wraps ErrChanged if Check would no longer
-// accept them.
+// describe returns the length and a copy of the fields of ds, or an error that wraps ErrChanged if
+// Check would no longer accept them.
 func describe(ds Dataset) (n int, fields []Field, err error) {
 	defer blame(ds, &err)
 	n, fields = ds.Len(), slices.Clone(ds.Fields())
@@ -154,12 +155,14 @@ func (l *Loader) Dropped() int { return len(l.order) - min(len(l.order), l.steps
 // Workers returns the number of workers.
 func (l *Loader) Workers() int { return len(l.workers) }
 
-// Epoch starts pass number epoch over the data and returns at once. Workers fill the slots in the order of steps; the
-// number of slots is the number of batches that are filled or held by the caller at one time. The caller owns the memory
-// of the slots, which must not overlap and is written until the run is closed.
+// Epoch starts pass number epoch over the data and returns at once. Workers fill the slots in the
+// order of steps; the number of slots is the number of batches that are filled or held by the
+// caller at one time. The caller owns the memory of the slots, which must not overlap and is
+// written until the run is closed.
 //
-// ctx is passed to every Fetch; when it is done, the run ends. The run must be closed before the next epoch, otherwise
-// the error wraps ErrBusy. If the dataset has changed since New, Epoch or Next returns a *ChangedError.
+// ctx is passed to every Fetch; when it is done, the run ends. The run must be closed before the
+// next epoch, otherwise the error wraps ErrBusy. If the dataset has changed since New, Epoch or
+// Next returns a *ChangedError.
 //
 // Epoch starts no goroutine, and its allocations do not depend on the number of steps.
 func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, error) {
@@ -231,8 +234,9 @@ func (l *Loader) blocked() *StuckError {
 	return e
 }
 
-// Close closes the current run, stops the workers and waits for them. If a Fetch ignores its context for longer than
-// Options.Grace, Close returns a *StuckError and its worker runs on until the Fetch returns. A second call is allowed.
+// Close closes the current run, stops the workers and waits for them. If a Fetch ignores its
+// context for longer than Options.Grace, Close returns a *StuckError and its worker runs on until
+// the Fetch returns. A second call is allowed.
 func (l *Loader) Close() error {
 	if l == nil || l.gone == nil {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Slot is the memory of one batch. Fields[k] holds at least Options.Batch rows of the dataset's field k, row-major.
+// Slot is the memory of one batch. Fields[k] holds at least Options.Batch rows of the dataset's
+// field k, row-major.
 type Slot struct {
 	Fields [][]byte
 	Ready  Waiter // the first fill of an epoch waits for it, as after Release; nil: no wait
@@ -52,7 +53,8 @@ type fill struct {
 	done  chan struct{} // capacity 1: holds a token while state is filled
 }
 
-// Run is one pass over the data. It is safe for concurrent use, but only one goroutine at a time may call Next.
+// Run is one pass over the data. It is safe for concurrent use, but only one goroutine at a time
+// may call Next.
 //
 // Invariant: the steps in slots are [given, issued); the slot of a step is ring[step % len(fills)].
 type Run struct {
@@ -61,8 +63,9 @@ type Run struct {
 	ctx    context.Context // of the workers; ends with Close
 	cancel context.CancelFunc
 
-	// failed is the lowest position that failed, MaxInt64 if there is none. Workers still fetch the positions before it
-	// but none after it, so that the error of Next does not depend on the timing of workers.
+	// failed is the lowest position that failed, MaxInt64 if there is none. Workers still fetch the
+	// positions before it but none after it, so that the error of Next does not depend on the
+	// timing of workers.
 	failed atomic.Int64
 	quiet  chan struct{} // closed when the run is closed and no worker works for it
 
@@ -90,8 +93,8 @@ func newRun(ctx context.Context, l *Loader, epoch int, slots []Slot) *Run {
 	return r
 }
 
-// position numbers everything that can fail in an epoch, in order: for each step first the Waiter of its slot (row -1),
-// then its rows.
+// position numbers everything that can fail in an epoch, in order: for each step first the Waiter
+// of its slot (row -1), then its rows.
 func (r *Run) position(step, row int) int64 {
 	return int64(step)*int64(r.l.opt.Batch+1) + int64(row+1)
 }
@@ -125,12 +128,13 @@ func (r *Run) issue(i int, ready Waiter) {
 	r.issued++
 }
 
-// Next waits for the next batch and returns it. Batches come in the order of their steps and do not depend on the number
-// of workers. At the end of the epoch Next returns io.EOF.
+// Next waits for the next batch and returns it. Batches come in the order of their steps and do not
+// depend on the number of workers. At the end of the epoch Next returns io.EOF.
 //
-// If a sample fails, Next returns the batches before it, and then its *SampleError in every call. If ctx is done, Next
-// returns its error and may be called again; if the context of the epoch is done, it returns that error. If the caller
-// holds all slots, the error wraps ErrHeld; if another call of Next is waiting, ErrBusy. Next allocates nothing.
+// If a sample fails, Next returns the batches before it, and then its *SampleError in every call.
+// If ctx is done, Next returns its error and may be called again; if the context of the epoch is
+// done, it returns that error. If the caller holds all slots, the error wraps ErrHeld; if another
+// call of Next is waiting, ErrBusy. Next allocates nothing.
 func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if r == nil || r.l == nil {
 		return Batch{}, fmt.Errorf("next: %w", errNoRun)
@@ -166,8 +170,8 @@ func (r *Run) abandon(err error) {
 	}
 }
 
-// await returns the slot of the next batch, which may not be filled yet. If the slot is due, await fills it and returns
-// the batch instead.
+// await returns the slot of the next batch, which may not be filled yet. If the slot is due, await
+// fills it and returns the batch instead.
 func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -233,11 +237,13 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 	return r.give(f), nil
 }
 
-// Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is nil. Next returns an
-// error of Sync, as a *SlotError, instead of the batch that would have been in the slot. Release does not wait and
-// allocates nothing. A slot that the caller does not hold is an error that wraps ErrSlot.
+// Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is
+// nil. Next returns an error of Sync, as a *SlotError, instead of the batch that would have been in
+// the slot. Release does not wait and allocates nothing. A slot that the caller does not hold is an
+// error that wraps ErrSlot.
 //
-// When no step is left for the slot, no worker calls ready.Sync: pass ready in Slot.Ready of the next epoch.
+// When no step is left for the slot, no worker calls ready.Sync: pass ready in Slot.Ready of the
+// next epoch.
 func (r *Run) Release(slot int, ready Waiter) error {
 	if r == nil || r.l == nil {
 		return fmt.Errorf("release slot %d: %w", slot, errNoRun)
@@ -262,9 +268,10 @@ func (r *Run) Release(slot int, ready Waiter) error {
 
 // Close ends the run and waits until no worker reads or writes for it. A second call is allowed.
 //
-// If a Fetch ignores its context for longer than Options.Grace, Close returns a *StuckError that names its sample. Until
-// Stuck returns nil, that Fetch may still write to its row: keep the slots allocated and do not rely on their contents.
-// The loader can be used again after that Fetch returns.
+// If a Fetch ignores its context for longer than Options.Grace, Close returns a *StuckError that
+// names its sample. Until Stuck returns nil, that Fetch may still write to its row: keep the slots
+// allocated and do not rely on their contents. The loader can be used again after that Fetch
+// returns.
 func (r *Run) Close() error {
 	if r == nil || r.l == nil {
 		return nil
@@ -297,7 +304,8 @@ func (r *Run) Close() error {
 	}
 }
 
-// settle ends a closed run when no worker works for it, and drops all references to the caller's memory. l.mu is held.
+// settle ends a closed run when no worker works for it, and drops all references to the caller's
+// memory. l.mu is held.
 func (r *Run) settle() {
 	if !r.closed || r.busy > 0 {
 		return
@@ -308,8 +316,8 @@ func (r *Run) settle() {
 	close(r.quiet)
 }
 
-// Stuck returns a *StuckError while a worker of a closed run has not returned, else nil. Until then the memory of the
-// slots must stay allocated.
+// Stuck returns a *StuckError while a worker of a closed run has not returned, else nil. Until then
+// the memory of the slots must stay allocated.
 func (r *Run) Stuck() error {
 	if r == nil || r.l == nil {
 		return nil

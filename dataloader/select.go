@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// Select returns ds with only the named fields, in the given order. A model needs it if it does not use all fields. An
-// unknown or repeated name is an error that wraps ErrOption.
+// Select returns ds with only the named fields, in the given order. A model needs it if it does not
+// use all fields. An unknown or repeated name is an error that wraps ErrOption.
 //
-// For a dataset in memory (FromSlices) and a Subset of one it refers to the same columns. Any other dataset still
-// fetches all of its fields; the fields that are not selected go to memory of Select, one sample for each worker.
+// For a dataset in memory (FromSlices) and a Subset of one it refers to the same columns. Any other
+// dataset still fetches all of its fields; the fields that are not selected go to memory of Select,
+// one sample for each worker.
 func Select(ds Dataset, names ...string) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err
@@ -92,8 +93,8 @@ type sample struct {
 	left [][]byte // memory of the fields that are not selected; nil for the others
 }
 
-// Fields returns the selected fields. If the fields of the dataset have changed it returns them all, so that a loader
-// notices.
+// Fields returns the selected fields. If the fields of the dataset have changed it returns them
+// all, so that a loader notices.
 func (s *selected) Fields() []Field {
 	all := s.Dataset.Fields()
 	for i, k := range s.from {

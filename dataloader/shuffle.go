@@ -12,13 +12,14 @@ type At struct {
 	Seed  uint64 // Options.Seed of the loader
 }
 
-// Rand returns a generator of random numbers that depend only on the seed, the epoch and the index. It allocates nothing.
+// Rand returns a generator of random numbers that depend only on the seed, the epoch and the index.
+// It allocates nothing.
 func (a At) Rand() Rand {
 	return Rand{generator(domainSample, a.Seed, uint64(a.Epoch), uint64(a.Index))}
 }
 
-// Rand is a generator of random numbers that allocates nothing. A pointer to it is also a rand.Source: rand.New(&r) has
-// more methods.
+// Rand is a generator of random numbers that allocates nothing. A pointer to it is also a
+// rand.Source: rand.New(&r) has more methods.
 type Rand struct{ rand.PCG }
 
 // Float64 returns a number in [0, 1).
@@ -39,8 +40,8 @@ const (
 	domainMap     = 0x6d61700000000000
 )
 
-// mix is the finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA
-// 2014): a bijection in which every input bit reaches every output bit.
+// mix is the finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+// Generators, OOPSLA 2014): a bijection in which every input bit reaches every output bit.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -48,7 +49,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// generator returns a PCG-DXSM generator. Two hash chains make all 128 bits of its key depend on all four words.
+// generator returns a PCG-DXSM generator. Two hash chains make all 128 bits of its key depend on
+// all four words.
 func generator(domain, seed, epoch, index uint64) rand.PCG {
 	hi, lo := mix(domain^mix(seed)), mix(^domain^mix(seed+1))
 	hi, lo = mix(hi^epoch), mix(lo+epoch)
@@ -56,8 +58,8 @@ func generator(domain, seed, epoch, index uint64) rand.PCG {
 	return *rand.NewPCG(hi, lo)
 }
 
-// below returns a number in [0, n) without bias. Source: Lemire, Fast Random Integer Generation in an Interval,
-// ACM TOMACS 29(1), 2019, algorithm 5.
+// below returns a number in [0, n) without bias. Source: Lemire, Fast Random Integer Generation in
+// an Interval, ACM TOMACS 29(1), 2019, algorithm 5.
 func below(p *rand.PCG, n uint64) uint64 {
 	hi, lo := bits.Mul64(p.Uint64(), n)
 	if lo < n {
@@ -75,7 +77,8 @@ func identity(order []int32) {
 	}
 }
 
-// shuffle fills order with a permutation that depends on seed, epoch and the length alone. Fisher–Yates, from the end.
+// shuffle fills order with a permutation that depends on seed, epoch and the length alone.
+// Fisher–Yates, from the end.
 func shuffle(order []int32, seed uint64, epoch int) {
 	identity(order)
 	p := generator(domainShuffle, seed, uint64(epoch), 0)

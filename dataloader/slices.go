@@ -7,14 +7,16 @@ import (
 	"slices"
 )
 
-// Array is one field of all samples, in memory. It refers to the caller's data, which must not change while in use.
+// Array is one field of all samples, in memory. It refers to the caller's data, which must not
+// change while in use.
 type Array struct {
 	Field
 	data []byte // [N, Field.Bytes()]
 }
 
-// Column returns a field called name of data, which holds the samples one after another, each of the given shape; without
-// a shape each sample is a scalar. It does not copy data. The storage type is that of T.
+// Column returns a field called name of data, which holds the samples one after another, each of
+// the given shape; without a shape each sample is a scalar. It does not copy data. The storage type
+// is that of T.
 func Column[T Element](name string, data []T, shape ...int) Array {
 	return Array{
 		Field: Field{Name: name, Type: typeOf[T](), Shape: slices.Clone(shape)},
@@ -22,7 +24,8 @@ func Column[T Element](name string, data []T, shape ...int) Array {
 	}
 }
 
-// Scaled returns the array with Scale and Shift set: the device decodes a stored value x to scale*x + shift.
+// Scaled returns the array with Scale and Shift set: the device decodes a stored value x to scale*x
+// + shift.
 func (a Array) Scaled(scale, shift float64) Array {
 	a.Scale, a.Shift = scale, shift
 	return a
@@ -36,8 +39,8 @@ type Slices struct {
 	data   [][]byte // by field
 }
 
-// FromSlices returns a dataset of n samples from columns, without copying them. A column that does not hold exactly n
-// samples is a *FieldError; all mistakes are reported together.
+// FromSlices returns a dataset of n samples from columns, without copying them. A column that does
+// not hold exactly n samples is a *FieldError; all mistakes are reported together.
 func FromSlices(n int, columns ...Array) (*Slices, error) {
 	s := &Slices{n: n}
 	for _, c := range columns {

@@ -70,8 +70,9 @@ func (l *Loader) claim() (j job, ok bool) {
 	return job{}, false
 }
 
-// find returns the earliest piece of work: the Waiter of a slot, or some rows. A job has a quarter of a worker's share of
-// the rows, so that one slow sample does not delay the whole batch. l.mu is held.
+// find returns the earliest piece of work: the Waiter of a slot, or some rows. A job has a quarter
+// of a worker's share of the rows, so that one slow sample does not delay the whole batch. l.mu is
+// held.
 func (r *Run) find() (job, bool) {
 	if r.closed || r.ctx.Err() != nil {
 		return job{}, false
@@ -219,7 +220,8 @@ func notEOF(err error) error {
 	return err
 }
 
-// caught returns the error for the value of recover. Without a panic, runtime.Goexit ended the goroutine.
+// caught returns the error for the value of recover. Without a panic, runtime.Goexit ended the
+// goroutine.
 func caught(value any) error {
 	if value == nil {
 		return errExit

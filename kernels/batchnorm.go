@@ -11,14 +11,14 @@ import (
 type BatchNormAttrs struct {
 	Eps      float64 // added to the variance; above 0
 	Momentum float64 // of the running statistics, in [0, 1]: for RunningStat; BatchNorm itself ignores it
-	Relu     bool    // y = max(y, 0)
+	ReLU     bool    // y = max(y, 0)
 }
 
 // BatchNorm normalises each channel over the batch.
 //
 //	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [C], variance [C] (biased)
 //
-// y = scale·x + shift, or max(scale·x + shift, 0) with Relu. scale = gamma/√(variance + Eps) and
+// y = scale·x + shift, or max(scale·x + shift, 0) with ReLU. scale = gamma/√(variance + Eps) and
 // shift = beta - mean·scale are computed from the stored mean and variance, and rounded to the type
 // of x. A channel needs at least 2 elements.
 // Source: Ioffe and Szegedy, ICML 2015, algorithm 1.
@@ -32,7 +32,7 @@ var BatchNorm = Register(&Op{
 //	x [B, C, ...], gamma [C], beta [C], mean [C], variance [C], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C]
 //
 // With x̂ = (x - mean)/√(variance + Eps) and n elements a channel: dbeta = Σ dy, dgamma = Σ dy·x̂,
-// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With Relu, dy counts as 0 where
+// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With ReLU, dy counts as 0 where
 // scale·x + shift, computed exactly as in BatchNorm, is not above 0.
 var BatchNormGrad = Register(&Op{
 	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad, Cases: batchNormGradCases,
@@ -212,7 +212,7 @@ func refBatchNorm(attrs any, in, out []Tensor) {
 		scale, shift := a.Scale(in[1].Data[c], in[2].Data[c], mean[c], variance[c])
 		for i := lo; i < hi; i++ {
 			y[i] = scale*x[i] + shift
-			if a.Relu && y[i] < 0 {
+			if a.ReLU && y[i] < 0 {
 				y[i] = 0
 			}
 		}
@@ -226,7 +226,7 @@ func refBatchNormGrad(attrs any, in, out []Tensor) {
 	n := float64(channelCount(in[0].Shape))
 	through := func(c, i int) float64 {
 		scale, shift := a.Scale(gamma[c], beta[c], mean[c], variance[c])
-		if a.Relu && !(scale*x[i]+shift > 0) {
+		if a.ReLU && !(scale*x[i]+shift > 0) {
 			return 0
 		}
 		return dy[i]
@@ -263,7 +263,7 @@ func normTolerance(n int, size, eps float64) float64 {
 }
 
 // twoSided fills data with values on alternating sides of offset, at a distance of 0.7 to 1.3. So
-// the variance of any two neighbours is large, and no normalised value is near 0, where Relu is not
+// the variance of any two neighbours is large, and no normalised value is near 0, where ReLU is not
 // differentiable.
 func twoSided(r *rand.Rand, data []float64, offset float64) {
 	for i := range data {
@@ -273,7 +273,7 @@ func twoSided(r *rand.Rand, data []float64, offset float64) {
 
 // batchNormAttrs returns random attributes.
 func batchNormAttrs(r *rand.Rand) BatchNormAttrs {
-	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, Relu: r.IntN(2) == 0}
+	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, ReLU: r.IntN(2) == 0}
 }
 
 // batchNormCases have channels whose values alternate between two sides of their mean, which is

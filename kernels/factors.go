@@ -9,7 +9,7 @@ import (
 
 // productType checks the n operands of a product, and returns the type of the result. The first two
 // operands are the factors. If operands is 0 or Float32, all have one type, float32 or float64, and
-// so has the result. If it is Bfloat16 or Float16, each factor is rounded to it before it is
+// so has the result. If it is BFloat16 or Float16, each factor is rounded to it before it is
 // multiplied, to the nearest, ties to even; a factor may be stored in float32 or in that type.
 // Sums, other operands and the result are then float32.
 func productType(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
@@ -46,16 +46,16 @@ func roundFactors(operands arena.DType, in []Tensor) []Tensor {
 	return in
 }
 
-// OperandsOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
-func OperandsOf(attrs any) arena.DType {
+// ComputeTypeOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
+func ComputeTypeOf(attrs any) arena.DType {
 	var t arena.DType
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvGradAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	}
 	if !t.Half() {
 		return 0
@@ -63,18 +63,18 @@ func OperandsOf(attrs any) arena.DType {
 	return t
 }
 
-// WithOperands returns the attributes of a product with its factors rounded to t, 0 for not at all.
+// WithComputeType returns the attributes of a product with its factors rounded to t, 0 for not at all.
 // Attributes of other operations are returned unchanged.
-func WithOperands(attrs any, t arena.DType) any {
+func WithComputeType(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvGradAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	}
 	return attrs

@@ -95,8 +95,8 @@ func (op *Op) UpdatesFor(attrs any) []int8 {
 	return op.Updates
 }
 
-// IsTransfer reports whether op copies between device memory and pinned memory: Fetch and Stow do.
-func (op *Op) IsTransfer() bool { return op == Fetch || op == Stow }
+// IsTransfer reports whether op copies between device memory and pinned memory.
+func (op *Op) IsTransfer() bool { return op == Prefetch || op == Writeback }
 
 // Case is one random use of an op, for tests.
 type Case struct {
@@ -107,7 +107,7 @@ type Case struct {
 	// Tolerance is the relative error that a float32 device may have against Ref. 0: 1e-5 (float64:
 	// 1e-12). The op's file derives any other value.
 	Tolerance float64
-	// Steps is how far an element of an output of type Uint8 or Bfloat16 may be from Ref, in codes
+	// Steps is how far an element of an output of type Uint8 or BFloat16 may be from Ref, in codes
 	// or in neighbouring numbers: a small error of the value before it is rounded may decide
 	// between two of them. Codes are those of an int8 or a uint8.
 	Steps int8

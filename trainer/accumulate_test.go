@@ -121,7 +121,7 @@ func TestAnUnfinishedWindowIsForgotten(t *testing.T) {
 	})
 }
 
-// A step of a window that is not finite changes nothing, neither then nor at the window's end, and says what it was.
+// A step of a window that is not finite changes nothing, neither then nor at the end of the window, and the error names the tensor.
 func TestAWindowThatIsNotFiniteChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for at := range 5 {

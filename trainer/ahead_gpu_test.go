@@ -178,7 +178,7 @@ func TestPinnedMemoryOfAGPUIsTwoBlocks(t *testing.T) {
 	}
 }
 
-// Where there is no pinned memory to copy from, New says so: nothing is copied from anywhere else.
+// Without pinned memory to copy from, New returns an error: nothing is copied from elsewhere.
 func TestWithoutPinnedMemoryNewFailsOnAGPU(t *testing.T) {
 	emulated(t)
 	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)

@@ -27,7 +27,8 @@ type setting struct {
 	apply func(*Options)
 }
 
-// Indices of the axes. hostAxis exists only if the device has memory of its own.
+// Indices of the axes. The optimizer comes first, since combination.better prefers an earlier
+// setting of it. hostAxis is the last one, since it exists only if the device has memory of its own.
 const (
 	optimizerAxis = iota
 	gradientAxis
@@ -41,9 +42,9 @@ const (
 func (p *planned) axes() []axis {
 	o := &p.opt
 	axes := []axis{
-		optimizerAxis: {"optimizer", p.optimizers()},
+		optimizerAxis: {"optimizer", optimizers(p)},
 		gradientAxis:  {"gradients", o.guards()},
-		batchAxis:     {"batch", p.batches()},
+		batchAxis:     {"batch", batches(p)},
 		recomputeAxis: {"recompute", o.recomputations()},
 		precisionAxis: {"precision", o.precisions()},
 	}
@@ -56,12 +57,17 @@ func (p *planned) axes() []axis {
 // asGiven returns the setting that leaves the options as they are.
 func asGiven(name string) setting { return setting{name, true, func(*Options) {}} }
 
-// optimizers returns the given optimizer and those that keep fewer bytes of state, most first. Of
+// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first. Of
 // several that keep the same number it returns the first of optim.All.
-func (p *planned) optimizers() []setting {
+func optimizers(p *planned) []setting {
 	opt := p.opt.optimizer()
 	name := fmt.Sprintf("%T", opt)
+	// A named optimizer is the given one if both have a type and states: adam and adam8 share a
+	// type. Their rates and other numbers need no memory.
 	matrix := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}}
+	isGiven := func(o optim.Optimizer) bool {
+		return reflect.TypeOf(o) == reflect.TypeOf(opt) && reflect.DeepEqual(o.States(matrix), opt.States(matrix))
+	}
 	most := p.stateBytes(opt)
 	type smaller struct {
 		setting
@@ -69,13 +75,14 @@ func (p *planned) optimizers() []setting {
 	}
 	var others []smaller
 	for _, n := range optim.All() {
-		if reflect.TypeOf(n.Optimizer) == reflect.TypeOf(opt) && reflect.DeepEqual(n.Optimizer.States(matrix), opt.States(matrix)) {
+		if isGiven(n.Optimizer) {
 			name = n.Name
 			continue
 		}
 		bytes := p.stateBytes(n.Optimizer)
 		if bytes < most && !slices.ContainsFunc(others, func(o smaller) bool { return o.bytes == bytes }) {
-			others = append(others, smaller{setting{n.Name, false, func(o *Options) { o.Optimizer = n.Optimizer }}, bytes})
+			use := func(o *Options) { o.Optimizer = n.Optimizer }
+			others = append(others, smaller{setting{n.Name, false, use}, bytes})
 		}
 	}
 	slices.SortStableFunc(others, func(a, b smaller) int { return cmp.Compare(b.bytes, a.bytes) })
@@ -99,7 +106,8 @@ func (p *planned) stateBytes(o optim.Optimizer) (bytes int64) {
 // guards returns the given guard, and GuardEach if that frees gradients.
 func (o *Options) guards() []setting {
 	switch {
-	case o.scaled() || o.Clip.Norm > 0: // they keep all gradients under any guard
+	case o.scaled() || o.Clip.Norm > 0:
+		// They keep all gradients under any guard, so that another guard saves nothing.
 		return []setting{asGiven("kept")}
 	case o.Guard == GuardEach:
 		return []setting{asGiven("freed")}
@@ -107,9 +115,9 @@ func (o *Options) guards() []setting {
 	return []setting{asGiven("kept"), {"freed", true, func(o *Options) { o.Guard = GuardEach }}}
 }
 
-// batches returns the given batch, and others that make updates of as many samples in more or fewer
+// batches returns the batch of plan p, and others that make updates of as many samples in more or fewer
 // steps.
-func (p *planned) batches() []setting {
+func batches(p *planned) []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {
 			return fmt.Sprint(rows)
@@ -118,11 +126,13 @@ func (p *planned) batches() []setting {
 	}
 	window := max(1, p.opt.Accumulate)
 	samples := p.opt.Batch * window
-	same := len(p.homes.Parts(ir.Statistics)) == 0 // batch normalization sees the samples of one step
+	// Batch normalization sees the samples of one step: with it, another batch has other results.
+	same := len(p.homes.Parts(ir.Statistics)) == 0
 	settings := []setting{asGiven(name(p.opt.Batch, window))}
 	for k := 1; k <= 64 && k <= samples; k *= 2 {
 		if samples%k == 0 && k != window {
-			settings = append(settings, setting{name(samples/k, k), same, func(o *Options) { o.Batch, o.Accumulate = samples/k, k }})
+			use := func(o *Options) { o.Batch, o.Accumulate = samples/k, k }
+			settings = append(settings, setting{name(samples/k, k), same, use})
 		}
 	}
 	return settings
@@ -145,7 +155,8 @@ func (o *Options) precisions() []setting {
 	if o.Precision.Half() {
 		return []setting{asGiven(o.Precision.String())}
 	}
-	return []setting{asGiven(arena.Float32.String()), {arena.Bfloat16.String(), false, func(o *Options) { o.Precision = arena.Bfloat16 }}}
+	half := func(o *Options) { o.Precision = arena.BFloat16 }
+	return []setting{asGiven(arena.Float32.String()), {arena.BFloat16.String(), false, half}}
 }
 
 // offloads returns the given offloading, and what can be offloaded in addition. It returns nil if
@@ -155,6 +166,8 @@ func (o *Options) offloads() []setting {
 		return nil
 	}
 	settings := []setting{asGiven(o.Offload.String())}
+	// The state is offloaded before the parameters: it crosses the bus once for each update, while
+	// parameters cross it for each pass.
 	for _, more := range []Offload{{State: true, Layers: o.Offload.Layers}, {State: true, Parameters: true}} {
 		if o.Offload.Parameters && !more.Parameters || more.String() == o.Offload.String() {
 			continue

@@ -16,6 +16,8 @@ import (
 // caller gave no scale or no bias: ones for the scale x_γ, zeros for the bias x_β. Gorgonia itself
 // draws them at random, without a seed. For other nodes it returns nil.
 func batchNormInit(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
+	// Gorgonia names them by its input. A parameter of the model may have such a name too: it is
+	// another if no batch normalization reads a node of that input's name and of its shape.
 	madeFor := func(suffix string) bool {
 		input, ok := strings.CutSuffix(n.Name(), suffix)
 		return ok && slices.ContainsFunc(g.ByName(input), func(x *gorgonia.Node) bool {
@@ -47,8 +49,8 @@ func explainBatchNorm(g *gorgonia.ExprGraph, rows int, err error) error {
 	}
 	for _, n := range g.AllNodes() {
 		if n.IsVar() && batchNormInit(g, n) != nil && n.Shape()[0] == rows {
-			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w",
-				n.Name(), rows, err)
+			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: "+
+				"pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w", n.Name(), rows, err)
 		}
 	}
 	return err

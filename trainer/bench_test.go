@@ -22,7 +22,7 @@ import (
 
 // digits is 784-512-256-10, the net of examples/mlp.
 func digits(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)
@@ -47,7 +47,7 @@ func pixels(tb testing.TB, n int) dataloader.Dataset {
 	return ds
 }
 
-// rss returns the resident set of this process in bytes, 0 where the system does not say.
+// rss returns the resident set of this process in bytes, 0 if the system does not report it.
 func rss() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -132,7 +132,7 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	b.ReportMetric(ran*128/elapsed.Seconds(), "images/s")
 }
 
-// BenchmarkGorgonia is the pair: the same net with Adam, on Evenkeel and on Gorgonia's own tape machine. One op is one step of 128.
+// BenchmarkGorgonia compares the same net with Adam, on Evenkeel and on Gorgonia's own tape machine. One op is one step of 128.
 func BenchmarkGorgonia(b *testing.B) {
 	b.Run("evenkeel", func(b *testing.B) {
 		ds := pixels(b, 60*128)

@@ -33,7 +33,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		if batch == 6 {
 			return Model{}, fmt.Errorf("takes no batch of 6")
 		}
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 2, 4, 4)
 		h := net.BatchNorm(net.Conv(x, "conv", layers.Conv2D{Out: 4, Kernel: layers.Square(3), Pad: layers.Square(1)}, layers.ReLU), "norm", nil)
 		h = net.Dense(net.Flatten(h, "flat"), "hidden", 24, layers.ReLU)
@@ -48,7 +48,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		func() { opt.Optimizer = all[r.IntN(len(all))].Optimizer },
 		func() { opt.Guard = Guard(r.IntN(2)) },
 		func() {
-			opt.Precision, opt.KeepFloat32 = []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)], nil
+			opt.Precision, opt.KeepFloat32 = []arena.DType{0, arena.BFloat16, arena.Float16}[r.IntN(3)], nil
 		},
 		func() {
 			if opt.Precision.Half() {

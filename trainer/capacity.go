@@ -16,9 +16,11 @@ import (
 // CapacityError reports a plan that does not fit, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
-	Total      int64 // bytes of the device if its free memory is too small; 0 if Options.Memory is
-	Batch      int   // of the plan
-	EvalBatch  int   // of the plan, if it is more than Batch, else 0
+	// Total is the memory of the device, in bytes, if what is free of it is too small. It is 0 if
+	// Options.Memory is too small.
+	Total     int64
+	Batch     int // of the plan
+	EvalBatch int // of the plan, if it is more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are
 	// set. A 0 leaves the option as it is. If both are 0, nothing fits, or the model function
@@ -42,7 +44,8 @@ func (e *CapacityError) Error() string {
 	case e.unknown != nil:
 		fmt.Fprintf(&s, "which batch would fit is not known: %v", e.unknown)
 	case e.Fits > 0 && e.FitsEval > 0:
-		fmt.Fprintf(&s, "batch %d instead of %d would fit with EvalBatch %d instead of %d", e.Fits, e.Batch, e.FitsEval, e.EvalBatch)
+		fmt.Fprintf(&s, "batch %d instead of %d would fit with EvalBatch %d instead of %d",
+			e.Fits, e.Batch, e.FitsEval, e.EvalBatch)
 	case e.Fits > 0:
 		fmt.Fprintf(&s, "batch %d instead of %d would fit", e.Fits, e.Batch)
 	case e.FitsEval > 0:
@@ -122,6 +125,7 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 	if opt.Batch == 1 {
 		return 0, 0, nil
 	}
+	// A smaller batch of training, with evaluation as it is, then with evaluation as small.
 	smaller := func() error {
 		batch, _, err = maxBatch(ctx, p.model, opt, limit, opt.Batch-1)
 		if errors.Is(err, frontend.ErrRows) { // the only smaller batch is 1, which batch normalization refuses

@@ -75,7 +75,7 @@ func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 	top := e.Plan.Top(5)
 	for i := 1; i < len(top); i++ {
 		if top[i].Bytes > top[i-1].Bytes {
-			t.Errorf("batch %d: %q with %d bytes stands behind %q with %d", opt.Batch, top[i].Label(), top[i].Bytes, top[i-1].Label(), top[i-1].Bytes)
+			t.Errorf("batch %d: %q with %d bytes comes after %q with %d", opt.Batch, top[i].Label(), top[i].Bytes, top[i-1].Label(), top[i-1].Bytes)
 		}
 	}
 	text := err.Error()

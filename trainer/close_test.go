@@ -69,7 +69,7 @@ func settles(n int) bool {
 	return false
 }
 
-func TestAClosedTrainerSaysSo(t *testing.T) {
+func TestAClosedTrainerReturnsErrClosed(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 3)
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: weights})
@@ -143,7 +143,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass says so and what follows works.
+// TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass returns the error, and later passes work.
 func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
 	injected := errors.New("injected")
@@ -228,10 +228,10 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 
 // faults makes f, which is called from several goroutines, one that is called by one at a time.
 func faults(f func(call string) error) func(string, int) error {
-	turn := make(chan struct{}, 1)
+	sem := make(chan struct{}, 1)
 	return func(call string, _ int) error {
-		turn <- struct{}{}
-		defer func() { <-turn }()
+		sem <- struct{}{}
+		defer func() { <-sem }()
 		return f(call)
 	}
 }

@@ -55,8 +55,13 @@ func (c combination) each(remaining []axis) []combination {
 // optimizer with more state, less time to a per cent, fewer changes, fewer bytes.
 func (c *combination) better(d *combination) bool {
 	percent := func(c *combination) int { return int(math.Round(100 * c.choice.Time)) }
-	return cmp.Or(c.newResults-d.newResults, c.at[optimizerAxis]-d.at[optimizerAxis], percent(c)-percent(d), c.changes-d.changes,
-		cmp.Compare(c.choice.Total, d.choice.Total)) < 0
+	return cmp.Or(
+		c.newResults-d.newResults,
+		c.at[optimizerAxis]-d.at[optimizerAxis],
+		percent(c)-percent(d),
+		c.changes-d.changes,
+		cmp.Compare(c.choice.Total, d.choice.Total),
+	) < 0
 }
 
 // describe returns what c changes, and what that costs.
@@ -67,7 +72,8 @@ func (c *combination) describe(axes []axis) string {
 			changes = append(changes, axes[i].name+" "+s)
 		}
 	}
-	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time", strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), 100*c.choice.Time)
+	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time",
+		strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), 100*c.choice.Time)
 }
 
 // cheapestChange returns a change of the plan's options that fits in limit bytes and costs little
@@ -83,17 +89,20 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	for o := range axes[optimizerAxis].settings {
 		c := combination{opt: given}.with(axes[optimizerAxis], o)
 		var best *combination
+		// The given batch: every guard, recomputation and offloading at once, then another
+		// precision, which changes the results.
 		for precision := 0; precision < len(axes[precisionAxis].settings) && best == nil; precision++ {
 			var tried []combination
 			for guard := range axes[gradientAxis].settings {
 				for recompute := range axes[recomputeAxis].settings {
-					tried = append(tried, c.settled(axes, guard, 0, recompute, precision)...)
+					tried = append(tried, c.withSettings(axes, guard, 0, recompute, precision)...)
 				}
 			}
 			best = e.best(ctx, tried)
 		}
+		// Other batches: all else as it is, the fewest steps of an update first.
 		for batch := 1; batch < len(axes[batchAxis].settings); batch++ {
-			if fewer := e.best(ctx, c.settled(axes, 0, batch, 0, 0)[:1]); fewer != nil {
+			if fewer := e.best(ctx, c.withSettings(axes, 0, batch, 0, 0)[:1]); fewer != nil {
 				if best == nil || fewer.better(best) {
 					best = fewer
 				}
@@ -110,10 +119,11 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	return "", opt, nil
 }
 
-// settled returns c, which has an optimizer, with these settings of the next axes and every setting
+// withSettings returns c, which has an optimizer, with these settings of the next axes and every setting
 // of the last one.
-func (c combination) settled(axes []axis, guard, batch, recompute, precision int) []combination {
-	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch).with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)
+func (c combination) withSettings(axes []axis, guard, batch, recompute, precision int) []combination {
+	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch)
+	c = c.with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)
 	return c.each(axes[hostAxis:])
 }
 

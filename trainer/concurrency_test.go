@@ -51,7 +51,7 @@ func TestEightPredictionsAtOnceEqualASerialOne(t *testing.T) {
 	})
 }
 
-// TestAnythingAtOnce calls every method from many goroutines. Each call either works or says that the trainer is busy or closed.
+// TestAnythingAtOnce calls every method from many goroutines. Each call works, or returns ErrBusy or ErrClosed.
 func TestAnythingAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		sets := []dataloader.Dataset{samples(t, 9, 4, 3), samples(t, 14, 4, 3)}

@@ -29,7 +29,7 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 	act := activations[r.IntN(len(activations))]
 	float := []tensor.Dtype{tensor.Float32, tensor.Float64}[r.IntN(2)]
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = float
 		x := net.Input("x", batch, in)
 		h := x
@@ -122,6 +122,6 @@ func TestAdamNeedsExactlyTwoParametersMoreThanSGD(t *testing.T) {
 		return plan.Total - plan.Category("optimizer state")
 	}
 	if adam, sgd := total(optim.Adam{}), total(optim.SGD{}); adam != sgd {
-		t.Errorf("beside their state, Adam plans %d bytes and SGD %d", adam, sgd)
+		t.Errorf("without their state, Adam plans %d bytes and SGD %d", adam, sgd)
 	}
 }

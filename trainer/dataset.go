@@ -43,6 +43,7 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 		return s, err
 	}
 	s.full = t.programs[t.plan.fullKey(mode, s.dataset)]
+	// The length of a dataset decides the last batch: its rows, and its place in the window.
 	tail := ds.Len() % opt.rows(mode)
 	if tail == 0 || mode == compile.Train && opt.Tail == dataloader.DropTail {
 		return s, nil
@@ -51,7 +52,8 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	window, _, _ := opt.window(mode, steps-1, steps)
 	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
 	if errors.Is(err, frontend.ErrRows) {
-		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
+		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
+			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
 			tail, ds.Len(), opt.Batch, err)
 	}
 	if err != nil {
@@ -69,12 +71,14 @@ func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
 // checkFields returns an error for each field of a dataset that the plan has no place for or
 // another format, and for each place without a field.
 func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloader.Field) error {
+	const passFields = "pass the dataset's Fields in Options.Fields"
 	full := p.programs[p.fullKey(mode, dataset)]
 	if full == nil {
 		if mode == compile.Predict && !slices.ContainsFunc(p.order, func(k programKey) bool { return k.mode == mode }) {
 			return blameModel(frontend.ErrNoOutput)
 		}
-		return fmt.Errorf("the trainer was made for its resident datasets only: set Options.Fields to stream others: %w", ErrData)
+		return fmt.Errorf("the trainer was made for its resident datasets only: "+
+			"set Options.Fields to stream others: %w", ErrData)
 	}
 	var errs []error
 	for _, f := range fields {
@@ -83,18 +87,21 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 			errs = append(errs, errNoInput(f.Name))
 			continue
 		}
+		// A home has the rows of the largest batch; a sample is one of them. A flat field may feed
+		// an input of any shape.
 		elems, sample := home.Spec.Shape.Elems()/home.Spec.Shape[0], home.Spec.Shape[1:]
 		if home.Spec.Type != f.Type || f.Bytes() != int64(elems)*f.Type.Size() || reordersElements(f.Shape, sample) {
-			errs = append(errs, fmt.Errorf("field %q holds %v %v a sample, the plan has %v %v: pass the dataset's Fields in Options.Fields: %w",
-				f.Name, f.Type, f.Shape, home.Spec.Type, sample, ErrData))
+			errs = append(errs, fmt.Errorf("field %q holds %v %v a sample, the plan has %v %v: %s: %w",
+				f.Name, f.Type, f.Shape, home.Spec.Type, sample, passFields, ErrData))
 		}
 		for _, planned := range p.opt.Fields {
 			if planned.Name == f.Name && (scaleOf(planned) != scaleOf(f) || planned.Shift != f.Shift) {
-				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: pass the dataset's Fields in Options.Fields: %w",
-					f.Name, scaleOf(f), f.Shift, scaleOf(planned), planned.Shift, ErrData))
+				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: %s: %w",
+					f.Name, scaleOf(f), f.Shift, scaleOf(planned), planned.Shift, passFields, ErrData))
 			}
 		}
 	}
+	// A program of prediction reads no labels: what it does not read need not be in the data.
 	for _, v := range full.Values {
 		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
 			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {

@@ -14,8 +14,8 @@ import (
 type diagnosis struct {
 	memory  *memory
 	compute arena.Stream
-	slot    *slot
-	program *ir.Program
+	slot    *slot       // the step's; its batch is on the device
+	program *ir.Program // the step's
 }
 
 // diagnose returns the error of the step in slot s: the bad index that the status word names, or
@@ -33,12 +33,14 @@ func (t *Trainer) diagnose(s *slot) error {
 	d := &diagnosis{memory: t.memory, compute: t.streams.compute, slot: s, program: p.ir}
 	err := d.replay()
 	if err == nil { // the second run was finite: all that is known is the status word
-		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(), Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
+			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
 		if g := int(s.status[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
 			e.Op, e.Label = "gradient", p.ir.Trained[g]
 		}
 		err = e
 	}
+	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
 	var e *NonFiniteError
 	if p.mode == compile.Train && t.plan.opt.scaled() && s.status[0] >= ir.FirstGradient && errors.As(err, &e) {
 		e.Scale = t.counters.scaling.Scale
@@ -63,6 +65,7 @@ func (d *diagnosis) replay() error {
 			continue
 		}
 		in := &p.Instrs[i]
+		// A chain may write its result over an input: keep the inputs, to find the bad step.
 		before, err := d.chainInputs(in)
 		if err != nil {
 			return err
@@ -83,6 +86,7 @@ func (d *diagnosis) replay() error {
 // instruction writes.
 func (d *diagnosis) checkInputs() error {
 	p := d.program
+	// Values that an instruction writes hold what the failed step left there.
 	written := make([]bool, len(p.Values))
 	for i := range p.Instrs {
 		for _, o := range p.Instrs[i].Out {
@@ -90,7 +94,11 @@ func (d *diagnosis) checkInputs() error {
 		}
 	}
 	for i, v := range p.Values {
-		if written[i] || !v.Home || !v.Spec.Type.Float() || v.Ref.Region == ir.Resident || v.Name == ir.ControlsName {
+		// Resident data are checked where a step gathers them; controls are the trainer's own.
+		if written[i] || !v.Home || !v.Spec.Type.Float() {
+			continue
+		}
+		if v.Ref.Region == ir.Resident || v.Name == ir.ControlsName {
 			continue
 		}
 		if e := d.firstNonFinite(v); e != nil {
@@ -125,7 +133,7 @@ func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
 func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
 	p := d.program
 	e.Op, e.Label = in.Op.Name, in.Label
-	e.Half = kernels.OperandsOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
+	e.Half = kernels.ComputeTypeOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
 	switch in.Op {
 	case kernels.Gather:
 		e.Op, e.Label = "", p.Values[in.In[0]].Name
@@ -143,6 +151,8 @@ func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) erro
 // blameStep finds the first step of a chain whose result is not finite, by computing one more step
 // each time.
 func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	// The reference computes in float64 what the kernel computed in the chain's type. It is finite
+	// where only the rounding overflowed; then e stays as it is.
 	operands := make([]kernels.Tensor, len(in.In))
 	for k, v := range in.In {
 		spec := p.Values[v].Spec
@@ -182,6 +192,7 @@ func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
 	}
 	got := make([]float64, labels.Spec.Shape.Elems())
 	kernels.Load(got, labels.Spec.Type, b)
+	// A label outside the classes gives NaN.
 	for i, l := range got {
 		if l < 0 || l >= float64(classes) {
 			e.err, e.LabelAt, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])

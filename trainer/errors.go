@@ -23,6 +23,7 @@ var (
 	ErrClosed    = arena.ErrClosed                         // the trainer was closed, or New did not make it
 )
 
+// errNilContext is the error of a call without a context.
 var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
 
 // errClosed is the error of a closed trainer.

@@ -16,12 +16,16 @@ import (
 func TestOneSentinelAClassOfErrors(t *testing.T) {
 	t.Parallel()
 	for name, same := range map[string][]error{
-		"busy":   {trainer.ErrBusy, dataloader.ErrBusy},
-		"closed": {trainer.ErrClosed, arena.ErrClosed},
-		"option": {trainer.ErrOption, optim.ErrOption},
+		"busy":   {trainer.ErrBusy, dataloader.ErrBusy, arena.ErrBusy},
+		"closed": {trainer.ErrClosed, dataloader.ErrClosed, arena.ErrClosed},
+		"option": {trainer.ErrOption, dataloader.ErrOption, optim.ErrOption, arena.ErrOption},
 	} {
-		if !errors.Is(same[0], same[1]) || !errors.Is(same[1], same[0]) {
-			t.Errorf("%s: %q and %q are two sentinels", name, same[0], same[1])
+		for _, one := range same {
+			for _, other := range same {
+				if !errors.Is(one, other) {
+					t.Errorf("%s: %q and %q are two sentinels", name, one, other)
+				}
+			}
 		}
 	}
 	each(t, func(t *testing.T, dev kernels.Device) {

@@ -17,7 +17,7 @@ import (
 )
 
 func xor(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 2)
 	h := net.Dense(x, "hidden", 16, layers.Tanh)
 	return net.Classifier(x, net.Dense(h, "out", 2, nil))
@@ -166,7 +166,7 @@ func ExampleTrainer_LossScale() {
 
 // deepNet is a perceptron with eight hidden layers of 64.
 func deepNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 64)
 	h := x
 	for i := range 8 {
@@ -292,7 +292,7 @@ func ExampleOptions_accumulate() {
 // Activations that wait for the backward pass take half the bytes in 16 bits.
 func ExampleOptions_precision() {
 	fmt.Println("float32: ", total(trainer.Options{}))
-	fmt.Println("bfloat16:", total(trainer.Options{Precision: arena.Bfloat16}))
+	fmt.Println("bfloat16:", total(trainer.Options{Precision: arena.BFloat16}))
 	// Output:
 	// float32:  3568384
 	// bfloat16: 2650880

@@ -95,7 +95,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Expl
 	all := []combination{{opt: opt}}
 	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
 	for _, a := range axes {
-		x.Levers = append(x.Levers, a.name)
+		x.Axes = append(x.Axes, a.name)
 		var next []combination
 		for _, c := range all {
 			for i := range a.settings {
@@ -109,6 +109,7 @@ func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Expl
 			c.err = e.plan(ctx, c.opt, &c.choice)
 		}
 	}, e.report(ExploreCombinations))
+	// The choices keep the order of combinations, whichever plan was done first.
 	var best *combination
 	for i := range all {
 		c := &all[i]
@@ -130,6 +131,7 @@ func (e *explorer) findLargestBatches(ctx context.Context, x *Exploration) error
 	if e.MaxBatch == 0 {
 		return nil
 	}
+	// The table shows these only; the others would cost most of the time.
 	var shown []int
 	for i := range x.Choices.Choices {
 		if !x.Beaten(i) {
@@ -231,6 +233,9 @@ func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, 
 	} else if rows > good {
 		good, goodBytes = rows, total
 	}
+	// Invariant: good fits, bad does not, or is above MaxBatch. Plans grow nearly linearly with
+	// the batch, so a line predicts the limit well. Under recomputation they do not: bisect. As
+	// long as no batch is known not to fit, step makes the guesses bolder.
 	for step := 1; bad-good > 1; step *= 2 {
 		n := good + (bad-good)/2
 		switch {

@@ -14,7 +14,7 @@ import (
 func TestStateIsKnownWithoutAPlan(t *testing.T) {
 	t.Parallel()
 	model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 5)
 		return net.Classifier(x, net.Dense(net.Dense(x, "hidden", 300, layers.ReLU), "out", 3, nil))
 	}

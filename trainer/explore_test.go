@@ -16,7 +16,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Every row of the table is true: its options have the plan that it says, train at a capacity of exactly that, and are refused at a byte less,
+// Every row of the table is true: its options have a plan of its size, train in exactly that many bytes, and are refused with one byte less,
 // but where the planner chooses what to compute again and finds a smaller plan.
 func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 		if x.Best < 0 || len(x.Options) != len(x.Choices.Choices) {
 			t.Errorf("choice %d of %d is recommended, with %d options", x.Best, len(x.Choices.Choices), len(x.Options))
 		}
-		of := 5 // one of so many choices is tried
+		of := 5 // one of 5 choices is tried
 		if testing.Short() {
 			of = 17
 		}
@@ -107,7 +107,7 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	}
 	for _, c := range []struct {
 		limit int64
-		want  string // settings of the levers
+		want  string // settings of the axes
 	}{
 		{plan.Total, "[adam kept 64 none float32]"},
 		{plan.Total - 1, "[adam freed 64 none float32]"},
@@ -143,7 +143,7 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	}
 }
 
-// A plan that does not fit says which change would, and that change does.
+// The error about a plan that does not fit names a change that would, and it does.
 func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, dev kernels.Device) {
@@ -276,7 +276,7 @@ func TestWhatCanBeOffloadedIsTried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.Index(x.Levers, "on the host")
+		at := slices.Index(x.Axes, "on the host")
 		var got []string
 		for i, choice := range x.Choices.Choices {
 			if name := choice.Settings[at]; !slices.Contains(got, name) {

@@ -173,7 +173,7 @@ func TestABlockedReaderCannotHangTheTrainer(t *testing.T) {
 	})
 }
 
-// TestAReaderThatIgnoresItsContextKeepsTheSlots leaves a reader behind: it may still write, so nothing else may use the memory.
+// TestAReaderThatIgnoresItsContextKeepsTheSlots has a reader that does not return: it may still write, so nothing else may use the memory.
 func TestAReaderThatIgnoresItsContextKeepsTheSlots(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		good := samples(t, 12, 4, 3)

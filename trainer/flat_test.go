@@ -60,7 +60,7 @@ func TestBytesInUseAreTheSameAfterEveryStepAndPass(t *testing.T) {
 	})
 }
 
-// free returns what the device says is free, 0 where its memory is the host's, which others use too.
+// free returns the free bytes of the device, 0 if its memory is the host's, which other processes use too.
 func free(t *testing.T, dev kernels.Device) int64 {
 	t.Helper()
 	if dev.Unified() {
@@ -235,7 +235,7 @@ type incomparable struct {
 	_ []int
 }
 
-// threads returns the operating system's threads of this process, 0 where the system does not say.
+// threads returns the operating system's threads of this process, 0 if the system does not report it.
 func threads() (n int) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // perceptronNet is 784-512-256-10 with rectifiers.
 func perceptronNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)
@@ -29,7 +29,7 @@ var (
 
 // digitsNet is [conv 3×3, relu, max pooling]×2 and two dense layers, for 28×28.
 func digitsNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 1, 28, 28)
 	h := x
 	for i, out := range []int{32, 64} {
@@ -44,7 +44,7 @@ func digitsNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // picturesNet is [conv 3×3, batch norm, relu]×2 at 64, 128 and 256 channels, with max pooling between, for 3×32×32.
 func picturesNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 3, 32, 32)
 	h := x
 	for i, out := range []int{64, 128, 256} {

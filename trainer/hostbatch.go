@@ -11,9 +11,9 @@ import (
 // hostBatch is Go memory for two batches of a prediction and the output of one. Predictions fill
 // batches at the same time, while the device's slots serve one of them at a time.
 type hostBatch struct {
-	slots  []dataloader.Slot
-	output []byte    // of a batch
-	row    []float64 // of output, as yielded
+	slots  []dataloader.Slot // two, so that one fills while the other is predicted
+	output []byte            // of a batch, as the device stores it
+	row    []float64         // of output, as yielded
 }
 
 // maxHostBatches bounds the memory that is kept for later predictions.

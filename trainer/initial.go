@@ -46,23 +46,28 @@ func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *
 		region arena.Region
 		name   string
 	}
+	// Constants of the graph have homes among the parameters.
 	constants := make(map[home][]byte)
 	for _, c := range prog.Constants {
 		value := prog.Values[c.Value]
 		constants[home{value.Ref.Region, value.Name}] = c.Data
 	}
 	var errs []error
+	// Invariant: v has one value for each part, in their order. What earlier programs recorded
+	// stays: a later program finds the same homes.
 	for _, r := range modelRegions {
 		for _, part := range homes.Parts(r)[len(v[r]):] {
 			x := initialValue{name: part.Name, constant: constants[home{r, part.Name}], seed: opt.Seed}
 			if n := nodes[part.Name]; n != nil && x.constant == nil {
 				x.node, x.init = n, inits[part.Name]
 				if x.init == nil && n.Value() == nil {
-					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w", part.Name, ErrModel))
+					errs = append(errs, fmt.Errorf("parameter %q has neither a value nor an initial distribution: %w",
+						part.Name, ErrModel))
 				}
 				if !first && r != ir.Statistics && part.Spec.Type.Float() && !opt.frozen(part.Name) {
-					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: the model must have the same "+
-						"parameters each time, and what the loss does not need must be frozen: %w", part.Name, ErrModel))
+					errs = append(errs, fmt.Errorf("parameter %q is in this program and not in the one that trains: "+
+						"the model must have the same parameters each time, "+
+						"and what the loss does not need must be frozen: %w", part.Name, ErrModel))
 				}
 			}
 			v[r] = append(v[r], x)
@@ -81,6 +86,7 @@ func initializers(m Model) (inits map[string]layers.Init, nodes map[string]*gorg
 	if m.Loss == nil {
 		return inits, nodes
 	}
+	// A model need not list parameters that hold a value, and cannot list those that Gorgonia made.
 	for _, n := range m.Loss.Graph().AllNodes() {
 		if n.IsVar() && nodes[n.Name()] == nil {
 			nodes[n.Name()], inits[n.Name()] = n, batchNormInit(m.Loss.Graph(), n)
@@ -107,6 +113,7 @@ func (x *initialValue) fill(dst []byte, spec kernels.Spec) error {
 // writeInitialValues writes parameters, constants and running statistics, and clears what starts at
 // zero.
 func (m *memory) writeInitialValues(compute arena.Stream) error {
+	// An optimizer's state starts at zero. The status word means by it that nothing is wrong.
 	for _, r := range []arena.Region{ir.Gradients, ir.State, ir.Guard} {
 		if err := m.clear(r, compute); err != nil {
 			return err

@@ -52,12 +52,15 @@ func inputOf(n *gorgonia.Node, fields []dataloader.Field, rows int) (frontend.In
 		for _, f := range fields {
 			names = append(names, f.Name)
 		}
-		return frontend.Input{}, fmt.Errorf("model input %q has no field in the data, which have %q: %w", n.Name(), names, ErrData)
+		return frontend.Input{}, fmt.Errorf("model input %q has no field in the data, which have %q: %w",
+			n.Name(), names, ErrData)
 	}
 	f := fields[i]
 	if shape := n.Shape(); len(shape) > 0 && shape[0] == rows && reordersElements(f.Shape, shape[1:]) {
-		return frontend.Input{}, fmt.Errorf("field %q has samples of %v, the input takes %v: the same number of elements in another order; "+
-			"store them as the input is, or give the field a flat shape: %w", f.Name, f.Shape, shape[1:], ErrData)
+		return frontend.Input{}, fmt.Errorf("field %q has samples of %v, the input takes %v: "+
+			"the same number of elements in another order; "+
+			"store them as the input is, or give the field a flat shape: %w",
+			f.Name, f.Shape, shape[1:], ErrData)
 	}
 	return frontend.Input{Field: f.Name, Scale: f.Scale, Shift: f.Shift,
 		Spec: kernels.Spec{Type: f.Type, Shape: append(kernels.Shape{rows}, f.Shape...)}}, nil
@@ -70,7 +73,12 @@ func errNoInput(field string) error {
 
 // reordersElements reports whether reading samples of one shape as if they had another gives other
 // samples. Both shapes then have the same number of elements and several dimensions, dimensions of
-// 1 left out, and these differ: [3 32 32] read as [32 32 3].
+// 1 left out, and these differ:
+//
+//	stored      read        reorders
+//	[3 32 32]   [32 32 3]   yes
+//	[1 28 28]   [28 28]     no: the dimension of 1 changes nothing
+//	[784]       [28 28]     no: a flat field may feed any shape
 func reordersElements(stored, read []int) bool {
 	without1 := func(shape []int) []int {
 		return slices.DeleteFunc(slices.Clone(shape), func(n int) bool { return n == 1 })

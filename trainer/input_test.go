@@ -63,7 +63,7 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 		{"input that is not listed", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Inputs = m.Inputs[:1] }), trainer.ErrModel, "y"},
 		{"correct answers of the wrong number", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Correct = m.Loss }), trainer.ErrModel, "loss"},
 		{"input with a name of ours", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("controls", batch, 4)
 			return net.Classifier(x, net.Dense(x, "out", 3, nil))
 		}, trainer.ErrModel, "controls"},
@@ -76,7 +76,7 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 						t.Errorf("got %v, want %v that names %q", err, c.class, c.text)
 					}
 					if tr != nil {
-						t.Error("there is a trainer beside the error")
+						t.Error("New returned a trainer with the error")
 					}
 					if _, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: 4}); !errors.Is(err, c.class) {
 						t.Errorf("Plan: got %v, want %v", err, c.class)
@@ -111,7 +111,7 @@ func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 		}
 	}
 	twins := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 4)
 		a, b := net.Dense(x, "a", 3, nil), net.Dense(x, "b", 3, nil)
 		if err := net.Err(); err != nil {
@@ -175,7 +175,7 @@ func TestModelsThatChangeWithTheBatchSizeAreRefused(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				ds, whole := samples(t, 6, 4, 3), samples(t, 8, 4, 3)
 				tr := made(t, func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-					net := layers.On(g)
+					net := layers.New(g)
 					x := net.Input("x", batch, 4)
 					return net.Classifier(x, c.model(g, net, x, batch != 4))
 				}, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
@@ -259,7 +259,7 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 // As many elements in another order are another picture; a flat shape, and dimensions of 1, leave the order open.
 func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, 4, 4)
 		return net.Classifier(x, net.Dense(net.Flatten(x, "flat"), "out", 3, nil))
 	}
@@ -287,7 +287,7 @@ func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
 // TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch divides by the number of rows by hand.
 func TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = gorgonia.Float64
 		x := net.Input("x", batch, 1)
 		w := net.Param("layer/w", layers.Ones{}, 1, 1)

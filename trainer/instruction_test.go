@@ -40,7 +40,7 @@ func BenchmarkInstructions(b *testing.B) {
 			device := cputest.Open(b, cpu.Options{Threads: 2})
 			defer device.Close()
 			model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
-				n := layers.On(g)
+				n := layers.New(g)
 				x := n.Input("x", append([]int{batch}, net.sample...)...)
 				return n.Classifier(x, n.Dense(net.logits(n, x), "out", net.classes, nil))
 			}

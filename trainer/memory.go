@@ -16,10 +16,12 @@ import (
 type memory struct {
 	plan    *planned
 	device  kernels.Device
-	unified bool
+	unified bool // the device's memory is the host's
 	arena   *arena.Arena
-	pinned  arena.Memory                       // nil on unified devices
-	touch   func(span arena.Span, writes bool) // reports accesses of the host to a device that checks them, else nil
+	pinned  arena.Memory // nil on unified devices
+
+	// touch reports an access of the host to a device that checks accesses. It is nil for others.
+	touch func(span arena.Span, writes bool)
 }
 
 // open allocates the memory. After an error, close releases what was allocated.
@@ -74,6 +76,8 @@ func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 	if m.unified {
 		return m.span(ref)
 	}
+	// Slots and outcomes have regions of their own in the arena; their pinned copies lie one after
+	// another.
 	slotBytes, outcome := m.plan.homes.Bytes(ir.Slot), m.plan.outcome(i)
 	off := int64(i)*slotBytes + ref.Offset
 	if ref.Region == outcome.Region {

@@ -111,7 +111,7 @@ func TestARefusedArenaEndsNewOnAGPU(t *testing.T) {
 // huge has a parameter of so many bytes.
 func huge(bytes int64) trainer.ModelFunc {
 	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 16)
 		return meanProduct(net, x, net.Param("layer/w", layers.Ones{}, 16, int(bytes/16/4)))
 	}

@@ -20,6 +20,7 @@ var modelCalls sync.Mutex
 func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err error) {
 	modelCalls.Lock()
 	defer modelCalls.Unlock()
+	// Gorgonia's Must and many of its functions panic.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("model function, batch %d: panic: %v: %w", rows, r, ErrModel)
@@ -36,7 +37,8 @@ func callModel(model ModelFunc, g *gorgonia.ExprGraph, rows int) (m Model, err e
 
 // blameModel adds ErrModel to a compiler's error that the model causes.
 func blameModel(err error) error {
-	for _, class := range []error{frontend.ErrNoLoss, frontend.ErrUnreached, frontend.ErrInput, frontend.ErrNoOutput, ir.ErrHome} {
+	classes := []error{frontend.ErrNoLoss, frontend.ErrUnreached, frontend.ErrInput, frontend.ErrNoOutput, ir.ErrHome}
+	for _, class := range classes {
 		if errors.Is(err, class) {
 			return fmt.Errorf("%w: %w", ErrModel, err)
 		}
@@ -48,13 +50,16 @@ func blameModel(err error) error {
 type modelCheck struct {
 	mistakes
 	graph *gorgonia.ExprGraph
-	list  map[*gorgonia.Node]string // the list of the model that each node is in
+	// list and named hold the nodes that were checked: the list of the model that each is in, and
+	// the node of each name. Names must differ, since homes and fields are found by them.
+	list  map[*gorgonia.Node]string
 	named map[string]*gorgonia.Node
 }
 
 // checkModel returns every mistake in what a model function returned for a batch of rows.
 func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
-	c := &modelCheck{mistakes: mistakes{class: ErrModel}, graph: g, list: make(map[*gorgonia.Node]string), named: make(map[string]*gorgonia.Node)}
+	c := &modelCheck{mistakes: mistakes{class: ErrModel}, graph: g}
+	c.list, c.named = make(map[*gorgonia.Node]string), make(map[string]*gorgonia.Node)
 	c.inGraph("Loss", m.Loss)
 	c.inGraph("Output", m.Output)
 	c.inGraph("Correct", m.Correct)
@@ -72,6 +77,7 @@ func checkModel(m Model, g *gorgonia.ExprGraph, rows int) error {
 			c.addf("an input may not be called %q: the trainer has a field of that name", n.Name())
 		}
 	}
+	// Rows of the output are yielded one by one, and elements of Correct are averaged.
 	if n := m.Output; n != nil && n.Shape().TotalSize()%rows != 0 {
 		c.addf("output %q is %v: it must have one row a sample", n.Name(), n.Shape())
 	}

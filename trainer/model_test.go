@@ -61,7 +61,7 @@ func TestAModelThatMeansSomethingElseIsRefused(t *testing.T) {
 		}), `parameter "k" is of type int`},
 		{"another parameter each time", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 			calls++
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 4)
 			return net.Classifier(x, net.Dense(x, fmt.Sprint("out", calls), 3, nil))
 		}, `parameter "out2/w" is in this program and not in the one that trains`},

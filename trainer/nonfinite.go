@@ -14,7 +14,7 @@ import (
 type NonFiniteError struct {
 	Op      string  // operation that computed it; "" for data and parameters
 	Label   string  // layer and node, or the name of the field or parameter
-	Index   int     // of the first element that is not finite, within the sample's field if Sample is set; -1 if not known
+	Index   int     // of its first bad element, in the sample's field if Sample is set; -1 if not known
 	Value   float64 // that element
 	Samples int     // samples of the step
 	Sample  int     // index in the dataset of the sample to blame, or -1
@@ -31,7 +31,8 @@ func (e *NonFiniteError) Error() string {
 		at = fmt.Sprintf(" at a loss scale of %v, the smallest", e.Scale)
 	}
 	if e.Half {
-		at += " of numbers rounded to float16, which end at 65504 (name the layer in Options.KeepFloat32, or set Precision to bfloat16)"
+		at += " of numbers rounded to float16, which end at 65504 " +
+			"(name the layer in Options.KeepFloat32, or set Precision to bfloat16)"
 	}
 	return fmt.Sprintf("%s%s: %v", e.cause(), at, e.err)
 }

@@ -19,7 +19,8 @@ import (
 type Model = layers.Model
 
 // ModelFunc adds a model to g for a batch of the given number of rows. It is called once for each
-// batch size and mode. Each call must make the same parameters, by name and shape.
+// batch size and mode. Each call must make the same parameters, by name and shape. The scale and
+// the bias that gorgonia.BatchNorm makes if it is given none start at 1 and 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.
@@ -36,7 +37,7 @@ type Options struct {
 	// Accumulate adds up the gradients of this many steps before each update, which is then the
 	// update of a batch of Accumulate·Batch rows. Default 0, as 1: every step has its update. It
 	// keeps all gradients, and batch normalization still sees one step's rows at a time; see
-	// docs/memory.md#windows-of-several-steps.
+	// docs/memory.md#accumulation-windows.
 	Accumulate int
 
 	// Optimizer computes the updates. Default: optim.SGD{}. Its state takes memory for each trained
@@ -51,9 +52,11 @@ type Options struct {
 	// none. Frozen batch normalization uses its running statistics.
 	Frozen []string
 
-	// Memory limits the bytes of device memory. Default: what the plan needs.
+	// Memory limits the bytes of device memory. Default: what the plan needs. A plan that needs
+	// more is refused with a *CapacityError.
 	Memory int64
-	// Guard selects when gradients are checked for numbers that are not finite. Default: GuardStep.
+	// Guard keeps gradients that are not finite from changing parameters. Default: GuardStep, which
+	// keeps all gradients until the end of the step; GuardEach frees them earlier.
 	Guard Guard
 	// Recompute saves memory by computing activations twice. Default: none. It costs time and
 	// changes no bit of a result.
@@ -63,7 +66,7 @@ type Options struct {
 	Offload Offload
 
 	// Precision rounds the factors of matrix products and convolutions, and the activations that
-	// wait for the backward pass, to arena.Bfloat16 or arena.Float16. Default 0, as arena.Float32:
+	// wait for the backward pass, to arena.BFloat16 or arena.Float16. Default 0, as arena.Float32:
 	// no rounding. It costs accuracy; sums, other operations, parameters, gradients and optimizer
 	// state stay float32. See docs/memory.md#16-bits.
 	Precision arena.DType
@@ -85,8 +88,8 @@ type Options struct {
 	Resident []dataloader.Dataset
 
 	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any
-	// other. It has no effect on values that the model function binds itself, as gorgonia.WithInit
-	// does.
+	// other. It has no effect on values that the model function binds itself: gorgonia.WithInit
+	// draws without a seed; list the parameter in Model.Params with an Init instead.
 	Seed uint64
 	// Sequential trains in the dataset's own order. Default: each epoch has an order of its own, a
 	// function of Seed.
@@ -146,7 +149,7 @@ type Recompute struct {
 // Offload selects tensors that are kept in pinned host memory, on a device with memory of its own.
 // A step fetches them right before it needs them and writes changes back afterwards; copies are
 // double-buffered and overlap compute. Vectors, such as biases, stay on the device. See
-// docs/memory.md#kept-in-host-memory.
+// docs/memory.md#offload-to-host-memory.
 type Offload struct {
 	State      bool     // the optimizer's state
 	Parameters bool     // the parameters of all layers

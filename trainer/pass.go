@@ -160,7 +160,7 @@ func (p *epochPass) writeControls(s *slot) error {
 	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
 	t.memory.willWrite(s.controlsSpan)
 	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
-	if err := optim.Write(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
+	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
 		return err
 	}
 	// The gradient of the loss starts with the step's share of the window's samples, so that the
@@ -213,8 +213,8 @@ func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
 		return fmt.Errorf("step %d: %w", s.batch.Step, err)
 	}
 	t.memory.willRead(s.outcome)
-	// The status word is 0 if everything was finite. Else it says what was not, and the device
-	// changed no parameter since; only an overflow of scaled gradients is not an error.
+	// The status word is 0 if everything was finite. Else it names what was not, and no update
+	// after that changed anything. Only an overflow of scaled gradients is not an error.
 	loss := s.number(s.program.loss)
 	skipped := p.overflowed(s, loss)
 	switch {

@@ -30,17 +30,24 @@ type programKey struct {
 
 // planned holds what is decided before memory exists: programs, the homes of their values, and the
 // layout of the arena.
+//
+//	ModelFunc ─► graph ─► program ─► homes, scratch ─► layout
+//
+// After New a plan changes in one way only: programs of short batches are added, in the memory that
+// is there.
 type planned struct {
-	opt      Options
-	model    ModelFunc
-	cache    *programCache // nil: every program is compiled for this plan alone
-	budget   int64         // bytes of scratch that recomputation aims at in training programs; 0: no aim
-	homes    ir.Homes
+	opt    Options
+	model  ModelFunc
+	cache  *programCache // nil: every program is compiled for this plan alone
+	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
+
+	homes    ir.Homes // of values that outlive a step; all programs share them
 	programs map[programKey]*ir.Program
 	order    []programKey // of compilation; the first program trains
 	initial  initialValues
-	scratch  int64 // bytes: the largest need of any program
-	staging  int64 // bytes: the most that the device pins for itself to run a program
+
+	scratch int64 // bytes: the largest need of any program
+	staging int64 // bytes: the most that the device pins for itself to run a program
 
 	layout  arena.Layout
 	regions [2]layout.Regions // by slot: where the regions of programs start in the arena
@@ -67,9 +74,10 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 	if err != nil {
 		return nil, err
 	}
-	// The search minimises live bytes; subtract the placement overhead and retry.
-	plain := p
-	for budget, try := limit-p.layout.Total()+p.scratch, 0; p.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
+	// The budget is what the limit leaves for scratch. The search minimises live bytes; subtract
+	// the placement overhead and retry.
+	plain, budget := p, limit-p.layout.Total()+p.scratch
+	for try := 0; p.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
 		if p, err = planWithin(ctx, model, opt, budget, cache); err != nil {
 			return nil, err
 		}
@@ -90,7 +98,9 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 
 // planWithin makes a plan whose training programs aim at budget bytes of scratch by recomputation;
 // 0 means no aim.
-func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64, cache *programCache) (*planned, error) {
+func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64, cache *programCache) (
+	*planned, error,
+) {
 	p := &planned{opt: opt, model: model, cache: cache, budget: budget, programs: make(map[programKey]*ir.Program)}
 	if err := p.sizeForEvaluation(ctx); err != nil {
 		return nil, err
@@ -111,6 +121,7 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 			}
 		}
 	}
+	// From here on a program may not have a home that none of these has: the layout is final.
 	p.homes.Sealed = true
 	for _, k := range p.order {
 		p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
@@ -204,7 +215,8 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 	cfg = compile.Config{
 		Model: frontend.Model{
 			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
-			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool), Frozen: o.frozen, Seed: o.Seed,
+			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
+			Frozen: o.frozen, Seed: o.Seed,
 		},
 		Mode:    k.mode,
 		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
@@ -233,7 +245,7 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 func (o *Options) update(w compile.Window) compile.Update {
 	opt := o.optimizer()
 	return compile.Update{Op: opt.Op(), Attrs: opt.Attrs(o.Clip, o.scaled() || o.Clip.Norm > 0), States: opt.States,
-		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), Lean: o.Guard == GuardEach, Window: w}
+		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: w}
 }
 
 // keepNodes finds the nodes of Options.Keep.
@@ -247,7 +259,8 @@ func (o *Options) keepNodes(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
 		case 1:
 			nodes = append(nodes, found[0])
 		default:
-			return nil, fmt.Errorf("keep %q: the graph has %d nodes of that name, give the one that you want its own: %w", name, len(found), ErrOption)
+			return nil, fmt.Errorf("keep %q: the graph has %d nodes of that name, give yours another: %w",
+				name, len(found), ErrOption)
 		}
 	}
 	return nodes, nil

@@ -41,7 +41,7 @@ func TestEveryShorterBatchFitsInTheScratchOfTheFullOne(t *testing.T) {
 func checkTails(t *testing.T, widths []int, opt Options) {
 	ctx := context.Background()
 	b, err := newPlanned(ctx, func(g *gorgonia.ExprGraph, batch int) (Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, widths[0])
 		h := x
 		for i, w := range widths[1 : len(widths)-1] {

@@ -20,7 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-var sixteen = []arena.DType{arena.Bfloat16, arena.Float16}
+var sixteen = []arena.DType{arena.BFloat16, arena.Float16}
 
 // Where scratch is made of activations, 16 bits take little more than half of it: one layer's activation and gradients are whole at any time.
 func TestActivationsIn16BitsSaveScratch(t *testing.T) {
@@ -61,7 +61,7 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 			if !strings.Contains(table, row) {
 				t.Errorf("%v: docs/memory.md has no row %s", opt.Precision, row)
 			}
-			t.Logf("%s, %v: %d bytes of scratch in place of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
+			t.Logf("%s, %v: %d bytes of scratch instead of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestALayerInFloat32ReadsWhatWasMade(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, kept := range []string{"layer0", "layer1"} {
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Seed: 3,
-				Precision: arena.Bfloat16, KeepFloat32: []string{kept}}
+				Precision: arena.BFloat16, KeepFloat32: []string{kept}}
 			want := learnedOf(t, model, opt, ds)
 			opt.Fields, opt.Resident = nil, []dataloader.Dataset{ds}
 			if d := differing(want, learnedOf(t, model, opt, ds)); d != nil {
@@ -186,17 +186,17 @@ func TestALayerInFloat32ReadsWhatWasMade(t *testing.T) {
 
 func TestBadPrecisionsAreRefused(t *testing.T) {
 	double := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = tensor.Float64
 		x := net.Input("x", batch, 4)
 		return net.Classifier(x, net.Dense(x, "out", 3, nil))
 	}
-	if _, err := trainer.Plan(t.Context(), double, trainer.Options{Batch: 4, Precision: arena.Bfloat16}); !errors.Is(err, trainer.ErrOption) {
+	if _, err := trainer.Plan(t.Context(), double, trainer.Options{Batch: 4, Precision: arena.BFloat16}); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("a model of float64: got %v", err)
 	}
 	for name, opt := range map[string]trainer.Options{
 		"type":          {Precision: arena.Int32},
-		"layer":         {Precision: arena.Bfloat16, KeepFloat32: []string{"hiden"}},
+		"layer":         {Precision: arena.BFloat16, KeepFloat32: []string{"hiden"}},
 		"layer of none": {KeepFloat32: []string{"hidden"}},
 	} {
 		opt.Batch = 4

@@ -67,6 +67,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 		case err != nil:
 			return err
 		}
+		// The device is free while the caller handles the rows of a batch.
 		spec, err := t.predictBatch(ctx, source, host, b)
 		if err != nil {
 			return fmt.Errorf("samples from %d: %w", b.Indices[0], err)
@@ -113,6 +114,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	for k, f := range source.fields {
 		copy(s.host[f.Name], host.slots[b.Slot].Fields[k][:int64(b.Rows)*f.Bytes()])
 	}
+	// Wait at once: the next batch may be another prediction's.
 	err = p.enqueue(&t.streams, s)
 	if drained := t.streams.drain(t.slots[:]); err == nil {
 		err = drained
@@ -121,6 +123,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, err
 	}
 	t.memory.willRead(s.outcome)
+	// Numbers that are not finite are no error here, so only a bad index sets the status word.
 	if err := badIndex(p.ir.Indices, s.status, b.Indices); err != nil {
 		return kernels.Spec{}, errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
 	}

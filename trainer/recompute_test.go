@@ -207,7 +207,7 @@ func samplesFor(t *testing.T, name string, n int) dataloader.Dataset {
 func TestNamedLayersAreRecomputed(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 4)
 			h := x
 			for _, name := range []string{"a", "b", "c"} {

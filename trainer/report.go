@@ -63,10 +63,10 @@ func (p *planned) bus(k programKey) (b report.Bus) {
 	b.Downloads = p.homes.Bytes(ir.Results) + p.homes.Bytes(ir.Guard)
 	for _, in := range prog.Instrs {
 		switch in.Op {
-		case kernels.Fetch:
-			b.Fetches += prog.Values[in.Out[0]].Spec.Bytes()
-		case kernels.Stow:
-			b.Stows += prog.Values[in.Out[0]].Spec.Bytes()
+		case kernels.Prefetch:
+			b.Prefetches += prog.Values[in.Out[0]].Spec.Bytes()
+		case kernels.Writeback:
+			b.Writebacks += prog.Values[in.Out[0]].Spec.Bytes()
 		}
 	}
 	return b

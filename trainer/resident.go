@@ -25,7 +25,7 @@ func (o *Options) residentIndex(ds dataloader.Dataset) int {
 type residents struct {
 	memory  *memory
 	loaders *loaders      // keeps loaders that cannot be closed
-	done    []bool        // by resident dataset: it is on the device
+	done    []bool        // by index in Options.Resident: the dataset is on the device
 	bytes   *atomic.Int64 // counts uploaded bytes
 }
 
@@ -44,12 +44,16 @@ func (r *residents) ensureUploaded(ctx context.Context, i int) error {
 	return nil
 }
 
-// chunks are the parts of a dataset in which it is uploaded.
+// chunks are the parts of a dataset in which it is uploaded. A loader writes them one after another
+// to the same slot: in place, so that there is one chunk, or in Go memory.
+//
+//	unified   dataset ─loader─► its place in the arena
+//	other     dataset ─loader─► Go memory ─copy─► its place in the arena
 type chunks struct {
 	fields []dataloader.Field
-	places []arena.Ref // of all samples, by field
-	slot   dataloader.Slot
-	rows   int // of a chunk
+	places []arena.Ref     // by field: where all its samples lie in the arena
+	slot   dataloader.Slot // where the loader writes a chunk
+	rows   int             // of a chunk; the last one may have fewer
 }
 
 // upload copies a dataset to its place on the device, as it is stored: in one go if the host can
@@ -75,6 +79,7 @@ func (r *residents) upload(ctx context.Context, i int) (err error) {
 	if err != nil {
 		return err
 	}
+	// A dataset that fails in the middle is uploaded from its beginning the next time.
 	for {
 		b, err := run.Next(ctx)
 		if err == io.EOF {

@@ -22,7 +22,7 @@ import (
 
 // wide is one matrix of 5,000 × 10,000: 50 million parameters.
 func wide(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 5000)
 	w := net.Param("wide/w", layers.Zeros{}, 5000, 10000)
 	if err := net.Err(); err != nil {
@@ -66,7 +66,7 @@ func TestAThousandOperationsAreComputedAgainInASecond(t *testing.T) {
 		t.Skip("takes ten times as long under the race detector")
 	}
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 64)
 		h := x
 		for i := range 110 {

@@ -19,7 +19,7 @@ import (
 
 // unscaled is a classifier after a batch normalization that is given neither a scale nor a bias.
 func unscaled(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 12)
 	images, err := gorgonia.Reshape(x, []int{batch, 3, 2, 2})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestANodeThatIsCalledLikeANormalizerKeepsItsValue(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 32, 12, 3)
 		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 12)
 			own := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("x_γ"), gorgonia.WithShape(batch, 12), gorgonia.WithInit(gorgonia.ValuesOf(float32(2))))
 			scaled, err := gorgonia.HadamardProd(x, own)
@@ -97,7 +97,7 @@ func TestNothingTrainedIsFrozenUnderEitherGuard(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 64, 784, 10)
 		wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 784)
 			return net.Classifier(x, net.Dense(net.Dense(x, "wide", 256, layers.ReLU), "out", 10, nil))
 		}

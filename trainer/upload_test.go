@@ -27,7 +27,7 @@ func images(t testing.TB, n int) *dataloader.Slices {
 }
 
 func imageNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4, 4)
 	h := net.Dense(net.Flatten(x, "flat"), "hidden", 8, layers.ReLU)
 	return net.Classifier(x, net.Dense(h, "out", 3, nil))
@@ -60,7 +60,7 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 	})
 }
 
-// traffic returns a function that demands that so many bytes were copied to the device between the two calls, where the device counts.
+// traffic returns a function that checks that this many bytes were copied to the device between the two calls, where the device counts.
 func traffic(dev kernels.Device) (crossed func(t *testing.T, what string, want int64)) {
 	before, ok := countOf(dev)
 	return func(t *testing.T, what string, want int64) {

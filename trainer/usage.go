@@ -8,9 +8,16 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other
-// calls return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter,
-// exclude each other: they wait, and so does a pass that begins.
+// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other calls
+// return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter, exclude
+// each other: they wait, and so does a pass that begins.
+//
+//	in use by     a pass begins   a brief use   Close
+//	nothing       runs            runs          closes
+//	a pass        ErrBusy         ErrBusy       ErrBusy
+//	a brief use   waits           waits         ErrBusy
+//
+// Plan, Stats, LossScale, Params and Kept do not use the device.
 type usage struct {
 	device chan struct{} // holds one element during a brief use, and while a pass begins or Close runs
 
@@ -33,6 +40,8 @@ func (u *usage) acquire(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
 	}
+	// A free device is taken even if ctx is done: the caller then finds that out by itself, as it
+	// does without a wait.
 	select {
 	case u.device <- struct{}{}:
 	default:
@@ -42,6 +51,7 @@ func (u *usage) acquire(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	// A pass may have begun during the wait, or Close.
 	if err := u.check(); err != nil {
 		u.release()
 		return err

@@ -1,5 +1,6 @@
-// Command resnet trains a small residual network with batch normalization on images of 3×32×32: on CIFAR-10 if -data is its
-// directory, else on shapes that it draws itself (see shapes.go). Training images are shifted and mirrored at random.
+// Command resnet trains a small residual network with batch normalization on images of 3×32×32: on
+// CIFAR-10 if -data is its directory, else on shapes that it draws itself (see shapes.go). Training
+// images are shifted and mirrored at random.
 package main
 
 import (
@@ -22,10 +23,11 @@ var example = run.Example{
 
 func main() { example.Main() }
 
-// resnet is the model: a convolution, then three stages of one residual block each. Each later stage has half the image size
-// and twice the channels. It is ResNet-8 of He et al., 2016, section 4.2, with projections between stages.
+// resnet is the model: a convolution, then three stages of one residual block each. Each later
+// stage has half the image size and twice the channels. It is ResNet-8 of He et al., 2016, section
+// 4.2, with projections between stages.
 func resnet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 3, side, side)
 	h := conv(net, x, "stem", 16, 1, layers.ReLU)
 	for stage, channels := range []int{16, 32, 64} {

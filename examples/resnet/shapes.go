@@ -24,12 +24,13 @@ var outlines = [classes / 2]func(u, v float64) bool{
 	}, // cross
 }
 
-// shapes draws a training and a test set of striped shapes with noise, which depend only on the seed. The class is one of five
-// shapes and the direction of its stripes, horizontal or vertical.
+// shapes draws a training and a test set of striped shapes with noise, which depend only on the
+// seed. The class is one of five shapes and the direction of its stripes, horizontal or vertical.
 //
-// Place, size, colours, and the width and phase of the stripes are random, shapes and stripes are rotated by up to 15
-// degrees, and each pixel has noise. A single pixel therefore carries little information: a linear classifier stays near
-// chance, 10 %, and a convolutional network must combine edges.
+// Place, size, colours, and the width and phase of the stripes are random, shapes and stripes are
+// rotated by up to 15 degrees, and each pixel has noise. A single pixel therefore carries little
+// information: a linear classifier stays near chance, 10 %, and a convolutional network must
+// combine edges.
 func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Dataset, error) {
 	a, err := drawSet(seed, 0, train)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestPlansOfReferenceModelsNeedTheBytesOfTheirGoldenFile(t *testing.T) {
 	var got []byte
 	for _, n := range []net{
 		{name: "MLP 784-512-256-10, batch 128, Adam", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU},
-		{name: "MLP 784-512-256-10, batch 128, Adam, lean", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true},
+		{name: "MLP 784-512-256-10, batch 128, Adam, GuardEach", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, guardEach: true},
 		{name: "MLP of 10 layers of 64, batch 32, Adam, clipped by norm", widths: deep(10, 64), batch: 32, act: layers.Tanh, clip: optim.Clip{Norm: 1}},
 	} {
 		got = fmt.Appendf(got, "%s\n", n.name)
@@ -91,16 +91,16 @@ func TestAnMLPNeedsNoMoreThanItsTensorsAndItsLargestLiveSet(t *testing.T) {
 	}
 }
 
-func TestALeanUpdateKeepsNoGradients(t *testing.T) {
+func TestAnUpdateUnderGuardEachKeepsNoGradients(t *testing.T) {
 	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU}
 	full, _, homes := n.program(t, Train, nil, nil)
-	n.lean = true
-	lean, _, leanHomes := n.program(t, Train, nil, nil)
-	if got := leanHomes.Bytes(ir.Gradients); got != 0 {
-		t.Errorf("gradients of the lean update: got %d bytes, want 0", got)
+	n.guardEach = true
+	each, _, eachHomes := n.program(t, Train, nil, nil)
+	if got := eachHomes.Bytes(ir.Gradients); got != 0 {
+		t.Errorf("gradients under GuardEach: got %d bytes, want 0", got)
 	}
-	if got, most := lean.Plan.Bytes, full.Plan.Bytes+homes.Bytes(ir.Gradients); got >= most {
-		t.Errorf("lean update: got %d bytes of scratch, want less than the %d of scratch and gradients", got, most)
+	if got, most := each.Plan.Bytes, full.Plan.Bytes+homes.Bytes(ir.Gradients); got >= most {
+		t.Errorf("GuardEach: got %d bytes of scratch, want less than the %d of scratch and gradients", got, most)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 		s += *seed * 1000
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(nil, loss)
-		cfg.Update.Lean = s%2 == 0
+		cfg.Update.GuardEach = s%2 == 0
 		p := compileFor(t, g.g, cfg)
 		cfg.Homes, cfg.Off = nil, Order
 		q := compileFor(t, g.g, cfg)

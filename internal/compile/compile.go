@@ -70,7 +70,7 @@ func (c *compiler) rewrite() {
 	run(cfg.on(Fuse), passes.Fuse)
 	run(cfg.on(Reduce), passes.Reduce)
 	run(train, func(p *ir.Program) { passes.Narrow(p, cfg.Precision) })
-	run(cfg.Update.Lean && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
+	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
 	run(true, func(p *ir.Program) { passes.Offload(p, cfg.Update.Op, cfg.on(Views)) })
 	run(train, func(p *ir.Program) { remat.Run(p, cfg.Recompute, cfg.schedule()) })
 	run(true, passes.Prune) // repetitions that a later round drops again

@@ -97,15 +97,15 @@ type Update struct {
 	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients
 	// are kept.
 	Scaled bool
-	// Lean checks the loss first and each gradient right before its own update. No gradient is
+	// GuardEach checks the loss first and each gradient right before its own update. No gradient is
 	// kept.
-	Lean bool
+	GuardEach bool
 }
 
 // keepsGradients reports whether all gradients are kept until the update, which then happens as a
 // whole or not at all.
 func (u *Update) keepsGradients() bool {
-	return !u.Lean || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
+	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
 }
 
 // Window is the place of a step in a window: the steps whose gradients are accumulated for one

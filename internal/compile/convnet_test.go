@@ -20,7 +20,7 @@ import (
 func convnet(t *testing.T, build func(net *layers.Net) (layers.Model, error)) (*gorgonia.ExprGraph, layers.Model) {
 	t.Helper()
 	g := gorgonia.NewGraph()
-	net := layers.On(g)
+	net := layers.New(g)
 	m, err := build(net)
 	if err != nil {
 		t.Fatal(err)

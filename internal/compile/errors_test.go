@@ -161,7 +161,7 @@ var breakages = []func(r *rand.Rand, g *grower, c *Config){
 	func(r *rand.Rand, g *grower, c *Config) { c.Update.ClipNorm = 1 }, // without Attrs that say so
 	func(r *rand.Rand, g *grower, c *Config) { c.Homes = &ir.Homes{Sealed: true} },
 	func(r *rand.Rand, g *grower, c *Config) { c.Off = Pass(r.Uint32()) },
-	func(r *rand.Rand, g *grower, c *Config) { c.Debug, c.Update.Lean = true, true },
+	func(r *rand.Rand, g *grower, c *Config) { c.Debug, c.Update.GuardEach = true, true },
 	func(r *rand.Rand, g *grower, c *Config) {
 		gorgonia.WithName(g.inputs[0].Name())(g.inputs[r.IntN(len(g.inputs))])
 	},

@@ -107,7 +107,7 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 func (m *machine) controls(o optim.Optimizer, t int64) {
 	if part, ok := m.homes.Find(ir.Slot, ir.ControlsName); ok {
 		controls := view[float64](m.at(part.Ref))
-		if err := optim.Write(o, nil, t, controls); err != nil {
+		if err := optim.WriteControls(o, nil, t, controls); err != nil {
 			panic(err)
 		}
 		controls[kernels.ControlStep] = float64(t)

@@ -22,7 +22,7 @@ func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*i
 	p, _, homes := n.program(t, Train, nil, func(c *Config) {
 		c.Offload = away
 		c.Update = updateOf(o, n.clip)
-		c.Update.Lean = n.lean
+		c.Update.GuardEach = n.guardEach
 	})
 	return p, homes
 }
@@ -37,15 +37,15 @@ func updateAt(p *ir.Program) []int {
 	}
 	n := 0
 	for i, in := range p.Instrs {
-		fetched := slices.IndexFunc(p.Instrs[:i], func(f ir.Instr) bool { return f.Op == kernels.Fetch && slices.Contains(in.In, f.Out[0]) })
-		if in.Op == kernels.Stow {
+		fetched := slices.IndexFunc(p.Instrs[:i], func(f ir.Instr) bool { return f.Op == kernels.Prefetch && slices.Contains(in.In, f.Out[0]) })
+		if in.Op == kernels.Writeback {
 			of[i] = made[in.In[0]]
 			continue
 		} else if fetched < 0 {
 			continue
 		}
 		for k, f := range p.Instrs[:i] {
-			if f.Op == kernels.Fetch && slices.Contains(in.In, f.Out[0]) {
+			if f.Op == kernels.Prefetch && slices.Contains(in.In, f.Out[0]) {
 				of[k] = n
 			}
 		}
@@ -62,12 +62,12 @@ func updateAt(p *ir.Program) []int {
 // before the previous update, and right before the next one, so that scratch holds the states of
 // two updates at most.
 func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
-	for _, lean := range []bool{false, true} {
+	for _, guardEach := range []bool{false, true} {
 		for _, o := range optim.All() {
 			if len(o.Optimizer.States(kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}})) == 0 {
 				continue
 			}
-			n := net{name: "wide", widths: []int{600, 700, 20, 5}, batch: 24, act: layers.ReLU, lean: lean}
+			n := net{name: "wide", widths: []int{600, 700, 20, 5}, batch: 24, act: layers.ReLU, guardEach: guardEach}
 			p, homes := n.offloadedProgram(t, o.Optimizer, Offload{State: true})
 			if homes.Bytes(ir.State) != 0 {
 				t.Errorf("%s: %d bytes of state are in the arena", o.Name, homes.Bytes(ir.State))
@@ -82,9 +82,9 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			of, most := updateAt(p), 0
 			for i, in := range p.Instrs {
 				switch in.Op {
-				case kernels.Fetch:
+				case kernels.Prefetch:
 					count(in.In[0], fetched)
-				case kernels.Stow:
+				case kernels.Writeback:
 					count(in.In[1], written)
 				default:
 					continue
@@ -108,7 +108,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			for i := range of {
 				if k := of[i]; k >= 0 {
 					// The last writeback of an update frees its copies.
-					live[k] = p.Instrs[i].Op != kernels.Stow || slices.Contains(of[i+1:], k)
+					live[k] = p.Instrs[i].Op != kernels.Writeback || slices.Contains(of[i+1:], k)
 					now := 0
 					for _, l := range live {
 						if l {
@@ -119,7 +119,7 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 				}
 			}
 			if most != 2 {
-				t.Errorf("%s, lean %v: the states of %d updates are there at once, want 2\n%s", o.Name, lean, most, listing(p))
+				t.Errorf("%s, guardEach %v: the states of %d updates are there at once, want 2\n%s", o.Name, guardEach, most, listing(p))
 			}
 		}
 	}
@@ -133,10 +133,10 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
 		for _, o := range []optim.Optimizer{optim.SGD{}, optim.Adam{}, optim.Adafactor{}, optim.Adam{Storage: optim.Block8}} {
-			for _, lean := range []bool{false, true} {
-				n := net{name: "deep", widths: deep, batch: 24, act: layers.ReLU, lean: lean}
+			for _, guardEach := range []bool{false, true} {
+				n := net{name: "deep", widths: deep, batch: 24, act: layers.ReLU, guardEach: guardEach}
 				p, homes := n.offloadedProgram(t, o, away)
-				name := fmt.Sprintf("%T, %+v, lean %v", o, away, lean)
+				name := fmt.Sprintf("%T, %+v, guardEach %v", o, away, guardEach)
 				weights := homes.Parts(ir.HostParameters)
 				if want := len(deep) - 1; away.Parameters && len(weights) != want || !away.Parameters && len(weights) != 2 {
 					t.Fatalf("%s: %d weights are in host memory", name, len(weights))
@@ -176,14 +176,14 @@ func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, written []
 	}
 	for _, in := range p.Instrs {
 		switch in.Op {
-		case kernels.Fetch:
+		case kernels.Prefetch:
 			each(in.In[0], func(i int64) {
 				fetched[i]++
 				if written[i] > 0 {
 					t.Fatalf("byte %d of %q is prefetched after it was written back\n%s", i, home.Name, listing(p))
 				}
 			})
-		case kernels.Stow:
+		case kernels.Writeback:
 			each(in.In[1], func(i int64) { written[i]++ })
 		}
 	}
@@ -202,7 +202,7 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	}
 	of := make(map[kernels.Value]int64) // by copy: where its weights lie
 	for i, in := range p.Instrs {
-		if in.Op == kernels.Fetch {
+		if in.Op == kernels.Prefetch {
 			if root, _ := p.Root(in.In[0]); p.Values[root].Ref.Region == ir.HostParameters {
 				of[in.Out[0]] = p.Values[root].Ref.Offset
 			}
@@ -228,7 +228,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)
 		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-		cfg.Update.Lean = g.r.IntN(2) == 0
+		cfg.Update.GuardEach = g.r.IntN(2) == 0
 		if frozen := g.params()[0].Name(); len(g.params()) > 1 && g.r.IntN(3) == 0 {
 			cfg.Frozen = func(name string) bool { return name == frozen }
 		}
@@ -240,7 +240,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			}
 			got, q := g.steps(t, dev, cfg, o, 2)
 			if name := got.differs(want); name != "" {
-				t.Fatalf("seed %d, %v, %T, lean %v: offload %+v, without passes %b, order %q, recompute %+v: %s differs: %x, %x\n%v\n%v", s, g.grown, o, cfg.Update.Lean,
+				t.Fatalf("seed %d, %v, %T, guardEach %v: offload %+v, without passes %b, order %q, recompute %+v: %s differs: %x, %x\n%v\n%v", s, g.grown, o, cfg.Update.GuardEach,
 					cfg.Offload, cfg.Off, sch, cfg.Recompute, name, got[name], want[name], listing(q), listing(p))
 			}
 			for i, in := range q.Instrs {

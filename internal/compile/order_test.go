@@ -40,7 +40,7 @@ func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)
 		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-		cfg.Update.Lean = s%3 == 0
+		cfg.Update.GuardEach = s%3 == 0
 		want, p := g.steps(t, dev, cfg, o, 2)
 		for _, sch := range append(schedule.Schedulers(), shuffled(s), shuffled(s+1)) {
 			cfg.scheduler = &sch
@@ -55,7 +55,7 @@ func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 
 // graphOf returns a net of package nets and how its training step is compiled for a device without
 // workspaces.
-func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) {
+func graphOf(t testing.TB, n nets.Net, guardEach bool) (*gorgonia.ExprGraph, Config) {
 	t.Helper()
 	g := gorgonia.NewGraph()
 	m, err := n.Model(g, n.Batch)
@@ -63,7 +63,7 @@ func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) 
 		t.Fatal(err)
 	}
 	cfg := Config{Model: frontend.Model{Batch: n.Batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Inputs: make(map[*gorgonia.Node]frontend.Input), Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool)}, Mode: Train, Homes: &ir.Homes{}, Update: updateOf(optim.Adam{}, optim.Clip{})}
-	cfg.Update.Lean = lean
+	cfg.Update.GuardEach = guardEach
 	for _, in := range m.Inputs {
 		s, err := frontend.SpecOf(in)
 		if err != nil {
@@ -83,15 +83,15 @@ func graphOf(t testing.TB, n nets.Net, lean bool) (*gorgonia.ExprGraph, Config) 
 // TestOrdersOfNetsLowerThePeak prints the peak of each order; that of the compiler must be the
 // lowest, and the same each time.
 func TestOrdersOfNetsLowerThePeak(t *testing.T) {
-	for _, lean := range []bool{false, true} {
+	for _, guardEach := range []bool{false, true} {
 		for _, n := range nets.All() {
 			compiled := func(off Pass, sch *schedule.Scheduler) *ir.Program {
-				g, cfg := graphOf(t, n, lean)
+				g, cfg := graphOf(t, n, guardEach)
 				cfg.Off, cfg.scheduler = off, sch
 				return compileFor(t, g, cfg)
 			}
 			made, best := compiled(Order, nil).Plan.Live, compiled(0, nil)
-			t.Logf("%s, lean %v: as made %d, best %d, %.1f %% less", n.Name, lean, made, best.Plan.Live, 100-100*float64(best.Plan.Live)/float64(made))
+			t.Logf("%s, guardEach %v: as made %d, best %d, %.1f %% less", n.Name, guardEach, made, best.Plan.Live, 100-100*float64(best.Plan.Live)/float64(made))
 			if !slices.Equal(compiled(0, nil).Order, best.Order) {
 				t.Errorf("%s: the order is another one the second time", n.Name)
 			}
@@ -108,7 +108,7 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	}
 }
 
-// A lean update of a dense layer can run as soon as its gradient exists: then few gradients of a
+// An update under GuardEach of a dense layer can run as soon as its gradient exists: then few gradients of a
 // deep net are live at once.
 func TestGradientsOfADeepNetDieEarly(t *testing.T) {
 	for _, n := range nets.All() {

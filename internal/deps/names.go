@@ -15,8 +15,8 @@ var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darw
 // programs are the directories of commands outside examples.
 var programs = map[string]bool{"internal/gpucheck": true, "internal/peer": true}
 
-// Names returns an error for each package whose name is not that of its directory, and each file whose name is not one noun. A part of
-// a family has two: matmul_plan.go belongs to matmul.go.
+// Names returns an error for each package whose name is not that of its directory, and each file
+// whose name is not one noun. A part of a family has two: matmul_plan.go belongs to matmul.go.
 func Names(files []File) []error {
 	var errs []error
 	nouns := map[string]bool{}

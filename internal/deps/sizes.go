@@ -13,8 +13,8 @@ const (
 // tables are files that may be longer because they are tables.
 var tables = map[string]bool{}
 
-// Sizes returns an error for each file and function that is too long. Generated files and tables may be long, and so may functions that
-// consist of one switch, one loop nest or one literal.
+// Sizes returns an error for each file and function that is too long. Generated files and tables
+// may be long, and so may functions that consist of one switch, one loop nest or one literal.
 func Sizes(files []File) []error {
 	var errs []error
 	for _, f := range files {
@@ -41,7 +41,8 @@ func (f File) lines(n ast.Node) int {
 	return f.Set.Position(n.End()).Line - f.Set.Position(n.Pos()).Line + 1
 }
 
-// single reports whether fn consists of one long statement (a switch, a loop or one with a literal) and at most rest other lines.
+// single reports whether fn consists of one long statement (a switch, a loop or one with a literal)
+// and at most rest other lines.
 func (f File) single(fn *ast.FuncDecl) bool {
 	const rest = 20
 	for _, s := range fn.Body.List {

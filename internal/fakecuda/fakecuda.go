@@ -1,9 +1,11 @@
-// Package fakecuda is an emulated NVIDIA driver: a libcuda.so.1 in C++ that holds device memory, runs streams as threads, executes the
-// PTX of programs, counts all objects, and reports data races. A libcublas.so.12 runs on top of it.
+// Package fakecuda is an emulated NVIDIA driver: a libcuda.so.1 in C++ that holds device memory,
+// runs streams as threads, executes the PTX of programs, counts all objects, and reports data
+// races. A libcublas.so.12 runs on top of it.
 //
-// [Build] compiles both. A program linked with the driver API of cuda.h finds them through LD_LIBRARY_PATH. With the tag gpu a test
-// controls the loaded driver: [Ledger] counts live objects, [Calls] and [Copied] count calls and bytes, [Reports] returns detected
-// mistakes, [Fail] and [Omit] inject faults. Without the tag they do nothing or return [ErrNotLoaded].
+// [Build] compiles both. A program linked with the driver API of cuda.h finds them through
+// LD_LIBRARY_PATH. With the tag gpu a test controls the loaded driver: [Ledger] counts live
+// objects, [Calls] and [Copied] count calls and bytes, [Reports] returns detected mistakes, [Fail]
+// and [Omit] inject faults. Without the tag they do nothing or return [ErrNotLoaded].
 package fakecuda
 
 import (
@@ -45,8 +47,9 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // flags of the compiler. A product and a sum must not be fused, and the code is for this machine.
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-fPIC", "-fvisibility=hidden"}
 
-// Build returns a folder of the user's cache with libcuda.so.1, libcublas.so.12 and, for linking, libcuda.so. It compiles them unless a
-// call with the same sources, compiler and processor has done so before.
+// Build returns a folder of the user's cache with libcuda.so.1, libcublas.so.12 and, for linking,
+// libcuda.so. It compiles them unless a call with the same sources, compiler and processor has done
+// so before.
 func Build(ctx context.Context) (dir string, err error) {
 	gpp, err := exec.LookPath("g++")
 	if err != nil {

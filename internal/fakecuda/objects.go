@@ -2,7 +2,8 @@ package fakecuda
 
 import "errors"
 
-// ErrNotLoaded: the driver of this process is not the emulated one, or the program was built without the tag gpu.
+// ErrNotLoaded: the driver of this process is not the emulated one, or the program was built
+// without the tag gpu.
 var ErrNotLoaded = errors.New("the emulated driver is not loaded: build with -tags gpu, and set LD_LIBRARY_PATH to the folder that Build returns")
 
 // Objects counts the live objects of the whole process.

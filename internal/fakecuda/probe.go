@@ -9,7 +9,8 @@ package fakecuda
 #include <stdint.h>
 #include <stdlib.h>
 
-// All arguments are integers or pointers, so that one type of function serves all calls: a callee ignores further arguments.
+// All arguments are integers or pointers, so that one type of function serves all calls: a callee
+// ignores further arguments.
 typedef int (*any)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 static void *lookup(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 static int invoke(void *f, uintptr_t *a) { return ((any)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]); }
@@ -66,7 +67,8 @@ func Ledger() (Objects, error) {
 	return objects(n), nil
 }
 
-// Calls returns the number of calls of a driver function since the last Forget; name "": of all functions. Names have no suffix _v2.
+// Calls returns the number of calls of a driver function since the last Forget; name "": of all
+// functions. Names have no suffix _v2.
 func Calls(name string) uint64 {
 	f := symbol("fakecuda_calls")
 	if f == nil {
@@ -89,7 +91,8 @@ func Called() map[string]uint64 {
 	return all
 }
 
-// Copied returns the bytes that a driver function has copied since the last Forget, without the copies in graphs.
+// Copied returns the bytes that a driver function has copied since the last Forget, without the
+// copies in graphs.
 func Copied(name string) uint64 {
 	f := symbol("fakecuda_copied")
 	if f == nil {
@@ -100,8 +103,8 @@ func Copied(name string) uint64 {
 	return uint64(C.count(f, s))
 }
 
-// Fail makes the n-th call of a function from now on return code, a CUresult; 1 is the next call. n 0 removes the faults of the
-// function, or of all functions for name "".
+// Fail makes the n-th call of a function from now on return code, a CUresult; 1 is the next call. n
+// 0 removes the faults of the function, or of all functions for name "".
 func Fail(name string, n uint64, code int) error {
 	f := symbol("fakecuda_fail")
 	if f == nil {
@@ -118,8 +121,9 @@ func Fail(name string, n uint64, code int) error {
 	return nil
 }
 
-// Omit makes the n-th call of a function from now on do nothing and return success; 1 is the next call. The function must only order
-// work: cuEventRecord, cuStreamWaitEvent, cuEventSynchronize or cuStreamSynchronize. Fail with n 0 removes the fault.
+// Omit makes the n-th call of a function from now on do nothing and return success; 1 is the next
+// call. The function must only order work: cuEventRecord, cuStreamWaitEvent, cuEventSynchronize or
+// cuStreamSynchronize. Fail with n 0 removes the fault.
 func Omit(name string, n uint64) error { return Fail(name, n, omitted) }
 
 const omitted = -1 // kOmitted in driver.hpp
@@ -154,8 +158,8 @@ func Touch(p unsafe.Pointer, bytes int64, write bool) error {
 	return nil
 }
 
-// Reports returns the mistakes that the driver has detected since the last Forget. Each begins with its kind: race, pageable, fault,
-// launch, module, unsupported or setting.
+// Reports returns the mistakes that the driver has detected since the last Forget. Each begins with
+// its kind: race, pageable, fault, launch, module, unsupported or setting.
 func Reports() []string { return texts("fakecuda_report") }
 
 // texts calls a function of the driver with 0, 1, … until it returns -1, and returns the texts.
@@ -184,7 +188,8 @@ func Forget() {
 	}
 }
 
-// Invoke calls any function of the driver whose arguments are integers and pointers, at most 11, and returns its CUresult.
+// Invoke calls any function of the driver whose arguments are integers and pointers, at most 11,
+// and returns its CUresult.
 func Invoke(name string, args ...uintptr) (int, error) {
 	f := symbol(name)
 	if f == nil {

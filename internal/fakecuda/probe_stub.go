@@ -13,7 +13,8 @@ func Loaded() bool { return false }
 // Ledger counts the live objects.
 func Ledger() (Objects, error) { return objects([12]uint64{}), ErrNotLoaded }
 
-// Calls returns the number of calls of a driver function since the last Forget; name "": of all functions.
+// Calls returns the number of calls of a driver function since the last Forget; name "": of all
+// functions.
 func Calls(string) uint64 { return 0 }
 
 // Called returns the number of calls of each driver function since the last Forget.

@@ -1,9 +1,11 @@
-// Command gpucheck runs tests, benchmarks and trainings on a GPU, with the programs in its folder, and writes a report.
+// Command gpucheck runs tests, benchmarks and trainings on a GPU, with the programs in its folder,
+// and writes a report.
 //
 //	scripts/gpu-check build DIR    # builds the folder, on a machine with Go
 //	DIR/gpucheck                   # runs it, on a machine with a GPU; it needs only the driver
 //
-// After a part has failed the others still run, and the exit status is 1. [Report] is the content of report.json.
+// After a part has failed the others still run, and the exit status is 1. [Report] is the content
+// of report.json.
 package main
 
 import (
@@ -77,7 +79,8 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	return c.all(ctx)
 }
 
-// all runs the parts. It writes the report after each, so that a report exists even if the program is killed.
+// all runs the parts. It writes the report after each, so that a report exists even if the program
+// is killed.
 func (c *check) all(ctx context.Context) (ok bool, err error) {
 	parts := c.parts()
 	for _, name := range c.only {

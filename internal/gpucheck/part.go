@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// part is one part of the check. do fills a Part and returns an error if it failed, or a missing if it must be skipped.
+// part is one part of the check. do fills a Part and returns an error if it failed, or a missing if
+// it must be skipped.
 type part struct {
 	name  string
 	limit time.Duration
@@ -166,8 +167,8 @@ func (c *check) benchmarks(program string, args ...string) func(context.Context,
 	}
 }
 
-// readFigures parses the output of Go's benchmarks: first lines "key: value", which it adds to keys, then one line for each
-// benchmark.
+// readFigures parses the output of Go's benchmarks: first lines "key: value", which it adds to
+// keys, then one line for each benchmark.
 func readFigures(out []byte, keys map[string]string) []Figure {
 	var all []Figure
 	for line := range strings.Lines(string(out)) {
@@ -243,7 +244,7 @@ func (c *check) train(workload, products string, more ...string) func(context.Co
 		args := append(c.times(workload), "-workload", workload, "-device", "cuda", "-products", products, "-budget", "60")
 		r, err := c.peer(ctx, p, "peer", append(args, more...)...)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "cuBLAS was asked for and is not there"):
+		case err != nil && strings.Contains(err.Error(), "cuBLAS was not found"):
 			return missing{"no cuBLAS: libcublas.so is not in LD_LIBRARY_PATH"}
 		case err != nil:
 			return err
@@ -271,10 +272,12 @@ func (c *check) pytorch(workload, products string) func(context.Context, *Part) 
 	}
 }
 
-// alike is the largest relative difference between the losses on GPU and host after about ten steps. Both sum in different orders.
+// alike is the largest relative difference between the losses on GPU and host after about ten
+// steps. Both sum in different orders.
 const alike = 1e-4
 
-// learning returns a part that trains on the GPU and on the host with the same seed and compares the losses.
+// learning returns a part that trains on the GPU and on the host with the same seed and compares
+// the losses.
 func (c *check) learning(workload string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		var losses [2]float64
@@ -297,7 +300,8 @@ func (c *check) learning(workload string) func(context.Context, *Part) error {
 	}
 }
 
-// flatness checks the memory of the runs before it: the bytes that are free, and in use, must be the same after every epoch.
+// flatness checks the memory of the runs before it: the bytes that are free, and in use, must be
+// the same after every epoch.
 func (c *check) flatness(context.Context, *Part) error {
 	if len(c.results) == 0 {
 		return missing{"no workload ran"}

@@ -51,15 +51,17 @@ type Tests struct {
 	Skipped []string `json:"skipped"`
 }
 
-// Figure is a line of a benchmark. Metrics are by unit: "ns/op", the device's time; "GB/s" and "GFLOP/s", what was reached, operands read
-// and written once; "%B" and "%FLOP", the share of the GPU's limit; "%overlap", of the shorter of two in which both ran; and so on.
+// Figure is a line of a benchmark. Metrics are by unit: "ns/op", the device's time; "GB/s" and
+// "GFLOP/s", what was reached, operands read and written once; "%B" and "%FLOP", the share of the
+// GPU's limit; "%overlap", of the shorter of two in which both ran; and so on.
 type Figure struct {
 	Name    string             `json:"name"`
 	N       int64              `json:"n"` // launches that were timed
 	Metrics map[string]float64 `json:"metrics"`
 }
 
-// Run is the training of a workload by this library or another one: the fields of its output that the report needs.
+// Run is the training of a workload by this library or another one: the fields of its output that
+// the report needs.
 type Run struct {
 	Peer        string    `json:"peer"`
 	Version     string    `json:"version"`

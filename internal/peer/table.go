@@ -138,7 +138,8 @@ func (c *comparison) table(out io.Writer, head string, columns []string, cell fu
 	}
 }
 
-// cell returns the median of a measure over the rounds of a workload and a contender, "" if there are none.
+// cell returns the median of a measure over the rounds of a workload and a contender, "" if there
+// are none.
 func (c *comparison) cell(w string, i int, of func(*report) float64, form func(float64) string) string {
 	var all []float64
 	for k := range c.results[w][i] {

@@ -40,7 +40,7 @@ var workloads = map[string]workload{
 
 // model is the trainer.ModelFunc of the workload.
 func (w workload) model(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	n := layers.On(g)
+	n := layers.New(g)
 	n.Weights = layers.HeUniform{}
 	x := n.Input("x", append([]int{batch}, w.sample...)...)
 	return n.Classifier(x, w.net(n, x, w.shrink))
@@ -58,7 +58,8 @@ var (
 	two   = layers.Pool{Kernel: layers.Square(2), Stride: layers.Square(2)}
 )
 
-// small is two convolutions of 3×3 with 32 and 64 filters, each with ReLU and pooling by 2, and 3136-128-10.
+// small is two convolutions of 3×3 with 32 and 64 filters, each with ReLU and pooling by 2, and
+// 3136-128-10.
 func small(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
 	h := x
 	for i, out := range []int{32, 64} {
@@ -71,8 +72,8 @@ func small(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
 	return n.Dense(h, "out", 10, nil)
 }
 
-// deep is six convolutions of 3×3 with 64 to 256 filters, each with batch normalization and ReLU; pooling by 2 after two and four, and over
-// the whole image at the end.
+// deep is six convolutions of 3×3 with 64 to 256 filters, each with batch normalization and ReLU;
+// pooling by 2 after two and four, and over the whole image at the end.
 func deep(n *layers.Net, x *gorgonia.Node, shrink int) *gorgonia.Node {
 	h := x
 	for i, out := range []int{64, 64, 128, 128, 256, 256} {

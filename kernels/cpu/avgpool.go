@@ -5,6 +5,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/pool2d"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // windowsLeast is the windows of a row from which on lanes are windows; in fewer, whole rows are added up.
@@ -28,11 +30,11 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.AvgPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[0].Shape)
-		if p.halves && fast {
-			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 0), nil, poolsOf(b.dev.level).avgGrad)
+		if p.is2x2 && fast {
+			return p.bind2x2(b, out[float32](b, 0), in[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2Grad)
 		}
 		dy, dx := in[T](b, 0), out[T](b, 0)
-		return p.over(b, func(lo, hi int) {
+		return p.forPlanes(b, func(lo, hi int) {
 			clear(dx[lo*p.area : hi*p.area])
 			for k := lo; k < hi; k++ {
 				avgPoolGrad(&p, dx[k*p.area:][:p.area], dy[k*p.windows:][:p.windows])
@@ -40,35 +42,35 @@ func bindAvgPoolOf[T float](b *binding) func() {
 		})
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
-	if p.halves && fast {
-		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, poolsOf(b.dev.level).avg)
+	if p.is2x2 && fast {
+		return p.bind2x2(b, in[float32](b, 0), out[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2)
 	}
-	if mean := poolsOf(b.dev.level).mean; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
+	if mean := pool2d.At(b.dev.level).AvgRow; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
 		return p.bindWindows(b, mean)
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
-	return p.over(b, func(lo, hi int) {
+	return p.forPlanes(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
 			avgPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows])
 		}
 	})
 }
 
-// share returns what a window's sum is multiplied with.
-func (p *pooling) share(rows, columns int) float64 {
+// sumScale returns what a window's sum is multiplied with.
+func (p *pooling) sumScale(rows, columns int) float64 {
 	if p.CountPad {
 		rows, columns = p.Kernel[0], p.Kernel[1]
 	}
 	return 1 / float64(rows*columns)
 }
 
-// shares returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
-func (p *pooling) shares() []float32 {
+// rowScales returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
+func (p *pooling) rowScales() []float32 {
 	s := make([]float32, p.Kernel[0]*p.ow)
 	for rows := range p.Kernel[0] {
 		for j := range p.ow {
 			_, from, to := p.Window(1, j, p.w)
-			s[rows*p.ow+j] = float32(p.share(rows+1, to-from))
+			s[rows*p.ow+j] = float32(p.sumScale(rows+1, to-from))
 		}
 	}
 	return s
@@ -82,13 +84,13 @@ func avgPool[T float](p *pooling, x, y []T) {
 			_, from, to := p.Window(1, j, p.w)
 			sum := 0.0
 			if from == 0 && to == p.w {
-				sum = sumOf(x[first*p.w : end*p.w])
+				sum = reduce.Sum(x[first*p.w : end*p.w])
 			} else {
 				for r := first; r < end; r++ {
-					sum += float64(sumRun(x[r*p.w+from : r*p.w+to]))
+					sum += float64(reduce.SumRun(x[r*p.w+from : r*p.w+to]))
 				}
 			}
-			y[i*p.ow+j] = T(sum * p.share(end-first, to-from))
+			y[i*p.ow+j] = T(sum * p.sumScale(end-first, to-from))
 		}
 	}
 }
@@ -99,33 +101,13 @@ func avgPoolGrad[T float](p *pooling, dx, dy []T) {
 		_, first, end := p.Window(0, i, p.h)
 		for j := range p.ow {
 			_, from, to := p.Window(1, j, p.w)
-			v := dy[i*p.ow+j] * T(p.share(end-first, to-from))
+			v := dy[i*p.ow+j] * T(p.sumScale(end-first, to-from))
 			for r := first; r < end; r++ {
 				row := dx[r*p.w+from : r*p.w+to]
 				for c := range row {
 					row[c] += v
 				}
 			}
-		}
-	}
-}
-
-func goAvgHalves(c *poolCall) {
-	for r := range c.rows {
-		y := c.y[r*c.width:][:c.width]
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		for j := range y {
-			y[j] = ((a[2*j] + b[2*j]) + (a[2*j+1] + b[2*j+1])) * 0.25
-		}
-	}
-}
-
-func goAvgHalvesGrad(c *poolCall) {
-	for r := range c.rows {
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		for j, v := range c.y[r*c.width:][:c.width] {
-			v *= 0.25
-			a[2*j], a[2*j+1], b[2*j], b[2*j+1] = v, v, v, v
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
 // Batch normalization reads x twice: once for the sums of each channel, by tile and group of images, and once for the
@@ -15,7 +17,7 @@ import (
 // batchNormWork grows with every dimension: larger planes make smaller groups of images.
 func batchNormWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	p := newPlanes(in[0].Shape)
-	return int64(p.c) * (16*int64(p.groups) + ofLen*in[0].Type.Size())
+	return int64(p.c) * (16*int64(p.groups) + norm.Params*in[0].Type.Size())
 }
 
 func bindBatchNorm(b *binding) (func(), error) {
@@ -41,7 +43,7 @@ type batchNorm[T float] struct {
 	planes
 	attrs       kernels.BatchNormAttrs
 	relu        int
-	kernels     *planeKernels[T]
+	kernels     *norm.PlaneKernels[T]
 	workers     []planeWorker[T]
 	x           []T
 	gamma, beta []T
@@ -50,15 +52,15 @@ type batchNorm[T float] struct {
 }
 
 func newBatchNorm[T float](b *binding) *batchNorm[T] {
-	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: planesOf[T](b.dev.level),
+	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
-	n.kernels = n.kernels.of(n.n)
-	if n.attrs.Relu {
+	n.kernels = n.kernels.For(n.n)
+	if n.attrs.ReLU {
 		n.relu = 1
 	}
 	sums := 2 * n.c * n.groups
-	n.part = view[float64](b.work())[:sums]
-	n.of = view[T](b.work()[8*sums:])[:n.c*ofLen]
+	n.part = asm.View[float64](b.work())[:sums]
+	n.of = asm.View[T](b.work()[8*sums:])[:n.c*norm.Params]
 	return n
 }
 
@@ -67,7 +69,7 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 type channelPass[T float] struct {
 	sum    func(w *planeWorker[T], c, channels, image, images int)
 	join   func(lo, hi int)
-	kernel func(c *planeCall[T])
+	kernel func(c *norm.PlaneArgs[T])
 	dy, y  []T
 }
 
@@ -75,25 +77,25 @@ type channelPass[T float] struct {
 // follows its sums at once, while it is in the cache. The bits are the same.
 func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 	if n.groups == 1 && n.tiles >= b.dev.pool.threads() {
-		return b.over(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
+		return b.parallelFor(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
 			for t := lo; t < hi; t++ {
-				c, channels := n.share(p, t, 0, worker)
+				c, channels := n.sumTile(p, t, 0, worker)
 				p.join(c, c+channels)
-				n.result(p, t, 0, n.b, worker)
+				n.applyTile(p, t, 0, n.b, worker)
 			}
 		})
 	}
-	sums := b.over(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
+	sums := b.parallelFor(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
-			n.share(p, u/n.groups, u%n.groups, worker)
+			n.sumTile(p, u/n.groups, u%n.groups, worker)
 		}
 	})
-	join := b.over(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
-	step := n.step()
-	results := b.over(over(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
+	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
+	step := n.imagesPerPiece()
+	results := b.parallelFor(ceilDiv(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
 			image := u / n.tiles * step
-			n.result(p, u%n.tiles, image, min(image+step, n.b), worker)
+			n.applyTile(p, u%n.tiles, image, min(image+step, n.b), worker)
 		}
 	})
 	return func() {
@@ -103,15 +105,15 @@ func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 	}
 }
 
-// step is how many images of a tile have about planeGrain elements.
-func (n *batchNorm[T]) step() int { return max(1, planeGrain/(n.tile*n.n)) }
+// imagesPerPiece is how many images of a tile have about planeGrain elements.
+func (n *batchNorm[T]) imagesPerPiece() int { return max(1, planeGrain/(n.tile*n.n)) }
 
-// share sums a tile of a group.
-func (n *batchNorm[T]) share(p channelPass[T], t, g, worker int) (c, channels int) {
+// sumTile sums a tile of a group.
+func (n *batchNorm[T]) sumTile(p channelPass[T], t, g, worker int) (c, channels int) {
 	w := &n.workers[worker]
 	c, channels = n.tileAt(t)
 	image, images := n.groupAt(g)
-	w.call.relu = n.relu
+	w.call.Relu = n.relu
 	p.sum(w, c, channels, image, images)
 	for k := range channels {
 		copy(n.part[2*((c+k)*n.groups+g):], w.sums[k][:])
@@ -119,13 +121,13 @@ func (n *batchNorm[T]) share(p channelPass[T], t, g, worker int) (c, channels in
 	return c, channels
 }
 
-// result makes the result of a tile of images from lo up to hi.
-func (n *batchNorm[T]) result(p channelPass[T], t, lo, hi, worker int) {
+// applyTile makes the result of a tile of images from lo up to hi.
+func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	w := &n.workers[worker]
-	w.call.relu = n.relu
+	w.call.Relu = n.relu
 	c, channels := n.tileAt(t)
-	for step := n.step(); lo < hi; lo += step {
-		w.each(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*ofLen:], c, channels, lo, min(step, hi-lo))
+	for step := n.imagesPerPiece(); lo < hi; lo += step {
+		w.apply(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*norm.Params:], c, channels, lo, min(step, hi-lo))
 	}
 }
 
@@ -133,11 +135,11 @@ func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
-		w.pivots(&n.planes, n.kernels.moments, n.x, c, channels, image, images)
-		w.sum(&n.planes, n.kernels.moments, n.x, n.x, c, channels, image, images)
+		w.setPivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
+		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
 		count := float64(images * n.n)
 		for k := range channels {
-			pivot, s := float64(w.of[k*ofLen+ofMean]), w.sums[k][0]
+			pivot, s := float64(w.of[k*norm.Params+norm.ParamMean]), w.sums[k][0]
 			w.sums[k] = [2]float64{pivot + s/count, w.sums[k][1] - s*s/count}
 		}
 	}
@@ -146,11 +148,11 @@ func bindBatchNormOf[T float](b *binding) func() {
 			m, v := n.moments(c)
 			mean[c], variance[c] = T(m), T(max(v, 0))
 			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
-			of := n.of[c*ofLen:]
-			of[ofScale], of[ofShift] = T(scale), T(shift)
+			of := n.of[c*norm.Params:]
+			of[norm.ParamScale], of[norm.ParamShift] = T(scale), T(shift)
 		}
 	}
-	return n.launch(b, channelPass[T]{sum, join, n.kernels.scale, n.x, y})
+	return n.launch(b, channelPass[T]{sum, join, n.kernels.Scale, n.x, y})
 }
 
 // moments returns mean and variance of a channel, from the means and sums of squares about them of its groups.
@@ -178,10 +180,10 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 		for k := range channels {
 			i := c + k
 			scale, shift := n.attrs.Scale(float64(n.gamma[i]), float64(n.beta[i]), float64(mean[i]), float64(variance[i]))
-			of := w.of[k*ofLen:]
-			of[ofMean], of[ofScale], of[ofShift] = mean[i], T(scale), T(shift)
+			of := w.of[k*norm.Params:]
+			of[norm.ParamMean], of[norm.ParamScale], of[norm.ParamShift] = mean[i], T(scale), T(shift)
 		}
-		w.sum(&n.planes, n.kernels.products, n.x, dy, c, channels, image, images)
+		w.accumulate(&n.planes, n.kernels.Products, n.x, dy, c, channels, image, images)
 	}
 	count := float64(n.b * n.n)
 	join := func(lo, hi int) {
@@ -194,13 +196,13 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			rstd := 1 / math.Sqrt(float64(variance[c])+n.attrs.Eps)
 			scale, shift := n.attrs.Scale(float64(n.gamma[c]), float64(n.beta[c]), float64(mean[c]), float64(variance[c]))
 			rate := float64(n.gamma[c]) * rstd
-			of := n.of[c*ofLen:]
-			of[ofMean], of[ofScale], of[ofShift] = mean[c], T(scale), T(shift)
-			of[ofRate], of[ofSlope], of[ofBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
+			of := n.of[c*norm.Params:]
+			of[norm.ParamMean], of[norm.ParamScale], of[norm.ParamShift] = mean[c], T(scale), T(shift)
+			of[norm.ParamRate], of[norm.ParamSlope], of[norm.ParamBias] = T(rate), T(-rate*rstd*rstd*q/count), T(-rate*s/count)
 			dgamma[c], dbeta[c] = T(q*rstd), T(s)
 		}
 	}
-	return n.launch(b, channelPass[T]{sum, join, n.kernels.gradient, dy, dx})
+	return n.launch(b, channelPass[T]{sum, join, n.kernels.Gradient, dy, dx})
 }
 
 // bindRunningStat moves running statistics, unless the program has stopped.

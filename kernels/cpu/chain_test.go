@@ -7,6 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // eval runs one op on operands given as bytes.
@@ -87,32 +90,32 @@ func TestChainsHaveTheBitsOfTheirSteps(t *testing.T) {
 
 func TestEveryOpIsTheSameBitsInsideAChain(t *testing.T) {
 	r, seed := random(t)
-	unary, binary := elementwiseOps(t)
+	unary, binary := asmtest.ElementwiseOps(t)
 	for _, level := range cpu.Levels() {
 		d := open(t, cpu.Options{Threads: 1, Instructions: level})
 		for _, n := range []int{5, 64, 3000} {
-			x, y := sample32(r, 12)[:n], sample32(r, 12)[:n]
+			x, y := asmtest.Sample32(r, 12)[:n], asmtest.Sample32(r, 12)[:n]
 			r.Shuffle(n, func(i, j int) { y[i], y[j] = y[j], y[i] })
 			in := []kernels.Spec{{Type: arena.Float32, Shape: kernels.Shape{n}}, {Type: arena.Float32, Shape: kernels.Shape{n}}}
 			data := [][]byte{cpu.Bytes(x), cpu.Bytes(y)}
 			minus, want := make([]float32, n), make([]float32, n)
-			cpu.Unary[float32](level, kernels.Neg, nil)(minus, x)
+			elementwise.Unary[float32](asm.Level(level-cpu.Portable), kernels.Neg, nil)(minus, x)
 			check := func(op *kernels.Op, a, b int) {
-				steps := []kernels.Step{{Op: kernels.Neg, A: 0, B: -1}, {Op: op, Attrs: attrsFor(op), A: a, B: b}}
+				steps := []kernels.Step{{Op: kernels.Neg, A: 0, B: -1}, {Op: op, Attrs: asmtest.AttrsFor(op), A: a, B: b}}
 				_, got := eval(t, d, kernels.Chain, &kernels.ChainAttrs{Steps: steps}, in, data)
 				for i, v := range cpu.Elements[float32](got) {
-					if !sameFloat(float64(v), float64(want[i])) {
+					if !asmtest.SameFloat(float64(v), float64(want[i])) {
 						t.Errorf("%s of %d and %d at %v: %g and %g give %g in a chain, %g alone (seed %v)", op.Name, a, b, level, x[i], y[i], v, want[i], seed)
 						return
 					}
 				}
 			}
 			for _, op := range unary {
-				cpu.Unary[float32](level, op, attrsFor(op))(want, minus)
+				elementwise.Unary[float32](asm.Level(level-cpu.Portable), op, asmtest.AttrsFor(op))(want, minus)
 				check(op, 2, -1)
 			}
 			for _, op := range binary {
-				f := cpu.Binary[float32](level, op, attrsFor(op))
+				f := elementwise.Binary[float32](asm.Level(level-cpu.Portable), op, asmtest.AttrsFor(op))
 				f(want, minus, y)
 				check(op, 2, 1)
 				f(want, y, minus)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // checkGrain is the bytes of a piece of a check, which reads at the speed of memory.
@@ -21,7 +22,7 @@ const (
 // bindCheck is CheckFinite.
 func bindCheck(b *binding) (func(), error) {
 	guard, code := in[int32](b, 1), b.Attrs.(kernels.CheckFiniteAttrs).Code
-	x, largest := in[uint32](b, 0), largestAt(b.dev.level)
+	x, largest := in[uint32](b, 0), reduce.LargestAt(b.dev.level)
 	var mask uint64
 	var infinite uint32
 	switch b.In[0].Type {
@@ -40,7 +41,7 @@ func bindCheck(b *binding) (func(), error) {
 		}, nil
 	}
 	var found atomic.Bool
-	look := b.over(len(x), checkGrain/4, func(lo, hi, _ int) {
+	look := b.parallelFor(len(x), checkGrain/4, func(lo, hi, _ int) {
 		if !found.Load() && largest(x[lo:hi], mask) >= infinite {
 			found.Store(true)
 		}
@@ -55,18 +56,4 @@ func bindCheck(b *binding) (func(), error) {
 			guard[0] = code
 		}
 	}, nil
-}
-
-// goLargest returns the largest element of x once all bits are cleared but those of mask, which holds for two words.
-func goLargest(x []uint32, mask uint64) uint32 {
-	var a, b, c, d uint32
-	even, odd := uint32(mask), uint32(mask>>32)
-	for ; len(x) >= 4; x = x[4:] {
-		a, b = max(a, x[0]&even), max(b, x[1]&odd)
-		c, d = max(c, x[2]&even), max(d, x[3]&odd)
-	}
-	for i, v := range x {
-		a = max(a, v&[2]uint32{even, odd}[i&1])
-	}
-	return max(a, b, c, d)
 }

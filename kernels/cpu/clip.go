@@ -6,6 +6,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
 // bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
@@ -24,20 +26,20 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	if n <= pieceLen {
 		return 0
 	}
-	return int64(over(n, pieceLen)) * 8
+	return int64(ceilDiv(n, pieceLen)) * 8
 }
 
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
-	squares := folderAt[T](b.dev.level).rows[foldSquares]
+	squares := reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
 	if len(x) <= pieceLen {
 		return func() {
 			y[0] = 0
 			squares(y, x, len(x))
 		}
 	}
-	part := view[float64](b.work())[:over(len(x), pieceLen)]
-	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) {
+	part := asm.View[float64](b.work())[:ceilDiv(len(x), pieceLen)]
+	pieces := b.parallelFor(len(x), pieceLen, func(lo, hi, _ int) {
 		total := part[lo/pieceLen:][:1]
 		total[0] = 0
 		squares(total, x[lo:hi], hi-lo)

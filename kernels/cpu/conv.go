@@ -3,22 +3,23 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // A convolution is the geometry that the three operations share. Dimensions are those of x [B, C, H, W],
 // w [O, C/Groups, KH, KW] and y [B, O, OH, OW].
 type convolution struct {
-	isa                   *isa
+	isa                   *gemm.Kernels
 	b, c, o               int
 	in, kernel, out       [2]int // H W, KH KW, OH OW
 	stride, pad, dilation [2]int
 	groups                int
 	cg, og                int // channels and outputs of a group
 
-	rounded bool      // the two factors, as follows:
-	factors [2]factor // how isa packs them
-	floats  [2]factor // the same in float32
-	sizes   [2]int    // bytes of their elements as stored
+	rounded bool            // the two factors, as follows:
+	factors [2]gemm.Packing // how isa packs them
+	floats  [2]gemm.Packing // the same in float32
+	sizes   [2]int          // bytes of their elements as stored
 }
 
 func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
@@ -38,46 +39,46 @@ func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec
 	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
-	v.round(kernels.OperandsOf(attrs), in)
+	v.setRounding(kernels.ComputeTypeOf(attrs), in)
 	return v
 }
 
-// round says how the factors are rounded to a type, 0: not at all.
-func (v *convolution) round(to arena.DType, in []kernels.Spec) {
+// setRounding says how the factors are rounded to a type, 0: not at all.
+func (v *convolution) setRounding(to arena.DType, in []kernels.Spec) {
 	v.rounded = to != 0
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
 		if v.rounded {
-			v.factors[i], v.floats[i] = v.isa.rounding(to).of(in[i].Type), v.isa.single().rounding(to).of(in[i].Type)
+			v.factors[i], v.floats[i] = v.isa.Rounding(to).From(in[i].Type), v.isa.Single().Rounding(to).From(in[i].Type)
 		}
 	}
 }
 
-// single makes the convolution one that multiplies float32 where it would multiply pairs.
-func (v *convolution) single() {
-	v.isa, v.factors = v.isa.single(), v.floats
+// useFloat32 makes the convolution one that multiplies float32 where it would multiply pairs.
+func (v *convolution) useFloat32() {
+	v.isa, v.factors = v.isa.Single(), v.floats
 }
 
-// staged makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
+// setConversion makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
 // convolution packs nothing that could be rounded after.
-func (v *convolution) staged(q *patches, i int) {
-	if v.rounded && v.depthwise() && v.banded(q, i) {
+func (v *convolution) setConversion(q *patches, i int) {
+	if v.rounded && v.depthwise() && v.useBand(q, i) {
 		return
 	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
-		q.stage(v.floats[i].across)
+		q.useStage(v.floats[i].Across)
 	}
 }
 
-// after returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
-func (v *convolution) after(i int) factor {
+// packedRounding returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
+func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
-	case v.isa.step() == 2 && v.rounded:
-		return v.isa.bfloat16.single
-	case v.sizes[i] == packedSize:
+	case v.isa.StepsPerElem() == 2 && v.rounded:
+		return v.isa.BFloat16.FromFloat32
+	case v.sizes[i] == gemm.PackedSize:
 		return v.floats[i]
 	}
-	return factor{}
+	return gemm.Packing{}
 }
 
 // taps returns the number of the kernel's elements.
@@ -90,7 +91,7 @@ func (v *convolution) flops() float64 {
 
 // workers returns how many workers take part: all, or one where there is too little to do. It grows or stays with each size.
 func (v *convolution) workers(threads int) int {
-	if v.flops() < 2*taskFlops {
+	if v.flops() < 2*minTaskFlops {
 		return 1
 	}
 	return threads
@@ -107,7 +108,7 @@ func (v *convolution) patches() patches {
 		a[i] = newAxis(v.in[i], v.out[i], v.stride[i], at)
 	}
 	q := newPatches(a[0], a[1], v.sizes[0], v.in[1], v.in[0], v.c)
-	v.staged(&q, 0)
+	v.setConversion(&q, 0)
 	return q
 }
 
@@ -123,7 +124,7 @@ type residue struct {
 func (v *convolution) residues(i int) []residue {
 	var all []residue
 	for first := range min(v.stride[i], v.in[i]) {
-		r := residue{first: first, n: over(v.in[i]-first, v.stride[i])}
+		r := residue{first: first, n: ceilDiv(v.in[i]-first, v.stride[i])}
 		for k := range v.kernel[i] {
 			if at := first + v.pad[i] - k*v.dilation[i]; at%v.stride[i] == 0 {
 				r.taps, r.at = append(r.taps, k), append(r.at, at/v.stride[i])

@@ -1,6 +1,10 @@
 package cpu
 
-import "math/bits"
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+)
 
 // Depthwise convolutions: a group has one channel and one output, so that there is nothing to multiply matrices for. A
 // vector of pixels walks over the channels, which share its tables, and over the taps of each.
@@ -8,73 +12,64 @@ import "math/bits"
 const (
 	depthChannels = 64 // of a task
 	depthSums     = 32 // the same of a gradient by the weights
-	sumBytes      = 64 // of the lanes of a sum, for every instruction set
 	depthPixels   = 64 // of dy that are converted at once
 )
-
-// A depth is the arguments of a function that convolves each channel with its own kernel, or sums the gradients of these
-// kernels. The assembly knows the fields' offsets.
-type depth struct {
-	patch        // dst: the pixels of the first channel, pitch apart; for gradients its sums, sumBytes a tap
-	w     []byte // kernels; for gradients dy
-	stepW int    // bytes from channel to channel of w
-	n     int    // pixels
-}
 
 // depthwise reports whether each group has one channel and one output.
 func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
 // A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
 type convDepth struct {
-	isa              *isa
-	packer           *packer
-	run1             func(t *depth)
-	lanes            int
-	patches          patches
-	images, channels int
-	src, dst, w      []byte
-	stepW            int
-	place            convPlace
-	bias             []byte
-	flags            int
-	act              func(data []byte)
-	most, blocks     int // channels of a task, tasks of an image
-	workers          []depthWorker
+	isa                 *gemm.Kernels
+	packer              *conv.Kernels
+	run1                func(t *conv.Depthwise)
+	lanes               int
+	patches             patches
+	images, channels    int
+	src, dst, w         []byte
+	stepW               int
+	layout              resultLayout
+	bias                []byte
+	flags               int
+	act                 func(data []byte)
+	maxChannels, blocks int // channels of a task, tasks of an image
+	workers             []depthWorker
 }
 
 // A depthWorker is what one worker writes to besides the result.
 type depthWorker struct {
-	depth   depth
-	end     ending
+	depth   conv.Depthwise
+	stage   *imageStage // nil: see newPatch
+	end     conv.Epilogue
 	band    bandRows
 	results []byte // of pixels that do not lie together
 	dy      []byte // converted, for a gradient by the weights
-	_       [cacheLine]byte
+	_       [asm.CacheLine]byte
 }
 
 // depthBytes returns what a worker holds: results, or sums of taps.
 func depthBytes(taps int) (results, sums int) {
-	return depthChannels * sumBytes, depthSums * taps * sumBytes
+	return depthChannels * conv.SumBytes, depthSums * taps * conv.SumBytes
 }
 
 // bind gives workers their parts of the workspace, of which so many bytes are a stage.
 func (x *convDepth) bind(workers int, work []byte, stage int) {
-	x.packer = packerFor(x.isa)
-	x.run1, x.lanes = x.packer.depth(&x.patches, false)
-	x.most = x.patches.together(depthChannels)
-	x.blocks = over(x.channels, x.most)
+	x.packer = conv.For(x.isa)
+	x.run1, x.lanes = x.packer.Depthwise(x.patches.load(x.packer), x.patches.packed, x.patches.cols.step, false)
+	x.maxChannels = x.patches.channelsPerTask(depthChannels)
+	x.blocks = ceilDiv(x.channels, x.maxChannels)
 	x.workers = make([]depthWorker, workers)
 	results, _ := depthBytes(0)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.depth.patch = newPatch(&x.patches, x.lanes, work[:stage:stage])
+		w.depth.Patch, w.stage = newPatch(&x.patches, x.lanes, work[:stage:stage])
 		w.band.buf, work = work[:stage:stage], work[stage:]
 		w.results, work = work[:results:results], work[results:]
 	}
 }
 
-// together returns how many channels a task has: so many, or those that are converted at once.
-func (p *patches) together(channels int) int {
+// channelsPerTask returns how many channels a task has: so many, or those that are converted at once.
+func (p *patches) channelsPerTask(channels int) int {
 	switch {
 	case p.band.convert != nil:
 		return p.band.channels
@@ -84,120 +79,105 @@ func (p *patches) together(channels int) int {
 	return channels
 }
 
-// depth returns the function that convolves, or the one that sums gradients, and the pixels that it takes at once: a
-// divisor of a sum's lanes.
-func (k *packer) depth(p *patches, weights bool) (f func(t *depth), lanes int) {
-	kind, size, step := k.kind(p), p.packed, p.cols.step
-	switch {
-	case kind >= 0 && weights:
-		return k.depthWeights[kind], k.lanes
-	case kind >= 0:
-		return k.depths[kind], k.lanes
-	case size == 4:
-		return func(t *depth) { goDepth[float32](t, size, step, weights) }, sumBytes / size
-	}
-	return func(t *depth) { goDepth[float64](t, size, step, weights) }, sumBytes / size
-}
-
 // run computes the convolution.
 func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks) }
 
 // do computes task i: some channels of one image.
 func (x *convDepth) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.size()
+	w, size := &x.workers[worker], x.isa.Size()
 	t, q := &w.depth, &x.patches
-	image, c := i/x.blocks, i%x.blocks*x.most
-	channels := min(x.most, x.channels-c)
+	image, c := i/x.blocks, i%x.blocks*x.maxChannels
+	channels := min(x.maxChannels, x.channels-c)
 	pixels := q.pixels()
-	first := x.dst[image*x.place.image+c*x.place.plane:]
-	t.channels, t.taps, t.tapCount = channels, q.taps, len(q.taps)
-	t.w, t.stepW = x.w[c*x.stepW:], x.stepW
+	first := x.dst[image*x.layout.image+c*x.layout.plane:]
+	t.Channels, t.Taps, t.TapCount = channels, q.taps, len(q.taps)
+	t.W, t.StepW = x.w[c*x.stepW:], x.stepW
 	for at := 0; at < pixels; at += x.lanes {
-		t.n = min(x.lanes, pixels-at)
-		w.see(q, x.src, image, x.channels, c, at)
-		x.lookAhead(c, image*pixels+at+x.lanes, channels)
-		if t.dst, t.pitch = w.results, sumBytes; x.place.whole {
-			t.dst, t.pitch = first[at*size:], x.place.plane
+		t.N = min(x.lanes, pixels-at)
+		w.setPixels(q, x.src, image, x.channels, c, at)
+		x.prefetchNext(c, image*pixels+at+x.lanes, channels)
+		if t.Dst, t.Pitch = w.results, conv.SumBytes; x.layout.whole {
+			t.Dst, t.Pitch = first[at*size:], x.layout.plane
 		}
 		x.run1(t)
 		if x.flags != 0 {
-			w.end = ending{t.dst, nil, channels, t.pitch, t.n, x.flags}
+			w.end = conv.Epilogue{C: t.Dst, Rows: channels, RowC: t.Pitch, N: t.N, Flags: x.flags}
 			if x.bias != nil {
-				w.end.bias = x.bias[c*size:]
+				w.end.Bias = x.bias[c*size:]
 			}
-			x.packer.end(&w.end)
+			x.packer.Epilogue(&w.end)
 		}
-		if !x.place.whole {
-			x.place.scatter(w.results, x.dst, size, sumBytes, c, channels, q, image*pixels+at, t.n)
+		if !x.layout.whole {
+			x.layout.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)
 		}
 	}
-	for rest := first[:channels*x.place.plane]; x.act != nil && len(rest) > 0; {
+	for rest := first[:channels*x.layout.plane]; x.act != nil && len(rest) > 0; {
 		n := min(len(rest), cheapGrain*size)
 		x.act(rest[:n])
 		rest = rest[n:]
 	}
 }
 
-// see points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
-func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
+// setPixels points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
+func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at int) {
 	t := &w.depth
 	if b := &q.band; b.convert != nil {
 		if at == 0 {
-			w.band.begin()
+			w.band.reset()
 		}
-		t.patch.see(q, at, t.n)
+		q.setPixels(&t.Patch, w.stage, at, t.N)
 		src = src[(image*channels+c)*b.plane:]
-		w.band.bring(q, &t.patch, src, at, t.n)
-		w.band.lookAhead(q, &t.patch, src, channels*b.plane, at)
+		w.band.load(q, &t.Patch, src, at, t.N)
+		w.band.prefetchNext(q, &t.Patch, src, channels*b.plane, at)
 		return
 	}
-	t.src = src[c*q.plane:]
-	t.patch.see(q, image*q.pixels()+at, t.n)
-	t.bring(q)
+	t.Src = src[c*q.plane:]
+	q.setPixels(&t.Patch, w.stage, image*q.pixels()+at, t.N)
+	q.convertPixels(&t.Patch, w.stage)
 }
 
-// lookAhead brings near what the vector from px on sees and writes.
-func (x *convDepth) lookAhead(c, px, channels int) {
+// prefetchNext brings near what the vector from px on sees and writes.
+func (x *convDepth) prefetchNext(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.prefetch == nil || px >= x.images*pixels {
+	if x.isa.Prefetch == nil || px >= x.images*pixels {
 		return
 	}
-	var h ahead
+	var h prefetcher
 	if x.patches.band.convert == nil {
-		h = x.patches.below(x.src, c, channels, px, x.lanes)
-		h.bring(x.isa, 1, 1)
+		h = x.patches.prefetchBelow(x.src, c, channels, px, x.lanes)
+		h.advance(x.isa, 1, 1)
 	}
-	if x.place.whole {
-		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.size():], rows: channels, stride: x.place.plane, n: cacheLine}
-		h.bring(x.isa, 1, 1)
+	if x.layout.whole {
+		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
+		h.advance(x.isa, 1, 1)
 	}
 }
 
 // A depthWeights is the gradient of a depthwise convolution by its weights.
 type depthWeights struct {
 	convolution
-	packer    *packer
-	run1      func(t *depth)
-	lanes     int
-	most      int // channels of a task
-	windows   patches
-	x, dy, dw []byte
-	workers   []depthWorker
+	packer      *conv.Kernels
+	run1        func(t *conv.Depthwise)
+	lanes       int
+	maxChannels int // channels of a task
+	windows     patches
+	x, dy, dw   []byte
+	workers     []depthWorker
 }
 
 // bindDepthWeight prepares such a gradient.
 func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
-	x := &depthWeights{convolution: *v, packer: packerFor(v.isa), windows: v.patches(),
+	x := &depthWeights{convolution: *v, packer: conv.For(v.isa), windows: v.patches(),
 		x: b.bytes(b.In[0]), dy: b.bytes(b.In[1]), dw: b.bytes(b.Out[0])}
-	x.run1, x.lanes = x.packer.depth(&x.windows, true)
+	x.run1, x.lanes = x.packer.Depthwise(x.windows.load(x.packer), x.windows.packed, x.windows.cols.step, true)
 	x.workers = make([]depthWorker, workers)
 	work := b.work()
 	_, sums := depthBytes(v.taps())
-	x.most = min(x.windows.together(depthSums), depthSums)
+	x.maxChannels = min(x.windows.channelsPerTask(depthSums), depthSums)
 	stage, dy := v.stageBytes(1), v.depthDy()
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.depth.patch = newPatch(&x.windows, x.lanes, work[:stage:stage])
+		w.depth.Patch, w.stage = newPatch(&x.windows, x.lanes, work[:stage:stage])
 		w.band.buf, work = work[:stage:stage], work[stage:]
 		w.dy, work = work[:dy:dy], work[dy:]
 		w.results, work = work[:sums:sums], work[sums:]
@@ -210,50 +190,50 @@ func (v *convolution) depthDy() int {
 	if !v.rounded {
 		return 0
 	}
-	return depthSums * depthPixels * packedSize
+	return depthSums * depthPixels * gemm.PackedSize
 }
 
 // run computes the gradient.
-func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, x.most)) }
+func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), ceilDiv(x.c, x.maxChannels)) }
 
 // do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
 // vectors' width; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
-	w, size, q := &x.workers[worker], x.isa.size(), &x.windows
-	t, c, pixels, sizeY := &w.depth, i*x.most, q.pixels(), x.sizes[1]
-	t.channels, t.taps, t.tapCount = min(x.most, x.c-c), q.taps, len(q.taps)
-	sums := w.results[:t.channels*t.tapCount*sumBytes]
+	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
+	t, c, pixels, sizeY := &w.depth, i*x.maxChannels, q.pixels(), x.sizes[1]
+	t.Channels, t.Taps, t.TapCount = min(x.maxChannels, x.c-c), q.taps, len(q.taps)
+	sums := w.results[:t.Channels*t.TapCount*conv.SumBytes]
 	clear(sums)
 	for image := range x.b {
 		dy := x.dy[(image*x.c+c)*pixels*sizeY:]
 		for at := 0; at < pixels; at += x.lanes {
-			t.n = min(x.lanes, pixels-at)
-			w.see(q, x.x, image, x.c, c, at)
-			if next := image*pixels + at + x.dyAhead(); x.isa.prefetch != nil && next < x.b*pixels {
-				var h ahead
+			t.N = min(x.lanes, pixels-at)
+			w.setPixels(q, x.x, image, x.c, c, at)
+			if next := image*pixels + at + x.dyAhead(); x.isa.Prefetch != nil && next < x.b*pixels {
+				var h prefetcher
 				if q.band.convert == nil {
-					h = q.below(x.x, c, t.channels, next, x.lanes)
-					h.bring(x.isa, 1, 1)
+					h = q.prefetchBelow(x.x, c, t.Channels, next, x.lanes)
+					h.advance(x.isa, 1, 1)
 				}
-				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.channels, stride: pixels * sizeY, n: cacheLine}
-				h.bring(x.isa, 1, 1)
+				h = prefetcher{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.Channels, stride: pixels * sizeY, n: asm.CacheLine}
+				h.advance(x.isa, 1, 1)
 			}
-			t.dst, t.w, t.stepW = sums[at*size%sumBytes:], dy[at*sizeY:], pixels*sizeY
+			t.Dst, t.W, t.StepW = sums[at*size%conv.SumBytes:], dy[at*sizeY:], pixels*sizeY
 			if x.rounded {
 				first := at % depthPixels
 				if first == 0 {
-					x.floats[1].across(w.dy, t.w, t.channels, t.stepW, min(depthPixels, pixels-at), depthPixels*packedSize)
+					x.floats[1].Across(w.dy, t.W, t.Channels, t.StepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
 				}
-				t.w, t.stepW = w.dy[first*packedSize:], depthPixels*packedSize
+				t.W, t.StepW = w.dy[first*gemm.PackedSize:], depthPixels*gemm.PackedSize
 			}
 			x.run1(t)
 		}
 	}
-	dw := x.dw[c*t.tapCount*size:][:t.channels*t.tapCount*size]
+	dw := x.dw[c*t.TapCount*size:][:t.Channels*t.TapCount*size]
 	if size == 4 {
-		addLanes(view[float32](dw), view[float32](sums))
+		addLanes(asm.View[float32](dw), asm.View[float32](sums))
 	} else {
-		addLanes(view[float64](dw), view[float64](sums))
+		addLanes(asm.View[float64](dw), asm.View[float64](sums))
 	}
 }
 
@@ -267,37 +247,12 @@ func (x *depthWeights) dyAhead() int {
 
 // addLanes adds the lanes of each sum in order.
 func addLanes[T float](dst, sums []T) {
-	lanes := sumBytes / elemSize[T]()
+	lanes := conv.SumBytes / asm.SizeOf[T]()
 	for i := range dst {
 		var s T
 		for _, v := range sums[i*lanes:][:lanes] {
 			s += v
 		}
 		dst[i] = s
-	}
-}
-
-// goDepth is the portable function of depthwise convolutions, of elements that lie step apart.
-func goDepth[T float](t *depth, size, step int, weights bool) {
-	dst, src, w := view[T](t.dst), view[T](t.src), view[T](t.w)
-	for c := range t.channels {
-		row := dst[c*t.pitch/size:]
-		if !weights {
-			clear(row[:t.n])
-		}
-		for tap, at := range t.taps[:t.tapCount] {
-			for s, start := range t.segments[:t.segCount] {
-				first := c*t.plane/size + int((start+at)/int64(size))
-				for m := t.masks[tap*patchLanes+s]; m != 0; m &= m - 1 {
-					lane := bits.TrailingZeros16(m)
-					v := src[first+lane*step]
-					if weights {
-						dst[(c*t.tapCount+tap)*sumBytes/size+lane] += v * w[c*t.stepW/size+lane]
-					} else {
-						row[lane] += v * w[c*t.stepW/size+tap]
-					}
-				}
-			}
-		}
 	}
 }

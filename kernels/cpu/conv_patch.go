@@ -1,7 +1,8 @@
 package cpu
 
 import (
-	"math/bits"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
 // A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
@@ -27,7 +28,7 @@ func newAxis(size, n, step int, at []int) axis {
 	for _, at := range at {
 		t := tap{at: at}
 		if at < 0 {
-			t.lo = min(n, over(-at, step))
+			t.lo = min(n, ceilDiv(-at, step))
 		}
 		if last := size - 1 - at; last >= 0 {
 			t.hi = min(n, last/step+1)
@@ -49,9 +50,9 @@ type patches struct {
 	taps       []int64 // from the pixel to each tap, row-major
 	scattered  bool    // packed by one segment, with a place for each lane
 
-	convert              convertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
-	left, span           int         // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
-	stageRow, stagePlane int         // from tap row to tap row, and from channel to channel
+	convert              half.ConvertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
+	left, span           int              // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
+	stageRow, stagePlane int              // from tap row to tap row, and from channel to channel
 
 	band band // that the source is, of a depthwise convolution
 }
@@ -70,11 +71,11 @@ func newPatches(rows, cols axis, size, width, height, channels int) patches {
 // pixels returns the pixels of an image.
 func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 
-// mostBelow bounds the bytes of a channel that are brought near at once.
-const mostBelow = 1024
+// maxPrefetchBytes bounds the bytes of a channel that are brought near at once.
+const maxPrefetchBytes = 1024
 
-// below returns what the lowest taps see of some channels, from n pixels of an image from px on.
-func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
+// prefetchBelow returns what the lowest taps see of some channels, from n pixels of an image from px on.
+func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefetcher {
 	pixels, taps := p.pixels(), len(p.rows.taps)
 	image, at := px/pixels, px%pixels
 	last := min(at+n, pixels) - 1
@@ -87,65 +88,43 @@ func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
 		upper, lowest = min(taps, p.rows.step)-1, 0
 	}
 	from, to := see(at, upper), see(last, lowest)
-	return ahead{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(mostBelow, to+p.size-from)}
+	return prefetcher{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(maxPrefetchBytes, to+p.size-from)}
 }
 
-// patchLanes is the most lanes of a vector of pixels. The assembly knows it.
-const patchLanes = 16
-
-// A patch is the arguments of a packing function: one vector of pixels and all that some channels and taps see from it.
-// The assembly knows the fields' offsets.
-//
-// The pixels are cut into segments, each of pixels whose elements lie evenly apart: a row of the image, or more.
-type patch struct {
-	dst      []byte   // the first row's vector: rows go by channel, then tap
-	src      []byte   // the first channel
-	taps     []int64  // bytes from a pixel to what the tap sees
-	masks    []uint16 // by tap and segment, patchLanes for a tap: the lanes of the segment that see the image
-	segments []int64  // bytes from src to the pixel that the segment would have in lane 0
-	lanes    []int32  // elements from the first pixel to each
-	tapCount int
-	segCount int
-	channels int
-	plane    int // bytes from channel to channel
-	pitch    int // bytes from row to row of dst
-	vector   int // lanes of a row, for the portable functions
-	stage    *imageStage
-}
-
-// newPatch returns the arguments for windows p, with tables of their own and, where one is needed, a stage in buf.
-func newPatch(p *patches, lanes int, buf []byte) patch {
-	t := patch{
-		masks: make([]uint16, len(p.taps)*patchLanes), segments: make([]int64, patchLanes), lanes: make([]int32, patchLanes),
-		plane: p.plane, vector: lanes,
+// newPatch returns the arguments for windows p, with tables of their own and, where pixels are converted before they are packed, a stage in buf.
+// Otherwise the stage is nil.
+func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStage) {
+	t = conv.Patch{
+		Masks: make([]uint16, len(p.taps)*conv.MaxLanes), Segments: make([]int64, conv.MaxLanes), Lanes: make([]int32, conv.MaxLanes),
+		Plane: p.plane, Vector: lanes,
 	}
 	if p.convert != nil {
-		t.plane, t.stage = p.stagePlane, &imageStage{buf: buf}
+		t.Plane, stage = p.stagePlane, &imageStage{buf: buf}
 	}
-	return t
+	return t, stage
 }
 
-// see fills the tables for the n pixels from px on, counted through all images.
-func (t *patch) see(p *patches, px, n int) {
+// setPixels fills the tables of t for n pixels from px on, counted over all images, and lists their runs in stage unless it is nil.
+func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	pixels := p.pixels()
 	image, at := px/pixels, px%pixels
 	row, col := at/p.cols.n, at%p.cols.n
-	t.segCount = 0
-	if t.stage != nil {
-		t.stage.begin()
+	t.SegCount = 0
+	if stage != nil {
+		stage.reset()
 	}
 	if n == 0 {
-		t.segments[0] = 0
-		t.clear(0)
+		t.Segments[0] = 0
+		clearSegment(t, 0)
 	}
 	for lane := 0; lane < n; {
 		run := min(n-lane, p.cols.n-col)
 		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
-		if t.stage != nil {
-			start = t.stage.add(p, image, row, col, run)
+		if stage != nil {
+			start = stage.addRun(p, image, row, col, run)
 		}
-		t.segment(p, start, lane, run)
-		t.mark(p, row, col, lane, run)
+		p.addRun(t, start, lane, run)
+		p.maskRun(t, row, col, lane, run)
 		lane += run
 		if col += run; col == p.cols.n {
 			col = 0
@@ -157,37 +136,37 @@ func (t *patch) see(p *patches, px, n int) {
 	}
 }
 
-// segment adds a run of pixels from lane on, of which the first lies at start, to a segment.
-func (t *patch) segment(p *patches, start int64, lane, run int) {
+// addRun adds a run of pixels, from lane on, to a segment of t. start is the byte offset of the first pixel.
+func (p *patches) addRun(t *conv.Patch, start int64, lane, run int) {
 	if p.scattered {
 		if lane == 0 {
-			t.segments[0] = start
-			t.clear(0)
+			t.Segments[0] = start
+			clearSegment(t, 0)
 		}
-		at := int32((start - t.segments[0]) / int64(p.packed))
+		at := int32((start - t.Segments[0]) / int64(p.packed))
 		for i := range run {
-			t.lanes[lane+i] = at + int32(i*p.cols.step)
+			t.Lanes[lane+i] = at + int32(i*p.cols.step)
 		}
 		return
 	}
 	start -= int64(lane * p.cols.step * p.packed)
-	if t.segCount == 0 || t.segments[t.segCount-1] != start {
-		t.segments[t.segCount] = start
-		t.clear(t.segCount)
+	if t.SegCount == 0 || t.Segments[t.SegCount-1] != start {
+		t.Segments[t.SegCount] = start
+		clearSegment(t, t.SegCount)
 	}
 }
 
-// clear makes a segment the last one, without lanes.
-func (t *patch) clear(segment int) {
-	for i := segment; i < len(t.masks); i += patchLanes {
-		t.masks[i] = 0
+// clearSegment makes a segment the last one of t, without lanes.
+func clearSegment(t *conv.Patch, segment int) {
+	for i := segment; i < len(t.Masks); i += conv.MaxLanes {
+		t.Masks[i] = 0
 	}
-	t.segCount = segment + 1
+	t.SegCount = segment + 1
 }
 
-// mark sets the lanes of a run of pixels, in one row of an image, by what they see.
-func (t *patch) mark(p *patches, row, col, lane, run int) {
-	segment, taps := t.segCount-1, len(p.cols.taps)
+// maskRun sets, for each tap, the lanes of a run of pixels whose tap lies inside the image. The run is in one row of pixels.
+func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
+	segment, taps := t.SegCount-1, len(p.cols.taps)
 	for j := range p.cols.taps {
 		c := &p.cols.taps[j]
 		lo, hi := max(col, c.lo), min(col+run, c.hi)
@@ -197,79 +176,22 @@ func (t *patch) mark(p *patches, row, col, lane, run int) {
 		bits := uint16((1<<(hi-lo) - 1) << (lane + lo - col))
 		for i := range p.rows.taps {
 			if r := &p.rows.taps[i]; row >= r.lo && row < r.hi {
-				t.masks[(i*taps+j)*patchLanes+segment] |= bits
+				t.Masks[(i*taps+j)*conv.MaxLanes+segment] |= bits
 			}
 		}
 	}
 }
 
-// Ways of loading a vector of pixels.
-const (
-	loadRuns    = iota // lanes are neighbours
-	loadPairs          // lanes are two elements apart
-	loadGathers        // lanes lie anywhere: of patches that are scattered
-	loadKinds
-)
-
-// A packer is the functions of convolutions for an instruction set. Nil ones are in Go.
-type packer struct {
-	lanes int // pixels of a vector, patchLanes at most
-	end   func(e *ending)
-
-	patches      [loadKinds]func(t *patch)
-	depths       [loadKinds]func(t *depth)
-	depthWeights [loadKinds]func(t *depth)
-
-	input  func(w *winoInput)
-	weight func(w *winoWeight)
-	output func(w *winoOutput)
-}
-
-// kind decides how the pixels of patches are loaded, and scatters patches for gathers. Less than 0: in Go.
-func (k *packer) kind(p *patches) int {
-	const far = 1 << 31 / patchLanes // elements from image to image: lanes reach no further
-	kind := loadGathers
-	if step := p.cols.step; step <= 2 && p.cols.n > 1 && k.patches[step-1] != nil {
-		kind = step - 1 // loadRuns, loadPairs
+// load decides how the pixels are loaded, and scatters patches for gathers.
+func (p *patches) load(k *conv.Kernels) int {
+	kind := k.LoadKind(p.cols.step, p.cols.n, p.image/p.size)
+	if kind >= 0 {
+		p.scattered = kind == conv.LoadGather
 	}
-	if k.patches[kind] == nil || kind == loadGathers && p.image/p.size >= far {
-		return -1
-	}
-	p.scattered = kind == loadGathers
 	return kind
 }
 
-// pack returns the function that packs patches.
-func (k *packer) pack(p *patches) func(t *patch) {
-	if kind := k.kind(p); kind >= 0 {
-		return k.patches[kind]
-	}
-	return goPatch(p.packed, p.cols.step)
-}
-
-// goPatch returns the portable packing function for elements of size bytes that lie step apart. It packs segments.
-func goPatch(size, step int) func(t *patch) {
-	if size == 4 {
-		return func(t *patch) { patchOf[uint32](t, size, step) }
-	}
-	return func(t *patch) { patchOf[uint64](t, size, step) }
-}
-
-func patchOf[T word](t *patch, size, step int) {
-	dst, src := view[T](t.dst), view[T](t.src)
-	row := 0
-	for c := range t.channels {
-		for tap, at := range t.taps[:t.tapCount] {
-			d := dst[row/size:][:t.vector]
-			clear(d)
-			for s, start := range t.segments[:t.segCount] {
-				first := c*t.plane/size + int((start+at)/int64(size))
-				for m := t.masks[tap*patchLanes+s]; m != 0; m &= m - 1 {
-					lane := bits.TrailingZeros16(m)
-					d[lane] = src[first+lane*step]
-				}
-			}
-			row += t.pitch
-		}
-	}
+// pack returns the function of k that packs patches.
+func (p *patches) pack(k *conv.Kernels) func(t *conv.Patch) {
+	return k.Pack(p.load(k), p.packed, p.cols.step)
 }

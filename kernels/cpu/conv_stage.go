@@ -1,5 +1,11 @@
 package cpu
 
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
+
 // Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
 // converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
 //
@@ -16,7 +22,7 @@ const (
 // An imageStage holds converted elements of one vector of pixels.
 type imageStage struct {
 	buf  []byte
-	runs [patchLanes]stageRun
+	runs [conv.MaxLanes]stageRun
 	n    int // runs
 	end  int // elements of their rows
 }
@@ -27,8 +33,8 @@ type stageRun struct {
 	at                 int // element of a stage's row that the leftmost tap of the first pixel sees
 }
 
-// stage makes patches be packed from a stage that convert fills.
-func (p *patches) stage(convert convertFunc) {
+// useStage makes patches be packed from a stage that convert fills.
+func (p *patches) useStage(convert half.ConvertFunc) {
 	p.convert, p.packed = convert, 4
 	p.left = p.cols.taps[0].at
 	right := p.left
@@ -47,7 +53,7 @@ func (p *patches) stage(convert convertFunc) {
 }
 
 // stageRowBytes bounds the bytes of what a tap row of all lanes sees.
-func stageRowBytes(step, span int) int { return patchLanes * (step + span) * 4 }
+func stageRowBytes(step, span int) int { return conv.MaxLanes * (step + span) * 4 }
 
 // stageBytes returns the bytes of a stage for the parts of products of so many channels, and for depthwise convolutions. It grows or stays with
 // each size.
@@ -61,11 +67,11 @@ func (v *convolution) stageBytes(channels int) int {
 	return max(min(channels*one, most), min(v.groups, stageChannels)*one, v.bandLimit())
 }
 
-// begin starts a vector of pixels.
-func (s *imageStage) begin() { s.n, s.end = 0, 0 }
+// reset starts a vector of pixels.
+func (s *imageStage) reset() { s.n, s.end = 0, 0 }
 
-// add adds a run of pixels and returns where the first of them is, in bytes.
-func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
+// addRun adds a run of pixels and returns where the first of them is, in bytes.
+func (s *imageStage) addRun(p *patches, image, row, col, n int) int64 {
 	s.runs[s.n] = stageRun{image, row, col, n, s.end}
 	s.n++
 	at := s.end
@@ -73,10 +79,9 @@ func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
 	return int64(at * p.packed)
 }
 
-// bring converts what the pixels seen last see of t.channels from t.src on, and points t.src at it. It does nothing where patches are
-// packed from where they lie.
-func (t *patch) bring(p *patches) {
-	s := t.stage
+// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and points t.src at them. With a nil s it does
+// nothing: patches are packed from the image itself.
+func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	if s == nil {
 		return
 	}
@@ -93,58 +98,58 @@ func (t *patch) bring(p *patches) {
 			if y < 0 || y*p.width >= p.plane {
 				continue
 			}
-			src := t.src[run.image*p.image+y*p.width+lo*p.size:]
-			p.convert(s.buf[r*p.stageRow+at:], src, t.channels, p.plane, hi-lo, p.stagePlane)
+			src := t.Src[run.image*p.image+y*p.width+lo*p.size:]
+			p.convert(s.buf[r*p.stageRow+at:], src, t.Channels, p.plane, hi-lo, p.stagePlane)
 		}
 	}
-	t.src = s.buf
+	t.Src = s.buf
 }
 
-// packedStretches cuts k into stretches, and these into parts.
-func packedStretches(s *isa, channels, taps int, rounded bool) []convStretch {
-	all := stretchesOf(channels, taps, convStretches*s.steps())
+// splitPackedK cuts k into stretches, and these into parts.
+func splitPackedK(s *gemm.Kernels, channels, taps int, rounded bool) []kBlock {
+	all := splitK(channels, taps, convStepsFactor*s.MaxSteps())
 	at := 0
 	for i := range all {
 		all[i].at = at
-		at += s.elems(all[i].n)
+		at += s.Elems(all[i].n)
 	}
-	return inParts(all, taps, s.step(), rounded)
+	return withParts(all, taps, s.StepsPerElem(), rounded)
 }
 
-// inParts cuts stretches into parts for a stage, or leaves them whole.
-func inParts(all []convStretch, taps, step int, rounded bool) []convStretch {
+// withParts cuts stretches into parts for a stage, or leaves them whole.
+func withParts(all []kBlock, taps, step int, rounded bool) []kBlock {
 	for i := range all {
 		s := &all[i]
-		s.parts = []convStretch{*s}
+		s.parts = []kBlock{*s}
 		if rounded {
-			s.parts = s.cut(taps, step)
+			s.parts = s.split(taps, step)
 		}
 	}
 	return all
 }
 
-// cut cuts a stretch into parts, each but the last of a multiple of step steps.
-func (s *convStretch) cut(taps, step int) []convStretch {
-	var parts []convStretch
+// split cuts a stretch into parts, each but the last of a multiple of step steps.
+func (s *kBlock) split(taps, step int) []kBlock {
+	var parts []kBlock
 	n := max(1, partSteps/taps)
 	if n*taps%step != 0 {
 		n = max(2, n-1)
 	}
 	for c := 0; c < s.channels && s.tapCount == taps; c += n {
 		m := min(n, s.channels-c)
-		parts = append(parts, convStretch{k: s.k + c*taps, n: m * taps, channel: s.channel + c, channels: m, tapCount: taps})
+		parts = append(parts, kBlock{k: s.k + c*taps, n: m * taps, channel: s.channel + c, channels: m, tapCount: taps})
 	}
 	for t := 0; t < s.tapCount && s.tapCount < taps; t += partSteps {
 		m := min(partSteps, s.tapCount-t)
-		parts = append(parts, convStretch{k: s.k + t, n: m, channel: s.channel, channels: 1, tap: s.tap + t, tapCount: m})
+		parts = append(parts, kBlock{k: s.k + t, n: m, channel: s.channel, channels: 1, tap: s.tap + t, tapCount: m})
 	}
 	return parts
 }
 
 // partBytes returns the bytes of a vector of pixels and a part of a stretch, of which pairs are made. It grows or stays with taps.
-func partBytes(s *isa, taps int) int {
-	if s.step() == 1 {
+func partBytes(s *gemm.Kernels, taps int) int {
+	if s.StepsPerElem() == 1 {
 		return 0
 	}
-	return patchLanes * s.size() * max(partSteps, 2*taps)
+	return conv.MaxLanes * s.Size() * max(partSteps, 2*taps)
 }

@@ -1,6 +1,12 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
 
 // Sizes that the plan of a gradient by the weights aims at.
 const (
@@ -26,15 +32,15 @@ const (
 // instruction set.
 type convWeights struct {
 	convolution
-	packer    *packer
-	pack      func(t *patch)
-	after     convertFunc // makes elements of tiles of packed float32. Nil: they are
-	windows   patches
-	x, dy, dw []byte
+	packer      *conv.Kernels
+	pack        func(t *conv.Patch)
+	roundPacked half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	windows     patches
+	x, dy, dw   []byte
 
 	pixels, parts, partPixels int // of all images, and of a part
-	stretch                   int // pixels
-	rowBlocks                 []convStretch
+	pixelBlock                int // pixels
+	rowBlocks                 []kBlock
 	outBlocks                 int
 	sums                      []byte // of the parts: [parts, groups, channels·taps, outputs]
 	workers                   []weightWorker
@@ -42,28 +48,29 @@ type convWeights struct {
 
 // A weightWorker is what one worker writes to besides the result.
 type weightWorker struct {
-	tile   tile
-	patch  patch
-	ahead  [2]ahead // of x and of dy
-	rows   []byte   // patches
-	turn   []byte   // rounded rows of dy, of which columns are made
-	panels []byte   // of dyᵀ
-	sums   []byte   // of a task
-	_      [cacheLine]byte
+	tile     gemm.Tile
+	patch    conv.Patch
+	stage    *imageStage   // nil: see newPatch
+	prefetch [2]prefetcher // of x and of dy
+	rows     []byte        // patches
+	dyRows   []byte        // rounded rows of dy, of which columns are made
+	panels   []byte        // of dyᵀ
+	sums     []byte        // of a task
+	_        [asm.CacheLine]byte
 }
 
 // newConvWeights cuts up a gradient for so many workers.
 func newConvWeights(v convolution, workers int) *convWeights {
 	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
-	x.stretch = weightPixels / v.isa.size()
+	x.pixelBlock = weightPixels / v.isa.Size()
 	x.parts = v.weightParts()
-	x.partPixels = over(over(x.pixels, x.parts), x.stretch) * x.stretch
-	x.parts = over(x.pixels, x.partPixels)
-	x.outBlocks = over(v.og, weightOuts)
+	x.partPixels = ceilDiv(ceilDiv(x.pixels, x.parts), x.pixelBlock) * x.pixelBlock
+	x.parts = ceilDiv(x.pixels, x.partPixels)
+	x.outBlocks = ceilDiv(v.og, weightOuts)
 	rows := v.cg * v.taps()
-	apart := over(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
-	blocks := over(over(rows, weightRows), apart) * apart
-	x.rowBlocks = inParts(stretchesOf(v.cg, v.taps(), max(v.isa.rows, over(rows, blocks))), v.taps(), 1, v.rounded)
+	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
+	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
+	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.isa.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
 	return x
 }
 
@@ -72,24 +79,24 @@ func (v *convolution) weightParts() int {
 	if v.cg*v.taps()*v.groups >= weightApart {
 		return 1
 	}
-	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.size())))
+	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.Size())))
 }
 
 // weightBytes returns what a worker packs and sums at most, and the sums of all parts. They grow or stay with each size.
 func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
-	s, size := v.isa, v.isa.size()
+	s, size := v.isa, v.isa.Size()
 	stretch := weightPixels / size
 	all := v.cg * v.taps()
 	outs := min(v.og, weightOuts)
-	rows = min(all, max(weightRows, s.rows)) * s.pitch(stretch)
-	panels = over(outs, s.cols) * s.panel(s.elems(stretch))
-	sums = line(min(all, max(weightRows, s.rows)) * outs * size)
+	rows = min(all, max(weightRows, s.Rows)) * s.RowPitch(stretch)
+	panels = ceilDiv(outs, s.Cols) * s.PanelBytes(s.Elems(stretch))
+	sums = asm.AlignLine(min(all, max(weightRows, s.Rows)) * outs * size)
 	small := *v
 	if all*v.groups >= weightApart {
 		small.cg, small.groups, small.kernel = weightApart-1, 1, [2]int{1, 1}
 	}
 	if n := small.weightParts(); n > 1 {
-		parts = line(n * min(all*v.groups, weightApart-1) * v.og * size)
+		parts = asm.AlignLine(n * min(all*v.groups, weightApart-1) * v.og * size)
 	}
 	return rows, panels, sums, parts
 }
@@ -99,16 +106,16 @@ func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
 	_, depth := depthBytes(v.taps())
-	worker := max(rows+v.turnBytes()+panels+sums, depth+v.depthDy()) + v.stageBytes(v.cg)
+	worker := max(rows+v.dyStageBytes()+panels+sums, depth+v.depthDy()) + v.stageBytes(v.cg)
 	return int64(v.workers(d.pool.threads()))*int64(worker) + int64(parts)
 }
 
-// turnBytes returns the bytes of the rounded rows of dy that are turned at once.
-func (v *convolution) turnBytes() int {
+// dyStageBytes returns the bytes of the rounded rows of dy that are turned at once.
+func (v *convolution) dyStageBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return v.isa.lanes * v.isa.pitch(stageElems)
+	return v.isa.Lanes * v.isa.RowPitch(stageElems)
 }
 
 // bindConvWeight prepares a gradient by the weights.
@@ -120,30 +127,30 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	workers := v.workers(pool.threads())
 	if v.depthwise() {
-		v.single()
+		v.useFloat32()
 		x := v.bindDepthWeight(b, workers)
 		return func() { x.run(pool) }, nil
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
-	x.packer = packerFor(v.isa)
-	x.pack, x.after = x.packer.pack(&x.windows), v.after(0).along
+	x.packer = conv.For(v.isa)
+	x.pack, x.roundPacked = x.windows.pack(x.packer), v.packedRounding(0).Along
 	rows, panels, sums, parts := v.weightBytes()
-	work, stage, turn := b.work(), v.stageBytes(v.cg), v.turnBytes()
+	work, stage, turn := b.work(), v.stageBytes(v.cg), v.dyStageBytes()
 	x.sums, work = work[:parts:parts], work[parts:]
 	x.workers = make([]weightWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.windows, x.packer.lanes, work[:stage:stage])
+		w.patch, w.stage = newPatch(&x.windows, x.packer.Lanes, work[:stage:stage])
 		work = work[stage:]
-		w.turn, work = work[:turn:turn], work[turn:]
+		w.dyRows, work = work[:turn:turn], work[turn:]
 		w.rows, work = work[:rows:rows], work[rows:]
 		w.panels, work = work[:panels:panels], work[panels:]
 		w.sums, work = work[:sums:sums], work[sums:]
 	}
 	tasks := x.parts * v.groups * x.outBlocks * len(x.rowBlocks)
 	all := v.groups * v.cg * v.taps()
-	join := b.over(all, v.isa.lanes, x.join)
+	join := b.parallelFor(all, v.isa.Lanes, x.join)
 	return func() {
 		runOn(pool, x, workers, tasks)
 		if x.parts > 1 {
@@ -154,71 +161,71 @@ func bindConvWeight(b *binding) (func(), error) {
 
 // do computes task i: a block of rows and outputs, over a part of the pixels.
 func (x *convWeights) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.size()
+	w, size := &x.workers[worker], x.isa.Size()
 	block, i := &x.rowBlocks[i%len(x.rowBlocks)], i/len(x.rowBlocks)
 	out, i := i%x.outBlocks*weightOuts, i/x.outBlocks
 	group, part := i%x.groups, i/x.groups
 	outs := min(weightOuts, x.og-out)
 	t := &w.tile
 	c := w.sums
-	t.rowC = outs * size
+	t.RowC = outs * size
 	if x.parts > 1 {
-		t.rowC = x.og * size
+		t.RowC = x.og * size
 		row := (part*x.groups+group)*x.cg*x.taps() + block.k
 		c = x.sums[(row*x.og+out)*size:]
 	}
 	first, last := part*x.partPixels, min((part+1)*x.partPixels, x.pixels)
-	t.flags = 0
-	for px := first; px < last; px += x.stretch {
-		n := min(x.stretch, last-px)
+	t.Flags = 0
+	for px := first; px < last; px += x.pixelBlock {
+		n := min(x.pixelBlock, last-px)
 		if x.rounded {
 			x.roundOuts(w, group*x.og+out, outs, px, n)
 		} else {
 			x.packOuts(w, group*x.og+out, outs, px, n)
 		}
 		x.packRows(w, group, block, px, n)
-		x.lookAhead(w, group, out, outs, block, px+n, last)
+		x.planPrefetch(w, group, out, outs, block, px+n, last)
 		x.tiles(w, c, block.n, outs, n)
-		t.flags = flagAdd
+		t.Flags = gemm.FlagAdd
 	}
 	if x.parts == 1 {
-		x.write(c, t.rowC, block.n, outs, group*x.og+out, block.k)
+		x.write(c, t.RowC, block.n, outs, group*x.og+out, block.k)
 	}
 }
 
-// lookAhead finds what the stretch from px on packs first, of one image, for the tiles to bring near.
-func (x *convWeights) lookAhead(w *weightWorker, group, out, outs int, block *convStretch, px, last int) {
-	w.ahead = [2]ahead{}
-	if x.isa.prefetch == nil || px >= last {
+// planPrefetch finds what the stretch from px on packs first, of one image, for the tiles to bring near.
+func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
+	w.prefetch = [2]prefetcher{}
+	if x.isa.Prefetch == nil || px >= last {
 		return
 	}
 	pixels := x.windows.pixels()
-	n := min(x.stretch, pixels-px%pixels)
-	w.ahead[0] = x.windows.below(x.x, group*x.cg+block.channel, block.channels, px, n)
+	n := min(x.pixelBlock, pixels-px%pixels)
+	w.prefetch[0] = x.windows.prefetchBelow(x.x, group*x.cg+block.channel, block.channels, px, n)
 	row := (px/pixels*x.o+group*x.og+out)*pixels + px%pixels
 	size := x.sizes[1]
-	w.ahead[1] = ahead{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
+	w.prefetch[1] = prefetcher{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
 }
 
 // packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
 func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
-	s, size := x.isa, x.isa.size()
+	s, size := x.isa, x.isa.Size()
 	pixels := x.windows.pixels()
-	pitch := s.cols * size
+	pitch := s.Cols * size
 	for done := 0; done < n; {
 		image, at := (px+done)/pixels, (px+done)%pixels
 		run := min(n-done, pixels-at)
 		dy := x.dy[((image*x.o+out)*pixels+at)*size:]
-		for o := 0; o < outs; o += s.cols {
-			cols := min(s.cols, outs-o)
-			width := s.cols
-			if cols <= width/2 && s.halves != nil {
+		for o := 0; o < outs; o += s.Cols {
+			cols := min(s.Cols, outs-o)
+			width := s.Cols
+			if cols <= width/2 && s.HalfTiles != nil {
 				width /= 2
 			}
-			dst := w.panels[o/s.cols*s.panel(x.stretch)+done*pitch:]
-			for j := 0; j < width; j += s.lanes {
+			dst := w.panels[o/s.Cols*s.PanelBytes(x.pixelBlock)+done*pitch:]
+			for j := 0; j < width; j += s.Lanes {
 				row := min(j, cols-1) // where no output is left, the last one again
-				s.packCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.lanes, cols-row), pitch)
+				s.PackCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.Lanes, cols-row), pitch)
 			}
 		}
 		done += run
@@ -228,73 +235,73 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 // roundOuts is packOuts for a dy that is rounded. An odd number of pixels ends with a whole image of an odd number, or begins in it, so that
 // its last run writes the 0 beside it.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
-	s, f, size := x.isa, &x.factors[1], x.isa.size()
-	pixels, most, step := x.windows.pixels(), stageElems*s.step(), packedSize/s.step()
-	pitch, turned := s.cols*size, s.pitch(stageElems)
-	for o := 0; o < outs; o += s.lanes {
-		rows := min(s.lanes, outs-o)
-		panel := w.panels[o/s.cols*s.panel(s.elems(x.stretch))+o%s.cols*size:]
+	s, f, size := x.isa, &x.factors[1], x.isa.Size()
+	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()
+	pitch, turned := s.Cols*size, s.RowPitch(stageElems)
+	for o := 0; o < outs; o += s.Lanes {
+		rows := min(s.Lanes, outs-o)
+		panel := w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.pixelBlock))+o%s.Cols*size:]
 		for at := 0; at < n; at += most {
 			steps := min(most, n-at)
 			for done := 0; done < steps; {
 				image, first := (px+at+done)/pixels, (px+at+done)%pixels
 				run := min(steps-done, pixels-first)
-				f.along(w.turn[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.size:], rows, pixels*f.size, run, turned)
+				f.Along(w.dyRows[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.Size:], rows, pixels*f.Size, run, turned)
 				done += run
 			}
-			s.packCols(panel[s.elems(at)*pitch:], w.turn, s.elems(steps), turned, rows, pitch)
+			s.PackCols(panel[s.Elems(at)*pitch:], w.dyRows, s.Elems(steps), turned, rows, pitch)
 		}
 	}
 }
 
 // packRows packs what n pixels from px on see from a block of rows.
-func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, px, n int) {
-	t, size := &w.patch, x.isa.size()
-	t.pitch = x.isa.pitch(x.stretch)
-	masks := t.masks
-	for v := 0; v < n; v += x.packer.lanes {
-		t.see(&x.windows, px+v, min(x.packer.lanes, n-v))
+func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n int) {
+	t, size := &w.patch, x.isa.Size()
+	t.Pitch = x.isa.RowPitch(x.pixelBlock)
+	masks := t.Masks
+	for v := 0; v < n; v += x.packer.Lanes {
+		x.windows.setPixels(t, w.stage, px+v, min(x.packer.Lanes, n-v))
 		for i := range block.parts {
 			p := &block.parts[i]
-			t.src = x.x[(group*x.cg+p.channel)*x.windows.plane:]
-			t.channels, t.tapCount, t.taps, t.masks = p.channels, p.tapCount, x.windows.taps[p.tap:], masks[p.tap*patchLanes:]
-			t.dst = w.rows[(p.k-block.k)*t.pitch+v*size:]
-			t.bring(&x.windows)
+			t.Src = x.x[(group*x.cg+p.channel)*x.windows.plane:]
+			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, x.windows.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
+			t.Dst = w.rows[(p.k-block.k)*t.Pitch+v*size:]
+			x.windows.convertPixels(t, w.stage)
 			x.pack(t)
 		}
-		t.masks = masks
+		t.Masks = masks
 	}
-	if x.after != nil { // in place: where pairs are made, each row becomes one of half its length
-		x.after(w.rows, w.rows, block.n, t.pitch, n, t.pitch)
+	if x.roundPacked != nil { // in place: where pairs are made, each row becomes one of half its length
+		x.roundPacked(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
 	}
 }
 
 // tiles adds n pixels to rows x outs sums.
 func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
-	s, t, size := x.isa, &w.tile, x.isa.size()
-	t.k, t.rowA, t.stepA, t.stepB = s.elems(n), s.pitch(x.stretch), size, s.cols*size
-	count := over(rows, s.rows)
+	s, t, size := x.isa, &w.tile, x.isa.Size()
+	t.K, t.RowA, t.StepA, t.StepB = s.Elems(n), s.RowPitch(x.pixelBlock), size, s.Cols*size
+	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
-	part, parts := 0, over(outs, s.cols)*count
-	for o := 0; o < outs; o += s.cols {
-		t.n, t.b = min(s.cols, outs-o), w.panels[o/s.cols*s.panel(s.elems(x.stretch)):]
-		run := s.tiles
-		if t.n <= s.cols/2 && s.halves != nil {
-			run = s.halves
+	part, parts := 0, ceilDiv(outs, s.Cols)*count
+	for o := 0; o < outs; o += s.Cols {
+		t.N, t.B = min(s.Cols, outs-o), w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.pixelBlock)):]
+		run := s.Tiles
+		if t.N <= s.Cols/2 && s.HalfTiles != nil {
+			run = s.HalfTiles
 		}
 		row := 0
 		for i := range count {
-			t.rows = least
+			t.Rows = least
 			if i < more {
-				t.rows++
+				t.Rows++
 			}
-			t.a, t.c = w.rows[row*t.rowA:], c[row*t.rowC+o*size:]
-			run[t.rows](t)
-			row += t.rows
+			t.A, t.C = w.rows[row*t.RowA:], c[row*t.RowC+o*size:]
+			run[t.Rows](t)
+			row += t.Rows
 			part++
-			for j := range w.ahead {
-				if h := &w.ahead[j]; h.src != nil {
-					h.bring(s, part, parts)
+			for j := range w.prefetch {
+				if h := &w.prefetch[j]; h.src != nil {
+					h.advance(s, part, parts)
 				}
 			}
 		}
@@ -303,12 +310,12 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 
 // write transposes sums of rows from row on into the result.
 func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
-	s, size := x.isa, x.isa.size()
+	s, size := x.isa, x.isa.Size()
 	pitch := x.cg * x.taps() * size
 	dw := x.dw[out*pitch+row*size:]
 	r := 0
-	for ; r+s.lanes <= rows; r += s.lanes {
-		s.packCols(dw[r*size:], sums[r*rowC:], outs, rowC, s.lanes, pitch)
+	for ; r+s.Lanes <= rows; r += s.Lanes {
+		s.PackCols(dw[r*size:], sums[r*rowC:], outs, rowC, s.Lanes, pitch)
 	}
 	for ; r < rows; r++ {
 		for o := range outs {
@@ -319,7 +326,7 @@ func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
 
 // join adds up the parts of rows lo:hi, counted through all groups, and writes them.
 func (x *convWeights) join(lo, hi, _ int) {
-	rows, size := x.cg*x.taps(), x.isa.size()
+	rows, size := x.cg*x.taps(), x.isa.Size()
 	rowC := x.og * size
 	for lo < hi {
 		n := min(hi-lo, rows-lo%rows)
@@ -336,9 +343,9 @@ func (x *convWeights) join(lo, hi, _ int) {
 // addBytes adds elements of size bytes.
 func addBytes(dst, src []byte, size int) {
 	if size == 4 {
-		addElements(view[float32](dst), view[float32](src))
+		addElements(asm.View[float32](dst), asm.View[float32](src))
 	} else {
-		addElements(view[float64](dst), view[float64](src))
+		addElements(asm.View[float64](dst), asm.View[float64](src))
 	}
 }
 

@@ -1,6 +1,13 @@
 package cpu
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/conv"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+)
 
 // Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
 // Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels,
@@ -11,114 +18,77 @@ import "math/bits"
 
 // Sizes that the plan aims at.
 const (
-	winoLeast    = 32      // channels and outputs of a group from which on it pays
-	winoPixels   = 16      // the same for pixels of an image
-	winoRows     = 64      // rows of products at once, which stay in the second-level cache
-	winoNear     = 1 << 20 // bytes of transformed weights from which on panels share them
-	winoTogether = 2       // panels that do
-	winoChannels = 8       // channels packed at once: they stay in the first-level cache
-	winoPlaces   = 16      // of a transformed tile
-	winoTaps     = 9
+	winoMinChannels  = 32      // channels and outputs of a group from which on it pays
+	winoMinPixels    = 16      // the same for pixels of an image
+	winoRows         = 64      // rows of products at once, which stay in the second-level cache
+	winoSharedBytes  = 1 << 20 // bytes of transformed weights from which on panels share them
+	winoSharedPanels = 2       // panels that do
+	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
+	winoTaps         = 9
 )
-
-// A winoInput is the arguments of a function that transforms pixels: for each of some channels, 16 rows of a panel's
-// tiles to one row at each place. The assembly knows the fields' offsets, as it does of the next two.
-type winoInput struct {
-	src      []byte // packed pixels: rows go by channel, then place
-	dst      []byte // the first place of the first channel: rows go by channel
-	plane    int    // bytes from place to place of dst
-	channels int
-	row      int // bytes of a row, for the portable function
-}
-
-// A winoWeight is the arguments of a function that transforms the kernels of one vector.
-type winoWeight struct {
-	src   []byte
-	taps  []int64 // bytes from src to each tap of the first kernel
-	lanes []int32 // elements from the first kernel to each
-	dst   []byte  // of the first place
-	plane int     // bytes from place to place of dst
-	n     int     // kernels
-}
-
-// A winoOutput is the arguments of a function that makes pixels of one vector of tiles. They are cut into segments, each of
-// tiles of one row.
-type winoOutput struct {
-	m        []byte // products at the first place, of the first row
-	dst      []byte // the first row's plane, of the first image
-	bias     []byte // of the first row
-	segments []int64
-	masks    []uint32 // two a segment: the pixels of its upper and lower row that exist
-	segCount int      // at least 1
-	rows     int      // at least 1
-	rowM     int      // bytes from row to row of m
-	planeM   int      // bytes from place to place of m
-	rowDst   int      // bytes from plane to plane of dst
-	width    int      // bytes of a row of the image
-	flags    int      // flagBias, flagRelu
-}
 
 // A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
 // convolution of dy with kernels turned around.
 type winograd struct {
-	isa    *isa
-	packer *packer
-	pack   func(t *patch)
+	isa    *gemm.Kernels
+	packer *conv.Kernels
+	pack   func(t *conv.Patch)
 	tiles  patches // of 4x4 pixels, two apart
 	images int
 
-	groups, rows, channels   int // rows and channels are of a group
-	src, dst                 []byte
-	out                      [2]int // pixels of the result
-	w                        []byte
-	taps                     []int64     // bytes from a kernel to each of its taps
-	rowW, channelW, groupW   int         // bytes between kernels
-	after                    convertFunc // rounds packed pixels. Nil: they are
-	convertW                 convertFunc // to float32, rounded. Nil: they are taken as they are
-	u                        []byte      // transformed weights: [groups, places, rows, channels]
-	rowU, planeU             int         // bytes
-	bias                     []byte
-	flags                    int
-	act                      func(data []byte)
-	panels, together, blocks int
-	workers                  []winoWorker
+	groups, rows, channels       int // rows and channels are of a group
+	src, dst                     []byte
+	out                          [2]int // pixels of the result
+	w                            []byte
+	taps                         []int64          // bytes from a kernel to each of its taps
+	rowW, channelW, groupW       int              // bytes between kernels
+	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they are
+	convertW                     half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
+	u                            []byte           // transformed weights: [groups, places, rows, channels]
+	rowU, planeU                 int              // bytes
+	bias                         []byte
+	flags                        int
+	act                          func(data []byte)
+	panels, sharedPanels, blocks int
+	workers                      []winoWorker
 }
 
 // A winoWorker is what one worker writes to besides the result.
 type winoWorker struct {
-	tile   tile
-	patch  patch
-	ahead  ahead
-	input  winoInput
-	weight winoWeight
-	output winoOutput
-	w      []byte // converted weights of a row
-	pixels []byte // packed, of some channels
-	v      []byte // transformed: [panels, places, channels]
-	m      []byte // products: [panels, places, rows]
-	_      [cacheLine]byte
+	tile     gemm.Tile
+	patch    conv.Patch
+	stage    *imageStage // nil: see newPatch
+	prefetch prefetcher
+	input    conv.WinogradInput
+	weight   conv.WinogradWeight
+	output   conv.WinogradOutput
+	w        []byte // converted weights of a row
+	pixels   []byte // packed, of some channels
+	v        []byte // transformed: [panels, places, channels]
+	m        []byte // products: [panels, places, rows]
+	_        [asm.CacheLine]byte
 }
 
 // winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
 // the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.isa.step() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
-		v.out[0]*v.out[1] >= winoPixels
+	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
+		v.out[0]*v.out[1] >= winoMinPixels
 }
 
 // winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
-func winoBytes(s *isa, groups, rows, channels int) (weights, pixels, v, m int) {
-	weights = groups * winoPlaces * rows * s.pitch(channels)
-	together := winoTogetherOf(s, rows, channels)
-	panel := winoPlaces * s.cols * s.size()
+func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
+	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
+	together := winoPanels(s, rows, channels)
+	panel := conv.WinogradPlaces * s.Cols * s.Size()
 	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
 }
 
 // winoWork returns the scratch bytes of products of so many rows and channels up to this size.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if v.isa.step() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
+	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
 		return 0
 	}
 	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
@@ -138,16 +108,16 @@ func (v *convolution) winoStage() int {
 }
 
 // winoRow returns the bytes of the converted weights of a row.
-func winoRow(channels int) int { return line(channels * winoTaps * packedSize) }
+func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * gemm.PackedSize) }
 
 // winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
 	var a [2]axis
 	for k := range a {
-		a[k] = newAxis(size[k], over(out[k], 2), 2, []int{-pad[k], 1 - pad[k], 2 - pad[k], 3 - pad[k]})
+		a[k] = newAxis(size[k], ceilDiv(out[k], 2), 2, []int{-pad[k], 1 - pad[k], 2 - pad[k], 3 - pad[k]})
 	}
 	q := newPatches(a[0], a[1], v.sizes[i], size[1], size[0], channels)
-	v.staged(&q, i)
+	v.setConversion(&q, i)
 	return q
 }
 
@@ -156,11 +126,11 @@ func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
-		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, after: v.after(0).across,
-		convertW: v.floats[1].across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
+		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*v.isa.size()))
+		x.taps = append(x.taps, int64(i*v.isa.Size()))
 	}
 	return x
 }
@@ -171,44 +141,44 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, after: v.after(1).across,
-		convertW: v.floats[0].across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, roundPacked: v.packedRounding(1).Across,
+		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.size()))
+		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.Size()))
 	}
 	return x
 }
 
-func winoTogetherOf(s *isa, rows, channels int) int {
-	if winoPlaces*rows*channels*s.size() > winoNear {
-		return winoTogether
+func winoPanels(s *gemm.Kernels, rows, channels int) int {
+	if conv.WinogradPlaces*rows*channels*s.Size() > winoSharedBytes {
+		return winoSharedPanels
 	}
 	return 1
 }
 
 // bind cuts the product and gives workers their parts of the workspace, of which so many bytes are a stage.
 func (x *winograd) bind(workers int, work []byte, stage int) {
-	x.packer = packerFor(x.isa)
-	x.pack = x.packer.pack(&x.tiles)
+	x.packer = conv.For(x.isa)
+	x.pack = x.tiles.pack(x.packer)
 	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
-	x.rowU = x.isa.pitch(x.channels)
+	x.rowU = x.isa.RowPitch(x.channels)
 	x.planeU = x.rows * x.rowU
 	x.u, work = work[:weights:weights], work[weights:]
-	x.panels = over(x.images*x.tiles.pixels(), x.isa.cols)
-	x.together = winoTogetherOf(x.isa, x.rows, x.channels)
-	x.blocks = over(x.panels, x.together)
+	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.isa.Cols)
+	x.sharedPanels = winoPanels(x.isa, x.rows, x.channels)
+	x.blocks = ceilDiv(x.panels, x.sharedPanels)
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
-		w.patch = newPatch(&x.tiles, x.packer.lanes, work[:stage:stage])
+		w.patch, w.stage = newPatch(&x.tiles, x.packer.Lanes, work[:stage:stage])
 		work = work[stage:]
 		if x.convertW != nil {
 			row := winoRow(x.channels)
 			w.w, work = work[:row:row], work[row:]
 		}
-		w.output.segments, w.output.masks = make([]int64, patchLanes), make([]uint32, 2*patchLanes)
-		w.weight.lanes = make([]int32, patchLanes)
+		w.output.Segments, w.output.Masks = make([]int64, conv.MaxLanes), make([]uint32, 2*conv.MaxLanes)
+		w.weight.Lanes = make([]int32, conv.MaxLanes)
 		w.pixels, work = work[:pixels:pixels], work[pixels:]
 		w.v, work = work[:v:v], work[v:]
 		w.m, work = work[:m:m], work[m:]
@@ -225,48 +195,48 @@ func (x *winograd) run(p *pool) {
 type winoWeights struct{ *winograd }
 
 func (x winoWeights) do(i, worker int) {
-	w, size := &x.workers[worker].weight, x.isa.size()
+	w, size := &x.workers[worker].weight, x.isa.Size()
 	group, row := i/x.rows, i%x.rows
-	w.taps, w.plane = x.taps, x.planeU
+	w.Taps, w.Plane = x.taps, x.planeU
 	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
 	if x.convertW != nil {
-		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*packedSize)
-		src, next = x.workers[worker].w, winoTaps*packedSize
+		x.convertW(x.workers[worker].w, src, x.channels, next, winoTaps, winoTaps*gemm.PackedSize)
+		src, next = x.workers[worker].w, winoTaps*gemm.PackedSize
 	}
-	for c := 0; c < x.channels; c += x.packer.lanes {
-		w.n = min(x.packer.lanes, x.channels-c)
-		for l := range w.n {
-			w.lanes[l] = int32(l * next / size)
+	for c := 0; c < x.channels; c += x.packer.Lanes {
+		w.N = min(x.packer.Lanes, x.channels-c)
+		for l := range w.N {
+			w.Lanes[l] = int32(l * next / size)
 		}
-		w.src = src[c*next:]
-		w.dst = x.u[group*winoPlaces*x.planeU+row*x.rowU+c*size:]
-		x.packer.weight(w)
+		w.Src = src[c*next:]
+		w.Dst = x.u[group*conv.WinogradPlaces*x.planeU+row*x.rowU+c*size:]
+		x.packer.WinogradWeight(w)
 	}
 }
 
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.size()
-	group, first := i/x.blocks, i%x.blocks*x.together
-	last := min(first+x.together, x.panels)
-	panel := winoPlaces * x.isa.cols * size
-	w.ahead = ahead{}
-	if next := last * x.isa.cols; x.isa.prefetch != nil && last < x.panels {
-		w.ahead = x.tiles.below(x.src, group*x.channels, x.channels, next, x.isa.cols)
+	w, size := &x.workers[worker], x.isa.Size()
+	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
+	last := min(first+x.sharedPanels, x.panels)
+	panel := conv.WinogradPlaces * x.isa.Cols * size
+	w.prefetch = prefetcher{}
+	if next := last * x.isa.Cols; x.isa.Prefetch != nil && last < x.panels {
+		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.isa.Cols)
 	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
 	}
 	for r := 0; r < x.rows; r += winoRows {
 		rows := min(winoRows, x.rows-r)
-		for place := range winoPlaces {
-			u := x.u[(group*winoPlaces+place)*x.planeU+r*x.rowU:]
+		for place := range conv.WinogradPlaces {
+			u := x.u[(group*conv.WinogradPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*winoPlaces+place)*x.channels*x.isa.cols*size:]
-				x.multiply(&w.tile, u, v, w.m[(p*winoPlaces+place)*rows*x.isa.cols*size:], rows)
+				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.isa.Cols*size:]
+				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.isa.Cols*size:], rows)
 			}
-			if w.ahead.src != nil {
-				w.ahead.bring(x.isa, r/winoRows*winoPlaces+place+1, over(x.rows, winoRows)*winoPlaces)
+			if w.prefetch.src != nil {
+				w.prefetch.advance(x.isa, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
@@ -277,88 +247,88 @@ func (x *winograd) do(i, worker int) {
 
 // transform packs and transforms a panel of tiles.
 func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
-	t, in, size := &w.patch, &w.input, x.isa.size()
-	cols := x.isa.cols
+	t, in, size := &w.patch, &w.input, x.isa.Size()
+	cols := x.isa.Cols
 	px := panel * cols
 	n := min(cols, x.images*x.tiles.pixels()-px)
-	t.tapCount, t.taps, t.pitch = winoPlaces, x.tiles.taps, cols*size
+	t.TapCount, t.Taps, t.Pitch = conv.WinogradPlaces, x.tiles.taps, cols*size
 	for c := 0; c < x.channels; c += winoChannels {
-		t.channels = min(winoChannels, x.channels-c)
-		for lane := 0; lane < cols; lane += x.packer.lanes {
-			t.src = x.src[(group*x.channels+c)*x.tiles.plane:]
-			t.see(&x.tiles, px+lane, max(0, min(x.packer.lanes, n-lane)))
-			t.bring(&x.tiles)
-			t.dst = w.pixels[lane*size:]
+		t.Channels = min(winoChannels, x.channels-c)
+		for lane := 0; lane < cols; lane += x.packer.Lanes {
+			t.Src = x.src[(group*x.channels+c)*x.tiles.plane:]
+			x.tiles.setPixels(t, w.stage, px+lane, max(0, min(x.packer.Lanes, n-lane)))
+			x.tiles.convertPixels(t, w.stage)
+			t.Dst = w.pixels[lane*size:]
 			x.pack(t)
-			if x.after != nil {
-				x.after(t.dst, t.dst, t.channels*winoPlaces, t.pitch, x.packer.lanes, t.pitch)
+			if x.roundPacked != nil {
+				x.roundPacked(t.Dst, t.Dst, t.Channels*conv.WinogradPlaces, t.Pitch, x.packer.Lanes, t.Pitch)
 			}
 		}
-		*in = winoInput{w.pixels, v[c*cols*size:], x.channels * cols * size, t.channels, t.pitch}
-		x.packer.input(in)
+		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: x.channels * cols * size, Channels: t.Channels, Row: t.Pitch}
+		x.packer.WinogradInput(in)
 	}
 }
 
 // multiply computes rows of the products at one place.
-func (x *winograd) multiply(t *tile, u, v, m []byte, rows int) {
-	s, size := x.isa, x.isa.size()
-	t.b, t.stepB, t.k, t.n, t.flags = v, s.cols*size, x.channels, s.cols, 0
-	t.rowA, t.stepA, t.rowC = x.rowU, size, s.cols*size
-	count := over(rows, s.rows)
+func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
+	s, size := x.isa, x.isa.Size()
+	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
+	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
+	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
-		t.rows = least
+		t.Rows = least
 		if i < more {
-			t.rows++
+			t.Rows++
 		}
-		t.a, t.c = u[row*t.rowA:], m[row*t.rowC:]
-		s.tiles[t.rows](t)
-		row += t.rows
+		t.A, t.C = u[row*t.RowA:], m[row*t.RowC:]
+		s.Tiles[t.Rows](t)
+		row += t.Rows
 	}
 }
 
 // write makes the pixels of rows of a panel.
 func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
-	o, size := &w.output, x.isa.size()
+	o, size := &w.output, x.isa.Size()
 	plane := x.out[0] * x.out[1] * size
-	o.dst, o.rows, o.rowM, o.rowDst, o.width = x.dst[row*plane:], rows, x.isa.cols*size, plane, x.out[1]*size
-	o.planeM, o.flags = rows*o.rowM, x.flags
+	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.isa.Cols*size, plane, x.out[1]*size
+	o.PlaneM, o.Flags = rows*o.RowM, x.flags
 	if x.bias != nil {
-		o.bias = x.bias[row*size:]
+		o.Bias = x.bias[row*size:]
 	}
-	px := panel * x.isa.cols
-	for lane := 0; lane < x.isa.cols; lane += x.packer.lanes {
-		n := min(x.packer.lanes, x.images*x.tiles.pixels()-px-lane)
+	px := panel * x.isa.Cols
+	for lane := 0; lane < x.isa.Cols; lane += x.packer.Lanes {
+		n := min(x.packer.Lanes, x.images*x.tiles.pixels()-px-lane)
 		if n <= 0 {
 			return
 		}
-		x.place(o, px+lane, n)
-		o.m = m[lane*size:]
-		x.packer.output(o)
+		x.setTiles(o, px+lane, n)
+		o.M = m[lane*size:]
+		x.packer.WinogradOutput(o)
 		if x.act != nil {
 			x.activate(o)
 		}
 	}
 }
 
-// place fills the tables for n tiles from px on, counted through all images.
-func (x *winograd) place(o *winoOutput, px, n int) {
-	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.size()
+// setTiles fills the tables for n tiles from px on, counted through all images.
+func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
+	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
 	image, at := px/pixels, px%pixels
 	row, col := at/cols, at%cols
 	planes := x.groups * x.rows
-	o.segCount = 0
+	o.SegCount = 0
 	for lane := 0; lane < n; {
 		run := min(n-lane, cols-col)
 		first := ((image*planes*x.out[0]+2*row)*x.out[1] + 2*col) * size
-		o.segments[o.segCount] = int64(first - 2*lane*size)
+		o.Segments[o.SegCount] = int64(first - 2*lane*size)
 		mask := uint32((uint64(1)<<(min(2*run, x.out[1]-2*col)) - 1) << (2 * lane))
-		o.masks[2*o.segCount], o.masks[2*o.segCount+1] = mask, mask
+		o.Masks[2*o.SegCount], o.Masks[2*o.SegCount+1] = mask, mask
 		if 2*row+1 == x.out[0] {
-			o.masks[2*o.segCount+1] = 0
+			o.Masks[2*o.SegCount+1] = 0
 		}
-		o.segCount++
+		o.SegCount++
 		lane += run
 		if col += run; col == cols {
 			col = 0
@@ -371,16 +341,16 @@ func (x *winograd) place(o *winoOutput, px, n int) {
 }
 
 // activate applies the activation that is left to the pixels that were just made.
-func (x *winograd) activate(o *winoOutput) {
-	size := x.isa.size()
-	for i, mask := range o.masks[:2*o.segCount] {
+func (x *winograd) activate(o *conv.WinogradOutput) {
+	size := x.isa.Size()
+	for i, mask := range o.Masks[:2*o.SegCount] {
 		if mask == 0 {
 			continue
 		}
 		from, n := bits.TrailingZeros32(mask), bits.OnesCount32(mask)
-		at := int(o.segments[i/2]) + i%2*o.width + from*size
-		for r := range o.rows {
-			x.act(o.dst[r*o.rowDst+at:][:n*size])
+		at := int(o.Segments[i/2]) + i%2*o.Width + from*size
+		for r := range o.Rows {
+			x.act(o.Dst[r*o.RowDst+at:][:n*size])
 		}
 	}
 }

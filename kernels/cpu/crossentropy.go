@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // labels are class indices or row numbers in any integer type.
@@ -68,33 +69,33 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 	if len(b.In) > 2 {
 		dy = in[T](b, 2)
 	}
-	k := softmaxAt[T](b.dev.level, n)
+	k := elementwise.SoftmaxAt[T](b.dev.level, n)
 	var f func(lo, hi, worker int)
 	grain := softGrain
 	switch b.Op {
 	case kernels.CrossEntropy:
 		labels := label.buffers(b, grain/max(n, 1), n)
-		f = func(lo, hi, worker int) { k.crossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
+		f = func(lo, hi, worker int) { k.CrossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
 	case kernels.CrossEntropyGrad:
 		labels := label.buffers(b, grain/max(n, 1), n)
-		read := apart(b, x, grain, n)
+		read := withoutOverlap(b, x, grain, n)
 		f = func(lo, hi, worker int) {
-			k.crossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
+			k.CrossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
 		}
 	case kernels.CrossEntropyDense:
-		f = func(lo, hi, _ int) { k.crossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
+		f = func(lo, hi, _ int) { k.CrossEntropyDense(y[lo:hi], x[lo*n:hi*n], target[lo*n:hi*n], n) }
 	case kernels.CrossEntropyDenseGrad:
 		f = func(lo, hi, _ int) {
-			k.crossEntropyDenseGrad(y[lo*n:hi*n], x[lo*n:hi*n], target[lo*n:hi*n], dy[lo:hi], n)
+			k.CrossEntropyDenseGrad(y[lo*n:hi*n], x[lo*n:hi*n], target[lo*n:hi*n], dy[lo:hi], n)
 		}
 	case kernels.Correct:
 		grain = cheapGrain
-		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == label.at(i, n))) })
+		f = eachIndex(func(i int) { y[i] = T(elementwise.Truth(argmax(x[i*n:(i+1)*n]) == label.at(i, n))) })
 	case kernels.CorrectDense:
 		grain = cheapGrain
-		f = eachIndex(func(i int) { y[i] = T(truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
+		f = eachIndex(func(i int) { y[i] = T(elementwise.Truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
 	}
-	return b.over(rows, grain/max(n, 1), f), nil
+	return b.parallelFor(rows, grain/max(n, 1), f), nil
 }
 
 func eachIndex(f func(i int)) func(lo, hi, worker int) {
@@ -120,10 +121,10 @@ func (l *labels) buffers(b *binding, most, n int) func(lo, hi, worker int) []int
 	}
 }
 
-// apart returns a function that gives elements lo..hi-1 of x, at most so many, for a kernel of rows of n elements: a copy where
+// withoutOverlap returns a function that gives elements lo..hi-1 of x, at most so many, for a kernel of rows of n elements: a copy where
 // the output lies on x and a row is shorter than a vector. The masked load of a row would wait there until the masked store of the row
 // before it has reached the cache, since a processor compares whole vectors: 34 ns a row in place of 11 on Zen 5.
-func apart[T float](b *binding, x []T, most, n int) func(lo, hi, worker int) []T {
+func withoutOverlap[T float](b *binding, x []T, most, n int) func(lo, hi, worker int) []T {
 	if !same(b.bytes(b.In[0]), b.bytes(b.Out[0])) || int64(n)*b.In[0].Type.Size() >= vectorBytes {
 		return func(lo, hi, _ int) []T { return x[lo:hi] }
 	}

@@ -1,6 +1,8 @@
 package cpu
 
+import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+
 func bindEncode(b *binding) (func(), error) {
-	encode := halfAt(b.dev.level, b.Out[0].Type).encode
+	encode := half.At(b.dev.level, b.Out[0].Type).Encode
 	return b.converted(encode, b.bytes(b.Out[0]), b.bytes(b.In[0]), b.In[0].Shape.Elems(), 2, 4), nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 func bindFill(b *binding) (func(), error) {
@@ -22,7 +23,7 @@ func bindFill(b *binding) (func(), error) {
 	return bindFillOf(b, uint64(int64(v))), nil
 }
 
-func bindFillOf[T word](b *binding, v T) func() {
-	y, fill := out[T](b, 0), filler[T](b.dev.level)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })
+func bindFillOf[T asm.Word](b *binding, v T) func() {
+	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
+	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })
 }

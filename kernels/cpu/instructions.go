@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Instructions is a set of processor instructions that the kernels are written in. Each includes those before it.
@@ -61,21 +63,12 @@ func (e *InstructionsError) Error() string {
 // Unwrap returns kernels.ErrUnsupported.
 func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
-// level is what Instructions come down to: which table of kernels a device uses.
-type level uint8
-
-const (
-	levelPortable level = iota
-	levelAVX2
-	levelAVX512
-)
-
 // bestInstructions returns the last that this build and processor have.
 func bestInstructions() Instructions {
-	if pairs() != nil {
+	if gemm.BFloat16Pairs() != nil {
 		return AVX512BF16
 	}
-	return Portable + Instructions(bestLevel())
+	return Portable + Instructions(asm.Best())
 }
 
 // resolve returns what i asks for on this processor: never Best. It returns an error where it is not available.
@@ -91,4 +84,4 @@ func (i Instructions) resolve() (Instructions, error) {
 }
 
 // level returns the table of kernels, of all but products of bfloat16.
-func (i Instructions) level() level { return min(level(i-Portable), levelAVX512) }
+func (i Instructions) level() asm.Level { return min(asm.Level(i-Portable), asm.AVX512) }

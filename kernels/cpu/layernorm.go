@@ -2,10 +2,11 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
 // Layer normalization takes a row at a time, which stays in the cache between its sums and its result. What rows add to
@@ -13,44 +14,13 @@ import (
 // The gradient's workspace: float64 [blocks][2][N] of sums, then [blocks][2][N] in the type itself, for rowRun rows at a time.
 
 const (
-	rowGrain  = 8 * 1024  // elements of a piece
-	rowRun    = 64        // rows whose columns are added in their own type
-	rowBlocks = 32        // most blocks of rows
-	rowMost   = 64 * 1024 // elements of a row from which on plain Go is used, that can be interrupted
+	rowGrain  = 8 * 1024 // elements of a piece
+	rowRun    = 64       // rows whose columns are added in their own type
+	rowBlocks = 32       // most blocks of rows
 )
 
-// A rowCall is the arguments of a row kernel. The assembly knows the fields' offsets.
-type rowCall[T float] struct {
-	x, dy, y      []T // [rows][n]
-	gamma, beta   []T // [n]
-	mean, rstd    []T // [rows]
-	dgamma, dbeta []T // [n], that rows are added to
-	n, rows       int
-	eps, share    T // added to a variance; 1/n
-}
-
-// rowKernels are the kernels over rows of one element type at one level.
-type rowKernels[T float] struct {
-	norm     func(c *rowCall[T]) // mean, rstd and y = (x - mean)·rstd·gamma + beta
-	gradient func(c *rowCall[T]) // y = dx, and sums of dy·x̂ and dy by column to dgamma and dbeta
-}
-
-// rowsOf returns the kernels for T at a level, for rows of n.
-func rowsOf[T float](l level, n int) *rowKernels[T] {
-	if n > rowMost {
-		l = levelPortable
-	}
-	if k, ok := any(rows32(l)).(*rowKernels[T]); ok {
-		return k
-	}
-	return any(rows64(l)).(*rowKernels[T])
-}
-
-// reciprocal returns 1/√(variance + eps), of a variance that rounding may have brought below 0.
-func reciprocal(variance, eps float64) float64 { return 1 / math.Sqrt(max(variance, 0)+eps) }
-
 // blocksOf returns how many blocks of rows there are. It grows with rows.
-func blocksOf(rows int) int { return min(rowBlocks, over(rows, rowRun)) }
+func blocksOf(rows int) int { return min(rowBlocks, ceilDiv(rows, rowRun)) }
 
 func layerNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := int64(in[1].Shape[0])
@@ -76,16 +46,16 @@ func bindLayerNormOf[T float](b *binding) func() {
 	n := b.In[1].Shape[0]
 	x, gamma, beta := in[T](b, 0), in[T](b, 1), in[T](b, 2)
 	y, mean, rstd := out[T](b, 0), out[T](b, 1), out[T](b, 2)
-	norm, calls := rowsOf[T](b.dev.level, n).norm, make([]rowCall[T], b.dev.pool.threads())
+	forward, calls := norm.RowsAt[T](b.dev.level, n).Forward, make([]norm.RowArgs[T], b.dev.pool.threads())
 	eps := T(b.Attrs.(kernels.LayerNormAttrs).Eps)
 	if len(x) == 0 {
 		return nil
 	}
-	return b.over(len(mean), max(1, rowGrain/n), func(lo, hi, worker int) {
+	return b.parallelFor(len(mean), max(1, rowGrain/n), func(lo, hi, worker int) {
 		c := &calls[worker]
-		*c = rowCall[T]{x: x[lo*n : hi*n], y: y[lo*n : hi*n], gamma: gamma, beta: beta, mean: mean[lo:hi], rstd: rstd[lo:hi],
-			n: n, rows: hi - lo, eps: eps, share: 1 / T(n)}
-		norm(c)
+		*c = norm.RowArgs[T]{X: x[lo*n : hi*n], Y: y[lo*n : hi*n], Gamma: gamma, Beta: beta, Mean: mean[lo:hi], Rstd: rstd[lo:hi],
+			N: n, Rows: hi - lo, Eps: eps, Share: 1 / T(n)}
+		forward(c)
 	})
 }
 
@@ -93,7 +63,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 	n, rows := b.In[1].Shape[0], b.In[2].Shape[0]
 	x, gamma, mean, rstd, dy := in[T](b, 0), in[T](b, 1), in[T](b, 2), in[T](b, 3), in[T](b, 4)
 	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
-	gradient, calls := rowsOf[T](b.dev.level, n).gradient, make([]rowCall[T], b.dev.pool.threads())
+	gradient, calls := norm.RowsAt[T](b.dev.level, n).Gradient, make([]norm.RowArgs[T], b.dev.pool.threads())
 	blocks := blocksOf(rows)
 	if blocks == 0 {
 		return func() {
@@ -101,10 +71,10 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 			clear(dbeta)
 		}
 	}
-	total := view[float64](b.work())[:blocks*2*n]
-	run := view[T](b.work()[8*len(total):])[:blocks*2*n]
+	total := asm.View[float64](b.work())[:blocks*2*n]
+	run := asm.View[T](b.work()[8*len(total):])[:blocks*2*n]
 	step := max(1, min(rowRun, rowGrain/n))
-	each := b.over(blocks, 1, func(lo, hi, worker int) {
+	each := b.parallelFor(blocks, 1, func(lo, hi, worker int) {
 		c := &calls[worker]
 		for k := lo; k < hi; k++ {
 			sum, part := total[k*2*n:][:2*n], run[k*2*n:][:2*n]
@@ -113,8 +83,8 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 			for i := first; i < end; i += step {
 				j := min(i+step, end)
 				clear(part)
-				*c = rowCall[T]{x: x[i*n : j*n], dy: dy[i*n : j*n], y: dx[i*n : j*n], gamma: gamma, mean: mean[i:j], rstd: rstd[i:j],
-					dgamma: part[:n], dbeta: part[n:], n: n, rows: j - i, share: 1 / T(n)}
+				*c = norm.RowArgs[T]{X: x[i*n : j*n], Dy: dy[i*n : j*n], Y: dx[i*n : j*n], Gamma: gamma, Mean: mean[i:j], Rstd: rstd[i:j],
+					Dgamma: part[:n], Dbeta: part[n:], N: n, Rows: j - i, Share: 1 / T(n)}
 				gradient(c)
 				for m, v := range part {
 					sum[m] += float64(v)
@@ -122,7 +92,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 			}
 		}
 	})
-	join := b.over(n, planeTile, func(lo, hi, _ int) {
+	join := b.parallelFor(n, planeTile, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			s, q := 0.0, 0.0
 			for k := range blocks {

@@ -3,6 +3,9 @@ package cpu
 import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // Matrix multiplication after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
@@ -31,26 +34,26 @@ func bindMatmul(b *binding) (func(), error) {
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
-	sum           []byte                     // what the product is added to; nil: nothing
+	addend        []byte                     // what the product is added to; nil: nothing
 	flags         int                        // what the last stretch of k ends with
-	add           func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
+	addBias       func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
 	act           func(data []byte)          // applied to finished elements, where the kernel does not
 	workers       []matmulWorker
 }
 
 // A matmulWorker is what one worker writes to besides C.
 type matmulWorker struct {
-	tile  tile
-	panel []byte // packed panel of B
-	block []byte // packed block of A
-	stage []byte // rounded rows, of which columns or sums are made
-	turn  []byte // the transpose of a block of C
-	ahead ahead
-	_     [cacheLine]byte
+	tile       gemm.Tile
+	panel      []byte // packed panel of B
+	block      []byte // packed block of A
+	stage      []byte // rounded rows, of which columns or sums are made
+	transposed []byte // the transpose of a block of C
+	prefetch   prefetcher
+	_          [asm.CacheLine]byte
 }
 
 // newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
-func newMatmul(s *isa, b *binding) (*matmul, error) {
+func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	in, out := kernels.Specs(b.In), kernels.Specs(b.Out)
 	if _, err := kernels.MatMul.Infer(b.Attrs, in); err != nil {
 		return nil, err
@@ -69,16 +72,16 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 	default:
 		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
-	if x.flipped || x.turned {
+	if x.asRow || x.transposed {
 		x.a, x.b = x.b, x.a
 	}
 	switch {
 	case t.Bias:
 		x.bias = b.bytes(b.In[2])
 	case t.Add:
-		x.sum = b.bytes(b.In[2])
+		x.addend = b.bytes(b.In[2])
 	}
-	x.end(b.dev.level, out[0].Type, t)
+	x.setEpilogue(b.dev.level, out[0].Type, t)
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
 	work := b.work()
 	for i := range x.workers {
@@ -86,8 +89,8 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 		w.panel, work = work[:x.panel], work[x.panel:]
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
-		w.turn, work = work[:x.turn], work[x.turn:]
-		w.tile.kind = x.factorB.kind
+		w.transposed, work = work[:x.transposeBytes], work[x.transposeBytes:]
+		w.tile.Kind = x.factorB.Kind
 	}
 	return x, nil
 }
@@ -96,39 +99,39 @@ func newMatmul(s *isa, b *binding) (*matmul, error) {
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
-	case x.sum != nil && !same(x.sum, x.c):
-		sum := x.sum
-		x.sum = x.c
+	case x.addend != nil && !same(x.addend, x.c):
+		sum := x.addend
+		x.addend = x.c
 		run := x.launch(p)
 		return func() { copy(x.c, sum); run() }
 	case x.k == 0:
-		return x.empty
+		return x.runEmpty
 	case len(x.workers) == 1:
 		return func() { serial(x, tasks) }
 	}
 	return func() { p.run(x, tasks) }
 }
 
-// empty computes products of no steps: what the end makes of zeros.
-func (x *matmul) empty() {
-	if x.sum == nil {
+// runEmpty computes products of no steps: what the end makes of zeros.
+func (x *matmul) runEmpty() {
+	if x.addend == nil {
 		clear(x.c)
 	}
-	x.finish(x.c, x.n, 0, x.batch*x.m, 0, x.n)
+	x.applyEpilogue(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// finish does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
-func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
-	size := x.isa.size()
+// applyEpilogue does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
+func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
+	size := x.isa.Size()
 	switch {
-	case x.add == nil && x.act == nil:
-	case x.add == nil && c1-c0 == n:
+	case x.addBias == nil && x.act == nil:
+	case x.addBias == nil && c1-c0 == n:
 		x.act(c[r0*n*size : r1*n*size])
 	default:
 		for r := r0; r < r1; r++ {
 			row := c[(r*n+c0)*size : (r*n+c1)*size]
-			if x.add != nil {
-				x.add(row, c0)
+			if x.addBias != nil {
+				x.addBias(row, c0)
 			}
 			if x.act != nil {
 				x.act(row)
@@ -137,42 +140,42 @@ func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
 	}
 }
 
-// end decides what the kernel does at the end, and what is done after it.
-func (x *matmul) end(l level, typ arena.DType, t kernels.MatMulAttrs) {
-	after := x.k == 0 || x.dots || x.turned || x.flipped && t.Bias
+// setEpilogue decides what the kernel does at the end, and what is done after it.
+func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
+	after := x.k == 0 || x.dots || x.transposed || x.asRow && t.Bias
 	switch {
 	case !t.Bias:
 	case !after:
-		x.flags |= flagBias
+		x.flags |= gemm.FlagBias
 	case typ == arena.Float32:
-		x.add = addTo[float32](x.bias, x.flipped)
+		x.addBias = addTo[float32](x.bias, x.asRow)
 	default:
-		x.add = addTo[float64](x.bias, x.flipped)
+		x.addBias = addTo[float64](x.bias, x.asRow)
 	}
 	switch {
 	case t.Act == nil:
-	case t.Act == kernels.Relu && !after:
-		x.flags |= flagRelu
+	case t.Act == kernels.ReLU && !after:
+		x.flags |= gemm.FlagRelu
 	case typ == arena.Float32:
-		x.act = inPlace(unaryTile[float32](l, t.Act, t.ActAttrs))
+		x.act = inPlace(elementwise.Unary[float32](l, t.Act, t.ActAttrs))
 	default:
-		x.act = inPlace(unaryTile[float64](l, t.Act, t.ActAttrs))
+		x.act = inPlace(elementwise.Unary[float64](l, t.Act, t.ActAttrs))
 	}
 }
 
 // inPlace is f on the elements in data.
-func inPlace[T float](f unaryFunc[T]) func(data []byte) {
+func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	return func(data []byte) {
-		d := view[T](data)
+		d := asm.View[T](data)
 		f(d, d)
 	}
 }
 
 // addTo adds bias, of which the same element everywhere if one is set, to the elements in data from column col on.
 func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
-	b := view[T](bias)
+	b := asm.View[T](bias)
 	return func(data []byte, col int) {
-		d := view[T](data)
+		d := asm.View[T](data)
 		if one {
 			for i := range d {
 				d[i] += b[0]
@@ -188,171 +191,171 @@ func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 // do computes task i: one block of one matrix of the batch.
 func (x *matmul) do(i, worker int) {
 	w := &x.workers[worker]
-	size := x.isa.size()
+	size := x.isa.Size()
 	col, i := i%x.colBlocks, i/x.colBlocks
 	row, batch := i%x.rowBlocks, i/x.rowBlocks
 	r0, c0 := row*x.rowBlock, col*x.colBlock
 	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
 	a, b := x.a[batch*x.nextA:], x.b[batch*x.nextB:]
 	c := x.c[batch*x.m*x.n*size:]
-	if x.turned {
-		x.turnedBlock(w, a, b, c, c0, c1)
+	if x.transposed {
+		x.transposedBlock(w, a, b, c, c0, c1)
 		return
 	}
 	x.multiply(w, a, b, c, r0, r1, c0, c1)
-	x.finish(c, x.n, r0, r1, c0, c1)
+	x.applyEpilogue(c, x.n, r0, r1, c0, c1)
 }
 
 // multiply computes rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
-	size := x.isa.size()
+	size := x.isa.Size()
 	for k := 0; k < x.k; k += x.kc {
-		w.tile.flags = 0
-		if k > 0 || x.sum != nil {
-			w.tile.flags = flagAdd
+		w.tile.Flags = 0
+		if k > 0 || x.addend != nil {
+			w.tile.Flags = gemm.FlagAdd
 		}
 		if k+x.kc >= x.k {
-			w.tile.flags |= x.flags
+			w.tile.Flags |= x.flags
 		}
-		w.tile.k = min(x.kc, x.k-k)
+		w.tile.K = min(x.kc, x.k-k)
 		switch {
 		case x.dots && x.rounded:
 			x.roundedDot(w, a[k*x.sizeA:], b[k*x.sizeB:], c, c0, c1)
 		case x.dots:
 			x.dot(w, a[k*size:], b[k*size:], c, c0, c1)
 		default:
-			x.stretch(w, a, b, c, k, r0, r1, c0, c1)
+			x.kBlock(w, a, b, c, k, r0, r1, c0, c1)
 		}
 	}
 }
 
 // dot adds w.tile.k steps to columns c0:c1 of the only row.
 func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
-	t, size := &w.tile, x.isa.size()
-	t.a, t.stepB = a, x.ldb
-	for col := c0; col < c1; col += dotRows {
-		t.n = min(dotRows, c1-col)
-		t.b, t.c = b[col*x.ldb:], c[col*size:]
-		x.isa.dots(t)
+	t, size := &w.tile, x.isa.Size()
+	t.A, t.StepB = a, x.ldb
+	for col := c0; col < c1; col += maxDotRows {
+		t.N = min(maxDotRows, c1-col)
+		t.B, t.C = b[col*x.ldb:], c[col*size:]
+		x.isa.Dots(t)
 	}
 }
 
-// stretch adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
-func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
-	s, t, size := x.isa, &w.tile, x.isa.size()
-	steps := t.k
+// kBlock adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
+func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
+	s, t, size := x.isa, &w.tile, x.isa.Size()
+	steps := t.K
 	a = x.rowsOfA(w, a, k, r0, r1)
-	t.k = x.isa.elems(steps)
+	t.K = x.isa.Elems(steps)
 	n, shift := x.n, 0 // elements of a row of c, and its first column
-	if x.turned {
+	if x.transposed {
 		n, shift = x.colBlock, c0
 	}
-	t.rowC = n * size
-	tiles := over(r1-r0, s.rows)
+	t.RowC = n * size
+	tiles := ceilDiv(r1-r0, s.Rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
 	col := c0
-	if x.lines {
-		col = x.line(w, a, b[k*x.ldb:], c, c0, c1)
+	if x.rowTiles {
+		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
 	}
-	for ; col < c1; col += s.cols {
-		t.n = min(s.cols, c1-col)
-		run := s.tiles
-		if t.n <= s.cols/2 && s.halves != nil {
-			run = s.halves
+	for ; col < c1; col += s.Cols {
+		t.N = min(s.Cols, c1-col)
+		run := s.Tiles
+		if t.N <= s.Cols/2 && s.HalfTiles != nil {
+			run = s.HalfTiles
 		}
 		if x.rounded {
 			x.roundB(w, b, k, steps, col)
 		} else {
 			x.panelOfB(w, b, k, col)
 		}
-		if t.flags&flagBias != 0 {
-			t.bias = x.bias[col*size:]
+		if t.Flags&gemm.FlagBias != 0 {
+			t.Bias = x.bias[col*size:]
 		}
-		x.lookAhead(&w.ahead, b, k, col, c0, c1)
+		x.planPrefetch(&w.prefetch, b, k, col, c0, c1)
 		for i, row := 0, 0; i < tiles; {
-			t.rows, t.more = least, min(tiles-i, tilesAtOnce)
+			t.Rows, t.More = least, min(tiles-i, maxTilesPerCall)
 			if i < more {
-				t.rows, t.more = least+1, min(more-i, tilesAtOnce)
+				t.Rows, t.More = least+1, min(more-i, maxTilesPerCall)
 			}
-			if t.panel != nil {
-				t.more = 1
+			if t.Panel != nil {
+				t.More = 1
 			}
-			if w.ahead.src != nil {
-				t.more = min(t.more, tilesAhead)
-				w.ahead.bring(s, i+t.more, tiles)
+			if w.prefetch.src != nil {
+				t.More = min(t.More, maxTilesPerPrefetch)
+				w.prefetch.advance(s, i+t.More, tiles)
 			}
-			t.a = a[row*t.rowA:]
-			t.c = c[((r0+row)*n+col-shift)*size:]
-			i, row = i+t.more, row+t.more*t.rows
-			t.more--
-			run[t.rows](t)
-			if t.panel != nil {
-				t.b, t.stepB, t.panel = t.panel, s.cols*size, nil
+			t.A = a[row*t.RowA:]
+			t.C = c[((r0+row)*n+col-shift)*size:]
+			i, row = i+t.More, row+t.More*t.Rows
+			t.More--
+			run[t.Rows](t)
+			if t.Panel != nil {
+				t.B, t.StepB, t.Panel = t.Panel, s.Cols*size, nil
 			}
 		}
 	}
 }
 
-// An ahead is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
+// A prefetcher is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
 // afar would wait for every line.
-type ahead struct {
+type prefetcher struct {
 	src             []byte
 	rows, stride, n int // n is in bytes
 	done            int // rows
 }
 
-// lookAhead finds the panel after the one at column col, or leaves none.
-func (x *matmul) lookAhead(h *ahead, b []byte, k, col, c0, c1 int) {
+// planPrefetch finds the panel after the one at column col, or leaves none.
+func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	h.src = nil
-	if !x.far {
+	if !x.prefetchB {
 		return
 	}
 	size, steps := x.sizeB, min(x.kc, x.k-k)
-	if col += x.isa.cols; col >= c1 {
+	if col += x.isa.Cols; col >= c1 {
 		if k += x.kc; k >= x.k {
 			return
 		}
 		col, steps = c0, min(x.kc, x.k-k)
 	}
-	cols := min(x.isa.cols, c1-col)
+	cols := min(x.isa.Cols, c1-col)
 	if x.transB {
-		*h = ahead{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
+		*h = prefetcher{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
 	} else {
-		*h = ahead{b[k*x.ldb+col*size:], steps, x.ldb, cols * size, 0}
+		*h = prefetcher{b[k*x.ldb+col*size:], steps, x.ldb, cols * size, 0}
 	}
 }
 
-// bring makes part of parts near.
-func (h *ahead) bring(s *isa, part, parts int) {
+// advance makes part of parts near.
+func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	if to := h.rows * part / parts; to > h.done {
-		s.prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
+		s.Prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
 		h.done = to
 	}
 }
 
-// line adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
-func (x *matmul) line(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
-	s, t, size := x.isa, &w.tile, x.isa.size()
-	t.a, t.more = a, 0
-	for ; c1-c0 >= s.lineCols; c0 += s.lineCols {
-		if t.flags&flagBias != 0 {
-			t.bias = x.bias[c0*size:]
+// rowTile adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
+func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
+	s, t, size := x.isa, &w.tile, x.isa.Size()
+	t.A, t.More = a, 0
+	for ; c1-c0 >= s.RowTileCols; c0 += s.RowTileCols {
+		if t.Flags&gemm.FlagBias != 0 {
+			t.Bias = x.bias[c0*size:]
 		}
-		t.b, t.stepB, t.c = b[c0*x.sizeB:], x.ldb, c[c0*size:]
-		s.line(t)
+		t.B, t.StepB, t.C = b[c0*x.sizeB:], x.ldb, c[c0*size:]
+		s.RowTile(t)
 	}
 	return c0
 }
 
 // rowsOfA points the tile at w.tile.k steps from k on of rows r0:r1 of A, packed if need be.
 func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
-	t, size := &w.tile, x.isa.size()
+	t, size := &w.tile, x.isa.Size()
 	if x.transA {
 		a = a[k*x.lda+r0*x.sizeA:]
-		t.rowA, t.stepA = size, x.lda
+		t.RowA, t.StepA = size, x.lda
 	} else {
 		a = a[r0*x.lda+k*x.sizeA:]
-		t.rowA, t.stepA = x.lda, size
+		t.RowA, t.StepA = x.lda, size
 	}
 	switch {
 	case !x.packA:
@@ -365,47 +368,47 @@ func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 
 // packRowsOfA copies rows of a stretch of A to where they lie close together.
 func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
-	t, size := &w.tile, x.isa.size()
-	n, lines := t.k*size, rows
+	t, size := &w.tile, x.isa.Size()
+	n, lines := t.K*size, rows
 	if x.transA {
-		n, lines = rows*size, t.k
+		n, lines = rows*size, t.K
 	}
-	pitch := x.isa.pitch(n / size)
+	pitch := x.isa.RowPitch(n / size)
 	for i := range lines {
 		copy(w.block[i*pitch:i*pitch+n], a[i*x.lda:i*x.lda+n])
 	}
 	if x.transA {
-		t.stepA = pitch
+		t.StepA = pitch
 	} else {
-		t.rowA = pitch
+		t.RowA = pitch
 	}
 	return w.block
 }
 
 // panelOfB points the tile at the panel of B that starts at column col, packed if need be, or to be packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
-	s, t, size := x.isa, &w.tile, x.isa.size()
+	s, t, size := x.isa, &w.tile, x.isa.Size()
 	if !x.transB {
 		b = b[k*x.ldb+col*size:]
-		if !x.packB && s.whole(t.n) {
-			t.b, t.stepB = b, x.ldb
+		if !x.packB && s.HasTile(t.N) {
+			t.B, t.StepB = b, x.ldb
 			return
 		}
-		if s.packs && t.n == s.cols {
-			t.b, t.stepB, t.panel = b, x.ldb, w.panel
+		if s.PacksB && t.N == s.Cols {
+			t.B, t.StepB, t.Panel = b, x.ldb, w.panel
 			return
 		}
-		s.packRows(w.panel, b, t.k, x.ldb, t.n*size)
+		s.PackRows(w.panel, b, t.K, x.ldb, t.N*size)
 	} else {
 		b = b[col*x.ldb+k*size:]
-		width := s.cols
-		if t.n <= width/2 && s.halves != nil {
+		width := s.Cols
+		if t.N <= width/2 && s.HalfTiles != nil {
 			width /= 2
 		}
-		for j := 0; j < width; j += s.lanes {
-			first := min(j, t.n-1) // where no row is left, the last one again: no column is garbage that computes slowly
-			s.packCols(w.panel[j*size:], b[first*x.ldb:], t.k, x.ldb, min(s.lanes, t.n-first), s.cols*size)
+		for j := 0; j < width; j += s.Lanes {
+			first := min(j, t.N-1) // where no row is left, the last one again: no column is garbage that computes slowly
+			s.PackCols(w.panel[j*size:], b[first*x.ldb:], t.K, x.ldb, min(s.Lanes, t.N-first), s.Cols*size)
 		}
 	}
-	t.b, t.stepB = w.panel, s.cols*size
+	t.B, t.StepB = w.panel, s.Cols*size
 }

@@ -1,43 +1,63 @@
 package cpu
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
 // MatMulVariants lists the kernels for t that this processor can run, fastest first, and "wide" for tests.
 func MatMulVariants(t arena.DType) []string {
-	return named(slices.DeleteFunc(append(isas(), wide...), func(s *isa) bool { return s.plain != nil }), t)
+	return named(slices.DeleteFunc(append(isas(), wide...), func(s *gemm.Kernels) bool { return s.Float32 != nil }), t)
 }
 
 // RoundingVariants lists the same for products with results of type t whose factors are rounded to the type to.
 func RoundingVariants(t, to arena.DType) []string {
-	return named(slices.DeleteFunc(allISAs(), func(s *isa) bool { return s.rounding(to) == nil }), t)
+	return named(slices.DeleteFunc(allISAs(), func(s *gemm.Kernels) bool { return s.Rounding(to) == nil }), t)
 }
 
-func allISAs() []*isa { return slices.Concat(roundingISAs(), isas(), wide) }
+// isas lists the kernels that this processor can run, fastest first.
+func isas() []*gemm.Kernels {
+	var list []*gemm.Kernels
+	for l := int(asm.Best()); l >= 0; l-- {
+		list = append(list, gemm.For(asm.Level(l), arena.Float32), gemm.For(asm.Level(l), arena.Float64))
+	}
+	return list
+}
 
-func named(list []*isa, t arena.DType) []string {
+// roundingISAs lists the kernels for factors that are rounded.
+func roundingISAs() []*gemm.Kernels {
+	list := isas()
+	if s := gemm.BFloat16Pairs(); s != nil {
+		list = append([]*gemm.Kernels{s}, list...)
+	}
+	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.BFloat16 == nil })
+}
+
+func allISAs() []*gemm.Kernels { return slices.Concat(roundingISAs(), isas(), wide) }
+
+func named(list []*gemm.Kernels, t arena.DType) []string {
 	var names []string
 	for _, s := range list {
-		if s.typ == t && !slices.Contains(names, s.name) {
-			names = append(names, s.name)
+		if s.Type == t && !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-func variant(name string, t arena.DType) *isa {
+func variant(name string, t arena.DType) *gemm.Kernels {
 	all := allISAs()
-	return all[slices.IndexFunc(all, func(s *isa) bool { return s.name == name && s.typ == t })]
+	return all[slices.IndexFunc(all, func(s *gemm.Kernels) bool { return s.Name == name && s.Type == t })]
 }
 
 // BindMatMul prepares a product for one variant, on operands in mem.
 func BindMatMul(name string, p *Pool, c kernels.Call, mem []byte, base []int64) (func(), error) {
-	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p, level: bestLevel()}, mem: mem, base: base})
+	x, err := newMatmul(variant(name, c.Out[0].Type), &binding{Call: c, dev: &Device{pool: p, level: asm.Best()}, mem: mem, base: base})
 	if x == nil || err != nil {
 		return func() {}, err
 	}
@@ -52,32 +72,22 @@ func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, ou
 // MatMulNeed is how much of its workspace a product uses.
 func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
 	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
-	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.turn)
+	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.transposeBytes)
 }
 
 // Activate applies an activation in place, as the op alone does.
 func Activate(op *kernels.Op, attrs any, t arena.DType, data []byte) {
 	if t == arena.Float32 {
-		inPlace(unaryTile[float32](bestLevel(), op, attrs))(data)
+		inPlace(elementwise.Unary[float32](asm.Best(), op, attrs))(data)
 	} else {
-		inPlace(unaryTile[float64](bestLevel(), op, attrs))(data)
+		inPlace(elementwise.Unary[float64](asm.Best(), op, attrs))(data)
 	}
-}
-
-// TileOffsets returns the offsets of the fields that the assembly reads, in their order.
-func TileOffsets() []uintptr {
-	t := reflect.TypeFor[tile]()
-	var offsets []uintptr
-	for i := range t.NumField() {
-		offsets = append(offsets, t.Field(i).Offset)
-	}
-	return offsets
 }
 
 // Elements returns data as elements of T.
-func Elements[T any](data []byte) []T { return view[T](data) }
+func Elements[T any](data []byte) []T { return asm.View[T](data) }
 
 // ActivateSums is Activate on numbers in float64.
 func ActivateSums(op *kernels.Op, attrs any, v []float64) {
-	unaryTile[float64](levelPortable, op, attrs)(v, v)
+	elementwise.Unary[float64](asm.Portable, op, attrs)(v, v)
 }

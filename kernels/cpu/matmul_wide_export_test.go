@@ -2,100 +2,76 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
 // sizes are tested on every processor.
-var wide = []*isa{widePairs(), wideISA[float32](arena.Float32, 32, 8), wideISA[float64](arena.Float64, 16, 4)}
+var wide = []*gemm.Kernels{widePairs(), wideISA[float32](arena.Float32, 32, 8), wideISA[float64](arena.Float64, 16, 4)}
 
-func wideISA[T float](typ arena.DType, cols, lanes int) *isa {
-	tiles := make([]func(*tile), 15)
+func wideISA[T float](typ arena.DType, cols, lanes int) *gemm.Kernels {
+	tiles := make([]func(*gemm.Tile), 15)
 	for i := range tiles {
 		tiles[i] = wideTile[T]
 	}
-	s := &isa{
-		name: "wide", typ: typ, rows: 14, cols: cols, lanes: lanes, tiles: tiles, halves: tiles,
-		packRows: func(dst, src []byte, k, stride, n int) {
-			size := elemSize[T]()
+	s := &gemm.Kernels{
+		Name: "wide", Type: typ, Rows: 14, Cols: cols, Lanes: lanes, Tiles: tiles, HalfTiles: tiles,
+		PackRows: func(dst, src []byte, k, stride, n int) {
+			size := asm.SizeOf[T]()
 			for i := range k {
 				row := dst[i*cols*size : (i+1)*cols*size]
 				clear(row[copy(row, src[i*stride:i*stride+n]):])
 			}
 		},
-		packCols: goPackCols[T],
+		PackCols: gemm.For(asm.Portable, typ).PackCols,
 	}
 	if typ == arena.Float32 {
-		s.bfloat16, s.float16 = floats(goBfloat16), floats(goFloat16)
+		s.BFloat16, s.Float16 = gemm.RoundToFloat32(half.At(asm.Portable, arena.BFloat16)), gemm.RoundToFloat32(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }
 
 // widePairs is the same for pairs of bfloat16, which only few processors multiply.
-func widePairs() *isa {
+func widePairs() *gemm.Kernels {
 	s := wideISA[float32](arena.Float32, 32, 8)
-	s.name, s.plain, s.float16 = "widePairs", portable[0], nil
-	s.tiles = make([]func(*tile), 15)
-	for i := range s.tiles {
-		s.tiles[i] = func(t *tile) {
-			for onePairTile(t); t.more > 0; t.more-- {
-				t.a, t.c = t.a[t.rows*t.rowA:], t.c[t.rows*t.rowC:]
+	s.Name, s.Float32, s.Float16 = "widePairs", gemm.For(asm.Portable, arena.Float32), nil
+	s.Tiles = make([]func(*gemm.Tile), 15)
+	for i := range s.Tiles {
+		s.Tiles[i] = func(t *gemm.Tile) {
+			for onePairTile(t); t.More > 0; t.More-- {
+				t.A, t.C = t.A[t.Rows*t.RowA:], t.C[t.Rows*t.RowC:]
 				onePairTile(t)
 			}
 		}
 	}
-	s.halves = s.tiles
-	round := func(dst, src []byte, n int) { goBfloat16.encode(dst, src, 1, 0, n, 0) }
-	move := func(dst, src []byte, n int) { copy(dst[:2*n], src) }
-	s.bfloat16 = &rounding{
-		factor{size: 4, along: func(dst, src []byte, rows, stride, n, pitch int) {
-			for r := range rows {
-				round(dst[r*pitch:], src[r*stride:], n)
-				clear(dst[r*pitch:][2*n : 2*(n+n&1)])
-			}
-		}, across: goPairsAcross(4, round)},
-		factor{size: 2, along: pairsAlong16, across: goPairsAcross(2, move)},
-	}
+	s.HalfTiles = s.Tiles
+	s.BFloat16 = asmtest.PairRounding()
 	return s
 }
 
-// goPairsAcross makes pairs of rows that encode rounds.
-func goPairsAcross(size int, encode func(dst, src []byte, n int)) convertFunc {
-	return func(dst, src []byte, rows, stride, n, pitch int) {
-		both := make([]byte, 4*n) // the tests of allocations leave this variant out
-		for r := 0; r < rows; r += 2 {
-			clear(both)
-			encode(both, src[r*stride:], n)
-			if r+1 < rows {
-				encode(both[2*n:], src[(r+1)*stride:], n)
-			}
-			from, to := view[uint16](both), view[uint16](dst[r/2*pitch:])
-			for i := range n {
-				to[2*i], to[2*i+1] = from[i], from[n+i]
-			}
-		}
-	}
-}
-
 // onePairTile computes a tile of which elements of A and B are pairs.
-func onePairTile(t *tile) {
-	a, b, c, bias := view[uint16](t.a), view[uint16](t.b), view[float32](t.c), view[float32](t.bias)
-	for i := range t.rows {
-		for j := range t.n {
+func onePairTile(t *gemm.Tile) {
+	a, b, c, bias := asm.View[uint16](t.A), asm.View[uint16](t.B), asm.View[float32](t.C), asm.View[float32](t.Bias)
+	for i := range t.Rows {
+		for j := range t.N {
 			var s float32
-			for k := range t.k {
+			for k := range t.K {
 				for half := range 2 {
-					s += float32(numeric.FromBFloat16(a[(i*t.rowA+k*t.stepA)/2+half]) * numeric.FromBFloat16(b[k*t.stepB/2+2*j+half]))
+					s += float32(numeric.FromBFloat16(a[(i*t.RowA+k*t.StepA)/2+half]) * numeric.FromBFloat16(b[k*t.StepB/2+2*j+half]))
 				}
 			}
-			at := &c[i*t.rowC/4+j]
-			if t.flags&flagAdd != 0 {
+			at := &c[i*t.RowC/4+j]
+			if t.Flags&gemm.FlagAdd != 0 {
 				s += *at
 			}
-			if t.flags&flagBias != 0 {
+			if t.Flags&gemm.FlagBias != 0 {
 				s += bias[j]
 			}
-			if t.flags&flagRelu != 0 && s < 0 {
+			if t.Flags&gemm.FlagRelu != 0 && s < 0 {
 				s = 0
 			}
 			*at = s
@@ -104,30 +80,30 @@ func onePairTile(t *tile) {
 }
 
 // wideTile is a kernel for tiles of any size.
-func wideTile[T float](t *tile) {
-	for oneWideTile[T](t); t.more > 0; t.more-- {
-		t.a, t.c = t.a[t.rows*t.rowA:], t.c[t.rows*t.rowC:]
+func wideTile[T float](t *gemm.Tile) {
+	for oneWideTile[T](t); t.More > 0; t.More-- {
+		t.A, t.C = t.A[t.Rows*t.RowA:], t.C[t.Rows*t.RowC:]
 		oneWideTile[T](t)
 	}
 }
 
-func oneWideTile[T float](t *tile) {
-	size := elemSize[T]()
-	a, b, c, bias := view[T](t.a), view[T](t.b), view[T](t.c), view[T](t.bias)
-	for i := range t.rows {
-		for j := range t.n {
+func oneWideTile[T float](t *gemm.Tile) {
+	size := asm.SizeOf[T]()
+	a, b, c, bias := asm.View[T](t.A), asm.View[T](t.B), asm.View[T](t.C), asm.View[T](t.Bias)
+	for i := range t.Rows {
+		for j := range t.N {
 			var s T
-			for k := range t.k {
-				s += T(a[(i*t.rowA+k*t.stepA)/size] * b[k*t.stepB/size+j])
+			for k := range t.K {
+				s += T(a[(i*t.RowA+k*t.StepA)/size] * b[k*t.StepB/size+j])
 			}
-			at := &c[i*t.rowC/size+j]
-			if t.flags&flagAdd != 0 {
+			at := &c[i*t.RowC/size+j]
+			if t.Flags&gemm.FlagAdd != 0 {
 				s += *at
 			}
-			if t.flags&flagBias != 0 {
+			if t.Flags&gemm.FlagBias != 0 {
 				s += bias[j]
 			}
-			if t.flags&flagRelu != 0 && s < 0 {
+			if t.Flags&gemm.FlagRelu != 0 && s < 0 {
 				s = 0
 			}
 			*at = s

@@ -5,48 +5,11 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/pool2d"
 )
 
 // poolGrain is the elements of a piece of pooling, of the larger side.
 const poolGrain = 16 * 1024
-
-// A poolCall is the arguments of a kernel for windows of 2x2 at distance 2: rows of them, each over two neighbouring rows of
-// the image. The assembly knows the fields' offsets.
-type poolCall struct {
-	x      []float32 // first pixel of the image
-	y      []float32 // first result or gradient
-	index  []uint8   // like y
-	rows   int       // rows of y
-	width  int       // of y
-	stride int       // elements from one row of the image to the next
-}
-
-// poolKernels are the kernels of one level for windows of 2x2 at distance 2.
-type poolKernels struct {
-	max     func(c *poolCall) // y and index from x
-	maxGrad func(c *poolCall) // x, the gradient, from index and y
-	avg     func(c *poolCall) // y from x
-	avgGrad func(c *poolCall) // x, the gradient, from y
-
-	window func(c *windowCall) // maxima of a row of any windows at distance 1 or 2, of at most 256 pixels; nil: none
-	mean   func(c *windowCall) // means of the same, of any number of pixels; nil: none
-}
-
-// A windowCall is the arguments of a kernel for one row of windows. The assembly knows the fields' offsets.
-type windowCall struct {
-	x      []float32 // first row of the image that the windows cover
-	y      []float32 // results
-	index  []uint8   // like y
-	rows   int       // of the image that the windows cover
-	stride int       // elements from one row of the image to the next
-	place  int       // in a window, of the first pixel of the first row
-	width  int       // of y
-	image  int       // columns of the image
-	kernel int       // columns of a window
-	pad    int       // columns of padding on the left
-	step   int       // columns from window to window
-	share  []float32 // like y: what sums are multiplied with
-}
 
 // pooling is the geometry of pooling of planes.
 type pooling struct {
@@ -55,18 +18,18 @@ type pooling struct {
 	h, w          int  // of the image
 	oh, ow        int  // of the result
 	area, windows int  // elements of a plane of the image, and of the result
-	halves        bool // windows of 2x2 at distance 2, without padding
+	is2x2         bool // windows of 2x2 at distance 2, without padding
 }
 
 func newPooling(a kernels.PoolAttrs, x, y kernels.Shape) pooling {
 	two, none := [2]int{2, 2}, [2]int{}
 	return pooling{PoolAttrs: a, planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3], area: x[2] * x[3], windows: y[2] * y[3],
-		halves: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
+		is2x2: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
 }
 
-// over returns a launch of f on ranges of planes.
-func (p *pooling) over(b *binding, f func(lo, hi int)) func() {
-	return b.over(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
+// forPlanes returns a launch of f on ranges of planes.
+func (p *pooling) forPlanes(b *binding, f func(lo, hi int)) func() {
+	return b.parallelFor(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
 }
 
 // poolAttrs returns the windows of any of the four operations.
@@ -102,11 +65,11 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.MaxPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[1].Shape)
-		if p.halves && fast {
-			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 1), in[uint8](b, 0), poolsOf(b.dev.level).maxGrad)
+		if p.is2x2 && fast {
+			return p.bind2x2(b, out[float32](b, 0), in[float32](b, 1), in[uint8](b, 0), pool2d.At(b.dev.level).Max2x2Grad)
 		}
 		index, dy, dx := in[I](b, 0), in[T](b, 1), out[T](b, 0)
-		return p.over(b, func(lo, hi int) {
+		return p.forPlanes(b, func(lo, hi int) {
 			clear(dx[lo*p.area : hi*p.area])
 			for k := lo; k < hi; k++ {
 				maxPoolGrad(&p, dx[k*p.area:][:p.area], index[k*p.windows:][:p.windows], dy[k*p.windows:][:p.windows])
@@ -114,26 +77,26 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 		})
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
-	if p.halves && fast {
-		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), poolsOf(b.dev.level).max)
+	if p.is2x2 && fast {
+		return p.bind2x2(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), pool2d.At(b.dev.level).Max2x2)
 	}
-	if bytes := p.IndexType() == arena.Uint8; bytes && fast && p.Stride[1] <= 2 && poolsOf(b.dev.level).window != nil {
-		return p.bindWindows(b, poolsOf(b.dev.level).window)
+	if bytes := p.IndexType() == arena.Uint8; bytes && fast && p.Stride[1] <= 2 && pool2d.At(b.dev.level).MaxRow != nil {
+		return p.bindWindows(b, pool2d.At(b.dev.level).MaxRow)
 	}
 	x, y, index := in[T](b, 0), out[T](b, 0), out[I](b, 1)
-	return p.over(b, func(lo, hi int) {
+	return p.forPlanes(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
 			maxPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows], index[k*p.windows:][:p.windows])
 		}
 	})
 }
 
-// bindHalves runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
+// bind2x2 runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
 // Pixels that no window covers, of the last row or column, are cleared where the image is a gradient.
-func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel func(c *poolCall)) func() {
-	calls := make([]poolCall, b.dev.pool.threads())
+func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func(c *pool2d.Args2x2)) func() {
+	calls := make([]pool2d.Args2x2, b.dev.pool.threads())
 	grad := b.Op == kernels.MaxPoolGrad || b.Op == kernels.AvgPoolGrad
-	return b.over(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
+	return b.parallelFor(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
 		c := &calls[worker]
 		step := 1
 		if p.h%2 == 0 {
@@ -144,9 +107,9 @@ func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel f
 			for row := 0; row < step*p.oh; row += max(1, poolGrain/p.w) {
 				at := k*p.windows + row*p.ow
 				rows := min(step*p.oh-row, max(1, poolGrain/p.w))
-				*c = poolCall{x: plane[2*row*p.w:], y: y[at:][:rows*p.ow], rows: rows, width: p.ow, stride: p.w}
+				*c = pool2d.Args2x2{X: plane[2*row*p.w:], Y: y[at:][:rows*p.ow], Rows: rows, Width: p.ow, Stride: p.w}
 				if index != nil {
-					c.index = index[at:][:rows*p.ow]
+					c.Index = index[at:][:rows*p.ow]
 				}
 				kernel(c)
 			}
@@ -158,29 +121,29 @@ func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel f
 }
 
 // bindWindows runs a kernel over rows of windows.
-func (p *pooling) bindWindows(b *binding, kernel func(c *windowCall)) func() {
+func (p *pooling) bindWindows(b *binding, kernel func(c *pool2d.RowArgs)) func() {
 	x, y := in[float32](b, 0), out[float32](b, 0)
 	var index []uint8
 	if len(b.Out) > 1 {
 		index = out[uint8](b, 1)
 	}
-	shares := p.shares()
-	calls := make([]windowCall, b.dev.pool.threads())
+	shares := p.rowScales()
+	calls := make([]pool2d.RowArgs, b.dev.pool.threads())
 	for i := range calls {
-		calls[i] = windowCall{stride: p.w, width: p.ow, image: p.w, kernel: p.Kernel[1], pad: p.Pad[1], step: p.Stride[1]}
+		calls[i] = pool2d.RowArgs{Stride: p.w, Width: p.ow, Image: p.w, Kernel: p.Kernel[1], Pad: p.Pad[1], Step: p.Stride[1]}
 	}
 	grain := max(1, poolGrain/(p.Kernel[0]*p.Kernel[1]*p.windows))
-	return b.over(p.planes, grain, func(lo, hi, worker int) {
+	return b.parallelFor(p.planes, grain, func(lo, hi, worker int) {
 		c := &calls[worker]
 		for k := lo; k < hi; k++ {
 			plane, at := x[k*p.area:][:p.area], k*p.windows
 			for i := range p.oh {
 				top, first, end := p.Window(0, i, p.h)
-				c.x, c.y, c.share = plane[first*p.w:], y[at:][:p.ow], shares[(end-first-1)*p.ow:][:p.ow]
+				c.X, c.Y, c.Share = plane[first*p.w:], y[at:][:p.ow], shares[(end-first-1)*p.ow:][:p.ow]
 				if index != nil {
-					c.index = index[at:][:p.ow]
+					c.Index = index[at:][:p.ow]
 				}
-				c.rows, c.place = end-first, (first-top)*p.Kernel[1]
+				c.Rows, c.Place = end-first, (first-top)*p.Kernel[1]
 				kernel(c)
 				at += p.ow
 			}
@@ -200,9 +163,6 @@ func (p *pooling) clearEdge(x []float32) {
 	}
 }
 
-// beats reports whether v takes the place of the best pixel so far: NaN wins, and the first of equals stays.
-func beats[T float](v, best T) bool { return v > best || v != v && best == best }
-
 // maxPool pools one plane.
 func maxPool[T float, I place](p *pooling, x, y []T, index []I) {
 	for i := range p.oh {
@@ -213,7 +173,7 @@ func maxPool[T float, I place](p *pooling, x, y []T, index []I) {
 			for r := first; r < end; r++ {
 				k := (r-top)*p.Kernel[1] + from - left
 				for _, v := range x[r*p.w+from : r*p.w+to] {
-					if beats(v, best) {
+					if pool2d.Beats(v, best) {
 						best, at = v, k
 					}
 					k++
@@ -234,46 +194,6 @@ func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
 			r, c := top+at/p.Kernel[1], left+at%p.Kernel[1]
 			if at >= 0 && at < p.Kernel[0]*p.Kernel[1] && r >= 0 && r < p.h && c >= 0 && c < p.w {
 				dx[r*p.w+c] += dy[i*p.ow+j]
-			}
-		}
-	}
-}
-
-// goPools are the portable kernels.
-var goPools = &poolKernels{goMaxHalves, goMaxHalvesGrad, goAvgHalves, goAvgHalvesGrad, nil, nil}
-
-func goMaxHalves(c *poolCall) {
-	for r := range c.rows {
-		y, index := c.y[r*c.width:][:c.width], c.index[r*c.width:][:c.width]
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		for j := range y {
-			best, at := a[2*j], uint8(0)
-			if v := a[2*j+1]; beats(v, best) {
-				best, at = v, 1
-			}
-			if v := b[2*j]; beats(v, best) {
-				best, at = v, 2
-			}
-			if v := b[2*j+1]; beats(v, best) {
-				best, at = v, 3
-			}
-			y[j], index[j] = best, at
-		}
-	}
-}
-
-func goMaxHalvesGrad(c *poolCall) {
-	for r := range c.rows {
-		y, index := c.y[r*c.width:][:c.width], c.index[r*c.width:][:c.width]
-		a, b := c.x[2*r*c.stride:][:2*c.width], c.x[(2*r+1)*c.stride:][:2*c.width]
-		clear(a)
-		clear(b)
-		for j, v := range y {
-			switch index[j] {
-			case 0, 1:
-				a[2*j+int(index[j])] = v
-			case 2, 3:
-				b[2*j+int(index[j])-2] = v
 			}
 		}
 	}

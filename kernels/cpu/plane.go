@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
+)
 
 // Normalizations walk over planes: the n elements of one channel of one image, contiguous in x [B, C, n]. A kernel takes the planes
 // of several neighbouring channels of several images, so that small planes are read in long runs. Sums are kept in the
@@ -11,61 +14,11 @@ const (
 	planeRun   = 16 * 1024  // most elements of a channel that are added in their own type
 	planeGroup = 128 * 1024 // elements of a channel that one unit of work sums
 	planeTile  = 1024       // elements of an image from which on a tile has no more channels
-	tileMost   = 64         // channels of a tile
 	planeGrain = 16 * 1024  // elements of a piece of a pass without sums
 	columnRun  = 1024       // most images of which a lane adds up a column
 	callMost   = 128 * 1024 // elements of a summing call, which cannot be interrupted
 	pivotRun   = 256        // elements that a pivot is the mean of, at least
-	laneBytes  = 64         // of the lanes of one sum
 )
-
-// Places of a channel's values in planeCall.of.
-const (
-	ofMean  = iota // of which sums are taken about
-	ofScale        // y = scale·x + shift
-	ofShift
-	ofRate // dx = rate·dy + slope·(x - mean) + bias
-	ofSlope
-	ofBias
-	ofLen = 8
-)
-
-// A planeCall is the arguments of a plane kernel. The assembly knows the fields' offsets.
-type planeCall[T float] struct {
-	x, dy, y []T // first element of each
-	of       []T // [channels][ofLen]; for columns [ofLen][tileMost]
-	lanes    []T // [channels][2] of laneBytes, sums that a kernel adds to; for columns [2][tileMost], which it sets
-	n        int // elements of a plane
-	channels int
-	images   int
-	stride   int // elements from image to image
-	relu     int // 1: y is not below 0, and dy counts only where scale·x + shift > 0
-}
-
-// planeKernels are the kernels over planes of one element type at one level.
-type planeKernels[T float] struct {
-	moments  func(c *planeCall[T]) // adds Σ(x - mean) and Σ(x - mean)² to the lanes
-	products func(c *planeCall[T]) // adds Σdy and Σdy·(x - mean) to the lanes
-	scale    func(c *planeCall[T]) // y = scale·x + shift
-	gradient func(c *planeCall[T]) // y = rate·dy + slope·(x - mean) + bias
-	columns  *planeKernels[T]      // for planes of one element; nil in those
-}
-
-// of returns the kernels for planes of n.
-func (k *planeKernels[T]) of(n int) *planeKernels[T] {
-	if n == 1 {
-		return k.columns
-	}
-	return k
-}
-
-// planesOf returns the kernels for T at a level.
-func planesOf[T float](l level) *planeKernels[T] {
-	if k, ok := any(planes32(l)).(*planeKernels[T]); ok {
-		return k
-	}
-	return any(planes64(l)).(*planeKernels[T])
-}
 
 // planes is the geometry of x [B, C, n], cut into tiles of channels and groups of images by its shape only.
 type planes struct {
@@ -79,10 +32,10 @@ type planes struct {
 func newPlanes(x kernels.Shape) planes {
 	p := planes{b: x[0], c: x[1], n: x[2:].Elems()}
 	n := max(p.n, 1)
-	p.tile = min(over(planeTile, n), tileMost)
-	p.tiles = over(p.c, p.tile)
-	p.images = max(1, planeGroup/max(n, tileMost/4))
-	p.groups = over(p.b, p.images)
+	p.tile = min(ceilDiv(planeTile, n), norm.MaxTile)
+	p.tiles = ceilDiv(p.c, p.tile)
+	p.images = max(1, planeGroup/max(n, norm.MaxTile/4))
+	p.groups = ceilDiv(p.b, p.images)
 	return p
 }
 
@@ -101,9 +54,9 @@ func (p *planes) groupAt(g int) (first, images int) {
 	return first, min(p.images, p.b-first)
 }
 
-// stretch returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
+// runFrom returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
 // which the kernels keep another way.
-func (p *planes) stretch(off int) int {
+func (p *planes) runFrom(off int) int {
 	n := min(planeRun, p.n-off)
 	if p.n-off == n+1 {
 		n--
@@ -113,68 +66,68 @@ func (p *planes) stretch(off int) int {
 
 // A planeWorker is what one thread keeps while it sums planes.
 type planeWorker[T float] struct {
-	call   planeCall[T]
-	sums   [tileMost][2]float64
-	of     [tileMost * ofLen]T // [channels][ofLen]
-	turned [tileMost * ofLen]T // [ofLen][tileMost], for columns
-	lanes  []T
+	call       norm.PlaneArgs[T]
+	sums       [norm.MaxTile][2]float64
+	of         [norm.MaxTile * norm.Params]T // [channels][ofLen]
+	transposed [norm.MaxTile * norm.Params]T // [ofLen][tileMost], for columns
+	lanes      []T
 }
 
 // newPlaneWorkers returns one for each thread of the pool.
 func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
 	w := make([]planeWorker[T], b.dev.pool.threads())
 	for i := range w {
-		w[i].lanes = make([]T, tileMost*2*laneBytes/int(b.Out[0].Type.Size()))
+		w[i].lanes = make([]T, norm.MaxTile*2*norm.LaneBytes/int(b.Out[0].Type.Size()))
 	}
 	return w
 }
 
-// prepare readies the call for some channels, whose values are in of.
-func (w *planeWorker[T]) prepare(p *planes, of []T, channels int) {
+// setParams readies the call for some channels, whose values are in of.
+func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 	k := &w.call
-	k.of, k.channels, k.stride = of, channels, p.c*p.n
-	k.lanes = w.lanes[:channels*len(w.lanes)/tileMost]
+	k.Param, k.Channels, k.Stride = of, channels, p.c*p.n
+	k.Sums = w.lanes[:channels*len(w.lanes)/norm.MaxTile]
 	if p.n > 1 {
 		return
 	}
-	k.of, k.lanes = w.turned[:], w.lanes[:2*tileMost]
+	k.Param, k.Sums = w.transposed[:], w.lanes[:2*norm.MaxTile]
 	for c := range channels {
-		for i, v := range of[c*ofLen:][:ofLen] {
-			k.of[i*tileMost+c] = v
+		for i, v := range of[c*norm.Params:][:norm.Params] {
+			k.Param[i*norm.MaxTile+c] = v
 		}
 	}
 }
 
-// sum adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
+// accumulate adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
 // channels' values.
-func (w *planeWorker[T]) sum(p *planes, kernel func(c *planeCall[T]), x, dy []T, c, channels, b, images int) {
-	w.prepare(p, w.of[:], channels)
+func (w *planeWorker[T]) accumulate(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy []T, c, channels, b, images int) {
+	w.setParams(p, w.of[:], channels)
 	step := max(1, min(planeRun/max(p.n, planeRun/columnRun), callMost/(p.n*channels)))
 	for i := b; i < b+images; i += step {
 		for off, n := 0, 0; off < p.n; off += n {
 			at := p.at(i, c) + off
-			n = p.stretch(off)
+			n = p.runFrom(off)
 			w.run(kernel, x[at:], dy[at:], n, min(step, b+images-i))
 		}
 	}
 }
 
 // run sums planes of n elements of some images.
-func (w *planeWorker[T]) run(kernel func(c *planeCall[T]), x, dy []T, n, images int) {
+func (w *planeWorker[T]) run(kernel func(c *norm.PlaneArgs[T]), x, dy []T, n, images int) {
 	k := &w.call
-	k.x, k.dy, k.n, k.images = x, dy, n, images
-	clear(k.lanes)
+	k.X, k.Dy, k.N, k.Images = x, dy, n, images
+	clear(k.Sums)
 	kernel(k)
 	if n == 1 {
-		for c := range k.channels {
-			w.sums[c][0] += float64(k.lanes[c])
-			w.sums[c][1] += float64(k.lanes[tileMost+c])
+		for c := range k.Channels {
+			w.sums[c][0] += float64(k.Sums[c])
+			w.sums[c][1] += float64(k.Sums[norm.MaxTile+c])
 		}
 		return
 	}
-	half := len(w.lanes) / (2 * tileMost)
-	for c := range k.channels {
-		a, b := k.lanes[2*c*half:][:half], k.lanes[(2*c+1)*half:][:half]
+	half := len(w.lanes) / (2 * norm.MaxTile)
+	for c := range k.Channels {
+		a, b := k.Sums[2*c*half:][:half], k.Sums[(2*c+1)*half:][:half]
 		s, q := 0.0, 0.0
 		for i, v := range a {
 			s += float64(v)
@@ -185,32 +138,32 @@ func (w *planeWorker[T]) run(kernel func(c *planeCall[T]), x, dy []T, n, images 
 	}
 }
 
-// pivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
+// setPivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
 // near enough for sums about it to keep their digits.
-func (w *planeWorker[T]) pivots(p *planes, kernel func(c *planeCall[T]), x []T, c, channels, b, images int) {
+func (w *planeWorker[T]) setPivots(p *planes, kernel func(c *norm.PlaneArgs[T]), x []T, c, channels, b, images int) {
 	for k := range channels {
-		w.of[k*ofLen+ofMean] = x[p.at(b, c+k)]
+		w.of[k*norm.Params+norm.ParamMean] = x[p.at(b, c+k)]
 	}
 	clear(w.sums[:channels])
-	n := p.stretch(0)
-	images = min(images, over(pivotRun, p.n))
-	w.prepare(p, w.of[:], channels)
+	n := p.runFrom(0)
+	images = min(images, ceilDiv(pivotRun, p.n))
+	w.setParams(p, w.of[:], channels)
 	w.run(kernel, x[p.at(b, c):], nil, n, images)
 	for k := range channels {
-		w.of[k*ofLen+ofMean] += T(w.sums[k][0] / float64(n*images))
+		w.of[k*norm.Params+norm.ParamMean] += T(w.sums[k][0] / float64(n*images))
 	}
 	clear(w.sums[:channels])
 }
 
-// each runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
-func (w *planeWorker[T]) each(p *planes, kernel func(c *planeCall[T]), x, dy, y, of []T, c, channels, b, images int) {
-	w.prepare(p, of, channels)
+// apply runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
+func (w *planeWorker[T]) apply(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy, y, of []T, c, channels, b, images int) {
+	w.setParams(p, of, channels)
 	k := &w.call
 	for off, n := 0, 0; off < p.n; off += n {
 		at := p.at(b, c) + off
-		n = p.stretch(off)
-		k.x, k.dy, k.y = x[at:], dy[at:], y[at:]
-		k.n, k.images = n, images
+		n = p.runFrom(off)
+		k.X, k.Dy, k.Y = x[at:], dy[at:], y[at:]
+		k.N, k.Images = n, images
 		kernel(k)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
 // ReducePulled reduces x, of spec s, as a call of op does, but from copies of its elements that are made when they are
@@ -24,13 +25,13 @@ func reducePulled[T float](d *Device, op *kernels.Op, a kernels.ReduceAttrs, s k
 	y := aligned(out[0].Bytes(), 64)
 	work := aligned(reduceWork(d, a, []kernels.Spec{s}, out), 64)
 	var most atomic.Int64
-	tiles := make([][pullLen]T, d.pool.threads())
-	run := reduceFrom(&binding{dev: d}, op, a, s.Shape, view[T](y), work, nil, func(lo, n, worker int) []T {
+	tiles := make([][maxPull]T, d.pool.threads())
+	run := reduceFrom(&binding{dev: d}, op, a, s.Shape, asm.View[T](y), work, nil, func(lo, n, worker int) []T {
 		if int64(n) > most.Load() {
 			most.Store(int64(n))
 		}
 		tile := tiles[worker][:n]
-		copy(tile, view[T](x)[lo:lo+n])
+		copy(tile, asm.View[T](x)[lo:lo+n])
 		return tile
 	})
 	if run != nil {

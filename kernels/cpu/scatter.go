@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
 // Rows of a table that rows are added to are dealt out among scatterParts parts where there is enough to add: each part looks at
@@ -32,12 +33,12 @@ func bindScatterOf[T float](b *binding) func() {
 		return nil
 	}
 	size := len(y) / rows
-	add := binaryTile[T](b.dev.level, kernels.Add, nil)
+	add := elementwise.Binary[T](b.dev.level, kernels.Add, nil)
 	parts := 1
 	if len(dy) >= scatterGrain {
 		parts = scatterParts
 	}
-	return b.over(parts, 1, func(lo, hi, _ int) {
+	return b.parallelFor(parts, 1, func(lo, hi, _ int) {
 		for part := lo; part < hi; part++ {
 			for r := part; r < rows; r += parts {
 				clear(y[r*size : (r+1)*size])

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
 // Ops that only move elements work on words of the element's size, whatever its type.
@@ -38,7 +40,7 @@ func bindCopy(b *binding, offset int64) (func(), error) {
 	if len(to) == 0 || same(to, from) {
 		return nil, nil
 	}
-	return b.over(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
+	return b.parallelFor(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
 }
 
 func bindReshape(b *binding) (func(), error) { return bindCopy(b, 0) }
@@ -47,15 +49,15 @@ func bindBroadcast(b *binding) (func(), error) {
 	return byWord(b, bindBroadcastOf[uint8], bindBroadcastOf[uint32], bindBroadcastOf[uint64])
 }
 
-func bindBroadcastOf[T word](b *binding) func() {
-	w := broadcastWalk(b.In[0].Shape, b.Out[0].Shape)
-	return bindGather(b, in[T](b, 0), w)
+func bindBroadcastOf[T asm.Word](b *binding) func() {
+	w := broadcastIndex(b.In[0].Shape, b.Out[0].Shape)
+	return bindStridedCopy(b, in[T](b, 0), w)
 }
 
-// bindGather fills output 0 from where w leads in x.
-func bindGather[T word](b *binding, x []T, w walk) func() {
-	y, fill := out[T](b, 0), filler[T](b.dev.level)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
+// bindStridedCopy fills output 0 from where w leads in x.
+func bindStridedCopy[T asm.Word](b *binding, x []T, w stridedIndex) func() {
+	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
+	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
 
 func bindSlice(b *binding) (func(), error) {
@@ -65,18 +67,18 @@ func bindSlice(b *binding) (func(), error) {
 	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])
 }
 
-func bindSliceOf[T word](b *binding) func() {
+func bindSliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.SliceAttrs)
-	first, w := sliceWalk(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
-	return bindGather(b, in[T](b, 0)[first:], w)
+	first, w := sliceIndex(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
+	return bindStridedCopy(b, in[T](b, 0)[first:], w)
 }
 
-// sliceWalk walks the elements of a slice of that shape where they lie in a whole.
-func sliceWalk(whole, slice kernels.Shape, start, step []int) (first int, w walk) {
+// sliceIndex walks the elements of a slice of that shape where they lie in a whole.
+func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w stridedIndex) {
 	strides := rowMajor(whole)
 	for k, d := range slice {
 		first += start[k] * strides[k]
-		w.add(d, step[k]*strides[k])
+		w.addDim(d, step[k]*strides[k])
 	}
 	return first, w
 }
@@ -85,15 +87,15 @@ func bindUnslice(b *binding) (func(), error) {
 	return byWord(b, bindUnsliceOf[uint8], bindUnsliceOf[uint32], bindUnsliceOf[uint64])
 }
 
-func bindUnsliceOf[T word](b *binding) func() {
+func bindUnsliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.UnsliceAttrs)
 	x, y := in[T](b, 0), out[T](b, 0)
-	zero := b.over(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
+	zero := b.parallelFor(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
 	if len(x) == 0 {
 		return zero
 	}
-	first, w := sliceWalk(a.Shape, b.In[0].Shape, a.Start, a.Step)
-	place := b.over(len(x), moveGrain, func(lo, hi, _ int) { scatter(y[first:], x[lo:hi], &w, lo) })
+	first, w := sliceIndex(a.Shape, b.In[0].Shape, a.Start, a.Step)
+	place := b.parallelFor(len(x), moveGrain, func(lo, hi, _ int) { scatter(y[first:], x[lo:hi], &w, lo) })
 	return func() {
 		zero()
 		place()
@@ -101,7 +103,7 @@ func bindUnsliceOf[T word](b *binding) func() {
 }
 
 // scatter puts src, the elements from lo on, where w leads in dst.
-func scatter[T word](dst, src []T, w *walk, lo int) {
+func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -134,7 +136,7 @@ func bindConcat(b *binding) (func(), error) {
 	for _, o := range b.In {
 		parts = append(parts, b.bytes(o))
 	}
-	return b.over(outer, 4*moveGrain/row, func(lo, hi, _ int) {
+	return b.parallelFor(outer, 4*moveGrain/row, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			at := to[i*row : (i+1)*row]
 			for _, p := range parts {
@@ -149,24 +151,24 @@ func bindTranspose(b *binding) (func(), error) {
 	return byWord(b, bindTransposeOf[uint8], bindTransposeOf[uint32], bindTransposeOf[uint64])
 }
 
-func bindTransposeOf[T word](b *binding) func() {
+func bindTransposeOf[T asm.Word](b *binding) func() {
 	strides := rowMajor(b.In[0].Shape)
-	var w walk
+	var w stridedIndex
 	for k, p := range b.Attrs.(kernels.TransposeAttrs).Perm {
-		w.add(b.Out[0].Shape[k], strides[p])
+		w.addDim(b.Out[0].Shape[k], strides[p])
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
 	if w.rank < 2 || w.stride[w.rank-1] == 1 {
-		return bindGather(b, x, w)
+		return bindStridedCopy(b, x, w)
 	}
-	return bindTurn(b, y, x, w)
+	return bindTransposeBands(b, y, x, w)
 }
 
-// bindTurn transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
-func bindTurn[T word](b *binding, y, x []T, w walk) func() {
+// bindTransposeBands transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
+func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x
-	var from, to walk
+	var from, to stridedIndex
 	outStride := len(y)
 	var rowStride int
 	for k := range last {
@@ -181,15 +183,15 @@ func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 		to.rank++
 	}
 	rows, cols, step := w.dims[row], w.dims[last], w.stride[last]
-	bands := over(rows, block)
-	squares, side := turnerAt[T](b.dev.level)
-	return b.over(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
+	bands := ceilDiv(rows, block)
+	squares, side := transpose.At[T](b.dev.level)
+	return b.parallelFor(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
 			n := min(block, rows-r)
 			if squares == nil || n < side || cols < side {
-				turn(dst, src, n, cols, rowStride, step)
+				transpose.Portable(dst, src, n, cols, rowStride, step)
 				continue
 			}
 			h, w := n&^(side-1), cols&^(side-1)
@@ -197,34 +199,11 @@ func bindTurn[T word](b *binding, y, x []T, w walk) func() {
 				squares(dst[c:], src[c*step:], h, min(bandLen, w-c), rowStride, step)
 			}
 			if h < n {
-				turn(dst[h*rowStride:], src[h:], n-h, w, rowStride, step)
+				transpose.Portable(dst[h*rowStride:], src[h:], n-h, w, rowStride, step)
 			}
 			if w < cols {
-				turn(dst[w:], src[w*step:], n, cols-w, rowStride, step)
+				transpose.Portable(dst[w:], src[w*step:], n, cols-w, rowStride, step)
 			}
 		}
 	})
-}
-
-// turn sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. It reads four lines and writes four neighbours
-// at once.
-func turn[T word](dst, src []T, rows, cols, rowStride, step int) {
-	c := 0
-	for ; c+4 <= cols; c += 4 {
-		s0, s1 := src[c*step:][:rows], src[(c+1)*step:][:rows]
-		s2, s3 := src[(c+2)*step:][:rows], src[(c+3)*step:][:rows]
-		at := c
-		for i := range s0 {
-			d := dst[at : at+4 : at+4]
-			d[0], d[1], d[2], d[3] = s0[i], s1[i], s2[i], s3[i]
-			at += rowStride
-		}
-	}
-	for ; c < cols; c++ {
-		at := c
-		for _, v := range src[c*step:][:rows] {
-			dst[at] = v
-			at += rowStride
-		}
-	}
 }

@@ -5,9 +5,10 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// softRun is how many exponentials are held on the stack at once, and how many columns are normalised together.
+// softRun is the number of columns that are normalised together.
 const softRun = 128
 
 // softGrain is the elements of a piece: an element costs an exponential.
@@ -40,7 +41,7 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	}
 	c := newColumns[T](b)
 	tiles := (inner + softRun - 1) / softRun
-	return b.over(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
+	return b.parallelFor(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
 			at := i/tiles*n*inner + i%tiles*softRun
 			end := i/tiles*n*inner + (n-1)*inner + min(inner, (i%tiles+1)*softRun)
@@ -51,19 +52,19 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 
 // bindSoftmaxRows binds any of the four ops along the last axis.
 func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
-	k := softmaxAt[T](b.dev.level, n)
+	k := elementwise.SoftmaxAt[T](b.dev.level, n)
 	var f func(dst, x, dy []T, n int)
 	switch b.Op {
 	case kernels.Softmax:
-		f = func(dst, x, _ []T, n int) { k.softmax(dst, x, n) }
+		f = func(dst, x, _ []T, n int) { k.Softmax(dst, x, n) }
 	case kernels.LogSoftmax:
-		f = func(dst, x, _ []T, n int) { k.logSoftmax(dst, x, n) }
+		f = func(dst, x, _ []T, n int) { k.LogSoftmax(dst, x, n) }
 	case kernels.SoftmaxGrad:
-		f = k.softmaxGrad
+		f = k.SoftmaxGrad
 	case kernels.LogSoftmaxGrad:
-		f = k.logSoftmaxGrad
+		f = k.LogSoftmaxGrad
 	}
-	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
+	return b.parallelFor(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
 // sumRows is how many rows are added up before their sum is added to the others, so that few roundings follow another.
@@ -72,29 +73,29 @@ const sumRows = 64
 // A softmaxColumns computes along an axis that is not the last one: on some columns of n elements at once, which lie stride apart.
 type softmaxColumns[T float] struct {
 	op                 *kernels.Op
-	add, sub, mul, max binaryFunc[T]
-	exp, log, inverse  unaryFunc[T]
-	crew               []columnCrew[T]
+	add, sub, mul, max elementwise.BinaryFunc[T]
+	exp, log, inverse  elementwise.UnaryFunc[T]
+	workers            []columnState[T]
 }
 
-// A columnCrew is what one worker writes to, an element a column.
-type columnCrew[T float] struct{ most, sum, total, tile [softRun]T }
+// A columnState is what one worker writes to, an element a column.
+type columnState[T float] struct{ most, sum, total, tile [softRun]T }
 
 func newColumns[T float](b *binding) *softmaxColumns[T] {
 	l := b.dev.level
-	binary := func(op *kernels.Op) binaryFunc[T] { return binaryTile[T](l, op, nil) }
-	unary := func(op *kernels.Op) unaryFunc[T] { return unaryTile[T](l, op, nil) }
+	binary := func(op *kernels.Op) elementwise.BinaryFunc[T] { return elementwise.Binary[T](l, op, nil) }
+	unary := func(op *kernels.Op) elementwise.UnaryFunc[T] { return elementwise.Unary[T](l, op, nil) }
 	return &softmaxColumns[T]{
-		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: vectorsAt[T](l).max,
+		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: elementwise.At[T](l).Max,
 		exp: unary(kernels.Exp), log: unary(kernels.Log), inverse: unary(kernels.Inverse),
-		crew: make([]columnCrew[T], b.dev.pool.threads()),
+		workers: make([]columnState[T], b.dev.pool.threads()),
 	}
 }
 
 // compute takes slices from the first row's first column to the last row's last. Of a gradient x is y.
 func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 	w := len(x) - (n-1)*stride
-	k := &c.crew[worker]
+	k := &c.workers[worker]
 	tile, total := k.tile[:w], k.total[:w]
 	row := func(s []T, i int) []T { return s[i*stride : i*stride+w] }
 	switch c.op {
@@ -120,7 +121,7 @@ func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 }
 
 // normalise computes a softmax, whose exponentials lie in dst until they are divided, or a log softmax.
-func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnCrew[T], w int) {
+func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnState[T], w int) {
 	most, tile, total := k.most[:w], k.tile[:w], k.total[:w]
 	copy(most, row(x, 0))
 	for i := 1; i < n; i++ {
@@ -150,7 +151,7 @@ func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) 
 }
 
 // sum leaves in total the sums of n rows that next computes.
-func (c *softmaxColumns[T]) sum(k *columnCrew[T], w, n int, next func(i int) []T) {
+func (c *softmaxColumns[T]) sum(k *columnState[T], w, n int, next func(i int) []T) {
 	sum, total := k.sum[:w], k.total[:w]
 	clear(total)
 	for i := 0; i < n; i += sumRows {

@@ -2,28 +2,7 @@ package cpu
 
 import "unsafe"
 
-// Everything unsafe in the package's Go code is here: seeing bytes of an arena as elements.
-
-// view returns b as elements of T. Bind has checked that operands are aligned for it.
-func view[T any](b []byte) []T {
-	var z T
-	n := len(b) / int(unsafe.Sizeof(z))
-	if n == 0 {
-		return nil
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
-}
-
-// bytesOf returns the memory of s.
-func bytesOf[T any](s []T) []byte {
-	var z T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(z)))
-}
-
-// as returns the same memory as elements of another type of the same size.
-func as[T, S word | float](s []S) []T {
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
-}
+// Addresses of Go memory. Views of memory as elements are in internal/asm.
 
 // aligned returns n zeroed bytes whose address is a multiple of align, a power of two.
 func aligned(n int64, align int) []byte {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
-	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
 // updateOps are the optimizer rules that update each element by itself.
@@ -34,33 +33,6 @@ func resized(c kernels.Case, n int) kernels.Case {
 		}
 	}
 	return c
-}
-
-func TestRuleFieldsLieWhereTheAssemblyLooks(t *testing.T) {
-	for name, want := range map[string][2]uintptr{
-		"p": {0, 0}, "g": {24, 24}, "s": {48, 48}, "v": {72, 72}, "prepare": {96, 96},
-		"scale": {104, 104}, "most": {108, 112}, "least": {112, 120}, "decay": {116, 128}, "own": {120, 136},
-	} {
-		got := [2]uintptr{cpu.RuleFields[float32]()[name], cpu.RuleFields[float64]()[name]}
-		if got != want {
-			t.Errorf("%s lies at %v, want %v", name, got, want)
-		}
-	}
-	for name, want := range map[string]uintptr{"scale": 0, "most": 8, "least": 16, "epsilon": 24, "decay": 32} {
-		if got := cpu.FactorFields()[name]; got != want {
-			t.Errorf("%s of factors lies at %v, want %v", name, got, want)
-		}
-	}
-	for name, want := range map[string]uintptr{"m": 152, "squares": 176, "key": 200} {
-		if got := cpu.Rule16Fields()[name]; got != want {
-			t.Errorf("%s of bfloat16 lies at %v, want %v", name, got, want)
-		}
-	}
-	for name, want := range map[string]uintptr{"m": 152, "root": 176, "largest": 200, "means": 224, "roots": 1316, "slope": 0, "start": 32} {
-		if got := cpu.Rule8Fields()[name]; got != want {
-			t.Errorf("%s of bytes lies at %v, want %v", name, got, want)
-		}
-	}
 }
 
 // Values are of size about 1 and a rule rounds a dozen times, so results differ by some units in the last place. Where such a difference
@@ -104,7 +76,7 @@ func near(t *testing.T, op *kernels.Op, float arena.DType, a, b []byte) {
 	ulp := map[arena.DType]float64{arena.Float32: 0x1p-23, arena.Float64: 0x1p-52}[float]
 	apart := 0
 	for i := range x {
-		if float == arena.Bfloat16 && x[i] != y[i] && math.Abs(x[i]-y[i]) <= 0x1p-7*math.Abs(x[i]) {
+		if float == arena.BFloat16 && x[i] != y[i] && math.Abs(x[i]-y[i]) <= 0x1p-7*math.Abs(x[i]) {
 			if apart++; apart <= 2+len(x)/1000 {
 				continue
 			}

@@ -4,18 +4,20 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
+// A stridedIndex says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
 // covers both. Strides are in elements, 0 where the operand is broadcast.
-type walk struct {
+type stridedIndex struct {
 	rank   int
 	dims   [maxRank]int // of the output, row-major
 	stride [maxRank]int // of the operand
 }
 
-// add appends a dimension on the right.
-func (w *walk) add(dim, stride int) {
+// addDim appends a dimension on the right.
+func (w *stridedIndex) addDim(dim, stride int) {
 	if dim == 1 {
 		return
 	}
@@ -28,17 +30,17 @@ func (w *walk) add(dim, stride int) {
 	w.rank++
 }
 
-// broadcastWalk walks an operand of shape s as it is broadcast to shape out.
-func broadcastWalk(s, out kernels.Shape) walk {
-	var w walk
+// broadcastIndex walks an operand of shape s as it is broadcast to shape out.
+func broadcastIndex(s, out kernels.Shape) stridedIndex {
+	var w stridedIndex
 	skip := len(out) - len(s)
 	strides := rowMajor(s)
 	for k, d := range out {
 		switch {
 		case k < skip || s[k-skip] == 1:
-			w.add(d, 0)
+			w.addDim(d, 0)
 		default:
-			w.add(d, strides[k-skip])
+			w.addDim(d, strides[k-skip])
 		}
 	}
 	return w
@@ -55,11 +57,11 @@ func rowMajor(s kernels.Shape) [maxRank]int {
 	return strides
 }
 
-// whole reports whether the operand is read as it lies.
-func (w *walk) whole() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
+// contiguous reports whether the operand is read as it lies.
+func (w *stridedIndex) contiguous() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
 
 // elems returns the number of elements of the output.
-func (w *walk) elems() int {
+func (w *stridedIndex) elems() int {
 	n := 1
 	for _, d := range w.dims[:w.rank] {
 		n *= d
@@ -67,12 +69,9 @@ func (w *walk) elems() int {
 	return n
 }
 
-// word is an element that is only moved.
-type word interface{ uint8 | uint32 | uint64 }
-
 // gather sets dst to the operand's elements for the output's elements from lo on. fill sets what is the same along the
 // last dimension.
-func gather[T word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v T)) {
+func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -114,23 +113,16 @@ func gather[T word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v 
 	}
 }
 
-// set sets every element of dst.
-func set[T any](dst []T, v T) {
-	for i := range dst {
-		dst[i] = v
-	}
-}
-
-// filler returns a level's function that sets all elements to v.
-func filler[T word](l level) func(dst []T, v T) {
-	var f any = set[T]
+// fillFunc returns a level's function that sets all elements to v.
+func fillFunc[T asm.Word](l asm.Level) func(dst []T, v T) {
+	var f any = asm.Fill[T]
 	switch any(f).(type) {
 	case func([]uint32, uint32):
-		fill := vectors32(l).fill
-		f = func(dst []uint32, v uint32) { fill(as[float32](dst), math.Float32frombits(v)) }
+		fill := elementwise.At[float32](l).Fill
+		f = func(dst []uint32, v uint32) { fill(asm.As[float32](dst), math.Float32frombits(v)) }
 	case func([]uint64, uint64):
-		fill := vectors64(l).fill
-		f = func(dst []uint64, v uint64) { fill(as[float64](dst), math.Float64frombits(v)) }
+		fill := elementwise.At[float64](l).Fill
+		f = func(dst []uint64, v uint64) { fill(asm.As[float64](dst), math.Float64frombits(v)) }
 	}
 	return f.(func([]T, T))
 }

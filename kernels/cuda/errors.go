@@ -35,7 +35,7 @@ type NoLibraryError struct {
 }
 
 func (e *NoLibraryError) Error() string {
-	return fmt.Sprintf("cuBLAS was not found: tried %s (%s): install it and add its folder to LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
+	return fmt.Sprintf("cuBLAS was not found: looked for %s (%s): install it and add its folder to LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
 		strings.Join(e.Names, ", "), strings.Join(e.Reasons, "; "))
 }
 

@@ -111,7 +111,7 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 // refused checks that a net keeps the error of a layer that cannot be.
 func refused(t *testing.T, build func(n *layers.Net), is error, want ...string) {
 	t.Helper()
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	build(net)
 	err := net.Err()
 	if !errors.Is(err, is) {

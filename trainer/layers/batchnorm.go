@@ -10,9 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// batchNorm is batch normalization.  x [B, C, ...], gamma, beta, mean, variance [C] → y. The last two operands are the
-// running statistics, which kernels.BatchNorm does not have: a Gorgonia machine updates them in training and reads them
-// in evaluation mode. A batch with one element for each channel has no usable variance: only training refuses it.
+// batchNorm is batch normalization.  x [B, C, ...], gamma, beta, mean, variance [C] → y. The last
+// two operands are the running statistics, which kernels.BatchNorm does not have: a Gorgonia
+// machine updates them in training and reads them in evaluation mode. A batch with one element for
+// each channel has no usable variance: only training refuses it.
 type batchNorm struct {
 	kernel
 	mode
@@ -23,7 +24,8 @@ func (b *batchNorm) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return b.base.InferShape(in...)
 }
 
-// Do normalizes with the statistics of the batch and updates the running ones, or normalizes with the running ones.
+// Do normalizes with the statistics of the batch and updates the running ones, or normalizes with
+// the running ones.
 func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err := b.check(in); err != nil {
 		return nil, err
@@ -71,8 +73,8 @@ func (b *batchNorm) update(to gorgonia.Value, running, batch kernels.Tensor, fac
 	return nil
 }
 
-// normalized calls visit for each element of x: its index, its channel, (x − mean)/√(variance + eps) with the running
-// statistics, and the divisor.
+// normalized calls visit for each element of x with its index, its channel, the normalized value
+// (x − mean)/√(variance + eps) by the running statistics, and the divisor.
 func (b *batchNorm) normalized(x []kernels.Tensor, visit func(i, c int, normal, deviation float64)) {
 	channels := len(x[1].Data)
 	plane := len(x[0].Data) / channels / x[0].Shape[0]

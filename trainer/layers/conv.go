@@ -19,9 +19,13 @@ type Conv2D struct {
 	NoBias   bool   // leave out the bias, for example before batch normalization
 }
 
-// Conv adds act(x ∗ w + b).  x [B, C, H, W] → [B, Out, OH, OW], OH = (H + 2·Pad − Dilation·(Kernel−1) − 1)/Stride + 1.
-// The parameters are name/w [Out, C/Groups, Kernel, Kernel], which starts with Net.Weights, and name/b [Out], which
-// starts at 0 and which NoBias leaves out. act may be nil.
+// Conv adds a convolution, act(x ∗ w + b).
+//
+//	x [B, C, H, W] → [B, Out, OH, OW]
+//	OH = (H + 2·Pad − Dilation·(Kernel−1) − 1)/Stride + 1, and OW alike
+//
+// The parameters are name/w [Out, C/Groups, Kernel, Kernel], which starts with Net.Weights, and
+// name/b [Out], which starts at 0 and which NoBias leaves out. act may be nil.
 func (n *Net) Conv(x *gorgonia.Node, name string, c Conv2D, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("conv %q", name)
 	if !n.image(layer, name, x) {

@@ -11,8 +11,9 @@ import (
 // Activation adds a function of each element of x to n and returns its node, called name.
 type Activation func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node
 
-// Dense adds a fully connected layer, act(x·w + b).  x [B, In] → [B, out]. The parameters are name/w [In, out], which
-// starts with Net.Weights, and name/b [out], which starts at 0. act may be nil.
+// Dense adds a fully connected layer, act(x·w + b).  x [B, In] → [B, out]. The parameters are
+// name/w [In, out], which starts with Net.Weights, and name/b [out], which starts at 0. act may be
+// nil.
 func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("dense %q", name)
 	if !n.layer(layer, name, x) {
@@ -81,7 +82,7 @@ func LeakyReLU(slope float64) Activation {
 		if !n.ready(layer, x) {
 			return nil
 		}
-		return n.apply(layer, name, kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
+		return n.apply(layer, name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Dropout adds dropout: in training each element becomes 0 with probability rate, and the others are divided by 1 − rate.
-// Evaluation and prediction return x.  x [...] → same, rate in [0, 1).  Source: Srivastava et al., 2014.
+// Dropout adds dropout: in training each element becomes 0 with probability rate, and the others
+// are divided by 1 − rate. Evaluation and prediction return x.  x [...] → same, rate in [0, 1).
+// Source: Srivastava et al., 2014.
 //
-// The dropped elements depend only on the trainer's seed, the training step, name and the element, and not on the number
-// of threads.
+// The dropped elements depend only on the trainer's seed, the training step, name and the element,
+// and not on the number of threads.
 func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
 	layer := fmt.Sprintf("dropout %q", name)
 	if !n.layer(layer, name, x) {
@@ -29,8 +30,8 @@ func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Nod
 	return n.keep(layer, name, y, err)
 }
 
-// dropout is kernels.Dropout without its controls, which the machine adds.  x → y. On a Gorgonia machine each run is a
-// training step with seed 0; in evaluation mode it returns x.
+// dropout is kernels.Dropout without its controls, which the machine adds.  x → y. On a Gorgonia
+// machine each run is a training step with seed 0; in evaluation mode it returns x.
 type dropout struct {
 	kernel
 	mode
@@ -76,7 +77,8 @@ func (d *dropout) drop(x kernels.Tensor) ([]float64, error) {
 // DiffWRT reports that x has a gradient.
 func (*dropout) DiffWRT(int) []bool { return []bool{true} }
 
-// SymDiff adds the gradient of x: dy with the mask of x. Its input is y, so that a machine computes it after Do.
+// SymDiff adds the gradient of x: dy with the mask of x. Its input is y, so that a machine computes
+// it after Do.
 func (d *dropout) SymDiff(_ gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nodes, error) {
 	return d.gradients(gorgonia.Nodes{y}, dy, d.DiffWRT(1), func(_ []kernels.Tensor, dy kernels.Tensor, _ int) ([]float64, error) {
 		return d.drop(dy)

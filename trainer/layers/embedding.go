@@ -9,9 +9,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Embedding adds a table of rows and looks up the row of each index.  index [B] or [B, T], integers → [B, dim] or
-// [B, T, dim]. The parameter is name/table [rows, dim]; it starts standard normal, or with Net.Weights. An index outside
-// 0..rows-1 ends a trainer's step with an error that names it; on Gorgonia's machines the result is zeros.
+// Embedding adds a table of rows and looks up the row of each index.
+// index [B] or [B, T], integers → [B, dim] or [B, T, dim].
+//
+// The parameter is name/table [rows, dim]; it starts standard normal, or with Net.Weights. An index
+// below 0 or above rows-1 ends a trainer's step with an error that names it; on Gorgonia's machines
+// the result is zeros.
 func (n *Net) Embedding(index *gorgonia.Node, name string, rows, dim int) *gorgonia.Node {
 	layer := fmt.Sprintf("embedding %q", name)
 	if !n.usable() {

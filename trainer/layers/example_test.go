@@ -17,7 +17,7 @@ import (
 // image, and a classifier over ten classes. Its memory is planned before anything is allocated.
 func Example() {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		conv := func(x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 			x = net.Conv(x, name, layers.Conv2D{Out: out, Kernel: layers.Square(3), Stride: layers.Square(stride), Pad: layers.Square(1), NoBias: true}, nil)
 			return net.BatchNorm(x, name+"/norm", act)

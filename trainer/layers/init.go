@@ -11,8 +11,9 @@ import (
 
 // Init computes the initial values of a parameter. Implement it for your own values.
 type Init interface {
-	// Fill writes elements at, at+1, … of a parameter of the given shape, row-major, to dst. A parameter is filled in
-	// consecutive pieces with one generator r, so that the values do not depend on the size of the pieces.
+	// Fill writes elements at, at+1, … of a parameter of the given shape, row-major, to dst. A
+	// parameter is filled in consecutive pieces with one generator r, so that the values do not
+	// depend on the size of the pieces.
 	Fill(r *rand.Rand, shape []int, at int, dst []float64)
 }
 
@@ -34,7 +35,8 @@ type Normal struct{ Std float64 }
 // GlorotUniform draws uniformly within ±√(6/(in+out)), see Fans: Glorot and Bengio, 2010, equation 16.
 type GlorotUniform struct{}
 
-// GlorotNormal draws normally with standard deviation √(2/(in+out)), see Fans: Glorot and Bengio, 2010, equation 12.
+// GlorotNormal draws normally with standard deviation √(2/(in+out)), see Fans: Glorot and Bengio,
+// 2010, equation 12.
 type GlorotNormal struct{}
 
 // HeUniform draws uniformly within ±√(6/in), see Fans: the variance of He et al., 2015, equation 10.
@@ -103,9 +105,9 @@ func normal(r *rand.Rand, dst []float64, std float64) {
 	}
 }
 
-// Fans returns the fan-in and the fan-out of a parameter: the number of inputs of an output, and of outputs of an input.
-// They are In and Out for a matrix [In, Out], In·H·W and Out·H·W for filters [Out, In, H, W], and N twice for a
-// vector [N].
+// Fans returns the fan-in and the fan-out of a parameter: the number of inputs of an output, and of
+// outputs of an input. They are In and Out for a matrix [In, Out], In·H·W and Out·H·W for filters
+// [Out, In, H, W], and N twice for a vector [N].
 func Fans(shape []int) (in, out float64) {
 	switch len(shape) {
 	case 0:
@@ -125,9 +127,10 @@ func Fans(shape []int) (in, out float64) {
 // chunk is the number of elements that Fill draws at a time: 8 KiB of float64.
 const chunk = 1024
 
-// Fill writes the initial values of a whole parameter to dst, row-major. They depend only on init, seed, name and shape. It
-// allocates 8 KiB, whatever the size of the parameter. A dst whose length is not that of the shape is an error that wraps
-// ErrShape; an init that is nil, panics, or returns a value that is not finite in T is one that wraps ErrInit.
+// Fill writes the initial values of a whole parameter to dst, row-major. They depend only on init,
+// seed, name and shape. It allocates 8 KiB, whatever the size of the parameter. A dst whose length
+// is not that of the shape is an error that wraps ErrShape; an init that is nil, panics, or returns
+// a value that is not finite in T is one that wraps ErrInit.
 func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, shape ...int) (err error) {
 	if err := checkInit(init); err != nil {
 		return err

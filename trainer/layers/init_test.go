@@ -120,7 +120,7 @@ func TestInitialValuesThatCannotBeAreErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %q that is %v", c.name, err, c.want, c.is)
 		}
 	}
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	net.Param("w", fill(nil), 2, 3)
 	if err := net.Values(1); !errors.Is(err, layers.ErrInit) || !strings.Contains(err.Error(), `parameter "w"`) {
 		t.Errorf("values: got %v, want ErrInit and the parameter", err)

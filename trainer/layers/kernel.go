@@ -12,8 +12,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// kernel is an operation of package kernels as a node of a Gorgonia graph. The compiler uses the operation itself;
-// Gorgonia's own machines run its reference implementation in float64. The value of the node is output 0.
+// kernel is an operation of package kernels as a node of a Gorgonia graph. The compiler uses the
+// operation itself; Gorgonia's own machines run its reference implementation in float64. The value
+// of the node is output 0.
 type kernel struct {
 	base
 	op    *kernels.Op
@@ -24,7 +25,8 @@ type kernel struct {
 // Kernel returns the operation and its attributes. The operands are the children of the node.
 func (k *kernel) Kernel() (op *kernels.Op, attrs any) { return k.op, k.attrs }
 
-// kernel returns the op of a node with the given children, whose result has dims dimensions. It does not check shapes.
+// kernel returns the op of a node with the given children, whose result has dims dimensions. It
+// does not check shapes.
 func (n *Net) kernel(op *kernels.Op, attrs any, dims int, children ...*gorgonia.Node) kernel {
 	k := kernel{base: base{id: n.id(), name: op.Name}, op: op, attrs: attrs}
 	for _, c := range children {
@@ -43,7 +45,8 @@ func typeOf(dims int, of tensor.Dtype) hm.Type {
 	return gorgonia.TensorType{Dims: dims, Of: of}
 }
 
-// apply adds a node called name that computes op. If the shapes do not fit, it records the error of op.Infer.
+// apply adds a node called name that computes op. If the shapes do not fit, it records the error of
+// op.Infer.
 func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*gorgonia.Node) *gorgonia.Node {
 	if n.err != nil {
 		return nil
@@ -201,7 +204,8 @@ func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []f
 	return g.Tensor(v).Data, nil
 }
 
-// kernelGrad is the gradient of one operand of a kernel.  (operands, dy) → gradient of operand wrt, with its shape.
+// kernelGrad is the gradient of one operand of a kernel.  (operands, dy) → gradient of operand wrt,
+// with its shape.
 type kernelGrad struct {
 	base
 	kernel *kernel

@@ -81,7 +81,7 @@ func TestEveryLayerHasItsShapeAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed.Value(), 7))
-			net := layers.On(gorgonia.NewGraph())
+			net := layers.New(gorgonia.NewGraph())
 			net.Type = tensor.Float64
 			x := net.Input("x", c.in...)
 			y := c.build(net, x)
@@ -161,7 +161,7 @@ func TestEmbeddingTakesRowsAndGivesThemTheirGradients(t *testing.T) {
 	for _, dims := range [][]int{{5}, {3, 2}} {
 		t.Run(fmt.Sprint(dims), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed.Value(), 8))
-			net := layers.On(gorgonia.NewGraph())
+			net := layers.New(gorgonia.NewGraph())
 			net.Type = tensor.Float64
 			index := net.Indices("words", dims...)
 			y := net.Embedding(index, "e", 4, 3)
@@ -195,7 +195,7 @@ func TestConvIsGorgoniasConvolution(t *testing.T) {
 	for _, dt := range types {
 		r := rand.New(rand.NewPCG(seed.Value(), 9))
 		g := gorgonia.NewGraph()
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = dt
 		x := net.Input("x", 2, 3, 7, 6)
 		y := net.Conv(x, "c", layers.Conv2D{Out: 4, Kernel: [2]int{3, 2}, Pad: layers.Square(1), Stride: [2]int{2, 1}, NoBias: true}, nil)

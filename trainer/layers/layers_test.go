@@ -105,7 +105,7 @@ func TestDenseTrainsOnATapeMachine(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed.Value(), 4))
 				b, in, out := size[0], size[1], size[2]
 				g := gorgonia.NewGraph()
-				net := layers.On(g)
+				net := layers.New(g)
 				net.Type = dt
 				x := net.Input("x", b, in)
 				y := net.Dense(x, "layer", out, nil)
@@ -163,7 +163,7 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 	} {
 		for _, dt := range types {
 			g := gorgonia.NewGraph()
-			net := layers.On(g)
+			net := layers.New(g)
 			net.Type = dt
 			x := net.Input("x", 3, 5)
 			y := c.act(net, x, "y")
@@ -184,7 +184,7 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 
 // mlp is the classifier that most tests use.
 func mlp(g *gorgonia.ExprGraph, batch int) (*layers.Net, layers.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 8)
 	h := net.Dense(x, "hidden", 16, layers.ReLU)
 	h = net.Dense(h, "second", 16, layers.LeakyReLU(0.1))
@@ -268,7 +268,7 @@ func TestTheGraphHasNoValuesAndTheSameNamesForEveryBatchSize(t *testing.T) {
 }
 
 func TestFlattenKeepsTheBatch(t *testing.T) {
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	x := net.Flatten(net.Input("x", 5, 2, 3, 4), "flat")
 	if net.Err() != nil || !slices.Equal(x.Shape(), []int{5, 24}) {
 		t.Errorf("got %v, %v, want (5, 24)", x, net.Err())
@@ -312,7 +312,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		{"target name taken", func(n *layers.Net) { y := n.Input("y", 4, 3); n.Classifier(y, y) }, layers.ErrName, `labels "y"`},
 		{"nil input", func(n *layers.Net) { n.Dense(nil, "hidden", 3, nil) }, layers.ErrNode, `dense "hidden": the input is nil`},
 		{"another graph", func(n *layers.Net) {
-			n.Dense(layers.On(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
+			n.Dense(layers.New(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
 		}, layers.ErrNode, `"x" belongs to another graph`},
 		{"no init", func(n *layers.Net) { n.Param("w", nil, 3) }, layers.ErrInit, `parameter "w": no init: use layers.Zeros{}`},
 		{"nil weights", func(n *layers.Net) {
@@ -328,7 +328,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		}, layers.ErrShape, `input is float32 but Net.Type is no type`},
 		{"nil target", func(n *layers.Net) { n.CrossEntropy(n.Input("x", 4, 3), nil, "loss") }, layers.ErrNode, `"loss": the target is nil`},
 		{"target of another graph", func(n *layers.Net) {
-			n.CrossEntropy(n.Input("x", 4, 3), layers.On(gorgonia.NewGraph()).Labels("y", 4), "loss")
+			n.CrossEntropy(n.Input("x", 4, 3), layers.New(gorgonia.NewGraph()).Labels("y", 4), "loss")
 		}, layers.ErrNode, `"y" belongs to another graph`},
 		{"nil output", func(n *layers.Net) { n.Regressor(n.Input("x", 4, 3), nil) }, layers.ErrNode, `regressor: the input is nil`},
 		{"nil model input", func(n *layers.Net) { n.Regressor(nil, n.Input("x", 4, 3)) }, layers.ErrNode, `model: the input is nil`},
@@ -338,7 +338,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		}, layers.ErrNode, `is a statement`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			net := layers.On(gorgonia.NewGraph())
+			net := layers.New(gorgonia.NewGraph())
 			c.build(net)
 			err := net.Err()
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, c.is) {
@@ -352,7 +352,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 			}
 		})
 	}
-	for name, net := range map[string]*layers.Net{"nil graph": layers.On(nil), "zero net": {Type: tensor.Float32}} {
+	for name, net := range map[string]*layers.Net{"nil graph": layers.New(nil), "zero net": {Type: tensor.Float32}} {
 		x := net.Input("x", 2, 3)
 		_, err := net.Classifier(x, net.Dense(x, "hidden", 3, layers.ReLU))
 		if !errors.Is(err, layers.ErrNode) || err != net.Err() {

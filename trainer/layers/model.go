@@ -10,23 +10,24 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Model lists the nodes of a graph that a trainer uses. The methods of Net return it; a program with its own Gorgonia
-// graph fills it itself. A trainer identifies nodes by name: graphs for different batch sizes must have the same names
-// and the same shapes of parameters.
+// Model lists the nodes of a graph that a trainer uses. The methods of Net return it; a program
+// with its own Gorgonia graph fills it itself. A trainer identifies nodes by name: graphs for
+// different batch sizes must have the same names and the same shapes of parameters.
 type Model struct {
-	// Inputs are fed with the fields of each batch, by name; they include the targets. Dimension 0 is the batch.
+	// Inputs are fed with the fields of each batch, by name; they include the targets. Dimension 0
+	// is the batch.
 	Inputs gorgonia.Nodes
 	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
 	// Loss is the scalar to minimise, the mean over the rows of the batch. Required.
 	Loss *gorgonia.Node
-	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the accuracy. Nil: no
-	// accuracy is reported.
+	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
+	// accuracy. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
-	// Statistics are the running means and variances of batch normalization. Training updates them without gradients;
-	// evaluation and prediction read them.
+	// Statistics are the running means and variances of batch normalization. Training updates them
+	// without gradients; evaluation and prediction read them.
 	Statistics []Param
 }
 
@@ -38,8 +39,9 @@ type Param struct {
 	Init Init
 }
 
-// Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and returns the model. x is
-// the input, logits [B, C] the output. A label outside 0..C-1 makes the loss NaN.
+// Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and
+// returns the model. x is the input, logits [B, C] the output. A label outside 0..C-1 makes the
+// loss NaN.
 func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err
@@ -50,8 +52,9 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 	return n.model(x, logits, n.mean(rows, "loss"), correct)
 }
 
-// ClassifierOneHot adds the field y [B, C] and the softmax cross entropy as the loss, and returns the model. Each row of y
-// is a distribution over the classes; its largest element is the right class. x is the input, logits [B, C] the output.
+// ClassifierOneHot adds the field y [B, C] and the softmax cross entropy as the loss, and returns
+// the model. Each row of y is a distribution over the classes; its largest element is the right
+// class. x is the input, logits [B, C] the output.
 func (n *Net) ClassifierOneHot(x, logits *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err
@@ -62,8 +65,8 @@ func (n *Net) ClassifierOneHot(x, logits *gorgonia.Node) (Model, error) {
 	return n.model(x, logits, n.mean(rows, "loss"), correct)
 }
 
-// Regressor adds the field y, the targets, with the shape of out, and the mean squared error over all elements as the
-// loss, and returns the model. x is the input.
+// Regressor adds the field y, the targets, with the shape of out, and the mean squared error over
+// all elements as the loss, and returns the model. x is the input.
 func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
 	if !n.values("regressor", out) {
 		return Model{}, n.err
@@ -71,7 +74,8 @@ func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
 	return n.squared("regressor", x, out, n.target(out))
 }
 
-// Autoencoder adds the mean squared error between out and x, which has the same shape, as the loss, and returns the model.
+// Autoencoder adds the mean squared error between out and x, which has the same shape, as the loss,
+// and returns the model.
 func (n *Net) Autoencoder(x, out *gorgonia.Node) (Model, error) {
 	if n.values("autoencoder", out) && n.ready("autoencoder", x) && (!slices.Equal(x.Shape(), out.Shape()) || x.Dtype() != out.Dtype()) {
 		n.fail(fmt.Errorf("autoencoder: output %q is %s %s, must be %s %s like input %q: %w", out.Name(),
@@ -102,27 +106,31 @@ func (n *Net) squared(what string, x, out, y *gorgonia.Node) (Model, error) {
 	return n.model(x, out, n.mean(square, "loss"), nil)
 }
 
-// CrossEntropy adds the softmax cross entropy of each row with its class index.  logits [B, C], labels [B] → [B].
+// CrossEntropy adds the softmax cross entropy of each row with its class index.  logits [B, C],
+// labels [B] → [B].
 //
 //	row = log Σ exp(logits) - logits[label], computed without overflow
 func (n *Net) CrossEntropy(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("cross entropy", logits, labels, name, true, kernels.CrossEntropy)
 }
 
-// CrossEntropyOneHot adds the softmax cross entropy of each row with its distribution.  logits, target [B, C] → [B].
+// CrossEntropyOneHot adds the softmax cross entropy of each row with its distribution.  logits,
+// target [B, C] → [B].
 //
 //	row = -Σ target · log softmax(logits)
 func (n *Net) CrossEntropyOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("cross entropy", logits, target, name, false, kernels.CrossEntropyDense)
 }
 
-// Correct adds 1 for each row whose largest logit is that of its label, else 0; of equal logits the first counts.
+// Correct adds 1 for each row whose largest logit is that of its label, else 0; of equal logits the
+// first counts.
 // logits [B, C], labels [B] → [B].
 func (n *Net) Correct(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("correct", logits, labels, name, true, kernels.Correct)
 }
 
-// CorrectOneHot adds 1 for each row whose largest logit is at the largest element of its target, else 0.
+// CorrectOneHot adds 1 for each row whose largest logit is at the largest element of its target,
+// else 0.
 // logits, target [B, C] → [B].
 func (n *Net) CorrectOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("correct", logits, target, name, false, kernels.CorrectDense)

@@ -10,12 +10,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Net adds layers to one graph. After an error all methods do nothing and return nil; Err and the methods that return a
-// Model return the first error. A Net is not safe for concurrent use.
+// Net adds layers to one graph. After an error all methods do nothing and return nil; Err and the
+// methods that return a Model return the first error. A Net is not safe for concurrent use.
 type Net struct {
-	// Type is the type of inputs and parameters added from now on: tensor.Float32 (default) or tensor.Float64.
+	// Type is the type of inputs and parameters added from now on: tensor.Float32 (default) or
+	// tensor.Float64.
 	Type tensor.Dtype
-	// Weights computes the initial values of weights. Nil: HeUniform if an activation follows, else GlorotUniform.
+	// Weights computes the initial values of weights. Nil: HeUniform if an activation follows, else
+	// GlorotUniform.
 	Weights Init
 
 	g          *gorgonia.ExprGraph
@@ -26,8 +28,8 @@ type Net struct {
 	err        error
 }
 
-// On returns a Net that adds layers to g, with float32 parameters.
-func On(g *gorgonia.ExprGraph) *Net {
+// New returns a Net that adds layers to g, with float32 parameters.
+func New(g *gorgonia.ExprGraph) *Net {
 	n := &Net{Type: tensor.Float32, g: g}
 	n.usable()
 	return n
@@ -36,7 +38,7 @@ func On(g *gorgonia.ExprGraph) *Net {
 // usable reports whether the net has a graph and no error.
 func (n *Net) usable() bool {
 	if n.g == nil {
-		n.fail(fmt.Errorf("the graph is nil: use layers.On(gorgonia.NewGraph()): %w", ErrNode))
+		n.fail(fmt.Errorf("the graph is nil: use layers.New(gorgonia.NewGraph()): %w", ErrNode))
 	}
 	return n.err == nil
 }
@@ -81,12 +83,14 @@ func (n *Net) integers(what, name string, dims []int) *gorgonia.Node {
 	return x
 }
 
-// Param adds a parameter with the initial values of init. The part of the name before the last "/" is its layer.
+// Param adds a parameter with the initial values of init. The part of the name before the last "/"
+// is its layer.
 func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
 	return n.kept("parameter", &n.params, name, init, dims)
 }
 
-// Statistic adds a running statistic with the initial values of init: a value that is kept but not learned.
+// Statistic adds a running statistic with the initial values of init: a value that is kept but not
+// learned.
 func (n *Net) Statistic(name string, init Init, dims ...int) *gorgonia.Node {
 	return n.kept("statistic", &n.statistics, name, init, dims)
 }
@@ -103,8 +107,9 @@ func (n *Net) kept(what string, list *[]Param, name string, init Init, dims []in
 	return p
 }
 
-// Values binds a tensor of initial values to every parameter and statistic that has no value. Gorgonia's own machines need
-// it. A trainer does not: it fills its own memory with the same numbers for the same seed.
+// Values binds a tensor of initial values to every parameter and statistic that has no value.
+// Gorgonia's own machines need it. A trainer does not: it fills its own memory with the same
+// numbers for the same seed.
 func (n *Net) Values(seed uint64) error {
 	if n.err != nil {
 		return n.err
@@ -162,8 +167,8 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
 }
 
-// id returns a new number for an operation of this net. It is part of the hash, because Gorgonia merges nodes whose
-// operations have equal hashes.
+// id returns a new number for an operation of this net. It is part of the hash, because Gorgonia
+// merges nodes whose operations have equal hashes.
 func (n *Net) id() uint64 {
 	n.lastID++
 	return n.lastID
@@ -190,7 +195,8 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 	return nil
 }
 
-// ready reports whether x can be an input. It records an error if x is nil, of another graph, or not a float.
+// ready reports whether x can be an input. It records an error if x is nil, of another graph, or
+// not a float.
 func (n *Net) ready(layer string, x *gorgonia.Node) bool {
 	if !n.usable() {
 		return false

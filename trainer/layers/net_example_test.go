@@ -14,7 +14,7 @@ import (
 
 // net returns a net on a new graph, and an input of the given dimensions; dims[0] is the batch size.
 func net(dims ...int) (*layers.Net, *gorgonia.Node) {
-	n := layers.On(gorgonia.NewGraph())
+	n := layers.New(gorgonia.NewGraph())
 	return n, n.Input("x", dims...)
 }
 
@@ -130,7 +130,7 @@ func ExampleNet_Dropout() {
 
 // Texts of 12 words each; a word is an index into a vocabulary of 1,000.
 func ExampleNet_Embedding() {
-	n := layers.On(gorgonia.NewGraph())
+	n := layers.New(gorgonia.NewGraph())
 	words := n.Indices("words", 8, 12)
 	show(n, n.Embedding(words, "embed", 1000, 32))
 	// Output:
@@ -285,7 +285,7 @@ func ExampleActivation() {
 // Parameters of one's own, with layers and Gorgonia's operations in one graph, run on a machine of Gorgonia.
 func ExampleNet_Values() {
 	g := gorgonia.NewGraph()
-	n := layers.On(g)
+	n := layers.New(g)
 	x := n.Input("x", 2, 3)
 	scale := n.Param("scale/s", layers.Constant{Value: 2}, 2, 3)
 	y := gorgonia.Must(gorgonia.HadamardProd(n.Softmax(x, "softmax"), scale))

@@ -18,7 +18,11 @@ type Pool struct {
 // Square returns n, n: equal height and width.
 func Square(n int) [2]int { return [2]int{n, n} }
 
-// MaxPool adds the largest element of each window.  x [B, C, H, W] → [B, C, OH, OW], OH = (H + 2·Pad − Kernel)/Stride + 1.
+// MaxPool adds the largest element of each window.
+//
+//	x [B, C, H, W] → [B, C, OH, OW]
+//	OH = (H + 2·Pad − Kernel)/Stride + 1, and OW alike
+//
 // Rows and columns that do not fill a window are ignored, and so is padding.
 func (n *Net) MaxPool(x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
 	return n.pool("max pool", kernels.MaxPool, x, name, p)
@@ -50,7 +54,8 @@ func (n *Net) GlobalAvgPool(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.apply(layer, name, kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}}, x)
 }
 
-// image reports whether x [B, C, H, W] can be the input of a layer called name, and records an error if not.
+// image reports whether x [B, C, H, W] can be the input of a layer called name, and records an
+// error if not.
 func (n *Net) image(layer, name string, x *gorgonia.Node) bool {
 	if n.layer(layer, name, x) && x.Dims() != 4 {
 		n.fail(fmt.Errorf("%s: input %s needs 4 dimensions, [batch, channels, height, width]: %w", layer, shapeString(x.Shape()), ErrShape))

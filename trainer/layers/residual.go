@@ -7,11 +7,11 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Residual adds act(f(x) + x).  x [B, ...] → the shape of f(x). f adds the layers of the block to the same net. act may be
-// nil. Source: He et al., 2016, section 3.2, option B.
+// Residual adds act(f(x) + x).  x [B, ...] → the shape of f(x). f adds the layers of the block to
+// the same net. act may be nil. Source: He et al., 2016, section 3.2, option B.
 //
-// If f changes the channels or the size of images [B, C, H, W], x is projected to the new shape: by a strided 1×1
-// convolution called name/skip and batch normalization called name/skip/norm.
+// If f changes the channels or the size of images [B, C, H, W], x is projected to the new shape: by
+// a strided 1×1 convolution called name/skip and batch normalization called name/skip/norm.
 func (n *Net) Residual(x *gorgonia.Node, name string, f func(x *gorgonia.Node) *gorgonia.Node, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("residual %q", name)
 	if !n.layer(layer, name, x) {
@@ -58,7 +58,8 @@ func (n *Net) project(layer string, x *gorgonia.Node, name string, y *gorgonia.N
 	return n.BatchNorm(n.Conv(x, name, c, nil), name+"/norm", nil)
 }
 
-// strideTo returns the smallest stride that reduces a dimension of size from to size to, or 0 if there is none.
+// strideTo returns the smallest stride that reduces a dimension of size from to size to, or 0 if
+// there is none.
 func strideTo(from, to int) int {
 	for s := 1; s <= from; s++ {
 		if (from-1)/s+1 == to {

@@ -29,7 +29,7 @@ func TestTheTrainerTakesTheStepThatGorgoniaWould(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed.Value(), 11))
 			var net *layers.Net
 			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-				net = layers.On(g)
+				net = layers.New(g)
 				net.Type = tensor.Float64
 				x := net.Input("x", append([]int{batch}, c.in[1:]...)...)
 				// A parameter in front, so that gradients pass through the layer as well as to its own.
@@ -149,7 +149,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 		label[i] = uint8(text[i*length] % 3)
 	}
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Indices("x", batch, length)
 		h := net.Flatten(net.LayerNorm(net.Embedding(x, "words", words, 8), "norm"), "flat")
 		h = net.Dense(net.Dropout(h, "drop", 0.2), "hidden", 16, layers.ReLU)

@@ -6,16 +6,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Adafactor divides the gradient by the root of a running mean of its square. For a matrix it keeps only the means of
-// the squares over each row and each column: a parameter [n, m] needs n + m numbers of state, and 2·n·m with Adam.
-// A vector keeps the squares of all elements. A parameter with more than two dimensions, such as the filters of a
-// convolution, is a stack of matrices over its last two.
+// Adafactor divides the gradient by the root of a running mean of its square. For a matrix it keeps
+// only the means of the squares over each row and each column: a parameter [n, m] needs n + m
+// numbers of state, and 2·n·m with Adam. A vector keeps the squares of all elements. A parameter
+// with more than two dimensions, such as the filters of a convolution, is a stack of matrices over
+// its last two.
 //
 //	R, C = βₜ·(R, C) + (1-βₜ)·means over rows and columns of (g² + Epsilon);  βₜ = 1 - t^-Power
 //	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit);  p -= rate·max(rms(p), MinRMS)·u + rate·Decay·p
 //
-// The running mean has no bias at the start, so that no warm-up is needed. An update needs the whole gradient:
-// trainer.GuardEach cannot update a parameter slice by slice.
+// The running mean has no bias at the start, so that no warm-up is needed. An update needs the
+// whole gradient: trainer.GuardEach cannot update a parameter slice by slice.
 // Source: Shazeer and Stern, 2018, algorithms 4 to 6, without momentum.
 type Adafactor struct {
 	Rate     float64 // 0: 0.01; update t uses min(Rate, 1/√t), unless Absolute

@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Adam divides a running mean of the gradient by the root of a running mean of its square. Both are corrected for their
-// start at 0.
+// Adam divides a running mean of the gradient by the root of a running mean of its square. Both are
+// corrected for their start at 0.
 //
 //	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
 //	p -= rate · m/(1-Beta1ᵗ) / (√(v/(1-Beta2ᵗ)) + Epsilon)
@@ -30,7 +30,7 @@ type Storage uint8
 const (
 	Full     Storage = iota // the type of the parameter: 8 bytes
 	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 8/256 bytes; see kernels.Adam8
-	Bfloat16                // bfloat16 with stochastic rounding: 4 bytes; see kernels.Adam16
+	BFloat16                // bfloat16 with stochastic rounding: 4 bytes; see kernels.Adam16
 )
 
 // Op implements Optimizer.
@@ -52,7 +52,7 @@ func (o Adam) States(param kernels.Spec) []kernels.State {
 	switch o.Storage {
 	case Block8:
 		return kernels.Adam8States(param)
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16States(param)
 	}
 	return statesLike(param, "m", "v")
@@ -78,7 +78,7 @@ func (s Storage) op(full *kernels.Op) *kernels.Op {
 	switch s {
 	case Block8:
 		return kernels.Adam8
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16
 	}
 	return full
@@ -89,7 +89,7 @@ func (s Storage) attrs(a kernels.AdamAttrs, decoupled bool) any {
 	switch s {
 	case Block8:
 		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: decoupled}
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16Attrs{AdamAttrs: a, Decoupled: decoupled}
 	}
 	return a
@@ -97,18 +97,20 @@ func (s Storage) attrs(a kernels.AdamAttrs, decoupled bool) any {
 
 // check returns an error if s is not a Storage.
 func (s Storage) check() error {
-	if s <= Bfloat16 {
+	if s <= BFloat16 {
 		return nil
 	}
-	return fmt.Errorf("Storage is %d, must be Full, Block8 or Bfloat16", s)
+	return fmt.Errorf("Storage is %d, must be Full, Block8 or BFloat16", s)
 }
 
 // correction returns 1 - βᵗ without cancellation where βᵗ is near 1.
 func correction(beta float64, t int64) float64 { return -math.Expm1(float64(t) * math.Log(beta)) }
 
-// AdamW is Adam with decoupled weight decay: each update also subtracts rate·Decay·p, which is not divided by √v.
+// AdamW is Adam with decoupled weight decay: each update also subtracts rate·Decay·p, which is not
+// divided by √v.
 //
-// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in PyTorch's torch.optim.AdamW.
+// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in
+// PyTorch's torch.optim.AdamW.
 type AdamW struct {
 	Rate    float64 // 0: 0.001
 	Beta1   float64 // 0: 0.9

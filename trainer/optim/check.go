@@ -14,8 +14,8 @@ import (
 // ErrOption is wrapped by errors about options outside their range. It is [arena.ErrOption].
 var ErrOption = arena.ErrOption
 
-// OptionError lists every mistake in one optimizer, schedule or other option. It unwraps to ErrOption and to the
-// mistakes.
+// OptionError lists every mistake in one optimizer, schedule or other option. It unwraps to
+// ErrOption and to the mistakes.
 type OptionError struct {
 	What     string  // "adam", "clip", or the Go type of an optimizer or schedule that is not of this package
 	Problems []error // one for each bad field
@@ -32,9 +32,9 @@ func (e *OptionError) Error() string {
 // Unwrap returns ErrOption and the mistakes.
 func (e *OptionError) Unwrap() []error { return append([]error{ErrOption}, e.Problems...) }
 
-// Check validates an optimizer, a schedule and a clip before the first update. It returns every mistake: what the
-// Validate methods return, nil pointers, panics, and a first rate that is negative or not finite. s may be nil.
-// The error wraps ErrOption.
+// Check validates an optimizer, a schedule and a clip before the first update. It returns every
+// mistake: what the Validate methods return, nil pointers, panics, and a first rate that is
+// negative or not finite. s may be nil. The error wraps ErrOption.
 func Check(o Optimizer, s Schedule, c Clip) error {
 	return errors.Join(checkOptimizer(o, c), c.Validate(), ValidateSchedule(s))
 }
@@ -59,8 +59,8 @@ func checkOptimizer(o Optimizer, c Clip) error {
 	})
 }
 
-// ValidateSchedule calls s.Validate, if s has that method, and checks the rate of update 1. s may be nil. The error
-// wraps ErrOption.
+// ValidateSchedule calls s.Validate, if s has that method, and checks the rate of update 1. s may
+// be nil. The error wraps ErrOption.
 func ValidateSchedule(s Schedule) error {
 	if s == nil {
 		return nil
@@ -75,10 +75,10 @@ func ValidateSchedule(s Schedule) error {
 	})
 }
 
-// Write fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is not nil. A rate that is
-// negative or not finite, and a panic in o or s, is an error that wraps ErrOption. Without an error it allocates
-// nothing.
-func Write(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
+// WriteControls fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is
+// not nil. A rate that is negative or not finite, and a panic in o or s, is an error that wraps
+// ErrOption. Without an error it allocates nothing.
+func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update %d: panic in %T with schedule %T: %v: %w", t, o, s, p, ErrOption)
@@ -102,8 +102,8 @@ func checkRate(r float64, t int64) error {
 	return fmt.Errorf("the rate of update %d is %v, must be finite and 0 or more", t, r)
 }
 
-// protect calls f, which validates v, and returns its error or panic as an error that wraps ErrOption. If v is a nil
-// pointer, f is not called.
+// protect calls f, which validates v, and returns its error or panic as an error that wraps
+// ErrOption. If v is a nil pointer, f is not called.
 func protect(v any, f func() error) (err error) {
 	what := fmt.Sprintf("%T", v)
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {

@@ -30,7 +30,7 @@ func fit(opt trainer.Options) {
 		log.Fatal(err)
 	}
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 2)
 		return net.Regressor(x, net.Dense(x, "line", 1, nil))
 	}
@@ -128,7 +128,7 @@ func ExampleAdam() {
 
 // Both means in bfloat16: half the state.
 func ExampleAdam_adam16() {
-	o := optim.Adam{Rate: 0.05, Storage: optim.Bfloat16}
+	o := optim.Adam{Rate: 0.05, Storage: optim.BFloat16}
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
@@ -157,7 +157,7 @@ func ExampleAdamW() {
 
 // Both means in bfloat16: half the state.
 func ExampleAdamW_adamw16() {
-	o := optim.AdamW{Rate: 0.05, Decay: 0.001, Storage: optim.Bfloat16}
+	o := optim.AdamW{Rate: 0.05, Decay: 0.001, Storage: optim.BFloat16}
 	fit(trainer.Options{Optimizer: o})
 	stateBytes(o)
 	// Output:
@@ -231,9 +231,9 @@ func ExampleCheck() {
 }
 
 // The numbers of one update: the rate of the schedule, the number of the update, and 1 - βᵗ of both means.
-func ExampleWrite() {
+func ExampleWriteControls() {
 	controls := make([]float64, optim.Controls)
-	if err := optim.Write(optim.Adam{Rate: 0.1}, optim.Warmup{Steps: 4}, 2, controls); err != nil {
+	if err := optim.WriteControls(optim.Adam{Rate: 0.1}, optim.Warmup{Steps: 4}, 2, controls); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("rate %.2f, update %g, corrections %.3f and %.3f\n", controls[0], controls[1], controls[2], controls[3])

@@ -2,8 +2,9 @@ package optim
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// Lion moves every element by the rate, in the direction of the sign of a running mean of the gradient. It keeps one
-// state for each parameter, Adam two. It needs a rate 3 to 10 times smaller than Adam's.
+// Lion moves every element by the rate, in the direction of the sign of a running mean of the
+// gradient. It keeps one state for each parameter, Adam two. It needs a rate 3 to 10 times smaller
+// than Adam's.
 //
 //	u = sign(Beta1·m + (1-Beta1)·g);  m = Beta2·m + (1-Beta2)·g;  p -= rate·(u + Decay·p)
 //

@@ -1,16 +1,18 @@
-// Package optim holds the optimizers, learning-rate schedules, gradient clipping and loss scaling of a trainer.
+// Package optim holds the optimizers, learning-rate schedules, gradient clipping and loss scaling
+// of a trainer.
 //
-// An [Optimizer] is a plain struct, such as [Adam]; its zero value has the defaults of the paper. It names the
-// operation that updates a parameter in place, and the state that this operation keeps for each parameter.
-// A [Schedule], such as [Cosine], computes the learning rate of each update from the optimizer's own rate.
-// [Clip] limits gradients. [Scaling] scales the loss, so that 16-bit gradients do not underflow.
+// An [Optimizer] is a plain struct, such as [Adam]; its zero value has the defaults of the paper.
+// It names the operation that updates a parameter in place, and the state that this operation keeps
+// for each parameter. A [Schedule], such as [Cosine], computes the learning rate of each update
+// from the optimizer's own rate. [Clip] limits gradients. [Scaling] scales the loss, so that 16-bit
+// gradients do not underflow.
 //
-// A program sets them in trainer.Options; the zero value of each is a usable default:
+// A program sets them in trainer.Options:
 //
 //	trainer.Options{Optimizer: optim.AdamW{Rate: 3e-4}, Schedule: optim.Warmup{Steps: 100}, Clip: optim.Clip{Norm: 1}}
 //
-// The rest is for the trainer and for optimizers of your own: [Check] validates all options before the first
-// update, and [Write] fills the controls vector of one update.
+// The rest is for the trainer and for optimizers of your own: [Check] validates all options before
+// the first update, and [WriteControls] fills the controls vector of one update.
 package optim
 
 import (
@@ -20,21 +22,22 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Optimizer is a rule that updates a parameter from its gradient. The optimizers of this package are plain values,
-// safe for concurrent use.
+// Optimizer is a rule that updates a parameter from its gradient. The optimizers of this package
+// are plain values, safe for concurrent use.
 //
-// The operation has the inputs (parameter, gradient, guard, controls [, scale], states...) of package kernels and
-// changes the parameter and its states in place.
+// The operation has the inputs (parameter, gradient, guard, controls [, scale], states...) of
+// package kernels and changes the parameter and its states in place.
 type Optimizer interface {
 	// Op returns the operation that updates one parameter.
 	Op() *kernels.Op
-	// Attrs returns the attributes of the operation. scaled: the operation has the input scale, a factor for the
-	// gradient; clipping by norm needs it.
+	// Attrs returns the attributes of the operation. scaled: the operation has the input scale, a
+	// factor for the gradient; clipping by norm needs it.
 	Attrs(clip Clip, scaled bool) any
 	// States returns the states of one parameter, in the order of the operation's inputs.
 	States(param kernels.Spec) []kernels.State
-	// Controls writes the numbers that change with update t, counted from 1: dst[0] is the rate before any schedule,
-	// dst[1] is t, and dst[2] to dst[4] belong to the rule. The trainer writes the others. It allocates nothing.
+	// Controls writes the numbers that change with update t, counted from 1: dst[0] is the rate
+	// before any schedule, dst[1] is t, and dst[2] to dst[4] belong to the rule. The trainer writes
+	// the others. It allocates nothing.
 	Controls(t int64, dst []float64)
 	// Validate returns an error that names every bad field and wraps ErrOption.
 	Validate() error
@@ -47,8 +50,8 @@ const Controls = kernels.Controls
 type Clip struct {
 	// Value limits each element to ±Value. 0: no limit.
 	Value float64
-	// Norm limits the L2 norm of all gradients together: a larger norm scales all gradients by Norm/norm, before
-	// Value applies. 0: no limit.
+	// Norm limits the L2 norm of all gradients together: a larger norm scales all gradients by
+	// Norm/norm, before Value applies. 0: no limit.
 	Norm float64
 }
 
@@ -68,10 +71,10 @@ func All() []Named {
 	return []Named{
 		{"adafactor", Adafactor{}},
 		{"adam", Adam{}},
-		{"adam16", Adam{Storage: Bfloat16}},
+		{"adam16", Adam{Storage: BFloat16}},
 		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
-		{"adamw16", AdamW{Storage: Bfloat16}},
+		{"adamw16", AdamW{Storage: BFloat16}},
 		{"adamw8", AdamW{Storage: Block8}},
 		{"lion", Lion{}},
 		{"momentum", SGD{Momentum: 0.9}},
@@ -81,8 +84,8 @@ func All() []Named {
 	}
 }
 
-// Parse returns the optimizer called name, with its defaults. An unknown name is an error that wraps ErrOption and
-// lists all names.
+// Parse returns the optimizer called name, with its defaults. An unknown name is an error that
+// wraps ErrOption and lists all names.
 func Parse(name string) (Optimizer, error) {
 	var names []string
 	for _, n := range All() {
@@ -94,8 +97,8 @@ func Parse(name string) (Optimizer, error) {
 	return nil, fmt.Errorf("no optimizer %q: choose one of %s: %w", name, strings.Join(names, ", "), ErrOption)
 }
 
-// AtRate returns a copy of o with another rate; 0 is the default of the optimizer. An optimizer that is not of this
-// package is an error that wraps ErrOption.
+// AtRate returns a copy of o with another rate; 0 is the default of the optimizer. An optimizer
+// that is not of this package is an error that wraps ErrOption.
 func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 	switch o := o.(type) {
 	case SGD:

@@ -213,6 +213,7 @@ func (m *model) step(grad []float64) {
 }
 
 func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
+	t.Parallel()
 	schedule := optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 10, Floor: 0.1}}
 	for _, n := range optim.All() {
 		for _, clip := range []optim.Clip{{}, {Value: 0.5}, {Norm: 1}, {Value: 0.25, Norm: 1}} {
@@ -247,7 +248,7 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 							scale = math.Min(1, clip.Norm/math.Sqrt(norm))
 							m.scale[0] = scale
 						}
-						if err := optim.Write(o, schedule, step, m.controls); err != nil {
+						if err := optim.WriteControls(o, schedule, step, m.controls); err != nil {
 							t.Fatal(err)
 						}
 						rate := rates[n.Name] * min(float64(step)/5, 1)
@@ -277,11 +278,12 @@ func TestEveryOptimizerIsItsTextbookFor20Updates(t *testing.T) {
 }
 
 func TestAdamsFirstUpdateCountsFromOne(t *testing.T) {
+	t.Parallel()
 	// An update that counts from 2 would give -0.0744136813.
 	p := []float64{0}
 	o := optim.Adam{Rate: 0.1}
 	m := newModel(t, o, optim.Clip{}, p)
-	if err := optim.Write(o, nil, 1, m.controls); err != nil {
+	if err := optim.WriteControls(o, nil, 1, m.controls); err != nil {
 		t.Fatal(err)
 	}
 	m.step([]float64{1})
@@ -291,10 +293,11 @@ func TestAdamsFirstUpdateCountsFromOne(t *testing.T) {
 }
 
 func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
+	t.Parallel()
 	for _, n := range optim.All() {
 		p := []float64{1, 2}
 		m := newModel(t, n.Optimizer, optim.Clip{}, p)
-		if err := optim.Write(n.Optimizer, nil, 1, m.controls); err != nil {
+		if err := optim.WriteControls(n.Optimizer, nil, 1, m.controls); err != nil {
 			t.Fatal(err)
 		}
 		m.in[2].Data[0] = 7
@@ -317,7 +320,7 @@ func TestControlsAllocateNothing(t *testing.T) {
 		var step int64
 		if got := testing.AllocsPerRun(100, func() {
 			step++
-			if err := optim.Write(n.Optimizer, schedule, step, dst); err != nil {
+			if err := optim.WriteControls(n.Optimizer, schedule, step, dst); err != nil {
 				t.Fatal(err)
 			}
 		}); got != 0 {
@@ -327,6 +330,7 @@ func TestControlsAllocateNothing(t *testing.T) {
 }
 
 func TestBiasCorrectionIsExactForLargeAndSmallUpdates(t *testing.T) {
+	t.Parallel()
 	dst := make([]float64, optim.Controls)
 	for _, step := range []int64{1, 2, 10, 1000, 1 << 40} {
 		optim.Adam{Beta2: 0.999}.Controls(step, dst)
@@ -340,6 +344,7 @@ func TestBiasCorrectionIsExactForLargeAndSmallUpdates(t *testing.T) {
 }
 
 func TestParseKnowsEveryNameAndListsThemForOthers(t *testing.T) {
+	t.Parallel()
 	_, err := optim.Parse("adagrad")
 	if !errors.Is(err, optim.ErrOption) {
 		t.Fatalf("got %v, want %v", err, optim.ErrOption)
@@ -358,6 +363,7 @@ func TestParseKnowsEveryNameAndListsThemForOthers(t *testing.T) {
 }
 
 func TestAtRateChangesTheRateAlone(t *testing.T) {
+	t.Parallel()
 	a, b := make([]float64, optim.Controls), make([]float64, optim.Controls)
 	for _, n := range optim.All() {
 		o, err := optim.AtRate(n.Optimizer, 0.5)
@@ -380,6 +386,7 @@ func TestAtRateChangesTheRateAlone(t *testing.T) {
 }
 
 func TestBadOptionsAreNamedAllAtOnce(t *testing.T) {
+	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
 		name string
@@ -412,6 +419,7 @@ func TestBadOptionsAreNamedAllAtOnce(t *testing.T) {
 }
 
 func TestAdafactorsRateAndWeight(t *testing.T) {
+	t.Parallel()
 	dst := make([]float64, optim.Controls)
 	for _, c := range []struct {
 		o            optim.Adafactor

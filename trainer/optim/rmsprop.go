@@ -6,7 +6,8 @@ import "github.com/evenkeel/evenkeel/kernels"
 //
 //	s = Rho·s + (1-Rho)·g²;  p -= rate·g / (√s + Epsilon)
 //
-// Source: Hinton, Neural Networks for Machine Learning, lecture 6e. Epsilon outside the root is PyTorch's form.
+// Source: Hinton, Neural Networks for Machine Learning, lecture 6e. Epsilon outside the root is
+// PyTorch's form.
 type RMSProp struct {
 	Rate    float64 // 0: 0.001
 	Rho     float64 // 0: 0.9
@@ -15,11 +16,11 @@ type RMSProp struct {
 }
 
 // Op implements Optimizer.
-func (RMSProp) Op() *kernels.Op { return kernels.RmsProp }
+func (RMSProp) Op() *kernels.Op { return kernels.RMSProp }
 
 // Attrs implements Optimizer.
 func (o RMSProp) Attrs(clip Clip, scaled bool) any {
-	return kernels.RmsPropAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
+	return kernels.RMSPropAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Rho: or(o.Rho, 0.9), Epsilon: or(o.Epsilon, 1e-8)}
 }
 
 // States implements Optimizer.

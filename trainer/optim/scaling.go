@@ -2,15 +2,17 @@ package optim
 
 import "fmt"
 
-// Scaling is dynamic loss scaling. The gradient of the loss is multiplied by a scale, so that 16-bit gradients do not
-// underflow in the backward pass; each parameter's gradient is divided by it before clipping and the update.
+// Scaling is dynamic loss scaling. The gradient of the loss is multiplied by a scale, so that
+// 16-bit gradients do not underflow in the backward pass; each parameter's gradient is divided by
+// it before clipping and the update.
 //
-// An update whose gradients overflow is skipped: parameters, optimizer state, update number and rate stay as they are,
-// and the scale is lowered. After Interval updates without overflow it is raised. The zero value scales the loss
-// whenever products and activations are float16. Scales that are powers of two, the default, change no bit of a
-// gradient that stays in range.
+// An update whose gradients overflow is skipped: parameters, optimizer state, update number and
+// rate stay as they are, and the scale is lowered. After Interval updates without overflow it is
+// raised. The zero value scales the loss whenever products and activations are float16. Scales that
+// are powers of two, the default, change no bit of a gradient that stays in range.
 //
-// Source: Micikevicius et al., ICLR 2018, section 3.2; factors and interval are those of torch.amp.GradScaler.
+// Source: Micikevicius et al., ICLR 2018, section 3.2; factors and interval are those of
+// torch.amp.GradScaler.
 type Scaling struct {
 	Mode     ScalingMode
 	Initial  float64 // first scale, MinScale to MaxScale; 0: 65536
@@ -38,7 +40,8 @@ const (
 	MaxScale = 1 << 32
 )
 
-// ScalingState is the state of loss scaling between updates. The zero value means that the loss is not scaled.
+// ScalingState is the state of loss scaling between updates. The zero value means that the loss is
+// not scaled.
 type ScalingState struct {
 	Scale   float64 // scale of the next update
 	Good    int64   // updates in a row without overflow since the scale last changed
@@ -53,7 +56,8 @@ func (s Scaling) Start() ScalingState {
 	return ScalingState{Scale: or(s.Initial, 65536)}
 }
 
-// Next returns the state that follows t. overflow: the gradients of the update were not finite, and it was skipped.
+// Next returns the state that follows t. overflow: the gradients of the update were not finite, and
+// it was skipped.
 func (s Scaling) Next(t ScalingState, overflow bool) ScalingState {
 	if overflow {
 		return ScalingState{Scale: max(MinScale, t.Scale*or(s.Backoff, 0.5)), Skipped: t.Skipped + 1}

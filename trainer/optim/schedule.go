@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Schedule computes the learning rate of each update. Schedules of this package are plain values, safe for concurrent
-// use; they allocate nothing.
+// Schedule computes the learning rate of each update. Schedules of this package are plain values,
+// safe for concurrent use; they allocate nothing.
 type Schedule interface {
-	// Rate returns the rate of update t, counted from 1. base is the optimizer's own rate. The result depends on
-	// base and t alone, so that a resumed run continues with the same rates.
+	// Rate returns the rate of update t, counted from 1. base is the optimizer's own rate. The
+	// result depends on base and t alone, so that a resumed run continues with the same rates.
 	Rate(base float64, t int64) float64
 }
 
@@ -19,8 +19,8 @@ type Constant struct{}
 // Rate implements Schedule.
 func (Constant) Rate(base float64, _ int64) float64 { return base }
 
-// Step multiplies the rate by Factor after every Every updates: updates 1 to Every have the base rate, the next Every
-// updates have Factor times the base rate.
+// Step multiplies the rate by Factor after every Every updates: updates 1 to Every have the base
+// rate, the next Every updates have Factor times the base rate.
 type Step struct {
 	Every  int64   // updates, 1 or more
 	Factor float64 // 0.1 is usual
@@ -39,8 +39,8 @@ func (s Step) Validate() error {
 	return check("step", checkCount("Every", s.Every), checkMin("Factor", s.Factor, 0))
 }
 
-// Cosine lowers the rate along half a cosine: from the base rate at update 1 to Floor times the base rate at update
-// Steps+1, where it stays.
+// Cosine lowers the rate along half a cosine: from the base rate at update 1 to Floor times the
+// base rate at update Steps+1, where it stays.
 //
 // Source: Loshchilov and Hutter, 2017, equation 5, without restarts.
 type Cosine struct {
@@ -66,8 +66,8 @@ func (c Cosine) Validate() error {
 	return check("cosine", checkCount("Steps", c.Steps), floor)
 }
 
-// Warmup raises the rate linearly, from base/Steps at update 1 to the base rate at update Steps. The next update is
-// update 1 of Then.
+// Warmup raises the rate linearly, from base/Steps at update 1 to the base rate at update Steps.
+// The next update is update 1 of Then.
 //
 // Source: Goyal et al., 2017, section 2.2 (gradual warm-up), by updates instead of epochs.
 type Warmup struct {

@@ -12,8 +12,8 @@ var errNesterov = errors.New("Nesterov needs Momentum: 0.9 is usual")
 //
 //	v = Momentum·v + g;  p -= rate·v                (Nesterov: p -= rate·(g + Momentum·v))
 //
-// Source: Sutskever et al., 2013, in the form of PyTorch's torch.optim.SGD: the rate multiplies the velocity when it is
-// used, so that a new rate takes effect at once.
+// Source: Sutskever et al., 2013, in the form of PyTorch's torch.optim.SGD: the rate multiplies the
+// velocity when it is used, so that a new rate takes effect at once.
 type SGD struct {
 	Rate     float64 // 0: 0.01
 	Momentum float64 // factor of the velocity v, below 1; 0: plain descent, without state
@@ -24,7 +24,7 @@ type SGD struct {
 // Op implements Optimizer.
 func (o SGD) Op() *kernels.Op {
 	if o.Momentum == 0 {
-		return kernels.Sgd
+		return kernels.SGD
 	}
 	return kernels.Momentum
 }
@@ -32,7 +32,7 @@ func (o SGD) Op() *kernels.Op {
 // Attrs implements Optimizer.
 func (o SGD) Attrs(clip Clip, scaled bool) any {
 	if o.Momentum == 0 {
-		return kernels.SgdAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay)}
+		return kernels.SGDAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay)}
 	}
 	return kernels.MomentumAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay), Momentum: o.Momentum, Nesterov: o.Nesterov}
 }

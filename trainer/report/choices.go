@@ -10,16 +10,17 @@ import (
 // Choices lists combinations of settings for training one model, with the memory and time of each.
 type Choices struct {
 	Limit   int64    // bytes of memory that may be used
-	Levers  []string // names of the settings: "optimizer", "batch", …
+	Axes    []string // names of the settings: "optimizer", "batch", …
 	Choices []Choice
-	// Best is the index of the recommended choice, -1 if none fits. Of the choices that fit it prefers the results of
-	// the requested settings, then the optimizer with the most state, then the shortest time.
+	// Best is the index of the recommended choice, -1 if none fits. Of the choices that fit it
+	// prefers the results of the requested settings, then the optimizer with the most state, then
+	// the shortest time.
 	Best int
 }
 
 // Choice is one combination of settings.
 type Choice struct {
-	Settings []string         // by lever
+	Settings []string         // values, in the order of the names
 	Regions  map[string]int64 // bytes by category
 	Total    int64            // bytes of the arena
 	Time     float64          // change of a step's time by the cost model: 0.1 is a tenth longer than with the requested settings
@@ -35,8 +36,8 @@ func (c Choices) JSON(w io.Writer) error {
 	return j.Encode(c)
 }
 
-// String returns the choices that no other one beats (see Beaten), as a table of at most 100 columns. If categories of memory
-// do not fit, it leaves out the first ones.
+// String returns the choices that no other one beats (see Beaten), as a table of at most 100
+// columns. If categories of memory do not fit, it leaves out the first ones.
 func (c Choices) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), human(c.Limit))
@@ -55,8 +56,8 @@ func (c Choices) String() string {
 
 // table returns one row for each choice that no other one beats, with columns for the given categories.
 func (c Choices) table(names []string) *table {
-	t := &table{align: strings.Repeat("l", len(c.Levers)+1) + strings.Repeat("r", len(names)+3)}
-	t.add(append(append(append([]string{""}, c.Levers...), names...), "bytes", "time", "max batch")...)
+	t := &table{align: strings.Repeat("l", len(c.Axes)+1) + strings.Repeat("r", len(names)+3)}
+	t.add(append(append(append([]string{""}, c.Axes...), names...), "bytes", "time", "max batch")...)
 	for i, x := range c.Choices {
 		if c.Beaten(i) {
 			continue
@@ -98,8 +99,9 @@ func (c Choices) categories() []string {
 	return names
 }
 
-// Beaten reports whether another choice with the same results, or else with the same optimizer, needs neither more bytes nor
-// more time than choice i. Of equal choices only the first is not beaten. Best is never beaten.
+// Beaten reports whether another choice with the same results, or else with the same optimizer,
+// needs neither more bytes nor more time than choice i. Of equal choices only the first is not
+// beaten. Best is never beaten.
 func (c Choices) Beaten(i int) bool {
 	x := c.Choices[i]
 	for k, y := range c.Choices {

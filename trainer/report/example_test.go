@@ -18,7 +18,7 @@ import (
 
 // classifier is 784-512-256-10.
 func classifier(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)
@@ -133,8 +133,8 @@ func ExamplePlan_Top() {
 // Two combinations of settings, as trainer.Explore returns them.
 func ExampleChoices() {
 	c := report.Choices{
-		Limit:  8_000_000,
-		Levers: []string{"optimizer", "gradients"},
+		Limit: 8_000_000,
+		Axes:  []string{"optimizer", "gradients"},
 		Choices: []report.Choice{
 			{Settings: []string{"adam", "kept"}, Total: 9_760_000, MaxBatch: 100, Same: true},
 			{Settings: []string{"adam", "freed"}, Total: 7_888_896, Time: 0.02, MaxBatch: 8_769, Fits: true, Same: true},

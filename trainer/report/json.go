@@ -61,7 +61,8 @@ type jsonBuffer struct {
 	End    int32  `json:"end"`
 }
 
-// JSON writes the whole plan. Sizes and offsets are bytes; a buffer is live during the instructions start to end-1.
+// JSON writes the whole plan. Sizes and offsets are bytes; a buffer is live during the instructions
+// start to end-1.
 func (p Plan) JSON(w io.Writer) error {
 	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Offloaded: p.Offloaded, Context: p.Context}
 	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
@@ -77,7 +78,7 @@ func (p Plan) JSON(w io.Writer) error {
 			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
 			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Notes: list(q.Notes),
 		}
-		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Fetches, Writebacks: q.Bus.Stows}
+		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {
 			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, q.offset(i), b.Size, b.Start, b.End})
 		}

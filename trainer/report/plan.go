@@ -1,8 +1,9 @@
 // Package report shows memory plans as text, JSON and pictures.
 //
-// A [Plan] is plain data, filled by trainer.Plan and Trainer.Plan: the regions of the arena, and the [Program]s that
-// share its scratch. [Plan.String] prints it as tables, [Plan.JSON] writes all of it, and [Plan.SVG] draws a map of the
-// memory. [Plan.Category], [Plan.Layers] and [Plan.Top] sum it up.
+// A [Plan] is plain data that trainer.Plan and Trainer.Plan return: the regions of the arena, and
+// the programs that share its scratch, each a [Program]. [Plan.String] prints it as tables,
+// [Plan.JSON] writes all of it, and [Plan.SVG] draws a map of the memory. [Plan.Category],
+// [Plan.Layers] and [Plan.Top] sum it up.
 //
 // [Choices], from trainer.Explore, compares plans with different settings.
 package report
@@ -18,7 +19,7 @@ import (
 // Plan lists what every byte of an arena is for. All sizes are bytes.
 type Plan struct {
 	Device    string             // name of the device, such as "cpu"
-	Mode      string             // "streaming": each batch is uploaded; "resident": the data stay on the device
+	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine"
 	Regions   []arena.RegionInfo // the arena, in order
 	Programs  []Program          // the training program first; they share the region "scratch"
 	Pinned    int64              // pinned host memory, outside the arena
@@ -48,14 +49,14 @@ type Program struct {
 
 // Bus counts the bytes that cross between host and device memory in one step.
 type Bus struct {
-	Uploads   int64 // a batch, to the device
-	Downloads int64 // results, to the host
-	Fetches   int64 // prefetched offloaded values, to the device
-	Stows     int64 // writeback of offloaded values that changed, to the host
+	Uploads    int64 // a batch, to the device
+	Downloads  int64 // results, to the host
+	Prefetches int64 // prefetched offloaded values, to the device
+	Writebacks int64 // writeback of offloaded values that changed, to the host
 }
 
 // Total returns the sum.
-func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Fetches + b.Stows }
+func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Prefetches + b.Writebacks }
 
 // Tensor is a named part of a region, or a value in scratch.
 type Tensor struct {
@@ -68,8 +69,9 @@ type Tensor struct {
 // Label returns owner/name, or the name alone if it contains the owner.
 func (t Tensor) Label() string { return label(t.Owner, t.Name) }
 
-// Category returns the bytes of the regions called name, such as "parameters" or "scratch". A name without a number also
-// stands for the numbered regions: Category("slot") is the sum of "slot 0" and "slot 1".
+// Category returns the bytes of the regions called name, such as "parameters" or "scratch". A name
+// without a number also stands for the numbered regions: Category("slot") is the sum of "slot 0"
+// and "slot 1".
 func (p Plan) Category(name string) int64 {
 	var n int64
 	for _, r := range p.Regions {
@@ -89,8 +91,8 @@ func (p Plan) Categories() map[string]int64 {
 	return all
 }
 
-// Top returns the n largest tensors, largest first: parts of regions, and the values in scratch that are live at the peak
-// of the program that needs the most scratch.
+// Top returns the n largest tensors, largest first: parts of regions, and the values in scratch
+// that are live at the peak of the program that needs the most scratch.
 func (p Plan) Top(n int) []Tensor {
 	var all []Tensor
 	for _, r := range p.Regions {
@@ -120,8 +122,8 @@ type Layer struct {
 	Total int64
 }
 
-// Layers returns the bytes of each layer, in the order of the regions. The last layer, "", has the bytes that belong to no
-// layer, such as scratch.
+// Layers returns the bytes of each layer, in the order of the regions. The last layer, "", has the
+// bytes that belong to no layer, such as scratch.
 func (p Plan) Layers() []Layer {
 	rest := Layer{Bytes: make([]int64, len(p.Regions))}
 	var out []Layer

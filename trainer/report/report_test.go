@@ -104,10 +104,12 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestThePlanAsTextIsTheGoldenFile(t *testing.T) {
+	t.Parallel()
 	golden(t, "plan.txt", []byte(plan(t).String()))
 }
 
 func TestThePlanAsAPictureIsTheGoldenFile(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := plan(t).SVG(&b); err != nil {
 		t.Fatal(err)
@@ -116,6 +118,7 @@ func TestThePlanAsAPictureIsTheGoldenFile(t *testing.T) {
 }
 
 func TestRegionsAndLayersAddUpToTheArena(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	var regions, layers, cells int64
 	for _, r := range p.Regions {
@@ -136,6 +139,7 @@ func TestRegionsAndLayersAddUpToTheArena(t *testing.T) {
 }
 
 func TestCategoryCountsNumberedRegionsTogether(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	one := p.Category("slot 0")
 	if one == 0 || p.Category("slot") != 2*one {
@@ -147,6 +151,7 @@ func TestCategoryCountsNumberedRegionsTogether(t *testing.T) {
 }
 
 func TestTopListsTheLargestTensorsFirst(t *testing.T) {
+	t.Parallel()
 	top := plan(t).Top(5)
 	if len(top) != 5 {
 		t.Fatalf("got %d, want 5", len(top))
@@ -171,6 +176,7 @@ func TestTopListsTheLargestTensorsFirst(t *testing.T) {
 }
 
 func TestJSONHoldsTheWholePlan(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	var b bytes.Buffer
 	if err := p.JSON(&b); err != nil {
@@ -235,6 +241,7 @@ func wellFormed(t *testing.T, doc []byte) string {
 }
 
 func TestThePictureIsWellFormedForAnyNames(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	for i := range p.Regions {
 		p.Regions[i].Name = `<&"'>` + p.Regions[i].Name
@@ -255,6 +262,7 @@ func TestThePictureIsWellFormedForAnyNames(t *testing.T) {
 }
 
 func TestOddPlansAreShownToo(t *testing.T) {
+	t.Parallel()
 	long := plan(t)
 	long.Programs[0].Instructions = 5000
 	for _, c := range []struct {
@@ -302,7 +310,7 @@ func TestNoLineIsWiderThanAScreen(t *testing.T) {
 	q.LiveAt, q.Notes = strings.Repeat("block/", 30), []string{strings.Repeat("words of a long note ", 20)}
 	c := report.Choices{Limit: 1 << 40, Best: -1, Choices: []report.Choice{{Total: 1 << 40, Regions: map[string]int64{"scratch": 1 << 40}}, {Total: 1 << 41}}}
 	for range 6 {
-		c.Levers = append(c.Levers, "recompute")
+		c.Axes = append(c.Axes, "recompute")
 		c.Choices[0].Settings = append(c.Choices[0].Settings, "hidden1, hidden2")
 		c.Choices[1].Settings = append(c.Choices[1].Settings, "state, parameters")
 	}
@@ -323,6 +331,7 @@ var errFull = errors.New("disk is full")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersErrorsAreReturned(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	if err := p.SVG(fullDisk{}); !errors.Is(err, errFull) {
 		t.Errorf("SVG: got %v, want %v", err, errFull)

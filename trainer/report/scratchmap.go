@@ -90,7 +90,8 @@ func (m *scratchMap) names() {
 	}
 }
 
-// live draws the live bytes at each instruction. The space between this line and the top of the buffers is fragmentation.
+// live draws the live bytes at each instruction. The space between this line and the top of the
+// buffers is fragmentation.
 func (m *scratchMap) live() {
 	type change struct {
 		at    int32

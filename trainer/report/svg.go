@@ -42,8 +42,9 @@ const (
 // palette is Tableau 10 without its red, which marks the peak, and its grey.
 var palette = []string{"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f"}
 
-// SVG writes a picture of the plan: the arena as a bar of regions, and the scratch of the first program, which is that of
-// training, as a map of offsets over instructions. A layer has the same colour in both.
+// SVG writes a picture of the plan: the arena as a bar of regions, and the scratch of the first
+// program, which is that of training, as a map of offsets over instructions. A layer has the same
+// colour in both.
 func (p Plan) SVG(w io.Writer) error {
 	d := drawing{plan: p, colours: map[string]string{"": shared}}
 	for _, l := range p.Layers() {
@@ -134,8 +135,9 @@ func (d *drawing) bar() {
 	}
 }
 
-// spread moves labels apart. at falls, because the bar grows upwards and y downwards. So does the result, in which
-// neighbours have the given distance and all lie between top and bottom; if there is no room, the distance is smaller.
+// spread moves labels apart. at falls, because the bar grows upwards and y downwards. So does the
+// result, in which neighbours have the given distance and all lie between top and bottom; if there
+// is no room, the distance is smaller.
 func spread(at []float64, distance, top, bottom float64) []float64 {
 	if len(at) > 1 {
 		distance = min(distance, (bottom-top)/float64(len(at)-1))

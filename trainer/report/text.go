@@ -8,7 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// String returns the plan as tables of at most 100 columns: regions, layers, programs, bytes that cross the bus, and notes.
+// String returns the plan as tables of at most 100 columns: regions, layers, programs, bytes that
+// cross the bus, and notes.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), human(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
@@ -38,8 +39,8 @@ func (p Plan) regions(b *strings.Builder) {
 	t.write(b)
 }
 
-// layers writes one row for each layer, with a column for each category that has parts of layers. If the table is too wide,
-// the smallest categories are counted as other.
+// layers writes one row for each layer, with a column for each category that has parts of layers.
+// If the table is too wide, the smallest categories are counted as other.
 func (p Plan) layers(b *strings.Builder) {
 	layers := p.Layers()
 	var names []string // categories with a part of some layer
@@ -67,7 +68,8 @@ func (p Plan) layers(b *strings.Builder) {
 	t.write(b)
 }
 
-// layerTable returns the table of layers with a column for each of the categories, and one for all others.
+// layerTable returns the table of layers with a column for each of the categories, and one for all
+// others.
 func (p Plan) layerTable(layers []Layer, categories []string) *table {
 	t := &table{align: "l" + strings.Repeat("r", len(categories)+2)}
 	t.add(append(append([]string{"layer"}, categories...), "other", "bytes")...)
@@ -134,7 +136,7 @@ func (p Plan) bus(b *strings.Builder) {
 	t := table{align: "lrrrrr", rows: [][]string{{"bytes on the bus", "uploads", "prefetches", "writebacks", "downloads", "each step"}}}
 	for _, q := range p.Programs {
 		if n := q.Bus.Total(); n > 0 {
-			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Fetches), comma(q.Bus.Stows), comma(q.Bus.Downloads), comma(n))
+			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Prefetches), comma(q.Bus.Writebacks), comma(q.Bus.Downloads), comma(n))
 		}
 	}
 	if len(t.rows) > 1 {
@@ -172,7 +174,8 @@ func (t *table) widths() []int {
 // width returns the width of the table: the columns with two spaces between them.
 func (t *table) width() int { return sum(t.widths()) + 2*(len(t.align)-1) }
 
-// write writes the table. If it is wider than maxWidth, the widest text columns are shortened, down to minText characters.
+// write writes the table. If it is wider than maxWidth, the widest text columns are shortened, down
+// to minText characters.
 func (t *table) write(b *strings.Builder) {
 	width := t.widths()
 	for over := t.width() - maxWidth; over > 0; over-- {
@@ -218,7 +221,8 @@ func sum(width []int) (n int) {
 	return n
 }
 
-// wrap breaks a note between words into lines of at most maxWidth characters. Further lines are indented.
+// wrap breaks a note between words into lines of at most maxWidth characters. Further lines are
+// indented.
 func wrap(note string) string {
 	var b strings.Builder
 	column := 0

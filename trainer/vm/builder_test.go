@@ -109,7 +109,7 @@ func convolution(d *builder) *testModel {
 
 // ofLayers is a network of package layers. A tape machine runs its operations by their float64 references.
 func ofLayers(d *builder) *testModel {
-	net := layers.On(d.g)
+	net := layers.New(d.g)
 	net.Type = d.dt
 	x := net.Input("x", 3, 2, 6, 6)
 	c := layers.Conv2D{Out: 4, Kernel: layers.Square(3), Pad: layers.Square(1)}

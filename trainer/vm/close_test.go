@@ -78,3 +78,39 @@ func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
 		}
 	})
 }
+
+// Freed memory may still hold the old elements, so the test compares addresses.
+func TestCloseMovesEveryTensorOutOfTheArena(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		if !dev.Unified() {
+			t.Skipf("needs a device whose memory tensors share: %s has its own", dev.Name())
+		}
+		d := newBuilder(t, tensor.Float64, 1)
+		x, y := d.param("x", 3), d.param("y", 3)
+		kept := d.must(gorgonia.HadamardProd(x, y))
+		if _, err := gorgonia.Grad(d.must(gorgonia.Sum(kept)), x, y); err != nil {
+			t.Fatal(err)
+		}
+		machine := newMachine(t, dev, d.g, vm.Options{Bind: gorgonia.Nodes{x}, Keep: gorgonia.Nodes{kept}})
+		mustRun(t, machine)
+		rows, err := gradOf(t, y).(*tensor.Dense).Slice(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]gorgonia.Value{"x": x.Value(), "gradient of x": gradOf(t, x), "Deriv of x": x.Deriv().Value(),
+			"gradient of y": gradOf(t, y), "kept": kept.Value(), "a slice of y's gradient that is bound to y": rows}
+		let(t, y, rows)
+		before := make(map[string]uintptr)
+		for name, v := range values {
+			before[name] = v.Uintptr()
+		}
+		if err := machine.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range values {
+			if v.Uintptr() == before[name] {
+				t.Errorf("%s lies in the arena after Close", name)
+			}
+		}
+	})
+}

@@ -32,7 +32,7 @@ func openGradients(links []frontend.Link, mem *memory, unified bool) ([]gradient
 		if err != nil {
 			return gradients[:i], err
 		}
-		gradients[i] = gradient{link: l, sum: c.Sum, own: c.Own}
+		gradients[i] = gradient{link: l, sum: c.Accumulate, own: c.Own}
 	}
 	return gradients, nil
 }

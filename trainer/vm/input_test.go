@@ -82,3 +82,21 @@ func TestInputsOfOneNameAreDifferentInputs(t *testing.T) {
 		wantValue(t, "x²", b.Value(), 9, 16)
 	})
 }
+
+func TestAWeightMayBeTransposedWhereItLies(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		d := newBuilder(t, tensor.Float64, 1)
+		w := d.in("w", 2, 2)
+		let(t, w, tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float64{1, 2, 3, 4})))
+		y := d.must(gorgonia.Neg(w))
+		if _, err := gorgonia.Grad(d.must(gorgonia.Sum(y)), w); err != nil {
+			t.Fatal(err)
+		}
+		machine := newMachine(t, dev, d.g, vm.Options{Keep: gorgonia.Nodes{y}})
+		if err := w.Value().(*tensor.Dense).T(); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, machine)
+		wantValue(t, "-w", y.Value(), -1, -3, -2, -4)
+	})
+}

@@ -19,8 +19,8 @@ type observation struct {
 	values []float64
 }
 
-// observe runs a model on a machine for some steps, each with a new batch. The solver steps after every so many of them.
-// It returns all that a program can see.
+// observe runs a model on a machine for some steps, each with a new batch. The solver updates the weights after step every,
+// 2·every and so on. It returns all that a program can see.
 func observe(m *testModel, machine gorgonia.VM, solver gorgonia.Solver, steps, every int) (seen []observation) {
 	m.t.Helper()
 	note := func(i int, what string, v gorgonia.Value) {

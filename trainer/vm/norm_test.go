@@ -31,7 +31,7 @@ func TestMachinesShareRunningStatisticsThroughTheGraph(t *testing.T) {
 			}
 		},
 		"layers": func(t *testing.T, g *gorgonia.ExprGraph, x *gorgonia.Node) (*gorgonia.Node, func() (mean, variance []float64)) {
-			net := layers.On(g)
+			net := layers.New(g)
 			net.Type = tensor.Float64
 			y := net.BatchNorm(x, "bn", nil)
 			if err := net.Values(1); err != nil {

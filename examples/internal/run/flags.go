@@ -65,7 +65,8 @@ func (b *Bytes) Set(s string) error {
 	return nil
 }
 
-// Parse sets f from args. Flags that args does not have keep their values. Errors for all flags are reported together.
+// Parse sets f from args. Flags that args does not have keep their values. Errors for all flags are
+// reported together.
 func (f *Flags) Parse(name string, args []string) error {
 	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
 		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
@@ -122,7 +123,8 @@ func list(s string) (parts []string) {
 	return parts
 }
 
-// Options returns the options of a trainer, without the data, and opens the device. The caller closes it.
+// Options returns the options of a trainer, without the data, and opens the device. The caller
+// closes it.
 func (f *Flags) Options() (trainer.Options, error) {
 	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed}
 	if f.Offload != "none" {
@@ -153,8 +155,8 @@ func (f *Flags) Options() (trainer.Options, error) {
 	}
 	switch f.Precision {
 	case "", arena.Float32.String():
-	case arena.Bfloat16.String():
-		opt.Precision = arena.Bfloat16
+	case arena.BFloat16.String():
+		opt.Precision = arena.BFloat16
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:

@@ -1,7 +1,8 @@
-// Package run holds the common parts of the example programs: flags, the loop over epochs with its progress bar, and results.
+// Package run holds the common parts of the example programs: flags, the loop over epochs with its
+// progress bar, and results.
 //
-// An [Example] has a model, its data and the defaults of its [Flags]; its Main runs it as a program. A program of your own
-// needs only the model, and the calls in [Loop].
+// An [Example] has a model, its data and the defaults of its [Flags]; its Main runs it as a
+// program. A program of your own needs only the model, and the calls in [Loop].
 package run
 
 import (
@@ -116,7 +117,8 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	})
 }
 
-// updates returns the number of updates of all epochs on a training set of that many samples, at most math.MaxInt64.
+// updates returns the number of updates of all epochs on a training set of that many samples, at
+// most math.MaxInt64.
 func (f *Flags) updates(samples int) int64 {
 	ceilDiv := func(n, by int) int { return (n-1)/max(by, 1) + 1 }
 	if samples < 1 {
@@ -192,8 +194,8 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	return res, err
 }
 
-// create opens a file, calls contents, and then replaces the contents of the file. After an error an existing file is
-// unchanged and a new one is removed.
+// create opens a file, calls contents, and then replaces the contents of the file. After an error
+// an existing file is unchanged and a new one is removed.
 func create(name string, contents func(io.Writer) error) error {
 	_, missing := os.Stat(name)
 	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)

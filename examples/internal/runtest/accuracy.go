@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 )
 
-// KeepsItsAccuracy trains e in float32, bfloat16 and float16, and fails t if the accuracies on the test set differ by more than
+// KeepsItsAccuracy trains e in float32, bfloat16 and float16, and fails t if the accuracies on the
+// test set differ by more than
 // 0.3 points: two seeds differ as much.
 func KeepsItsAccuracy(t *testing.T, e run.Example, epochs int) {
 	t.Helper()

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// losses runs e for an epoch and returns the loss of each step, of training and then of evaluation, and the results.
+// losses runs e for an epoch and returns the loss of each step, of training and then of evaluation,
+// and the results.
 func losses(t *testing.T, e run.Example, samples int, args ...string) (all []float64, r run.Results) {
 	t.Helper()
 	sum, seen := 0.0, 0
@@ -38,8 +39,9 @@ func losses(t *testing.T, e run.Example, samples int, args ...string) (all []flo
 	return all, r
 }
 
-// Alike trains e for that many steps on the host and on a device, and fails t if the losses of a step differ by more than the
-// relative tolerance, because devices sum in different orders, or if the uploaded bytes differ at all.
+// Alike trains e for that many steps on the host and on a device, and fails t if the losses of a
+// step differ by more than the relative tolerance, because devices sum in different orders, or if
+// the uploaded bytes differ at all.
 func Alike(t *testing.T, e run.Example, device string, batch, steps int, tolerance float64, args ...string) {
 	t.Helper()
 	args = append(args, "-batch", fmt.Sprint(batch))

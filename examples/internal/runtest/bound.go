@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// MeetsTheBound plans e for a device without workspaces and fails t if a program needs more scratch than its peak.
+// MeetsTheBound plans e for a device without workspaces and fails t if a program needs more scratch
+// than its peak.
 func MeetsTheBound(t *testing.T, e run.Example) {
 	t.Helper()
 	train, _, err := e.Load(e.Flags)

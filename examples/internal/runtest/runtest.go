@@ -1,5 +1,6 @@
-// Package runtest tests example programs: [Run] runs one on a part of its data, [Trains], [Alike], [KeepsItsAccuracy] and
-// [MeetsTheBound] check training and plans, and [Shows] compares the output with README.md and the pages of docs.
+// Package runtest tests example programs: [Run] runs one on a part of its data, [Trains], [Alike],
+// [KeepsItsAccuracy] and [MeetsTheBound] check training and plans, and [Shows] compares the output
+// with README.md and the pages of docs.
 package runtest
 
 import (
@@ -18,8 +19,8 @@ import (
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 )
 
-// Run runs e on that many samples of its training set and a sixth as many of its test set, and returns the output. 0 samples:
-// all.
+// Run runs e on that many samples of its training set and a sixth as many of its test set, and
+// returns the output. 0 samples: all.
 func Run(e run.Example, samples int, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := runOn(context.Background(), e, samples, &out, args...)
@@ -41,9 +42,10 @@ func runOn(ctx context.Context, e run.Example, samples int, out io.Writer, args 
 	return e.Run(ctx, args, out)
 }
 
-// Trains runs e for some epochs and returns its results. It fails t if the plan or an epoch is not printed, or if memory is not
-// flat: the bytes in use must be the same after each epoch, and a step must allocate less than one heap object (two in short
-// tests, which also run with the race detector). A short run has too few intervals to leave out objects of the Go runtime.
+// Trains runs e for some epochs and returns its results. It fails t if the plan or an epoch is not
+// printed, or if memory is not flat: the bytes in use must be the same after each epoch, and a step
+// must allocate less than one heap object (two in short tests, which also run with the race
+// detector). A short run has too few intervals to leave out objects of the Go runtime.
 func Trains(t *testing.T, e run.Example, samples, epochs int, args ...string) run.Results {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "results.json")

@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// Shows fails t if README.md or a page of docs shows other output than e prints. Of a training it compares that many epochs.
+// Shows fails t if README.md or a page of docs shows other output than e prints. Of a training it
+// compares that many epochs.
 func Shows(t *testing.T, e run.Example, epochs int) {
 	t.Helper()
 	program := "go run ./examples/" + e.Name
@@ -71,7 +72,8 @@ func Printed(t testing.TB, e run.Example, args ...string) string {
 	return out
 }
 
-// onTwoThreads sets the threads and instructions of the plans on the pages. Workspaces of kernels depend on both.
+// onTwoThreads sets the threads and instructions of the plans on the pages. Workspaces of kernels
+// depend on both.
 func onTwoThreads(t testing.TB) {
 	t.Helper()
 	d, err := cpu.Open(cpu.Options{Threads: 1, Instructions: cpu.AVX512})

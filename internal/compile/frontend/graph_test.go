@@ -160,7 +160,7 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 		t.Errorf("the gradient, value %d, is not squared:\n%s", grad, b.Program)
 	}
 	links := v.Links()
-	if len(links.Grads) != 1 || links.Grads[0].Node != w || links.Grads[0].Sum {
+	if len(links.Grads) != 1 || links.Grads[0].Node != w || links.Grads[0].Accumulate {
 		t.Errorf("gradients %+v, want one of w", links.Grads)
 	}
 	if len(links.Reads) != 1 || links.Reads[0].Into != &into || links.Outputs[links.Reads[0].Output].Node != norm {

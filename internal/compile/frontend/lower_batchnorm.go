@@ -81,8 +81,8 @@ func (r *reader) normalizeByRunning(n *gorgonia.Node, a kernels.BatchNormAttrs, 
 		}
 		y = r.Apply(kernels.Add, nil, r.Apply(kernels.Mul, nil, x, channel(scale)), channel(shift))
 	}
-	if a.Relu {
-		y = r.Apply(kernels.Relu, nil, y)
+	if a.ReLU {
+		y = r.Apply(kernels.ReLU, nil, y)
 	}
 	return y, nil
 }

@@ -182,9 +182,9 @@ func (r *reader) comparesWithZero(n, x *gorgonia.Node, ops ...string) bool {
 func (r *reader) matchReLU(a, b *gorgonia.Node) *rule {
 	switch {
 	case r.comparesWithZero(b, a, opGe, opGt):
-		return r.applyRule(kernels.Relu, nil, a)
+		return r.applyRule(kernels.ReLU, nil, a)
 	case r.comparesWithZero(a, b, opGe, opGt):
-		return r.applyRule(kernels.Relu, nil, b)
+		return r.applyRule(kernels.ReLU, nil, b)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (r *reader) matchLeakyReLU(a, b *gorgonia.Node) *rule {
 	if neg := children(scaled[0]); neg[0] != x || !r.comparesWithZero(neg[1], x, opLt) {
 		return nil
 	}
-	return r.applyRule(kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
+	return r.applyRule(kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 }
 
 // matchMean recognises Σ x ÷ n, where n is the number of summed elements, which gorgonia.Mean

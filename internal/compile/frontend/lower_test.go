@@ -170,7 +170,7 @@ func products() []recipe {
 			b, i, o := d.wide(), d.wide(), d.wide()
 			xw := d.must(gorgonia.Mul(d.in(b, i), d.in(i, o)))
 			return d.must(gorgonia.Rectify(d.must(gorgonia.BroadcastAdd(xw, d.in(o), nil, []byte{0}))))
-		}, kernels.Relu},
+		}, kernels.ReLU},
 	}
 }
 
@@ -253,7 +253,7 @@ func losses() []recipe {
 		{"log of softmax", func(d *draft) *gorgonia.Node {
 			return d.must(gorgonia.Log(d.must(gorgonia.SoftMax(d.in(d.wide(), d.wide())))))
 		}, kernels.LogSoftmax},
-		{"leaky relu", func(d *draft) *gorgonia.Node { return d.must(gorgonia.LeakyRelu(d.in(d.dim(), d.dim()), 0.1)) }, kernels.LeakyRelu},
+		{"leaky relu", func(d *draft) *gorgonia.Node { return d.must(gorgonia.LeakyRelu(d.in(d.dim(), d.dim()), 0.1)) }, kernels.LeakyReLU},
 		{"leaky relu with a negative slope", func(d *draft) *gorgonia.Node {
 			return d.must(gorgonia.LeakyRelu(d.in(d.dim(), d.dim()), -0.5))
 		}, kernels.Less},

@@ -43,7 +43,7 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := gorgonia.NewGraph()
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 7)
 			m, err := c.head(net, x, net.Dense(net.Dense(x, "hidden", 4, layers.ReLU), "out", 3, nil))
 			if err != nil {

@@ -42,7 +42,7 @@ func gradients() []recipe {
 // classified returns logits, and target classes as indices and as a distribution. Some rows have
 // two largest logits.
 func classified(d *draft) (net *layers.Net, logits, labels, target *gorgonia.Node) {
-	net = layers.On(d.g)
+	net = layers.New(d.g)
 	net.Type = d.dt
 	rows, classes := d.wide(), d.wide()
 	half := func() float64 { return float64(d.r.IntN(9))/2 - 2 }
@@ -57,9 +57,9 @@ func fromLayers() []recipe {
 			return d.must(gorgonia.Exp(d.must(gorgonia.ApplyOp(gorgonia.Iop{}, d.must(gorgonia.Tanh(d.in(d.dim(), d.wide())))))))
 		}, kernels.Tanh},
 		{"layers: leaky relu", func(d *draft) *gorgonia.Node {
-			net := layers.On(d.g)
+			net := layers.New(d.g)
 			return d.must(layers.LeakyReLU(0.1)(net, d.in(d.dim(), d.wide()), "leaky"), net.Err())
-		}, kernels.LeakyRelu},
+		}, kernels.LeakyReLU},
 		{"layers: cross entropy", func(d *draft) *gorgonia.Node {
 			net, logits, labels, _ := classified(d)
 			return d.must(net.CrossEntropy(logits, labels, "rows"), net.Err())

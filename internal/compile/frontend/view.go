@@ -26,11 +26,11 @@ type Links struct {
 
 // Link is a node and the home of its value, or of its gradient.
 type Link struct {
-	Node *gorgonia.Node
-	Spec kernels.Spec
-	Ref  arena.Ref // in the program's regions
-	Sum  bool      // the gradient is added to the contents of its home
-	Own  bool      // the gradient's node belongs to this gradient alone, and can hold it
+	Node       *gorgonia.Node
+	Spec       kernels.Spec
+	Ref        arena.Ref // in the program's regions
+	Accumulate bool      // the gradient is added to the contents of its home
+	Own        bool      // the gradient's node belongs to this gradient alone, and can hold it
 }
 
 // Read is a target of gorgonia.Read.
@@ -110,7 +110,7 @@ func (v *View) SetGrad(w Wanted, grad, home kernels.Value) {
 	// Lowered already: the node has a value of its own, such as that of another input's gradient.
 	_, lowered := g.values[n.Deriv()]
 	v.links.Grads = append(v.links.Grads, Link{
-		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Sum: w.Accumulate,
+		Node: n, Spec: g.Spec(w.Value), Ref: g.Values[home].Ref, Accumulate: w.Accumulate,
 		Own: !lowered && v.nodes.ownsDeriv(n, w.Accumulate),
 	})
 	// Where the node of the gradient is an input of the graph, it keeps the value of that input.

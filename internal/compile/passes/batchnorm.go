@@ -23,14 +23,14 @@ func FuseBatchNormReLU(p *ir.Program) {
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		a, ok := in.Attrs.(kernels.BatchNormAttrs)
-		if !ok || a.Relu || in.Op != kernels.BatchNorm {
+		if !ok || a.ReLU || in.Op != kernels.BatchNorm {
 			continue
 		}
 		j := u.next(in.Out[0])
-		if j < 0 || p.Instrs[j].Op != kernels.Relu {
+		if j < 0 || p.Instrs[j].Op != kernels.ReLU {
 			continue
 		}
-		a.Relu = true
+		a.ReLU = true
 		in.Attrs, in.Label, gone[j] = a, p.Instrs[j].Label, true
 		in.Out[0] = p.Instrs[j].Out[0]
 		fused[in.Out[0]] = true
@@ -41,10 +41,10 @@ func FuseBatchNormReLU(p *ir.Program) {
 			continue
 		}
 		a, relu := in.Attrs.(kernels.BatchNormAttrs), &p.Instrs[u.maker[in.In[5]]]
-		if a.Relu || relu.Op != kernels.ReluGrad || !fused[relu.In[0]] || !u.sameNorm(relu.In[0], in.In[3]) {
+		if a.ReLU || relu.Op != kernels.ReLUGrad || !fused[relu.In[0]] || !u.sameNorm(relu.In[0], in.In[3]) {
 			continue
 		}
-		a.Relu = true
+		a.ReLU = true
 		gone[u.maker[in.In[5]]] = true
 		in.Attrs, in.In[5] = a, relu.In[1]
 	}

@@ -117,7 +117,7 @@ func (u uses) absorb(product, next *ir.Instr) bool {
 		}
 		e.bias = true
 		product.In = append(slices.Clone(product.In), bias)
-	case kernels.Relu, kernels.LeakyRelu, kernels.Sigmoid, kernels.Tanh:
+	case kernels.ReLU, kernels.LeakyReLU, kernels.Sigmoid, kernels.Tanh:
 		e.act, e.actAttrs = next.Op, next.Attrs
 	default:
 		return false

@@ -71,10 +71,10 @@ func pooled(b *irtest.Builder, grad *kernels.Op, attrs any, stride int) {
 }
 
 var poolExamples = []irtest.Example{
-	{Name: "ReLU", Build: func(b *irtest.Builder) { pooled(b, kernels.ReluGrad, nil, 2) }},
-	{Name: "ReLU under windows that overlap", Build: func(b *irtest.Builder) { pooled(b, kernels.ReluGrad, nil, 1) }},
-	{Name: "leaky ReLU", Build: func(b *irtest.Builder) { pooled(b, kernels.LeakyReluGrad, kernels.LeakyReluAttrs{Slope: 0.1}, 2) }},
-	{Name: "leaky ReLU under windows that overlap: it stays", Build: func(b *irtest.Builder) { pooled(b, kernels.LeakyReluGrad, kernels.LeakyReluAttrs{Slope: 0.1}, 1) }},
+	{Name: "ReLU", Build: func(b *irtest.Builder) { pooled(b, kernels.ReLUGrad, nil, 2) }},
+	{Name: "ReLU under windows that overlap", Build: func(b *irtest.Builder) { pooled(b, kernels.ReLUGrad, nil, 1) }},
+	{Name: "leaky ReLU", Build: func(b *irtest.Builder) { pooled(b, kernels.LeakyReLUGrad, kernels.LeakyReLUAttrs{Slope: 0.1}, 2) }},
+	{Name: "leaky ReLU under windows that overlap: it stays", Build: func(b *irtest.Builder) { pooled(b, kernels.LeakyReLUGrad, kernels.LeakyReLUAttrs{Slope: 0.1}, 1) }},
 }
 
 // normalized is batch normalization with a ReLU and their gradients. The normalization's own result
@@ -83,8 +83,8 @@ func normalized(b *irtest.Builder, read bool) {
 	a := kernels.BatchNormAttrs{Eps: 1e-5, Momentum: 0.9}
 	x, gamma, dz := b.X(8, 3), b.X(3), b.X(8, 3)
 	norm := b.Ops("norm", kernels.BatchNorm, a, x, gamma, b.X(3))
-	z := b.Op("relu", kernels.Relu, nil, norm[0])
-	dy := b.Op("drelu", kernels.ReluGrad, nil, z, dz)
+	z := b.Op("relu", kernels.ReLU, nil, norm[0])
+	dy := b.Op("drelu", kernels.ReLUGrad, nil, z, dz)
 	b.Root(z)
 	b.Root(b.Ops("dnorm", kernels.BatchNormGrad, a, x, gamma, b.X(3), norm[1], norm[2], dy)...)
 	if read {
@@ -135,18 +135,18 @@ var fuseExamples = []irtest.Example{
 	{Name: "a convolution's bias", Build: func(b *irtest.Builder) {
 		a := kernels.ConvAttrs{Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1}
 		y := b.Op("conv", kernels.Conv, a, b.X(1, 2, 4, 4), b.X(3, 2, 3, 3))
-		b.Root(b.Op("relu", kernels.Relu, nil, b.Op("sum", kernels.Add, nil, y, b.X(1, 3, 1, 1))))
+		b.Root(b.Op("relu", kernels.ReLU, nil, b.Op("sum", kernels.Add, nil, y, b.X(1, 3, 1, 1))))
 	}},
 	{Name: "a product that something else reads", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
-		b.Root(y, b.Op("relu", kernels.Relu, nil, y))
+		b.Root(y, b.Op("relu", kernels.ReLU, nil, y))
 	}},
 	{Name: "a product with two readers", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(4, 3), b.X(3, 5))
-		b.Root(b.Op("tanh", kernels.Tanh, nil, y), b.Op("relu", kernels.Relu, nil, y))
+		b.Root(b.Op("tanh", kernels.Tanh, nil, y), b.Op("relu", kernels.ReLU, nil, y))
 	}},
 	{Name: "the second of two activations stays", Build: func(b *irtest.Builder) {
-		b.Root(b.Op("relu", kernels.Relu, nil, dense(b, 5)))
+		b.Root(b.Op("relu", kernels.ReLU, nil, dense(b, 5)))
 	}},
 	{Name: "a product that accumulates has no epilogue", Build: func(b *irtest.Builder) {
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{Add: true}, b.X(1, 3), b.X(3, 5), b.X(1, 5))
@@ -184,7 +184,7 @@ var reduceExamples = []irtest.Example{
 	}},
 }
 
-var half = Precision{Type: arena.Bfloat16, Float32: []string{"exact"}}
+var half = Precision{Type: arena.BFloat16, Float32: []string{"exact"}}
 
 var roundExamples = []irtest.Example{
 	{Name: "products, not those of layers in float32", Build: func(b *irtest.Builder) {
@@ -196,7 +196,7 @@ var roundExamples = []irtest.Example{
 
 // twoLayers are two dense layers and the gradients of their weights and of the first activation.
 func twoLayers(b *irtest.Builder, last *kernels.Op) {
-	a := kernels.WithOperands(kernels.MatMulAttrs{}, half.Type).(kernels.MatMulAttrs)
+	a := kernels.WithComputeType(kernels.MatMulAttrs{}, half.Type).(kernels.MatMulAttrs)
 	x, w1, w2, dz := b.X(8, 4), b.X(4, 6), b.X(6, 5), b.X(8, 5)
 	h := b.Op("h", kernels.Tanh, nil, b.Op("xw", kernels.MatMul, a, x, w1))
 	z := b.Op("z", last, nil, b.Op("hw", kernels.MatMul, a, h, w2))
@@ -226,7 +226,7 @@ func update(b *irtest.Builder, rows, cols int) {
 	b.Backward = true
 	dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, b.X(8, rows), b.X(8, cols))
 	guard = b.Op("check dw", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient}, dw, guard)
-	b.Root(b.Ops("update w", kernels.Sgd, kernels.SgdAttrs{}, w, dw, guard, controls)...)
+	b.Root(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
 	b.Root(guard)
 }
 
@@ -242,7 +242,7 @@ var offloadExamples = []irtest.Example{
 		y := b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, x, w)
 		b.Backward = true
 		dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{TransA: true}, x, y)
-		b.Root(b.Ops("update w", kernels.Sgd, kernels.SgdAttrs{}, w, dw, guard, controls)...)
+		b.Root(b.Ops("update w", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)...)
 	}},
 	{Name: "no home in host memory", Build: func(b *irtest.Builder) { update(b, 3, 5) }},
 }

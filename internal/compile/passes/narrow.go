@@ -24,7 +24,7 @@ func Round(p *ir.Program, want Precision) {
 	}
 	for i := range p.Instrs {
 		if in := &p.Instrs[i]; p.Spec(in.Out[0]).Type == arena.Float32 && !slices.Contains(want.Float32, in.Owner) {
-			in.Attrs = kernels.WithOperands(in.Attrs, want.Type)
+			in.Attrs = kernels.WithComputeType(in.Attrs, want.Type)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func Narrow(p *ir.Program, want Precision) {
 				continue
 			}
 			switch {
-			case k < 2 && kernels.OperandsOf(in.Attrs) == want.Type:
+			case k < 2 && kernels.ComputeTypeOf(in.Attrs) == want.Type:
 				in.In[k] = n.encoded(v)
 			case in.Backward:
 				in.In[k] = n.decoded(v)

@@ -90,7 +90,7 @@ func (o *offloader) readCopies(in *ir.Instr, except []int8) {
 		}
 		if _, ok := o.copies[v]; !ok {
 			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Backward
-			o.copies[v] = o.Apply(kernels.Fetch, nil, v)
+			o.copies[v] = o.Apply(kernels.Prefetch, nil, v)
 		}
 		in.In[k] = o.copies[v]
 	}
@@ -112,14 +112,14 @@ func (o *offloader) updateParts(in ir.Instr) {
 		operands := slices.Clone(homes)
 		o.Label = "prefetch " + name
 		for _, k := range moved {
-			operands[k] = o.Apply(kernels.Fetch, nil, homes[k])
+			operands[k] = o.Apply(kernels.Prefetch, nil, homes[k])
 		}
 		o.Label = in.Label
 		out := slices.Clone(o.ApplyAll(in.Op, in.Attrs, operands...))
 		o.Label = "writeback " + name
 		for i, k := range updates {
 			if slices.Contains(moved, k) {
-				out[i] = o.Apply(kernels.Stow, nil, out[i], homes[k])
+				out[i] = o.Apply(kernels.Writeback, nil, out[i], homes[k])
 			}
 		}
 		o.Roots = append(o.Roots, out...)

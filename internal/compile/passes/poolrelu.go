@@ -20,7 +20,7 @@ func PoolReLUGrad(p *ir.Program) {
 	u := usesOf(p)
 	for i := range p.Instrs {
 		relu := &p.Instrs[i]
-		if relu.Op != kernels.ReluGrad && relu.Op != kernels.LeakyReluGrad || !u.private(relu.In[1]) {
+		if relu.Op != kernels.ReLUGrad && relu.Op != kernels.LeakyReLUGrad || !u.private(relu.In[1]) {
 			continue
 		}
 		unpool := &p.Instrs[u.maker[relu.In[1]]]
@@ -29,7 +29,7 @@ func PoolReLUGrad(p *ir.Program) {
 		}
 		pool := &p.Instrs[u.maker[unpool.In[0]]]
 		if a := unpool.Attrs.(kernels.PoolGradAttrs); pool.Op != kernels.MaxPool || pool.In[0] != relu.In[0] ||
-			relu.Op == kernels.LeakyReluGrad && (a.Stride[0] < a.Kernel[0] || a.Stride[1] < a.Kernel[1]) {
+			relu.Op == kernels.LeakyReLUGrad && (a.Stride[0] < a.Kernel[0] || a.Stride[1] < a.Kernel[1]) {
 			continue
 		}
 		// The two instructions change places; the value between them has the pooled shape.

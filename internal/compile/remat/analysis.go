@@ -107,7 +107,7 @@ func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysi
 
 // prefetched reports whether v, which an instruction makes, is a copy of an offloaded value.
 func (a *analysis) prefetched(v kernels.Value) bool {
-	return a.p.Instrs[a.maker[v]].Op == kernels.Fetch
+	return a.p.Instrs[a.maker[v]].Op == kernels.Prefetch
 }
 
 // findRefetched finds the copies that are prefetched once more for the backward pass: those that

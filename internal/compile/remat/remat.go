@@ -148,7 +148,7 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 // refetch lets the backward pass prefetch offloaded parameters once more, where no activation is
 // computed again.
 func refetch(p *ir.Program, o schedule.Options) {
-	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Fetch }) {
+	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Prefetch }) {
 		return
 	}
 	if a := analyse(p, o); slices.Contains(a.refetched, true) {

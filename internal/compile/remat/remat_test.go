@@ -27,7 +27,7 @@ func chain(n int, r arena.Region) func(b *irtest.Builder) {
 			b.Owner = "layer" + string(rune('0'+i))
 			w[i] = b.HomeOf(r, "w", arena.Float32, 16, 16)
 			if r == ir.HostParameters {
-				w[i] = b.Op("prefetch "+b.Owner, kernels.Fetch, nil, w[i])
+				w[i] = b.Op("prefetch "+b.Owner, kernels.Prefetch, nil, w[i])
 			}
 			product := b.Op("xw "+b.Owner, kernels.MatMul, kernels.MatMulAttrs{}, x[i], w[i])
 			x = append(x, b.Op("act "+b.Owner, kernels.Tanh, nil, product))

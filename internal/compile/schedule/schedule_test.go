@@ -20,7 +20,7 @@ func update(b *irtest.Builder, r arena.Region, dw kernels.Value, shape ...int) k
 	w := b.HomeOf(r, "w", arena.Float32, shape...)
 	guard := b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
 	controls := b.HomeOf(ir.Slot, "controls", arena.Float64, kernels.Controls)
-	return b.Op("update", kernels.Sgd, kernels.SgdAttrs{}, w, dw, guard, controls)
+	return b.Op("update", kernels.SGD, kernels.SGDAttrs{}, w, dw, guard, controls)
 }
 
 func TestResultsShareBytesOfOperands(t *testing.T) {
@@ -105,7 +105,7 @@ func TestReadersComeBeforeTheUpdate(t *testing.T) {
 		guard := b.HomeOf(ir.Guard, "guard", arena.Int32, 4)
 		controls := b.HomeOf(ir.Slot, "controls", arena.Float64, kernels.Controls)
 		y := b.Op("reader", kernels.Neg, nil, w)
-		updated := b.Op("update", kernels.Sgd, kernels.SgdAttrs{}, w, b.X(8), guard, controls)
+		updated := b.Op("update", kernels.SGD, kernels.SGDAttrs{}, w, b.X(8), guard, controls)
 		b.Root(y, b.Op("reader of the update", kernels.Tanh, nil, updated))
 		sch, o := shuffled(s), all
 		o.Scheduler = &sch
@@ -167,7 +167,7 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 		{Name: "three layers", Build: func(b *irtest.Builder) {
 			x := b.X(8, 8)
 			for range 3 {
-				w := b.Op("prefetch", kernels.Fetch, nil, b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8))
+				w := b.Op("prefetch", kernels.Prefetch, nil, b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8))
 				x = b.Op("xw", kernels.MatMul, kernels.MatMulAttrs{}, x, w)
 				x = b.Op("act", kernels.Tanh, nil, x)
 			}
@@ -175,21 +175,21 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 		}},
 		{Name: "a weight that is read and updated, and another weight", Build: func(b *irtest.Builder) {
 			w, v := b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8), b.HomeOf(ir.HostParameters, "v", arena.Float32, 8, 8)
-			copied := b.Op("prefetch", kernels.Fetch, nil, w)
+			copied := b.Op("prefetch", kernels.Prefetch, nil, w)
 			dw := b.Op("dw", kernels.MatMul, kernels.MatMulAttrs{}, b.X(8, 8), copied)
-			mine := b.Op("prefetch", kernels.Fetch, nil, w)
+			mine := b.Op("prefetch", kernels.Prefetch, nil, w)
 			updated := b.Op("update", kernels.Add, nil, mine, dw)
-			b.Root(b.Op("writeback", kernels.Stow, nil, updated, w))
-			b.Root(b.Op("vv", kernels.Neg, nil, b.Op("prefetch", kernels.Fetch, nil, v)))
+			b.Root(b.Op("writeback", kernels.Writeback, nil, updated, w))
+			b.Root(b.Op("vv", kernels.Neg, nil, b.Op("prefetch", kernels.Prefetch, nil, v)))
 		}},
 		{Name: "a weight that is read after its update, as it was before", Build: func(b *irtest.Builder) {
 			w := b.HomeOf(ir.HostParameters, "w", arena.Float32, 8, 8)
 			var copies []kernels.Value
 			for range 4 {
-				copies = append(copies, b.Op("prefetch", kernels.Fetch, nil, w))
+				copies = append(copies, b.Op("prefetch", kernels.Prefetch, nil, w))
 			}
 			b.Root(b.Op("first", kernels.Tanh, nil, copies[0]))
-			b.Root(b.Op("writeback", kernels.Stow, nil, b.Op("update", kernels.Neg, nil, copies[1]), w))
+			b.Root(b.Op("writeback", kernels.Writeback, nil, b.Op("update", kernels.Neg, nil, copies[1]), w))
 			b.Root(b.Op("third", kernels.Tanh, nil, copies[2]), b.Op("fourth", kernels.Tanh, nil, copies[3]))
 		}},
 		{Name: "no transfers", Build: towers},

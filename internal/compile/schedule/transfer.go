@@ -32,9 +32,9 @@ func newTransfers(p *ir.Program) *transfers {
 	}
 	for i := range p.Instrs {
 		switch in := &p.Instrs[i]; {
-		case in.Op == kernels.Stow:
+		case in.Op == kernels.Writeback:
 			t.writeback[in.In[0]] = append(t.writeback[in.In[0]], int32(i))
-		case in.Op == kernels.Fetch:
+		case in.Op == kernels.Prefetch:
 			root, _ := p.Root(in.In[0])
 			t.prefetched[root] = append(t.prefetched[root], int32(i))
 			t.maker[in.Out[0]] = int32(i)
@@ -44,7 +44,7 @@ func newTransfers(p *ir.Program) *transfers {
 	}
 	for i := range p.Instrs {
 		for _, v := range p.Instrs[i].In {
-			if f := t.maker[v]; f >= 0 && p.Instrs[f].Op == kernels.Fetch {
+			if f := t.maker[v]; f >= 0 && p.Instrs[f].Op == kernels.Prefetch {
 				t.reads[i] = append(t.reads[i], f)
 			}
 		}
@@ -110,7 +110,7 @@ func (t *transfers) add(i int32) {
 			}
 		}
 	}
-	if in.Op == kernels.Stow {
+	if in.Op == kernels.Writeback {
 		root, _ := t.p.Root(in.In[1])
 		for _, f := range t.prefetched[root] {
 			if intersect(t.p, t.p.Instrs[f].In[0], in.In[1]) {

@@ -6,11 +6,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.depth, which starts with a patch.
+// Offsets in conv.Depthwise, which starts with a patch.
 const (
-	offWeights = 200
-	offStepW   = 224
-	offN       = 232
+	offWeights = 192
+	offStepW   = 216
+	offN       = 224
 )
 
 // Registers of the depthwise functions, besides those of the packing ones.

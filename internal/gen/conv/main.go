@@ -1,6 +1,6 @@
-// Command conv writes the amd64 assembly of package cpu's convolutions.
+// Command conv writes the amd64 assembly of package conv: convolutions.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/conv
 //
 // It packs patches of images, the rows of a panel that the tile kernels of matrix products read, and ends rows of results.
 package main
@@ -17,7 +17,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.patch; a test there compares them.
+// Offsets in conv.Patch; a test there compares them.
 const (
 	offDst      = 0
 	offSrc      = 24
@@ -32,7 +32,7 @@ const (
 	offPitch    = 176
 )
 
-// Offsets in cpu.ending.
+// Offsets in conv.Epilogue.
 const (
 	offC     = 0
 	offBias  = 24
@@ -72,10 +72,10 @@ func leave() {
 const maskRow = 32
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package conv")
 	flag.Parse()
 	stubs := filepath.Join(*dir, "zz_conv_amd64.go")
-	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_conv_amd64.s"), "stubs": stubs} {
+	for name, value := range map[string]string{"pkg": "conv", "out": filepath.Join(*dir, "zz_conv_amd64.s"), "stubs": stubs} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func main() {
 	}
 }
 
-// Stand-ins for *patch, *ending and *depth, types that avo does not know.
+// Stand-ins for *Patch, *Epilogue and *Depthwise, types that avo does not know.
 const (
 	patchType  = "*uintptr"
 	endingType = "*uint16"
@@ -116,8 +116,8 @@ func typed(stubs string) error {
 	if err != nil {
 		return err
 	}
-	s := strings.NewReplacer(patchType, "*patch", endingType, "*ending", depthType, "*depth",
-		inputType, "*winoInput", weightType, "*winoWeight", outputType, "*winoOutput").Replace(string(b))
+	s := strings.NewReplacer(patchType, "*Patch", endingType, "*Epilogue", depthType, "*Depthwise",
+		inputType, "*WinogradInput", weightType, "*WinogradWeight", outputType, "*WinogradOutput").Replace(string(b))
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.winoInput, cpu.winoWeight and cpu.winoOutput.
+// Offsets in conv.WinogradInput, conv.WinogradWeight and conv.WinogradOutput.
 const (
 	inSrc, inDst, inPlane, inChannels = 0, 24, 48, 56
 
@@ -16,7 +16,7 @@ const (
 	outSegCount, outRows, outRowM, outPlaneM, outRowDst, outWidth, outFlags = 120, 128, 136, 144, 152, 160, 168
 )
 
-// Stand-ins for *winoInput, *winoWeight and *winoOutput, types that avo does not know.
+// Stand-ins for *WinogradInput, *WinogradWeight and *WinogradOutput, types that avo does not know.
 const (
 	inputType  = "*int8"
 	weightType = "*int16"

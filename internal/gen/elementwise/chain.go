@@ -12,7 +12,7 @@ import (
 // step: the accumulator. A step is four words: its code, the offset of its operand among the slots, and two numbers. The
 // first step is a load, and the last one, end, stores.
 
-// chainCodes are the steps in the order of their codes, which package cpu knows: names of functions, and those of two
+// chainCodes are the steps in the order of their codes, which package elementwise repeats: names of functions, and those of two
 // operands a second time with the accumulator as the second one.
 var chainCodes = []string{"end", "load", "store",
 	"neg", "abs", "sign", "square", "cube", "inverse", "sqrt", "inverseSqrt", "ceil", "floor", "relu", "affine", "leakyRelu",

@@ -1,6 +1,6 @@
-// Command elementwise writes the amd64 assembly of package cpu's elementwise operations and of its softmax rows.
+// Command elementwise writes the amd64 assembly of package elementwise: elementwise operations and of its softmax rows.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/elementwise
 //
 // Every function is written once, for vectors of either width, and emitted for AVX2 and for AVX-512: each lane goes
 // through the same operations, and sums over a row are held in 16 lanes, so both give the same bits.
@@ -19,13 +19,13 @@ import (
 
 func main() {
 	flags := flag.NewFlagSet("elementwise", flag.ExitOnError)
-	dir := flags.String("dir", ".", "folder of package cpu")
+	dir := flags.String("dir", ".", "folder of package elementwise")
 	avo := build.NewFlags(flags)
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		os.Exit(2)
 	}
 	out := filepath.Join(*dir, "zz_elementwise_amd64")
-	for name, value := range map[string]string{"pkg": "cpu", "out": out + ".s", "stubs": out + ".go"} {
+	for name, value := range map[string]string{"pkg": "elementwise", "out": out + ".s", "stubs": out + ".go"} {
 		if err := flags.Set(name, value); err != nil {
 			io.WriteString(os.Stderr, err.Error()+"\n")
 			os.Exit(2)

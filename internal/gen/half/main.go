@@ -1,9 +1,9 @@
-// Command half writes the amd64 assembly of package cpu's conversions between float32 and the types of 16 bits.
+// Command half writes the amd64 assembly of package half: conversions between float32 and 16-bit types.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/half
 //
 // A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and decodes. All round to the nearest, of two
-// to the even one, and keep every bit of kernels.ToBfloat16 and its neighbours, NaNs included.
+// to the even one, and keep every bit of numeric.ToBFloat16 and its neighbours, NaNs included.
 package main
 
 import (
@@ -28,10 +28,10 @@ type conversion struct {
 }
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package half")
 	flag.Parse()
 	for name, value := range map[string]string{
-		"pkg": "cpu", "out": filepath.Join(*dir, "zz_half_amd64.s"), "stubs": filepath.Join(*dir, "zz_half_amd64.go"),
+		"pkg": "half", "out": filepath.Join(*dir, "zz_half_amd64.s"), "stubs": filepath.Join(*dir, "zz_half_amd64.go"),
 	} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
@@ -218,9 +218,9 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	case c.name == "round" && c.float16:
 		rounding.Float16(v, rounding.Half(t, v))
 	case c.name == "round":
-		c.rounder.Bfloat16(v, t, u)
+		c.rounder.BFloat16(v, t, u)
 	case c.name == "encode" && !c.float16:
-		c.rounder.EncodeBfloat16(v, t, u)
+		c.rounder.EncodeBFloat16(v, t, u)
 	}
 }
 

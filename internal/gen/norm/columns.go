@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// tileMost is the most channels of a call, as in cpu.
+// tileMost is the most channels of a call, norm.MaxTile.
 const tileMost = 64
 
 // Registers of the loops over columns, beside x, dy and y: where the column of this image starts, bytes from image to image,

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.dropCall; a test there compares them.
+// Offsets in dropout.Args; a test there compares them.
 const (
 	dropX       = 0
 	dropY       = 24

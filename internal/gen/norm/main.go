@@ -1,9 +1,9 @@
-// Command norm writes the amd64 assembly of package cpu's normalizations, pooling and dropout.
+// Command norm writes the amd64 assembly of packages norm, pool2d and dropout: one of them, as -package says.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/norm ./kernels/cpu/internal/asm/pool2d ./kernels/cpu/internal/asm/dropout
 //
-// Kernels over runs of floats work on groups of two vectors of 64 bytes: a ZMM register each, or two YMM registers. Every
-// lane does the same operations at both widths and sums are put together in one order, so both give the same bits.
+// Kernels of normalization work on groups of two vectors of 64 bytes: a ZMM register each, or two YMM registers. Every lane does the same
+// operations at both widths and sums are added in one order, so both give the same bits.
 package main
 
 import (
@@ -17,21 +17,33 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// standIns are types that avo knows for those of package cpu.
-var standIns = strings.NewReplacer("*uint8", "*planeCall[float32]", "*uint16", "*planeCall[float64]", "*uint32", "*rowCall[float32]",
-	"*uint64", "*rowCall[float64]", "*int8", "*poolCall", "*int16", "*dropCall[float32]", "*int32", "*windowCall")
+// standIns are types that avo knows, for argument structs that it does not know.
+var standIns = strings.NewReplacer("*uint8", "*PlaneArgs[float32]", "*uint16", "*PlaneArgs[float64]", "*uint32", "*RowArgs[float32]",
+	"*uint64", "*RowArgs[float64]", "*int8", "*Args2x2", "*int16", "*Args[float32]", "*int32", "*RowArgs")
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	pkg := flag.String("package", "norm", "norm, pool2d or dropout")
+	dir := flag.String("dir", ".", "folder of the package")
 	flag.Parse()
-	stubs := filepath.Join(*dir, "zz_norm_amd64.go")
-	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_norm_amd64.s"), "stubs": stubs} {
+	emit, ok := map[string]func(masks Mem){"norm": norm, "pool2d": pool2d, "dropout": dropout}[*pkg]
+	if !ok {
+		log.Fatalf("no package %q", *pkg)
+	}
+	stubs := filepath.Join(*dir, "zz_"+*pkg+"_amd64.go")
+	for name, value := range map[string]string{"pkg": *pkg, "out": filepath.Join(*dir, "zz_"+*pkg+"_amd64.s"), "stubs": stubs} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
 		}
 	}
 	ConstraintExpr("!purego")
-	masks := maskTable()
+	emit(maskTable())
+	Generate()
+	if err := typed(stubs); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func norm(masks Mem) {
 	for _, wide := range []bool{true, false} {
 		for _, e := range []elem{single, double} {
 			v := &vectors{elem: e, wide: wide, masks: masks}
@@ -47,6 +59,9 @@ func main() {
 			v.normRowsGrad()
 		}
 	}
+}
+
+func pool2d(masks Mem) {
 	t := newPoolTables(masks)
 	t.widePool()
 	t.widePoolGrad()
@@ -60,12 +75,11 @@ func main() {
 	t.averageGrad()
 	t.window()
 	t.mean()
+}
+
+func dropout(masks Mem) {
 	wideDrop()
 	drop(masks)
-	Generate()
-	if err := typed(stubs); err != nil {
-		log.Fatal(err)
-	}
 }
 
 // typed gives the stubs their types.
@@ -79,7 +93,7 @@ func typed(stubs string) error {
 
 // maskTable is 128 bytes of ones, then 128 of zeros: at 128-n it starts a mask of n bytes.
 func maskTable() Mem {
-	t := GLOBL("normMasks", RODATA|NOPTR)
+	t := GLOBL("masks", RODATA|NOPTR)
 	for i := 0; i < 256; i += 8 {
 		v := ^uint64(0)
 		if i >= 128 {

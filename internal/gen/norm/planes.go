@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.planeCall; a test there compares them.
+// Offsets in norm.PlaneArgs; a test there compares them.
 const (
 	planeX        = 0
 	planeDy       = 24
@@ -20,7 +20,7 @@ const (
 	planeRelu     = 152
 )
 
-// Places of a channel's values, as in cpu.
+// Places of the parameters of a channel, as in package norm.
 const (
 	ofMean = iota
 	ofScale
@@ -39,7 +39,7 @@ var (
 	images   = RBX
 )
 
-// planeStandIn is the type that stands for a pointer to planeCall.
+// planeStandIn is the type that stands for a pointer to norm.PlaneArgs.
 func (v *vectors) planeStandIn() string {
 	if v.size == 4 {
 		return "*uint8"

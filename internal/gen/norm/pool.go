@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.poolCall; a test there compares them.
+// Offsets in pool2d.Args2x2; a test there compares them.
 const (
 	poolX      = 0
 	poolY      = 24

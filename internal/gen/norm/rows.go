@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.rowCall; a test there compares them.
+// Offsets in norm.RowArgs; a test there compares them.
 const (
 	rowX      = 0
 	rowDy     = 24
@@ -22,7 +22,7 @@ const (
 	rowEps    = 232 // and 1/n behind it
 )
 
-// rowStandIn is the type that stands for a pointer to rowCall.
+// rowStandIn is the type that stands for a pointer to norm.RowArgs.
 func (v *vectors) rowStandIn() string {
 	if v.size == 4 {
 		return "*uint32"

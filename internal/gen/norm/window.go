@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.windowCall; a test there compares them.
+// Offsets in pool2d.RowArgs; a test there compares them.
 const (
 	windowX      = 0
 	windowY      = 24

@@ -1,9 +1,9 @@
-// Command reduce writes the amd64 assembly of package cpu's reductions.
+// Command reduce writes the amd64 assembly of package reduce: reductions.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/reduce
 //
 // All folds are computed on float64, in vectors of 8 lanes: one register with AVX-512, two with AVX2, with the same
-// operations on each lane, so that both give the same bits. kernels/cpu/reduce.go states the order.
+// operations on each lane, so that both give the same bits. kernels/cpu/internal/asm/reduce states the order.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	tileLen = 1024   // cpu.tileLen
+	tileLen = 1024   // reduce.TileLen
 	sums    = 4      // vectors of partial results of a tile
 	flush   = 0x8040 // FTZ and DAZ in MXCSR
 )
@@ -28,10 +28,10 @@ var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y
 var xmm = []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11, X12, X13, X14, X15}
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package reduce")
 	flag.Parse()
 	for name, value := range map[string]string{
-		"pkg": "cpu", "out": filepath.Join(*dir, "zz_reduce_amd64.s"), "stubs": filepath.Join(*dir, "zz_reduce_amd64.go"),
+		"pkg": "reduce", "out": filepath.Join(*dir, "zz_reduce_amd64.s"), "stubs": filepath.Join(*dir, "zz_reduce_amd64.go"),
 	} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)

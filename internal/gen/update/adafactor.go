@@ -11,7 +11,7 @@ import (
 // Adafactor's passes over elements of a row of float32, as many as a multiple of 16, in float64. Sixteen sums are added up in the same order by
 // both instruction sets, which so give the same bits.
 
-// Offsets in cpu.factorNumbers; a test there compares them.
+// Offsets in update.FactorScalars; a test there compares them.
 const (
 	offFactorScale   = 0
 	offFactorMost    = 8
@@ -20,7 +20,7 @@ const (
 	offFactorDecay   = 32
 )
 
-const factorType = "*int32" // stands for a pointer to cpu.factorNumbers
+const factorType = "*int32" // stands for a pointer to update.FactorScalars
 
 // A factors is the kernels for one instruction set.
 type factors struct {

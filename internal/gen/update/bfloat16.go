@@ -8,18 +8,18 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store. Their arguments are a cpu.rule16.
+// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store. Their arguments are a update.Rule16.
 
-// Offsets in cpu.rule16 of float32; a test there compares them.
+// Offsets in update.Rule16 of float32; a test there compares them.
 const (
 	offNarrow       = 152
 	offNarrowSquare = 176
 	offKey          = 200
 )
 
-const narrowType = "*int16" // stands for a pointer to a cpu.rule16
+const narrowType = "*int16" // stands for a pointer to a update.Rule16
 
-// mixers are the numbers of kernels.Noise and the quiet bit of a NaN.
+// mixers are the numbers of numeric.Noise and the quiet bit of a NaN.
 var mixers Mem
 
 const (
@@ -48,7 +48,7 @@ func (k *kernel) locals() int {
 	return 8
 }
 
-// noise leaves kernels.Noise of parameter and gradient in temp(2).
+// noise leaves numeric.Noise of parameter and gradient in temp(2).
 func (k *kernel) noise() {
 	x, t, c := k.temp(2), k.temp(0), k.reg(number)
 	VPBROADCASTD(mixers.Offset(mixParam), c)

@@ -11,9 +11,9 @@ import (
 
 // Adam with states of a byte updates whole blocks of 256 elements in two passes. The first makes means and roots of codes, brings them up to date and
 // leaves them on the stack; the second moves parameters and makes codes of them again. It waits for the largest of the block, so it follows the first
-// pass over the next one, which does not. The argument is a cpu.rule8 of float32; see package kernels, Adam8, for the codes.
+// pass over the next one, which does not. The argument is a update.Rule8 of float32; see package kernels, Adam8, for the codes.
 
-// Offsets in cpu.rule8 of float32 and in its coders; a test there compares them.
+// Offsets in update.Rule8 of float32 and in its coders; a test there compares them.
 const (
 	offCodes     = 152
 	offRootCodes = 176
@@ -24,7 +24,7 @@ const (
 	offStart     = 32
 )
 
-const bytesType = "*int8" // stands for a pointer to a cpu.rule8
+const bytesType = "*int8" // stands for a pointer to a update.Rule8
 
 const (
 	block       = 256 // elements
@@ -99,7 +99,7 @@ func decoding(top int) (slope, start [8]float32) {
 	return slope, start
 }
 
-// encoding returns the lines by which numbers get codes, of cpu.coder, for exponents from 96 to 127, which is that of 1 alone.
+// encoding returns the lines by which numbers get codes, of update.Codec, for exponents from 96 to 127, which is that of 1 alone.
 func encoding(top int) (slope, start [32]float32) {
 	for i := range slope {
 		d := min(max(0, (126-(96+i))/3), top)

@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in cpu.rule; a test there compares them. The numbers from offNumbers on are of the element type.
+// Offsets in update.Rule; a test there compares them. The numbers from offNumbers on are of the element type.
 const (
 	offParam   = 0
 	offGrad    = 24

@@ -1,6 +1,6 @@
-// Command update writes the amd64 assembly of package cpu's optimizer rules.
+// Command update writes the amd64 assembly of package update: optimizer rules.
 //
-//	go -C kernels/cpu generate
+//	go generate ./kernels/cpu/internal/asm/update
 //
 // A rule makes one pass over parameter, gradient and states. AVX-512 and AVX2 do the same to every element, so both give
 // the same bits. Adam with states of a byte makes two passes over each block. Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
@@ -19,10 +19,10 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", ".", "folder of package cpu")
+	dir := flag.String("dir", ".", "folder of package update")
 	flag.Parse()
 	stubs := filepath.Join(*dir, "zz_update_amd64.go")
-	for name, value := range map[string]string{"pkg": "cpu", "out": filepath.Join(*dir, "zz_update_amd64.s"), "stubs": stubs} {
+	for name, value := range map[string]string{"pkg": "update", "out": filepath.Join(*dir, "zz_update_amd64.s"), "stubs": stubs} {
 		if err := flag.Set(name, value); err != nil {
 			log.Fatal(err)
 		}
@@ -71,11 +71,11 @@ func typed(stubs string) error {
 	}
 	s := string(b)
 	for bits, stand := range untyped {
-		s = strings.ReplaceAll(s, stand, fmt.Sprintf("*rule[float%d]", bits))
+		s = strings.ReplaceAll(s, stand, fmt.Sprintf("*Rule[float%d]", bits))
 	}
-	s = strings.ReplaceAll(s, narrowType, "*rule16[float32]")
-	s = strings.ReplaceAll(s, bytesType, "*rule8[float32]")
-	s = strings.ReplaceAll(s, factorType, "*factorNumbers")
+	s = strings.ReplaceAll(s, narrowType, "*Rule16[float32]")
+	s = strings.ReplaceAll(s, bytesType, "*Rule8[float32]")
+	s = strings.ReplaceAll(s, factorType, "*FactorScalars")
 	return os.WriteFile(stubs, []byte(s), 0o644)
 }
 

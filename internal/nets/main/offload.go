@@ -34,7 +34,7 @@ func offloaded(all []planned, out io.Writer) error {
 				return fmt.Errorf("%s without %v in the arena: %w", n.net.Name, o, err)
 			}
 			step, before := p.Programs[0], whole.Programs[0]
-			fmt.Fprintf(w, "\t%d\t%.1f %%\t%d\t%+.0f %%", p.Total, 100*float64(p.Total)/float64(whole.Total), step.Bus.Fetches+step.Bus.Stows,
+			fmt.Fprintf(w, "\t%d\t%.1f %%\t%d\t%+.0f %%", p.Total, 100*float64(p.Total)/float64(whole.Total), step.Bus.Prefetches+step.Bus.Writebacks,
 				100*(float64(step.Time)/float64(before.Time)-1))
 		}
 		fmt.Fprintln(w)

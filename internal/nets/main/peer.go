@@ -27,11 +27,13 @@ type reserved struct {
 	Parameters, Statistics    map[string]int64 // elements by name
 }
 
-// inOrder is the flag of JAX's compiler that turns off the order of instructions for concurrency, which needs more memory.
+// inOrder is the flag of JAX's compiler that turns off the order of instructions for concurrency,
+// which needs more memory.
 const inOrder = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
-// peers prints a row for each net: planned scratch, and the temporaries that JAX's compiler reserves for a step of the same batch
-// size and parameters, by default and with inOrder, and its other memory.
+// peers prints a row for each net: planned scratch, and the temporaries that JAX's compiler
+// reserves for a step of the same batch size and parameters, by default and with inOrder, and its
+// other memory.
 func peers(ctx context.Context, python string, all []planned, out io.Writer) error {
 	first, err := ask(ctx, python, all, "")
 	if err != nil {
@@ -57,7 +59,8 @@ func peers(ctx context.Context, python string, all []planned, out io.Writer) err
 	return w.Flush()
 }
 
-// ask runs the script for the nets, with a flag for JAX's compiler in addition to those of the environment.
+// ask runs the script for the nets, with a flag for JAX's compiler in addition to those of the
+// environment.
 func ask(ctx context.Context, python string, all []planned, flag string) ([]reserved, error) {
 	args := []string{"-"}
 	for _, n := range all {
@@ -79,8 +82,8 @@ func ask(ctx context.Context, python string, all []planned, flag string) ([]rese
 	return theirs, nil
 }
 
-// alike returns an error unless r is a step of n: with the same batch size, and parameters and running statistics of the same names
-// and sizes.
+// alike returns an error unless r is a step of n: with the same batch size, and parameters and
+// running statistics of the same names and sizes.
 func (r reserved) alike(n planned) error {
 	switch {
 	case r.Net != n.net.Name || r.Batch != n.net.Batch:
@@ -93,7 +96,8 @@ func (r reserved) alike(n planned) error {
 	return nil
 }
 
-// elements returns the number of elements of each part of a region of float32, by name, without constants.
+// elements returns the number of elements of each part of a region of float32, by name, without
+// constants.
 func (n planned) elements(region string) map[string]int64 {
 	all := make(map[string]int64)
 	for _, r := range n.whole.plan.Regions {

@@ -31,7 +31,8 @@ type cut struct {
 // step returns the program of a training step.
 func (c cut) step() report.Program { return c.plan.Programs[0] }
 
-// compare returns the scratch of c as a fraction of that of whole, and the extra time of its step by the cost model.
+// compare returns the scratch of c as a fraction of that of whole, and the extra time of its step
+// by the cost model.
 func (c cut) compare(whole cut) (share, longer float64) {
 	p, q := c.step(), whole.step()
 	return float64(p.Scratch) / float64(q.Scratch), float64(p.Time)/float64(q.Time) - 1
@@ -50,8 +51,8 @@ func plans(some []nets.Net) ([]planned, error) {
 	return all, nil
 }
 
-// planOf plans a net without recomputation, and with recomputation within parts of its scratch, or within the least scratch that
-// recomputation reaches.
+// planOf plans a net without recomputation, and with recomputation within parts of its scratch, or
+// within the least scratch that recomputation reaches.
 func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 	p := planned{net: n, whole: cut{opt: opt}}
 	var err error
@@ -77,8 +78,8 @@ func planOf(n nets.Net, opt trainer.Options) (planned, error) {
 	return p, nil
 }
 
-// placed prints a row for each net: the bytes of scratch without reuse, as planned, and at the peak, which is the bound of all
-// plans.
+// placed prints a row for each net: the bytes of scratch without reuse, as planned, and at the
+// peak, which is the bound of all plans.
 func placed(all []planned, out io.Writer) error {
 	w := columns(out)
 	fmt.Fprintln(w, "net\tbatch\tinstructions\tbuffers\tno reuse\tplanned\tbound\tratio\tby")
@@ -98,8 +99,8 @@ func apart(p report.Program) (bytes int64) {
 	return bytes
 }
 
-// recomputed prints a row for each net: the bytes of scratch with recomputation, as a share of those without, and the extra time of
-// a step by the cost model.
+// recomputed prints a row for each net: the bytes of scratch with recomputation, as a share of
+// those without, and the extra time of a step by the cost model.
 func recomputed(all []planned, out io.Writer) error {
 	w := columns(out)
 	fmt.Fprint(w, "net\tplanned")

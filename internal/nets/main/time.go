@@ -16,8 +16,9 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// timed prints a row for each net: the time of a step on the host, planned with the workspaces of its kernels, and the extra time
-// with recomputation, by the cost model and measured as the median of the ratios within a round.
+// timed prints a row for each net: the time of a step on the host, planned with the workspaces of
+// its kernels, and the extra time with recomputation, by the cost model and measured as the median
+// of the ratios within a round.
 func timed(ctx context.Context, f flags, some []nets.Net, out io.Writer) (err error) {
 	runtime.GOMAXPROCS(f.threads)
 	dev, err := cpu.Open(cpu.Options{Threads: f.threads})
@@ -86,8 +87,9 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 	return err
 }
 
-// alternate trains each of the runs on ds in every round, starting with a different one in each. The first round is a warm-up. It
-// returns the median time of a step of runs[0], and for each run the median ratio of its time to that of runs[0] in the same round.
+// alternate trains each of the runs on ds in every round, starting with a different one in each.
+// The first round is a warm-up. It returns the median time of a step of runs[0], and for each run
+// the median ratio of its time to that of runs[0] in the same round.
 func alternate(ctx context.Context, runs []*trainer.Trainer, ds dataloader.Dataset, f flags) (step time.Duration, ratio []float64, err error) {
 	steps := make([]time.Duration, 0, f.rounds)
 	ratios := make([][]float64, len(runs))

@@ -101,7 +101,7 @@ func gather[T any](dst, src []T, d *tensor.Dense) bool {
 	if len(shape) != len(strides) || slices.ContainsFunc(shape, func(n int) bool { return n < 1 }) {
 		return false
 	}
-	// Invariant: with strides ≥ 0, no element lies behind the last one, so that one check covers all.
+	// Invariant: with strides ≥ 0, no element lies after the last one, so that one check covers all.
 	last := 0
 	for i, n := range shape {
 		last += (n - 1) * strides[i]

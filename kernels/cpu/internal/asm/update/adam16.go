@@ -1,0 +1,41 @@
+package update
+
+import (
+	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+)
+
+// A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded stochastically, by noise that depends on the element's
+// parameter, gradient and Key. The assembly reads the fields at fixed offsets.
+type Rule16[T asm.Float] struct {
+	Rule[T]
+	M, V []uint16 // means and means of squares
+	Key  uint32   // the step's share of the noise
+}
+
+// goAdam16 is Kernels.Adam16.
+func goAdam16[T asm.Float](r *Rule16[T], lo, hi int) { r.adam16(0, lo, hi) }
+
+// goAdamW16 is Kernels.AdamW16.
+func goAdamW16[T asm.Float](r *Rule16[T], lo, hi int) { r.adam16(r.Coef[7], lo, hi) }
+
+// adam16 widens the states of runLen elements to the stack, updates them, and rounds them again.
+func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
+	var noise [runLen]uint32
+	var s, v [runLen]T
+	for ; lo < hi; lo += runLen {
+		n := min(hi-lo, runLen)
+		some := r.Rule
+		some.P, some.G, some.S, some.V = r.P[lo:lo+n], r.G[lo:lo+n], s[:n], v[:n]
+		m, squares := r.M[lo:lo+n], r.V[lo:lo+n]
+		for i, p := range some.P {
+			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0) // Key holds the step
+			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
+		}
+		some.adam(shrink, 0, n)
+		for i, bits := range noise[:n] {
+			m[i] = numeric.DitherBFloat16(float32(s[i]), uint16(bits))
+			squares[i] = numeric.DitherBFloat16(float32(v[i]), uint16(bits>>16))
+		}
+	}
+}
