@@ -86,8 +86,8 @@ type Program struct {
 	// Follows are dependencies beyond operands: the key is made after the value. Each slice of a
 	// gradient is made after the update with the slice before it.
 	Follows map[kernels.Value]kernels.Value
-	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole; nil: all
-	// are whole.
+	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole;
+	// nil: all are whole.
 	Slices []int
 	// Recomputation lists the activations that are computed again; nil: it was not asked for.
 	Recomputation *Recomputation
