@@ -18,29 +18,29 @@ import (
 //	tanh     y = tanh x
 //	softplus y = log(1 + exp x), as max(x, 0) + log1p(exp(-|x|))
 var (
-	Relu     = Register(unary("relu", relu, unaryCases(offZero)))
+	ReLU     = Register(unary("relu", relu, unaryCases(offZero)))
 	Sigmoid  = Register(unary("sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, unaryCases(nil), unaryKey("sigmoid")))
 	Tanh     = Register(unary("tanh", math.Tanh, unaryCases(nil), unaryKey("tanh")))
 	Softplus = Register(unary("softplus", softplus, unaryCases(nil), unaryKey("softplus")))
 )
 
-// LeakyReluAttrs are the attributes of LeakyReLU and LeakyReLUGrad. Slope is at least 0, so that
+// LeakyReLUAttrs are the attributes of LeakyReLU and LeakyReLUGrad. Slope is at least 0, so that
 // the sign of the result is that of the operand.
-type LeakyReluAttrs struct{ Slope float64 }
+type LeakyReLUAttrs struct{ Slope float64 }
 
-// LeakyRelu is ReLU with a slope below 0.
+// LeakyReLU is ReLU with a slope below 0.
 //
 //	x [...] → y [...]
 //
 // y = x for x > 0, Slope·x elsewhere.
-var LeakyRelu = Register(&Op{
+var LeakyReLU = Register(&Op{
 	Name: "leaky_relu", InPlace: []int8{0},
 	Infer: inferLeaky("leaky_relu", 1),
 	Elem:  elemLeaky,
 	Ref:   func(attrs any, in, out []Tensor) { refElem(elemLeaky, attrs, in, out) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		c := unaryCases(offZero)(r, float)
-		c.Attrs = LeakyReluAttrs{r.Float64() / 2}
+		c.Attrs = LeakyReLUAttrs{r.Float64() / 2}
 		return c
 	},
 })
@@ -53,24 +53,24 @@ var LeakyRelu = Register(&Op{
 //	sigmoid_grad  dx = dy·y·(1 - y)
 //	tanh_grad     dx = dy·(1 - y²)
 var (
-	ReluGrad    = Register(resultGrad("relu_grad", reluGrad, func(r *rand.Rand, y []float64) { normal(r, y); each(y, relu) }))
+	ReLUGrad    = Register(resultGrad("relu_grad", reluGrad, func(r *rand.Rand, y []float64) { normal(r, y); each(y, relu) }))
 	SigmoidGrad = Register(resultGrad("sigmoid_grad", func(y, dy float64) float64 { return dy * y * (1 - y) }, func(r *rand.Rand, y []float64) { between(r, y, 0, 1) }))
 	TanhGrad    = Register(resultGrad("tanh_grad", func(y, dy float64) float64 { return dy * (1 - y*y) }, func(r *rand.Rand, y []float64) { between(r, y, -1, 1) }))
 )
 
-// LeakyReluGrad is the gradient of LeakyReLU from its result.
+// LeakyReLUGrad is the gradient of LeakyReLU from its result.
 //
 //	y [...], dy [...] → dx [...]
 //
 // dx = dy where y > 0, Slope·dy elsewhere.
-var LeakyReluGrad = Register(&Op{
+var LeakyReLUGrad = Register(&Op{
 	Name: "leaky_relu_grad", InPlace: []int8{0, 1},
 	Infer: inferLeaky("leaky_relu_grad", 2),
 	Elem:  elemLeakyGrad,
 	Ref:   func(attrs any, in, out []Tensor) { refElem(elemLeakyGrad, attrs, in, out) },
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := Spec{float, randomShape(r, randomRank(r))}
-		return Case{Attrs: LeakyReluAttrs{r.Float64() / 2}, In: []Spec{s, s}}
+		return Case{Attrs: LeakyReLUAttrs{r.Float64() / 2}, In: []Spec{s, s}}
 	},
 })
 
@@ -80,7 +80,7 @@ func init() {
 			return []Value{g.Apply(op, n.Attrs, n.Out[0], dy[0])}
 		}
 	}
-	Relu.Grad, LeakyRelu.Grad = fromResult(ReluGrad), fromResult(LeakyReluGrad)
+	ReLU.Grad, LeakyReLU.Grad = fromResult(ReLUGrad), fromResult(LeakyReLUGrad)
 	Sigmoid.Grad, Tanh.Grad = fromResult(SigmoidGrad), fromResult(TanhGrad)
 	Softplus.Grad = unaryGrad(func(g Graph, x, _, dy Value) Value { return mul(g, dy, g.Apply(Sigmoid, nil, x)) })
 }
@@ -104,7 +104,7 @@ func resultGrad(name string, elem func(y, dy float64) float64, results func(r *r
 // inferLeaky checks the slope, and n operands of one spec.
 func inferLeaky(name string, n int) func(any, []Spec) ([]Spec, error) {
 	return func(attrs any, in []Spec) ([]Spec, error) {
-		a, err := attrsOf[LeakyReluAttrs](name, attrs)
+		a, err := attrsOf[LeakyReLUAttrs](name, attrs)
 		if err != nil {
 			return nil, err
 		}
@@ -119,14 +119,14 @@ func elemLeaky(attrs any, x, _ float64) float64 {
 	if x > 0 {
 		return x
 	}
-	return attrs.(LeakyReluAttrs).Slope * x
+	return attrs.(LeakyReLUAttrs).Slope * x
 }
 
 func elemLeakyGrad(attrs any, y, dy float64) float64 {
 	if y > 0 {
 		return dy
 	}
-	return attrs.(LeakyReluAttrs).Slope * dy
+	return attrs.(LeakyReLUAttrs).Slope * dy
 }
 
 func relu(x float64) float64 {

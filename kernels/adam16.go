@@ -30,7 +30,7 @@ var Adam16 = Register(&Op{
 
 // Adam16States returns the states of Adam16 for a parameter.
 func Adam16States(param Spec) []State {
-	mean := Spec{arena.Bfloat16, param.Shape}
+	mean := Spec{arena.BFloat16, param.Shape}
 	return []State{{"m", mean}, {"v", mean}}
 }
 

@@ -21,7 +21,7 @@ func TestTheFirstUpdateOfAdam16(t *testing.T) {
 	for k, want := range [][]float64{{0.1, -0.05, 0}, {0.001, 0.00025, 0}} {
 		for i, w := range want {
 			got := out[1+k].Data[i]
-			if math.Abs(got-w) >= 0x1p-7*math.Abs(w) && w != 0 || w == 0 && got != 0 || kernels.Round(arena.Bfloat16, got) != got {
+			if math.Abs(got-w) >= 0x1p-7*math.Abs(w) && w != 0 || w == 0 && got != 0 || kernels.Round(arena.BFloat16, got) != got {
 				t.Errorf("mean %d of element %d is %v, want a neighbour of %v", k, i, got, w)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 type BatchNormAttrs struct {
 	Eps      float64 // added to the variance; above 0
 	Momentum float64 // of the running statistics, in [0, 1]: for RunningStat; BatchNorm itself ignores it
-	Relu     bool    // y = max(y, 0)
+	ReLU     bool    // y = max(y, 0)
 }
 
 // BatchNorm normalises each channel over the batch.
@@ -212,7 +212,7 @@ func refBatchNorm(attrs any, in, out []Tensor) {
 		scale, shift := a.Scale(in[1].Data[c], in[2].Data[c], mean[c], variance[c])
 		for i := lo; i < hi; i++ {
 			y[i] = scale*x[i] + shift
-			if a.Relu && y[i] < 0 {
+			if a.ReLU && y[i] < 0 {
 				y[i] = 0
 			}
 		}
@@ -226,7 +226,7 @@ func refBatchNormGrad(attrs any, in, out []Tensor) {
 	n := float64(channelCount(in[0].Shape))
 	through := func(c, i int) float64 {
 		scale, shift := a.Scale(gamma[c], beta[c], mean[c], variance[c])
-		if a.Relu && !(scale*x[i]+shift > 0) {
+		if a.ReLU && !(scale*x[i]+shift > 0) {
 			return 0
 		}
 		return dy[i]
@@ -273,7 +273,7 @@ func twoSided(r *rand.Rand, data []float64, offset float64) {
 
 // batchNormAttrs returns random attributes.
 func batchNormAttrs(r *rand.Rand) BatchNormAttrs {
-	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, Relu: r.IntN(2) == 0}
+	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, ReLU: r.IntN(2) == 0}
 }
 
 // batchNormCases have channels whose values alternate between two sides of their mean, which is

@@ -92,7 +92,7 @@ func randomType(r *rand.Rand, float arena.DType) arena.DType {
 
 // randomHalf returns a 16-bit type.
 func randomHalf(r *rand.Rand) arena.DType {
-	return []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+	return []arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)]
 }
 
 // wideRange fills data with float32 numbers that 16-bit types treat differently: normal and
@@ -102,7 +102,7 @@ func wideRange(r *rand.Rand, data []float64) {
 		v := math.Ldexp(r.NormFloat64(), r.IntN(60)-40)
 		switch r.IntN(4) {
 		case 0:
-			v = Round([]arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)], v) * (1 + []float64{0x1p-8, 0x1p-11}[r.IntN(2)])
+			v = Round([]arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)], v) * (1 + []float64{0x1p-8, 0x1p-11}[r.IntN(2)])
 		case 1:
 			v *= 0x1p-80
 		}

@@ -14,7 +14,7 @@ type ConvAttrs struct {
 	Bias             bool        // operand 2 is a bias [O]
 	Act              *Op         // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
-	Operands         arena.DType // that x and w are rounded to, see MatMul
+	ComputeType      arena.DType // that x and w are rounded to, see MatMul
 }
 
 // Conv is a 2-D convolution (a cross-correlation: the kernel is not flipped).
@@ -37,7 +37,7 @@ var Conv = Register(&Op{
 		if a.Bias {
 			operands = 3
 		}
-		typ, err := productType("conv", in, operands, a.Operands)
+		typ, err := productType("conv", in, operands, a.ComputeType)
 		if err != nil {
 			return nil, err
 		}
@@ -59,11 +59,11 @@ var Conv = Register(&Op{
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		w, x, k, _ := convCase(r, float)
 		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0}
-		a.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
-		if a.Act == LeakyRelu {
-			a.ActAttrs = LeakyReluAttrs{0.1}
+		a.Act = []*Op{nil, nil, ReLU, LeakyReLU, Sigmoid, Tanh}[r.IntN(6)]
+		if a.Act == LeakyReLU {
+			a.ActAttrs = LeakyReLUAttrs{0.1}
 		}
-		a.Operands = w.operands
+		a.ComputeType = w.operands
 		c := Case{Attrs: a, In: w.stored(r, float, x, k), Tolerance: sumTolerance(k[1:].Elems())}
 		if a.Bias {
 			c.In = append(c.In, Spec{float, k[:1]})
@@ -78,7 +78,7 @@ type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
-	Operands              arena.DType // that both operands are rounded to, see MatMul
+	ComputeType           arena.DType // that both operands are rounded to, see MatMul
 }
 
 // ConvGradInput is the gradient of Conv by its input.
@@ -102,7 +102,7 @@ var ConvGradInput = Register(&Op{
 	},
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(ConvGradAttrs)
-		in = roundFactors(a.Operands, in)
+		in = roundFactors(a.ComputeType, in)
 		w, dy, dx := in[0], in[1], out[0]
 		clear(dx.Data)
 		gradWindows(a).visit(dx.Shape, w.Shape, dy.Shape, func(x, k, y int) {
@@ -138,7 +138,7 @@ var ConvGradWeight = Register(&Op{
 	},
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(ConvGradAttrs)
-		in = roundFactors(a.Operands, in)
+		in = roundFactors(a.ComputeType, in)
 		x, dy, dw := in[0], in[1], out[0]
 		clear(dw.Data)
 		gradWindows(a).visit(x.Shape, dw.Shape, dy.Shape, func(at, k, y int) {
@@ -193,7 +193,7 @@ func init() {
 
 func refConv(attrs any, in, out []Tensor) {
 	a := attrs.(ConvAttrs)
-	in = roundFactors(a.Operands, in)
+	in = roundFactors(a.ComputeType, in)
 	x, w, y := in[0], in[1], out[0]
 	clear(y.Data)
 	windowsOf(a).visit(x.Shape, w.Shape, y.Shape, func(at, k, o int) { y.Data[o] += x.Data[at] * w.Data[k] })

@@ -15,11 +15,11 @@ type windows struct {
 }
 
 func windowsOf(a ConvAttrs) windows {
-	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups, operands: a.Operands}
+	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups, operands: a.ComputeType}
 }
 
 func gradWindows(a ConvGradAttrs) windows {
-	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size, a.Operands}
+	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size, a.ComputeType}
 }
 
 // grad returns the attributes of a gradient whose result has the given rows and columns.
@@ -29,7 +29,7 @@ func (w windows) grad(rows, cols int) ConvGradAttrs {
 
 // conv returns the attributes of the convolution itself.
 func (w windows) conv() ConvAttrs {
-	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Operands: w.operands}
+	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, ComputeType: w.operands}
 }
 
 // convMost limits attributes, so that no product of two of them and a dimension overflows.

@@ -46,16 +46,16 @@ func roundFactors(operands arena.DType, in []Tensor) []Tensor {
 	return in
 }
 
-// OperandsOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
-func OperandsOf(attrs any) arena.DType {
+// ComputeTypeOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
+func ComputeTypeOf(attrs any) arena.DType {
 	var t arena.DType
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvGradAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	}
 	if !t.Half() {
 		return 0
@@ -63,18 +63,18 @@ func OperandsOf(attrs any) arena.DType {
 	return t
 }
 
-// WithOperands returns the attributes of a product with its factors rounded to t, 0 for not at all.
+// WithComputeType returns the attributes of a product with its factors rounded to t, 0 for not at all.
 // Attributes of other operations are returned unchanged.
-func WithOperands(attrs any, t arena.DType) any {
+func WithComputeType(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvGradAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	}
 	return attrs

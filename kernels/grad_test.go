@@ -55,7 +55,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	if slices.ContainsFunc(y.Data, math.IsNaN) {
 		return // a label that is no class: there is nothing to differentiate
 	}
-	if act := activation(c.Attrs); act == kernels.Relu || act == kernels.LeakyRelu {
+	if act := activation(c.Attrs); act == kernels.ReLU || act == kernels.LeakyReLU {
 		if slices.ContainsFunc(y.Data, func(v float64) bool { return math.Abs(v) < 1e-3 }) {
 			return // a difference might step over the kink at 0
 		}

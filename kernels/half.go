@@ -20,7 +20,7 @@ func half(t arena.DType, v float64) uint16 {
 		}
 		f = math.Float32frombits(b | 1)
 	}
-	if t == arena.Bfloat16 {
+	if t == arena.BFloat16 {
 		return numeric.ToBFloat16(f)
 	}
 	return numeric.ToFloat16(f)

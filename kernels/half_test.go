@@ -21,7 +21,7 @@ type format struct {
 }
 
 var formats = []format{
-	{arena.Bfloat16, 7, 127, numeric.ToBFloat16, numeric.FromBFloat16},
+	{arena.BFloat16, 7, 127, numeric.ToBFloat16, numeric.FromBFloat16},
 	{arena.Float16, 10, 15, numeric.ToFloat16, numeric.FromFloat16},
 }
 

@@ -96,7 +96,7 @@ func (op *Op) UpdatesFor(attrs any) []int8 {
 }
 
 // IsTransfer reports whether op copies between device memory and pinned memory.
-func (op *Op) IsTransfer() bool { return op == Fetch || op == Stow }
+func (op *Op) IsTransfer() bool { return op == Prefetch || op == Writeback }
 
 // Case is one random use of an op, for tests.
 type Case struct {

@@ -18,10 +18,10 @@ type MatMulAttrs struct {
 	// of the whole product if Rows[0] is a multiple of 16, and Rows[1] is one or the number of
 	// rows.
 	Rows [2]int
-	// Operands is the type that the factors a and b are rounded to, to the nearest, ties to even:
-	// Bfloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A factor
+	// ComputeType is the type that the factors a and b are rounded to, to the nearest, ties to even:
+	// BFloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A factor
 	// may be stored in the type that it is rounded to.
-	Operands arena.DType
+	ComputeType arena.DType
 }
 
 // MatMul multiplies matrices.
@@ -72,7 +72,7 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	if t.Add && (t.Bias || t.Act != nil) {
 		return nil, attrError("matmul", "a product that is added to a sum has neither a bias nor an activation")
 	}
-	typ, err := productType("matmul", in, operands, t.Operands)
+	typ, err := productType("matmul", in, operands, t.ComputeType)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func checkAct(op string, act *Op, attrs any, out Spec) error {
 	switch act {
 	case nil:
 		return noAttrs(op, attrs)
-	case Relu, LeakyRelu, Sigmoid, Tanh:
+	case ReLU, LeakyReLU, Sigmoid, Tanh:
 		_, err := act.Infer(attrs, []Spec{out})
 		return err
 	}
@@ -121,7 +121,7 @@ func checkAct(op string, act *Op, attrs any, out Spec) error {
 
 func refMatMul(attrs any, in, out []Tensor) {
 	t := attrs.(MatMulAttrs)
-	in, y := roundFactors(t.Operands, in), out[0]
+	in, y := roundFactors(t.ComputeType, in), out[0]
 	r := len(y.Shape) - 2
 	m, n := y.Shape[r], y.Shape[r+1]
 	all, k := in[0].Shape[r], in[0].Shape[r+1]
@@ -180,7 +180,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 		dz = t.Act.Grad(g, Node{Op: t.Act, Attrs: t.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
 	}
 	product := func(a, b Value, transA, transB bool) Value {
-		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB, Operands: t.Operands}, a, b)
+		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB, ComputeType: t.ComputeType}, a, b)
 	}
 	var da, db Value
 	if t.TransA {
@@ -214,14 +214,14 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 		m, k, n = 1+r.IntN(20), 1+r.IntN(40), 1+r.IntN(300)
 	}
 	t := MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0, Bias: r.IntN(2) == 0}
-	t.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
-	if t.Act == LeakyRelu {
-		t.ActAttrs = LeakyReluAttrs{0.1}
+	t.Act = []*Op{nil, nil, ReLU, LeakyReLU, Sigmoid, Tanh}[r.IntN(6)]
+	if t.Act == LeakyReLU {
+		t.ActAttrs = LeakyReLUAttrs{0.1}
 	}
 	if r.IntN(5) == 0 {
 		t = MatMulAttrs{TransA: t.TransA, TransB: t.TransB, Add: true}
 	}
-	t.Operands = randomFactors(r, float)
+	t.ComputeType = randomFactors(r, float)
 	if m > 0 && r.IntN(3) == 0 {
 		first := r.IntN(m)
 		t.Rows = [2]int{first, first + 1 + r.IntN(m-first)}
@@ -237,7 +237,7 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	if t.TransB {
 		b = append(slices.Clone(lead), n, k)
 	}
-	c := Case{Attrs: t, In: []Spec{{randomStored(r, float, t.Operands), a}, {randomStored(r, float, t.Operands), b}}, Tolerance: sumTolerance(k)}
+	c := Case{Attrs: t, In: []Spec{{randomStored(r, float, t.ComputeType), a}, {randomStored(r, float, t.ComputeType), b}}, Tolerance: sumTolerance(k)}
 	switch {
 	case t.Bias:
 		c.In = append(c.In, Spec{float, Shape{n}})

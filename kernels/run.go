@@ -33,7 +33,7 @@ func Load(dst []float64, t arena.DType, src []byte) {
 		for i := range dst {
 			dst[i] = float64(int64(le.Uint64(src[8*i:])))
 		}
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		for i := range dst {
 			dst[i] = float64(numeric.FromBFloat16(le.Uint16(src[2*i:])))
 		}
@@ -70,7 +70,7 @@ func Store(dst []byte, t arena.DType, src []float64) {
 		for i, v := range src {
 			le.PutUint64(dst[8*i:], uint64(int64(v)))
 		}
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		for i, v := range src {
 			le.PutUint16(dst[2*i:], half(t, v))
 		}
@@ -82,7 +82,7 @@ func Round(t arena.DType, v float64) float64 {
 	switch t {
 	case arena.Float32:
 		return float64(float32(v))
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		return float64(numeric.FromBFloat16(half(t, v)))
 	case arena.Float16:
 		return float64(numeric.FromFloat16(half(t, v)))

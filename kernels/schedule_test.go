@@ -32,10 +32,10 @@ func randomCalls(r *rand.Rand, n int) []kernels.Call {
 		c := &calls[i]
 		switch r.IntN(8) {
 		case 0:
-			c.Op, c.In, c.Out = kernels.Fetch, []kernels.Operand{at(inPinned)}, []kernels.Operand{at(inMemory)}
+			c.Op, c.In, c.Out = kernels.Prefetch, []kernels.Operand{at(inPinned)}, []kernels.Operand{at(inMemory)}
 		case 1:
 			home := at(inPinned)
-			c.Op, c.In, c.Out = kernels.Stow, []kernels.Operand{at(inMemory), home}, []kernels.Operand{home}
+			c.Op, c.In, c.Out = kernels.Writeback, []kernels.Operand{at(inMemory), home}, []kernels.Operand{home}
 		case 2:
 			c.Op, c.In, c.Out = kernels.Host, []kernels.Operand{at(inMemory)}, []kernels.Operand{at(inMemory)}
 		default:
@@ -167,7 +167,7 @@ func TestATransferOverlapsTheCallsThatDoNotUseItsBytes(t *testing.T) {
 	add := func(lo int64) kernels.Call {
 		return kernels.Call{Op: kernels.Add, In: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}, Out: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}}
 	}
-	fetch := kernels.Call{Op: kernels.Fetch, In: []kernels.Operand{bytesAt(inPinned, 0, 8)}, Out: []kernels.Operand{bytesAt(inMemory, 64, 72)}}
+	fetch := kernels.Call{Op: kernels.Prefetch, In: []kernels.Operand{bytesAt(inPinned, 0, 8)}, Out: []kernels.Operand{bytesAt(inMemory, 64, 72)}}
 	ops, _ := twoRegions.StreamSchedule([]kernels.Call{add(0), fetch, add(8), add(64), add(16)})
 	want := []kernels.StreamOp{{kernels.Record, false, 0, 1}, {kernels.Enqueue, false, 0, 0}, {kernels.Wait, true, 1, 1}, {kernels.Enqueue, true, 1, 0},
 		{kernels.Record, true, 1, 0}, {kernels.Enqueue, false, 2, 0}, {kernels.Wait, false, 3, 0}, {kernels.Enqueue, false, 3, 0}, {kernels.Enqueue, false, 4, 0}}

@@ -2,12 +2,12 @@ package kernels
 
 import "math/rand/v2"
 
-// SgdAttrs are the attributes of SGD.
-type SgdAttrs struct{ UpdateAttrs }
+// SGDAttrs are the attributes of SGD.
+type SGDAttrs struct{ UpdateAttrs }
 
-// Sgd is plain gradient descent; it has no state.  param -= rate·g.  Operands: see update.go.
-var Sgd = Register(update("sgd", 0, false,
-	func(_ *rand.Rand, u UpdateAttrs) SgdAttrs { return SgdAttrs{u} },
+// SGD is plain gradient descent; it has no state.  param -= rate·g.  Operands: see update.go.
+var SGD = Register(update("sgd", 0, false,
+	func(_ *rand.Rand, u UpdateAttrs) SGDAttrs { return SGDAttrs{u} },
 	func(_ any, c []float64, p, g float64, _ []float64) float64 { return p - c[0]*g }))
 
 // MomentumAttrs are the attributes of Momentum.

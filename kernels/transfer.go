@@ -13,11 +13,11 @@ import (
 //	prefetch   x [...] → y [...], the same bytes
 //	writeback  x [...], y [...] → y, the bytes of x
 var (
-	Fetch = Register(&Op{
+	Prefetch = Register(&Op{
 		Name: "prefetch", Infer: inferPrefetch, Cost: noFlops, Cases: transferCase(1),
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
-	Stow = Register(&Op{
+	Writeback = Register(&Op{
 		Name: "writeback", Infer: inferWriteback, Cost: noFlops, Cases: transferCase(2), Updates: []int8{1},
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
@@ -49,7 +49,7 @@ func inferWriteback(attrs any, in []Spec) ([]Spec, error) {
 // transferCase returns cases of the given number of operands, all of one spec.
 func transferCase(operands int) caseFunc {
 	return func(r *rand.Rand, float arena.DType) Case {
-		s := Spec{[]arena.DType{float, arena.Uint8, arena.Int32, arena.Bfloat16}[r.IntN(4)], randomShape(r, randomRank(r))}
+		s := Spec{[]arena.DType{float, arena.Uint8, arena.Int32, arena.BFloat16}[r.IntN(4)], randomShape(r, randomRank(r))}
 		c := Case{Fill: func(r *rand.Rand, _ int, data []float64) {
 			for i := range data {
 				data[i] = float64(r.IntN(200))

@@ -24,7 +24,7 @@ func passes(dev kernels.Device, ds, resident dataloader.Dataset) error {
 }
 
 func passesOf(dev kernels.Device, ds, resident dataloader.Dataset, scaling optim.Scaling) error {
-	tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(),
+	tr, err := trainer.New(context.Background(), small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(),
 		Resident: []dataloader.Dataset{resident}, Optimizer: optim.Adam{}, Workers: 2, LossScale: scaling})
 	if err != nil {
 		return err

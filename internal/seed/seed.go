@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Value returns the number in the environment variable EVENKEEL_SEED, a new random one if it is "random", and 1 if it is
-// not set. Within a process the value does not change.
+// Value returns the number in the environment variable EVENKEEL_SEED, a new random one if it is
+// "random", and 1 if it is not set. Within a process the value does not change.
 func Value() uint64 { return value }
 
 var value = read(os.Getenv("EVENKEEL_SEED"))
@@ -32,8 +32,8 @@ func read(text string) uint64 {
 	return n
 }
 
-// Rand returns a generator seeded by Value and stream: generators of different streams are independent. If t fails, the
-// log shows how to repeat the run.
+// Rand returns a generator seeded by Value and stream: generators of different streams are
+// independent. If t fails, the log shows how to repeat the run.
 func Rand(t testing.TB, stream uint64) *rand.Rand {
 	t.Cleanup(func() {
 		if t.Failed() {

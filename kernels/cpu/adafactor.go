@@ -17,22 +17,22 @@ import (
 // Workspace, float64: [matrices][blocks][columns] sums over rows, the first block's of which become 1/√C; [matrices] means of R;
 // [matrices·blocks] sums of squares, of the parameter and then of the step.
 
-// A factoring is Adafactor bound to memory.
-type factoring[T float] struct {
+// An adafactor is Adafactor bound to memory.
+type adafactor[T float] struct {
 	kernels.AdafactorAttrs
-	p, g          []T
-	rows, columns []T // the states R [matrices, n] and C [matrices, width]
-	guard         []int32
-	controls, by  []float64 // by: nil where gradients are not scaled
+	p, g              []T
+	rows, columns     []T // the states R [matrices, n] and C [matrices, width]
+	guard             []int32
+	controls, scaleBy []float64 // by: nil where gradients are not scaled
 
 	matrices, n, width int // matrices of n rows and width columns
-	blocks, per        int // blocks of a matrix, and rows of a block
+	blocks, blockRows  int // blocks of a matrix, and rows of a block
 	sums, means        []float64
 	squares            []float64
 
-	numbers    update.FactorScalars
-	mostSquare float64
-	size, step float64 // what the rate is a share of; what an element of the step is multiplied with
+	numbers     update.FactorScalars
+	maxSquare   float64
+	scale, step float64 // what the rate is a share of; what an element of the step is multiplied with
 
 	passes     *update.FactorPasses[T]
 	tail       *update.FactorPasses[T] // in Go: the last elements of a row
@@ -55,13 +55,13 @@ func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 }
 
 func bindAdafactorOf[T float](b *binding) func() {
-	f := &factoring[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
-		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), size: 1}
+	f := &adafactor[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
+		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), scale: 1}
 	if len(f.p) == 0 {
 		return nil
 	}
 	if f.Scaled {
-		f.by = in[float64](b, 4)
+		f.scaleBy = in[float64](b, 4)
 	}
 	most := math.Inf(1)
 	if f.ClipValue > 0 {
@@ -70,39 +70,39 @@ func bindAdafactorOf[T float](b *binding) func() {
 	f.numbers = update.FactorScalars{Scale: 1, Max: most, Min: -most, Epsilon: f.Epsilon}
 	f.tail = update.FactorPassesAt[T](asm.Portable)
 	f.passes, f.addSquares = update.FactorPassesAt[T](b.dev.level), reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
-	f.mostSquare = numeric.MostSquare(b.In[0].Type)
+	f.maxSquare = numeric.MostSquare(b.In[0].Type)
 	f.matrices, f.n, f.width = numeric.Matrices(b.In[0].Shape)
-	f.per = over(f.n, blocksOf(f.n))
-	f.blocks = over(f.n, f.per)
+	f.blockRows = ceilDiv(f.n, blocksOf(f.n))
+	f.blocks = ceilDiv(f.n, f.blockRows)
 	work, blocks := asm.View[float64](b.work()), f.matrices*f.blocks
 	f.sums, work = work[:blocks*f.width], work[blocks*f.width:]
 	f.means, f.squares = work[:f.matrices], work[f.matrices:][:blocks]
 
-	grain := over(updateGrain, f.per*f.width)
-	moments, measure := b.over(blocks, grain, f.moments), b.over(blocks, grain, f.measure)
-	fold := b.over(f.matrices, over(updateGrain, f.blocks*f.width+f.n), f.fold)
-	apply := b.over(blocks, grain, f.apply)
+	grain := ceilDiv(updateGrain, f.blockRows*f.width)
+	moments, measure := b.parallelFor(blocks, grain, f.moments), b.parallelFor(blocks, grain, f.measure)
+	fold := b.parallelFor(f.matrices, ceilDiv(updateGrain, f.blocks*f.width+f.n), f.foldColumns)
+	apply := b.parallelFor(blocks, grain, f.apply)
 	return func() {
 		if f.guard[0] != 0 {
 			return
 		}
-		if f.by != nil {
-			f.numbers.Scale = f.by[0]
+		if f.scaleBy != nil {
+			f.numbers.Scale = f.scaleBy[0]
 		}
 		f.numbers.Decay = f.controls[0] * f.Decay
 		moments()
 		if f.Relative {
-			f.size = max(f.Least, f.root())
+			f.scale = max(f.Least, f.root())
 		}
 		fold()
 		measure()
-		f.step = f.controls[0] * f.size / max(1, f.root()/f.Limit)
+		f.step = f.controls[0] * f.scale / max(1, f.root()/f.Limit)
 		apply()
 	}
 }
 
 // root is the root of the mean of what squares are the sums of.
-func (f *factoring[T]) root() float64 {
+func (f *adafactor[T]) root() float64 {
 	total := 0.0
 	for _, s := range f.squares {
 		total += s
@@ -111,14 +111,14 @@ func (f *factoring[T]) root() float64 {
 }
 
 // block returns the matrix of block k and its rows, counted over all matrices.
-func (f *factoring[T]) block(k int) (matrix, from, to int) {
+func (f *adafactor[T]) block(k int) (matrix, from, to int) {
 	matrix = k / f.blocks
-	first := k % f.blocks * f.per
-	return matrix, matrix*f.n + first, matrix*f.n + min(first+f.per, f.n)
+	first := k % f.blocks * f.blockRows
+	return matrix, matrix*f.n + first, matrix*f.n + min(first+f.blockRows, f.n)
 }
 
 // moments moves the means of the rows, and adds up the columns of each block, and the squares of the parameter where they are asked for.
-func (f *factoring[T]) moments(lo, hi, _ int) {
+func (f *adafactor[T]) moments(lo, hi, _ int) {
 	fresh, w := f.controls[2], f.width
 	run := w - w%update.FactorRun
 	for k := lo; k < hi; k++ {
@@ -128,7 +128,7 @@ func (f *factoring[T]) moments(lo, hi, _ int) {
 		for i := from; i < to; i++ {
 			g := f.g[i*w:][:w]
 			total := f.passes.Squares(sums[:run], g[:run], &f.numbers) + f.tail.Squares(sums[run:], g[run:], &f.numbers)
-			f.rows[i] = T(min((1-fresh)*float64(f.rows[i])+fresh*total/float64(w), f.mostSquare))
+			f.rows[i] = T(min((1-fresh)*float64(f.rows[i])+fresh*total/float64(w), f.maxSquare))
 		}
 		if f.Relative {
 			f.squares[k] = 0
@@ -137,8 +137,8 @@ func (f *factoring[T]) moments(lo, hi, _ int) {
 	}
 }
 
-// fold moves the means of the columns, and leaves what a step is multiplied with for each.
-func (f *factoring[T]) fold(lo, hi, _ int) {
+// foldColumns moves the means of the columns, and leaves what a step is multiplied with for each.
+func (f *adafactor[T]) foldColumns(lo, hi, _ int) {
 	fresh, w := f.controls[2], f.width
 	for m := lo; m < hi; m++ {
 		sums := f.sums[m*f.blocks*w:][:f.blocks*w]
@@ -149,7 +149,7 @@ func (f *factoring[T]) fold(lo, hi, _ int) {
 			}
 		}
 		for j, v := range first {
-			columns[j] = T(min((1-fresh)*float64(columns[j])+fresh*v/float64(f.n), f.mostSquare))
+			columns[j] = T(min((1-fresh)*float64(columns[j])+fresh*v/float64(f.n), f.maxSquare))
 			first[j] = 1 / math.Sqrt(float64(columns[j]))
 		}
 		total := 0.0
@@ -161,7 +161,7 @@ func (f *factoring[T]) fold(lo, hi, _ int) {
 }
 
 // measure adds up the squares of each block's steps.
-func (f *factoring[T]) measure(lo, hi, _ int) {
+func (f *adafactor[T]) measure(lo, hi, _ int) {
 	w := f.width
 	run := w - w%update.FactorRun
 	for k := lo; k < hi; k++ {
@@ -177,7 +177,7 @@ func (f *factoring[T]) measure(lo, hi, _ int) {
 }
 
 // apply takes the step.
-func (f *factoring[T]) apply(lo, hi, _ int) {
+func (f *adafactor[T]) apply(lo, hi, _ int) {
 	w := f.width
 	run := w - w%update.FactorRun
 	for k := lo; k < hi; k++ {

@@ -25,11 +25,11 @@ func bindAdam16Of[T float](b *binding) (func(), error) {
 	if attrs.Decoupled {
 		run = all.AdamW16
 	}
-	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
+	u := newAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
 	r := &update.Rule16[T]{M: out[uint16](b, 1), V: out[uint16](b, 2)}
-	pieces := b.over(len(u.P), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
+	pieces := b.parallelFor(len(u.P), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
-		if u.begin() {
+		if u.beginStep() {
 			r.Rule, r.Key = u.Rule, uint32(int64(u.controls[1]))*numeric.NoiseUpdate
 			pieces()
 		}

@@ -34,10 +34,10 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	if attrs.Epsilon < vectorEpsilon8 {
 		run = last
 	}
-	u := leanAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
+	u := newAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
 	u.Coef[3], u.Coef[4] = T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
-	rates := u.rates
-	u.rates = func(c []float64) { // the root's correction goes into the rate and ε, since it might make the root too large for its type
+	rates := u.setRates
+	u.setRates = func(c []float64) { // the root's correction goes into the rate and ε, since it might make the root too large for its type
 		rates(c)
 		unbias := math.Sqrt(c[3])
 		u.Coef[0], u.Coef[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
@@ -45,25 +45,25 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	r := &update.Rule8[T]{M: out[int8](b, 1), Root: out[uint8](b, 2), Scales: out[T](b, 3)}
 	r.FillCodecs()
 	whole := len(u.P) / kernels.Block8
-	pieces := b.over(len(r.Scales)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
+	pieces := b.parallelFor(len(r.Scales)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
 		run(r, lo, min(hi, whole))
 		last(r, max(lo, whole), hi)
 	})
 	return func() {
-		if u.begin() {
+		if u.beginStep() {
 			r.Rule = u.Rule
 			pieces()
 		}
 	}, nil
 }
 
-// leanAdam binds Adam, or AdamW where decoupled, but for its states and function.
-func leanAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *updater[T] {
+// newAdam binds Adam, or AdamW where decoupled, but for its states and function.
+func newAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *updater[T] {
 	u, _ := newUpdater[T](b, attrs.Common())
 	op := kernels.Adam
 	if decoupled {
 		op = kernels.AdamW
 	}
-	u.choose(op, attrs, update.At[T](asm.Portable))
+	u.setRule(op, attrs, update.At[T](asm.Portable))
 	return u
 }

@@ -30,11 +30,11 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.AvgPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[0].Shape)
-		if p.halves && fast {
-			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2Grad)
+		if p.is2x2 && fast {
+			return p.bind2x2(b, out[float32](b, 0), in[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2Grad)
 		}
 		dy, dx := in[T](b, 0), out[T](b, 0)
-		return p.over(b, func(lo, hi int) {
+		return p.forPlanes(b, func(lo, hi int) {
 			clear(dx[lo*p.area : hi*p.area])
 			for k := lo; k < hi; k++ {
 				avgPoolGrad(&p, dx[k*p.area:][:p.area], dy[k*p.windows:][:p.windows])
@@ -42,35 +42,35 @@ func bindAvgPoolOf[T float](b *binding) func() {
 		})
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
-	if p.halves && fast {
-		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2)
+	if p.is2x2 && fast {
+		return p.bind2x2(b, in[float32](b, 0), out[float32](b, 0), nil, pool2d.At(b.dev.level).Avg2x2)
 	}
 	if mean := pool2d.At(b.dev.level).AvgRow; mean != nil && fast && p.Stride[1] <= 2 && p.ow >= windowsLeast {
 		return p.bindWindows(b, mean)
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
-	return p.over(b, func(lo, hi int) {
+	return p.forPlanes(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
 			avgPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows])
 		}
 	})
 }
 
-// share returns what a window's sum is multiplied with.
-func (p *pooling) share(rows, columns int) float64 {
+// sumScale returns what a window's sum is multiplied with.
+func (p *pooling) sumScale(rows, columns int) float64 {
 	if p.CountPad {
 		rows, columns = p.Kernel[0], p.Kernel[1]
 	}
 	return 1 / float64(rows*columns)
 }
 
-// shares returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
-func (p *pooling) shares() []float32 {
+// rowScales returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
+func (p *pooling) rowScales() []float32 {
 	s := make([]float32, p.Kernel[0]*p.ow)
 	for rows := range p.Kernel[0] {
 		for j := range p.ow {
 			_, from, to := p.Window(1, j, p.w)
-			s[rows*p.ow+j] = float32(p.share(rows+1, to-from))
+			s[rows*p.ow+j] = float32(p.sumScale(rows+1, to-from))
 		}
 	}
 	return s
@@ -90,7 +90,7 @@ func avgPool[T float](p *pooling, x, y []T) {
 					sum += float64(reduce.SumRun(x[r*p.w+from : r*p.w+to]))
 				}
 			}
-			y[i*p.ow+j] = T(sum * p.share(end-first, to-from))
+			y[i*p.ow+j] = T(sum * p.sumScale(end-first, to-from))
 		}
 	}
 }
@@ -101,7 +101,7 @@ func avgPoolGrad[T float](p *pooling, dx, dy []T) {
 		_, first, end := p.Window(0, i, p.h)
 		for j := range p.ow {
 			_, from, to := p.Window(1, j, p.w)
-			v := dy[i*p.ow+j] * T(p.share(end-first, to-from))
+			v := dy[i*p.ow+j] * T(p.sumScale(end-first, to-from))
 			for r := first; r < end; r++ {
 				row := dx[r*p.w+from : r*p.w+to]
 				for c := range row {

@@ -55,7 +55,7 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
 	n.kernels = n.kernels.For(n.n)
-	if n.attrs.Relu {
+	if n.attrs.ReLU {
 		n.relu = 1
 	}
 	sums := 2 * n.c * n.groups
@@ -77,25 +77,25 @@ type channelPass[T float] struct {
 // follows its sums at once, while it is in the cache. The bits are the same.
 func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 	if n.groups == 1 && n.tiles >= b.dev.pool.threads() {
-		return b.over(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
+		return b.parallelFor(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
 			for t := lo; t < hi; t++ {
-				c, channels := n.share(p, t, 0, worker)
+				c, channels := n.sumTile(p, t, 0, worker)
 				p.join(c, c+channels)
-				n.result(p, t, 0, n.b, worker)
+				n.applyTile(p, t, 0, n.b, worker)
 			}
 		})
 	}
-	sums := b.over(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
+	sums := b.parallelFor(n.tiles*n.groups, max(1, planeGrain/(n.tile*n.n*min(n.images, n.b))), func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
-			n.share(p, u/n.groups, u%n.groups, worker)
+			n.sumTile(p, u/n.groups, u%n.groups, worker)
 		}
 	})
-	join := b.over(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
-	step := n.step()
-	results := b.over(over(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
+	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
+	step := n.imagesPerPiece()
+	results := b.parallelFor(ceilDiv(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
 			image := u / n.tiles * step
-			n.result(p, u%n.tiles, image, min(image+step, n.b), worker)
+			n.applyTile(p, u%n.tiles, image, min(image+step, n.b), worker)
 		}
 	})
 	return func() {
@@ -105,11 +105,11 @@ func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 	}
 }
 
-// step is how many images of a tile have about planeGrain elements.
-func (n *batchNorm[T]) step() int { return max(1, planeGrain/(n.tile*n.n)) }
+// imagesPerPiece is how many images of a tile have about planeGrain elements.
+func (n *batchNorm[T]) imagesPerPiece() int { return max(1, planeGrain/(n.tile*n.n)) }
 
-// share sums a tile of a group.
-func (n *batchNorm[T]) share(p channelPass[T], t, g, worker int) (c, channels int) {
+// sumTile sums a tile of a group.
+func (n *batchNorm[T]) sumTile(p channelPass[T], t, g, worker int) (c, channels int) {
 	w := &n.workers[worker]
 	c, channels = n.tileAt(t)
 	image, images := n.groupAt(g)
@@ -121,13 +121,13 @@ func (n *batchNorm[T]) share(p channelPass[T], t, g, worker int) (c, channels in
 	return c, channels
 }
 
-// result makes the result of a tile of images from lo up to hi.
-func (n *batchNorm[T]) result(p channelPass[T], t, lo, hi, worker int) {
+// applyTile makes the result of a tile of images from lo up to hi.
+func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	w := &n.workers[worker]
 	w.call.Relu = n.relu
 	c, channels := n.tileAt(t)
-	for step := n.step(); lo < hi; lo += step {
-		w.each(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*norm.Params:], c, channels, lo, min(step, hi-lo))
+	for step := n.imagesPerPiece(); lo < hi; lo += step {
+		w.apply(&n.planes, p.kernel, n.x, p.dy, p.y, n.of[c*norm.Params:], c, channels, lo, min(step, hi-lo))
 	}
 }
 
@@ -135,8 +135,8 @@ func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	sum := func(w *planeWorker[T], c, channels, image, images int) {
-		w.pivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
-		w.sum(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
+		w.setPivots(&n.planes, n.kernels.Moments, n.x, c, channels, image, images)
+		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
 		count := float64(images * n.n)
 		for k := range channels {
 			pivot, s := float64(w.of[k*norm.Params+norm.ParamMean]), w.sums[k][0]
@@ -183,7 +183,7 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 			of := w.of[k*norm.Params:]
 			of[norm.ParamMean], of[norm.ParamScale], of[norm.ParamShift] = mean[i], T(scale), T(shift)
 		}
-		w.sum(&n.planes, n.kernels.Products, n.x, dy, c, channels, image, images)
+		w.accumulate(&n.planes, n.kernels.Products, n.x, dy, c, channels, image, images)
 	}
 	count := float64(n.b * n.n)
 	join := func(lo, hi int) {

@@ -26,7 +26,7 @@ func chainWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	if err != nil {
 		return 0
 	}
-	r, err := newRecipe(kernels.Chain, a, in, last, true)
+	r, err := newChainPlan(kernels.Chain, a, in, last, true)
 	if err != nil {
 		return 0
 	}
@@ -51,7 +51,7 @@ func bindChainOf[T float](b *binding, a *kernels.ChainAttrs) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("chain: %w", err)
 	}
-	r, err := newRecipe(kernels.Chain, a, kernels.Specs(b.In), last, true)
+	r, err := newChainPlan(kernels.Chain, a, kernels.Specs(b.In), last, true)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func bindChainOf[T float](b *binding, a *kernels.ChainAttrs) (func(), error) {
 		return nil, nil
 	}
 	return func() {
-		e.forget()
+		e.invalidateTiles()
 		run()
 	}, nil
 }

@@ -41,7 +41,7 @@ func bindCheck(b *binding) (func(), error) {
 		}, nil
 	}
 	var found atomic.Bool
-	look := b.over(len(x), checkGrain/4, func(lo, hi, _ int) {
+	look := b.parallelFor(len(x), checkGrain/4, func(lo, hi, _ int) {
 		if !found.Load() && largest(x[lo:hi], mask) >= infinite {
 			found.Store(true)
 		}

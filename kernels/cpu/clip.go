@@ -26,7 +26,7 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	if n <= pieceLen {
 		return 0
 	}
-	return int64(over(n, pieceLen)) * 8
+	return int64(ceilDiv(n, pieceLen)) * 8
 }
 
 func bindSumSquaresOf[T float](b *binding) func() {
@@ -38,8 +38,8 @@ func bindSumSquaresOf[T float](b *binding) func() {
 			squares(y, x, len(x))
 		}
 	}
-	part := asm.View[float64](b.work())[:over(len(x), pieceLen)]
-	pieces := b.over(len(x), pieceLen, func(lo, hi, _ int) {
+	part := asm.View[float64](b.work())[:ceilDiv(len(x), pieceLen)]
+	pieces := b.parallelFor(len(x), pieceLen, func(lo, hi, _ int) {
 		total := part[lo/pieceLen:][:1]
 		total[0] = 0
 		squares(total, x[lo:hi], hi-lo)

@@ -39,12 +39,12 @@ func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec
 	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
-	v.round(kernels.OperandsOf(attrs), in)
+	v.setRounding(kernels.ComputeTypeOf(attrs), in)
 	return v
 }
 
-// round says how the factors are rounded to a type, 0: not at all.
-func (v *convolution) round(to arena.DType, in []kernels.Spec) {
+// setRounding says how the factors are rounded to a type, 0: not at all.
+func (v *convolution) setRounding(to arena.DType, in []kernels.Spec) {
 	v.rounded = to != 0
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
@@ -54,27 +54,27 @@ func (v *convolution) round(to arena.DType, in []kernels.Spec) {
 	}
 }
 
-// single makes the convolution one that multiplies float32 where it would multiply pairs.
-func (v *convolution) single() {
+// useFloat32 makes the convolution one that multiplies float32 where it would multiply pairs.
+func (v *convolution) useFloat32() {
 	v.isa, v.factors = v.isa.Single(), v.floats
 }
 
-// staged makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
+// setConversion makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
 // convolution packs nothing that could be rounded after.
-func (v *convolution) staged(q *patches, i int) {
-	if v.rounded && v.depthwise() && v.banded(q, i) {
+func (v *convolution) setConversion(q *patches, i int) {
+	if v.rounded && v.depthwise() && v.useBand(q, i) {
 		return
 	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
-		q.stage(v.floats[i].Across)
+		q.useStage(v.floats[i].Across)
 	}
 }
 
-// after returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
-func (v *convolution) after(i int) gemm.Packing {
+// packedRounding returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
+func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
 	case v.isa.StepsPerElem() == 2 && v.rounded:
-		return v.isa.Bfloat16.FromFloat32
+		return v.isa.BFloat16.FromFloat32
 	case v.sizes[i] == gemm.PackedSize:
 		return v.floats[i]
 	}
@@ -91,7 +91,7 @@ func (v *convolution) flops() float64 {
 
 // workers returns how many workers take part: all, or one where there is too little to do. It grows or stays with each size.
 func (v *convolution) workers(threads int) int {
-	if v.flops() < 2*taskFlops {
+	if v.flops() < 2*minTaskFlops {
 		return 1
 	}
 	return threads
@@ -108,7 +108,7 @@ func (v *convolution) patches() patches {
 		a[i] = newAxis(v.in[i], v.out[i], v.stride[i], at)
 	}
 	q := newPatches(a[0], a[1], v.sizes[0], v.in[1], v.in[0], v.c)
-	v.staged(&q, 0)
+	v.setConversion(&q, 0)
 	return q
 }
 
@@ -124,7 +124,7 @@ type residue struct {
 func (v *convolution) residues(i int) []residue {
 	var all []residue
 	for first := range min(v.stride[i], v.in[i]) {
-		r := residue{first: first, n: over(v.in[i]-first, v.stride[i])}
+		r := residue{first: first, n: ceilDiv(v.in[i]-first, v.stride[i])}
 		for k := range v.kernel[i] {
 			if at := first + v.pad[i] - k*v.dilation[i]; at%v.stride[i] == 0 {
 				r.taps, r.at = append(r.taps, k), append(r.at, at/v.stride[i])

@@ -14,7 +14,7 @@ type band struct {
 	size          int              // bytes of an element as stored
 	width, height int              // elements
 	plane         int              // bytes from channel to channel as stored
-	lowest, most  int              // rows from a pixel to the highest and lowest that it sees
+	first, span   int              // rows from a pixel to the highest and lowest that it sees
 	rows          int              // that the band holds
 	channels      int              // the same
 	prefetch      func(src []byte, rows, stride, n int)
@@ -28,14 +28,14 @@ type bandRows struct {
 }
 
 const (
-	bandBytes = 128 << 10 // most of a band: it stays in the second-level cache
-	bandNeeds = 2         // times the rows that a vector sees: else it is of fewer channels, so that not too many rows are converted twice
-	bandFew   = 4         // channels that a function takes at once: a band is not of fewer
+	bandBytes       = 128 << 10 // most of a band: it stays in the second-level cache
+	bandMinFactor   = 2         // times the rows that a vector sees: else it is of fewer channels, so that not too many rows are converted twice
+	bandMinChannels = 4         // channels that a function takes at once: a band is not of fewer
 )
 
 // bandLimit bounds the bytes of a band. It grows or stays with each size.
 func (v *convolution) bandLimit() int {
-	if !v.rounded || v.groups < bandFew {
+	if !v.rounded || v.groups < bandMinChannels {
 		return 0
 	}
 	plane := max(v.in[0]*v.in[1], v.out[0]*v.out[1])
@@ -51,19 +51,19 @@ func bandPitch(elems int) int {
 	return pitch
 }
 
-// banded makes patches of factor i be read from a band, and reports whether one holds what a vector sees.
-func (v *convolution) banded(p *patches, i int) bool {
+// useBand makes patches of factor i be read from a band, and reports whether one holds what a vector sees.
+func (v *convolution) useBand(p *patches, i int) bool {
 	b := band{convert: v.floats[i].Across, prefetch: v.isa.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
-	b.lowest = p.rows.taps[0].at
+	b.first = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
-		b.lowest, b.most = min(b.lowest, t.at), max(b.most, t.at)
+		b.first, b.span = min(b.first, t.at), max(b.span, t.at)
 	}
 	limit := v.bandLimit()
-	need := min(b.height, over(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.most-b.lowest+1) // rows that a vector sees
+	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1) // rows that a vector sees
 	b.channels = min(v.groups, depthChannels)
 	b.fit(limit)
-	for b.rows < min(b.height, bandNeeds*need) && b.channels > bandFew {
-		b.channels = max(bandFew, b.channels/2)
+	for b.rows < min(b.height, bandMinFactor*need) && b.channels > bandMinChannels {
+		b.channels = max(bandMinChannels, b.channels/2)
 		b.fit(limit)
 	}
 	if b.rows < need {
@@ -82,14 +82,14 @@ func (b *band) fit(limit int) {
 	}
 }
 
-// begin starts an image.
-func (h *bandRows) begin() { h.lo, h.hi = 0, 0 }
+// reset starts an image.
+func (h *bandRows) reset() { h.lo, h.hi = 0, 0 }
 
-// bring brings what the n pixels from at on see of t.channels channels, whose planes are in src, and points t at it.
-func (h *bandRows) bring(p *patches, t *conv.Patch, src []byte, at, n int) {
+// load brings what the n pixels from at on see of t.channels channels, whose planes are in src, and points t at it.
+func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	b, step := &p.band, p.rows.step
-	lo := max(0, at/p.cols.n*step+b.lowest)
-	hi := min(b.height, (at+n-1)/p.cols.n*step+b.most+1)
+	lo := max(0, at/p.cols.n*step+b.first)
+	hi := min(b.height, (at+n-1)/p.cols.n*step+b.span+1)
 	if lo < hi && (lo < h.lo || hi > h.hi) {
 		h.lo, h.hi, h.at = lo, min(b.height, lo+b.rows), at
 		b.convert(h.buf, src[lo*b.width*b.size:], t.Channels, b.plane, (h.hi-lo)*b.width, p.plane)
@@ -100,8 +100,8 @@ func (h *bandRows) bring(p *patches, t *conv.Patch, src []byte, at, n int) {
 	t.Src = h.buf
 }
 
-// lookAhead brings near a share of the rows that come after those held: as many elements as pixels have been seen. image is bytes from one to the next.
-func (h *bandRows) lookAhead(p *patches, t *conv.Patch, src []byte, image, at int) {
+// prefetchNext brings near a share of the rows that come after those held: as many elements as pixels have been seen. image is bytes from one to the next.
+func (h *bandRows) prefetchNext(p *patches, t *conv.Patch, src []byte, image, at int) {
 	b, n := &p.band, at-h.at
 	next := (h.hi+n/p.cols.n*p.rows.step)*b.width + n%p.cols.n*p.cols.step
 	from := next * b.size

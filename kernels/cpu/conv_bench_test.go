@@ -57,7 +57,7 @@ func BenchmarkRoundedConv(b *testing.B) {
 					})
 				}
 				run("float32", 0, arena.Float32)
-				for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+				for _, to := range []arena.DType{arena.BFloat16, arena.Float16} {
 					run(to.String()+"/float32", to, arena.Float32)
 					run(to.String()+"/half", to, to)
 				}

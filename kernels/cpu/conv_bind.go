@@ -34,7 +34,7 @@ func bindConv(b *binding) (func(), error) {
 	if a.Bias {
 		bias = b.bytes(b.In[2])
 	}
-	flags, act := convEnd(b.dev.level, b.Out[0].Type, a)
+	flags, act := convEpilogue(b.dev.level, b.Out[0].Type, a)
 	if v.winograd() {
 		x := v.winoForward(b)
 		x.bias, x.flags, x.act = bias, flags, act
@@ -44,10 +44,10 @@ func bindConv(b *binding) (func(), error) {
 	work := b.work()
 	w, work := work[:v.roundedBytes()], work[v.roundedBytes():]
 	plane := v.out[0] * v.out[1] * size
-	place := convPlace{plane: plane, image: v.o * plane, whole: true}
+	place := resultLayout{plane: plane, image: v.o * plane, whole: true}
 	if v.depthwise() {
-		v.single()
-		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, place: place, bias: bias, flags: flags, act: act,
+		v.useFloat32()
+		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
 			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		if !v.rounded {
@@ -60,9 +60,9 @@ func bindConv(b *binding) (func(), error) {
 	x := &convMatmul{
 		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
-		place: place, after: v.after(0).Across,
+		layout: place, roundPacked: v.packedRounding(0).Across,
 	}
-	x.end(bias, flags, act)
+	x.setEpilogue(bias, flags, act)
 	x.cut(workers)
 	x.bind(workers, work, v.stageBytes(v.cg))
 	if !v.rounded {
@@ -71,14 +71,14 @@ func bindConv(b *binding) (func(), error) {
 	from := x.a
 	x.a, x.rowA = w, v.isa.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
-	round := b.over(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
-		packStretches(x.stretches, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
+	round := b.parallelFor(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
+		packKBlocks(x.kBlocks, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
 	})
 	return func() { round(); x.run(pool) }, nil
 }
 
-// packStretches packs rows of weights that lie row bytes apart to rows pitch bytes apart.
-func packStretches(all []convStretch, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
+// packKBlocks packs rows of weights that lie row bytes apart to rows pitch bytes apart.
+func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
 	for i := range all {
 		s := &all[i]
 		f.Along(dst[s.at*gemm.PackedSize:], w[s.k*f.Size:], rows, row, s.n, pitch)
@@ -88,7 +88,7 @@ func packStretches(all []convStretch, f *gemm.Packing, dst, w []byte, rows, row,
 // packedElems bounds the elements of a packed row of weights: a stretch of many has at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
-	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*over(k, convStretches*gemm.StepsFloat32/2)
+	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
 }
 
 // roundedBytes returns what rounded weights take. It grows or stays with each size.
@@ -99,14 +99,14 @@ func (v *convolution) roundedBytes() int {
 	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
-// convEnd returns what is done at the end with bias and activation: flags, and what they cannot say.
-func convEnd(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
+// convEpilogue returns what is done at the end with bias and activation: flags, and what they cannot say.
+func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
 		flags = gemm.FlagBias
 	}
 	switch {
 	case a.Act == nil:
-	case a.Act == kernels.Relu:
+	case a.Act == kernels.ReLU:
 		flags |= gemm.FlagRelu
 	case typ == arena.Float32:
 		act = inPlace(elementwise.Unary[float32](l, a.Act, a.ActAttrs))
@@ -121,12 +121,12 @@ func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradInput, attrs, in, out)
 	threads := d.pool.threads()
 	workers := int64(v.workers(threads))
-	products := int64(v.transposedBytes()) + int64(threads)*int64(v.turnedBytes()) + workers*int64(v.workerBytes(v.cg, v.og))
+	products := int64(v.transposedBytes()) + int64(threads)*int64(v.transposedRowBytes()) + workers*int64(v.workerBytes(v.cg, v.og))
 	return max(products, v.winoWork(workers, v.cg, v.og))
 }
 
-// turnedBytes returns the bytes of a transposed row before it is rounded. It grows or stays with each size.
-func (v *convolution) turnedBytes() int {
+// transposedRowBytes returns the bytes of a transposed row before it is rounded. It grows or stays with each size.
+func (v *convolution) transposedRowBytes() int {
 	if !v.rounded {
 		return 0
 	}
@@ -142,10 +142,10 @@ func (v *convolution) transposedBytes() int {
 // A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
 // the taps of output after output.
 type transposition struct {
-	taps      []int // of the kernel
-	stretches []convStretch
-	dst       []byte
-	pitch     int // bytes from row to row
+	taps    []int // of the kernel
+	kBlocks []kBlock
+	dst     []byte
+	pitch   int // bytes from row to row
 }
 
 // bindConvInput prepares a gradient by the input: for each residue of the stride, its weights times patches of dy.
@@ -162,12 +162,12 @@ func bindConvInput(b *binding) (func(), error) {
 		return func() { x.run(pool) }, nil
 	}
 	if v.depthwise() {
-		v.single()
+		v.useFloat32()
 	}
 	transposed := b.work()
 	var rows, work []byte
 	if v.b > 0 {
-		n, turned := v.transposedBytes(), pool.threads()*v.turnedBytes()
+		n, turned := v.transposedBytes(), pool.threads()*v.transposedRowBytes()
 		transposed, rows, work = transposed[:n], transposed[n:n+turned], transposed[n+turned:]
 	}
 	var products []product
@@ -180,16 +180,16 @@ func bindConvInput(b *binding) (func(), error) {
 				idle = true
 				continue
 			}
-			t.stretches = packedStretches(v.isa, v.og, len(t.taps), v.rounded)
-			last := &t.stretches[len(t.stretches)-1]
+			t.kBlocks = splitPackedK(v.isa, v.og, len(t.taps), v.rounded)
+			last := &t.kBlocks[len(t.kBlocks)-1]
 			t.pitch = v.isa.RowPitch(last.at + v.isa.Elems(last.n))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
 			products = append(products, v.residueProduct(b, row, col, t, workers, work))
 		}
 	}
-	move := b.over(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves, rows))
-	clean := b.over(len(dx), 256<<10, func(lo, hi, _ int) { clear(dx[lo:hi]) })
+	move := b.parallelFor(v.c, max(1, pieceLen/(v.og*v.taps())), v.transposer(b.bytes(b.In[0]), moves, rows))
+	clean := b.parallelFor(len(dx), 256<<10, func(lo, hi, _ int) { clear(dx[lo:hi]) })
 	return func() {
 		if idle {
 			clean()
@@ -209,18 +209,18 @@ func (v *convolution) residueProduct(b *binding, row, col residue, t transpositi
 	size := v.isa.Size()
 	plane := v.in[0] * v.in[1] * size
 	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), v.sizes[1], v.out[1], v.out[0], v.o)
-	v.staged(&q, 1)
-	place := convPlace{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
+	v.setConversion(&q, 1)
+	place := resultLayout{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
 		width: v.in[1], whole: v.stride == [2]int{1, 1}}
 	if v.depthwise() {
-		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, place: place,
+		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, layout: place,
 			src: b.bytes(b.In[1]), w: t.dst, stepW: t.pitch, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		return x
 	}
 	x := &convMatmul{
 		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
-		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), place: place, after: v.after(1).Across,
+		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), layout: place, roundPacked: v.packedRounding(1).Across,
 	}
 	x.cut(workers)
 	x.bind(workers, work, v.stageBytes(v.og))
@@ -247,7 +247,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 	case 4:
 		turn = transposeWeights[uint32]
 	}
-	row := v.turnedBytes()
+	row := v.transposedRowBytes()
 	return func(lo, hi, worker int) {
 		for i := range moves {
 			m := &moves[i]
@@ -259,7 +259,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 				}
 				whole := rows[worker*row:][:row]
 				turn(v, whole, w, m.taps, c)
-				packStretches(m.stretches, &v.factors[0], dst, whole, 1, 0, 0)
+				packKBlocks(m.kBlocks, &v.factors[0], dst, whole, 1, 0, 0)
 			}
 		}
 	}

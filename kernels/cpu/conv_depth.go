@@ -20,20 +20,20 @@ func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
 // A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
 type convDepth struct {
-	isa              *gemm.Kernels
-	packer           *conv.Kernels
-	run1             func(t *conv.Depthwise)
-	lanes            int
-	patches          patches
-	images, channels int
-	src, dst, w      []byte
-	stepW            int
-	place            convPlace
-	bias             []byte
-	flags            int
-	act              func(data []byte)
-	most, blocks     int // channels of a task, tasks of an image
-	workers          []depthWorker
+	isa                 *gemm.Kernels
+	packer              *conv.Kernels
+	run1                func(t *conv.Depthwise)
+	lanes               int
+	patches             patches
+	images, channels    int
+	src, dst, w         []byte
+	stepW               int
+	layout              resultLayout
+	bias                []byte
+	flags               int
+	act                 func(data []byte)
+	maxChannels, blocks int // channels of a task, tasks of an image
+	workers             []depthWorker
 }
 
 // A depthWorker is what one worker writes to besides the result.
@@ -56,8 +56,8 @@ func depthBytes(taps int) (results, sums int) {
 func (x *convDepth) bind(workers int, work []byte, stage int) {
 	x.packer = conv.For(x.isa)
 	x.run1, x.lanes = x.packer.Depthwise(x.patches.load(x.packer), x.patches.packed, x.patches.cols.step, false)
-	x.most = x.patches.together(depthChannels)
-	x.blocks = over(x.channels, x.most)
+	x.maxChannels = x.patches.channelsPerTask(depthChannels)
+	x.blocks = ceilDiv(x.channels, x.maxChannels)
 	x.workers = make([]depthWorker, workers)
 	results, _ := depthBytes(0)
 	for i := range x.workers {
@@ -68,8 +68,8 @@ func (x *convDepth) bind(workers int, work []byte, stage int) {
 	}
 }
 
-// together returns how many channels a task has: so many, or those that are converted at once.
-func (p *patches) together(channels int) int {
+// channelsPerTask returns how many channels a task has: so many, or those that are converted at once.
+func (p *patches) channelsPerTask(channels int) int {
 	switch {
 	case p.band.convert != nil:
 		return p.band.channels
@@ -86,18 +86,18 @@ func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks
 func (x *convDepth) do(i, worker int) {
 	w, size := &x.workers[worker], x.isa.Size()
 	t, q := &w.depth, &x.patches
-	image, c := i/x.blocks, i%x.blocks*x.most
-	channels := min(x.most, x.channels-c)
+	image, c := i/x.blocks, i%x.blocks*x.maxChannels
+	channels := min(x.maxChannels, x.channels-c)
 	pixels := q.pixels()
-	first := x.dst[image*x.place.image+c*x.place.plane:]
+	first := x.dst[image*x.layout.image+c*x.layout.plane:]
 	t.Channels, t.Taps, t.TapCount = channels, q.taps, len(q.taps)
 	t.W, t.StepW = x.w[c*x.stepW:], x.stepW
 	for at := 0; at < pixels; at += x.lanes {
 		t.N = min(x.lanes, pixels-at)
-		w.see(q, x.src, image, x.channels, c, at)
-		x.lookAhead(c, image*pixels+at+x.lanes, channels)
-		if t.Dst, t.Pitch = w.results, conv.SumBytes; x.place.whole {
-			t.Dst, t.Pitch = first[at*size:], x.place.plane
+		w.setPixels(q, x.src, image, x.channels, c, at)
+		x.prefetchNext(c, image*pixels+at+x.lanes, channels)
+		if t.Dst, t.Pitch = w.results, conv.SumBytes; x.layout.whole {
+			t.Dst, t.Pitch = first[at*size:], x.layout.plane
 		}
 		x.run1(t)
 		if x.flags != 0 {
@@ -107,28 +107,28 @@ func (x *convDepth) do(i, worker int) {
 			}
 			x.packer.Epilogue(&w.end)
 		}
-		if !x.place.whole {
-			x.place.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)
+		if !x.layout.whole {
+			x.layout.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)
 		}
 	}
-	for rest := first[:channels*x.place.plane]; x.act != nil && len(rest) > 0; {
+	for rest := first[:channels*x.layout.plane]; x.act != nil && len(rest) > 0; {
 		n := min(len(rest), cheapGrain*size)
 		x.act(rest[:n])
 		rest = rest[n:]
 	}
 }
 
-// see points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
-func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
+// setPixels points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
+func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at int) {
 	t := &w.depth
 	if b := &q.band; b.convert != nil {
 		if at == 0 {
-			w.band.begin()
+			w.band.reset()
 		}
 		q.setPixels(&t.Patch, w.stage, at, t.N)
 		src = src[(image*channels+c)*b.plane:]
-		w.band.bring(q, &t.Patch, src, at, t.N)
-		w.band.lookAhead(q, &t.Patch, src, channels*b.plane, at)
+		w.band.load(q, &t.Patch, src, at, t.N)
+		w.band.prefetchNext(q, &t.Patch, src, channels*b.plane, at)
 		return
 	}
 	t.Src = src[c*q.plane:]
@@ -136,33 +136,33 @@ func (w *depthWorker) see(q *patches, src []byte, image, channels, c, at int) {
 	q.convertPixels(&t.Patch, w.stage)
 }
 
-// lookAhead brings near what the vector from px on sees and writes.
-func (x *convDepth) lookAhead(c, px, channels int) {
+// prefetchNext brings near what the vector from px on sees and writes.
+func (x *convDepth) prefetchNext(c, px, channels int) {
 	pixels := x.patches.pixels()
 	if x.isa.Prefetch == nil || px >= x.images*pixels {
 		return
 	}
-	var h ahead
+	var h prefetcher
 	if x.patches.band.convert == nil {
-		h = x.patches.below(x.src, c, channels, px, x.lanes)
-		h.bring(x.isa, 1, 1)
+		h = x.patches.prefetchBelow(x.src, c, channels, px, x.lanes)
+		h.advance(x.isa, 1, 1)
 	}
-	if x.place.whole {
-		h = ahead{src: x.dst[px/pixels*x.place.image+c*x.place.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.place.plane, n: asm.CacheLine}
-		h.bring(x.isa, 1, 1)
+	if x.layout.whole {
+		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
+		h.advance(x.isa, 1, 1)
 	}
 }
 
 // A depthWeights is the gradient of a depthwise convolution by its weights.
 type depthWeights struct {
 	convolution
-	packer    *conv.Kernels
-	run1      func(t *conv.Depthwise)
-	lanes     int
-	most      int // channels of a task
-	windows   patches
-	x, dy, dw []byte
-	workers   []depthWorker
+	packer      *conv.Kernels
+	run1        func(t *conv.Depthwise)
+	lanes       int
+	maxChannels int // channels of a task
+	windows     patches
+	x, dy, dw   []byte
+	workers     []depthWorker
 }
 
 // bindDepthWeight prepares such a gradient.
@@ -173,7 +173,7 @@ func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
 	x.workers = make([]depthWorker, workers)
 	work := b.work()
 	_, sums := depthBytes(v.taps())
-	x.most = min(x.windows.together(depthSums), depthSums)
+	x.maxChannels = min(x.windows.channelsPerTask(depthSums), depthSums)
 	stage, dy := v.stageBytes(1), v.depthDy()
 	for i := range x.workers {
 		w := &x.workers[i]
@@ -194,29 +194,29 @@ func (v *convolution) depthDy() int {
 }
 
 // run computes the gradient.
-func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), over(x.c, x.most)) }
+func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), ceilDiv(x.c, x.maxChannels)) }
 
 // do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
 // vectors' width; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
 	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
-	t, c, pixels, sizeY := &w.depth, i*x.most, q.pixels(), x.sizes[1]
-	t.Channels, t.Taps, t.TapCount = min(x.most, x.c-c), q.taps, len(q.taps)
+	t, c, pixels, sizeY := &w.depth, i*x.maxChannels, q.pixels(), x.sizes[1]
+	t.Channels, t.Taps, t.TapCount = min(x.maxChannels, x.c-c), q.taps, len(q.taps)
 	sums := w.results[:t.Channels*t.TapCount*conv.SumBytes]
 	clear(sums)
 	for image := range x.b {
 		dy := x.dy[(image*x.c+c)*pixels*sizeY:]
 		for at := 0; at < pixels; at += x.lanes {
 			t.N = min(x.lanes, pixels-at)
-			w.see(q, x.x, image, x.c, c, at)
+			w.setPixels(q, x.x, image, x.c, c, at)
 			if next := image*pixels + at + x.dyAhead(); x.isa.Prefetch != nil && next < x.b*pixels {
-				var h ahead
+				var h prefetcher
 				if q.band.convert == nil {
-					h = q.below(x.x, c, t.Channels, next, x.lanes)
-					h.bring(x.isa, 1, 1)
+					h = q.prefetchBelow(x.x, c, t.Channels, next, x.lanes)
+					h.advance(x.isa, 1, 1)
 				}
-				h = ahead{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.Channels, stride: pixels * sizeY, n: asm.CacheLine}
-				h.bring(x.isa, 1, 1)
+				h = prefetcher{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.Channels, stride: pixels * sizeY, n: asm.CacheLine}
+				h.advance(x.isa, 1, 1)
 			}
 			t.Dst, t.W, t.StepW = sums[at*size%conv.SumBytes:], dy[at*sizeY:], pixels*sizeY
 			if x.rounded {

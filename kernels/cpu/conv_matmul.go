@@ -9,12 +9,12 @@ import (
 
 // Sizes that the plan of an implicit product aims at.
 const (
-	convNear      = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
-	convTogether  = 4          // panels that do
-	convRows      = 512        // most rows of a task
-	convTask      = 10_000_000 // flops of a task, some 100 µs
-	convStretches = 2          // stretches of a matmul in one: fewer sums are read again, and panels come from the second-level cache in time
-	convCrossing  = 16         // panels an image from which on those of different images are not joined
+	convSharedBytes  = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
+	convSharedPanels = 4          // panels that do
+	convRows         = 512        // most rows of a task
+	convTask         = 10_000_000 // flops of a task, some 100 µs
+	convStepsFactor  = 2          // stretches of a matmul in one: fewer sums are read again, and panels come from the second-level cache in time
+	convMaxJoined    = 16         // panels an image from which on those of different images are not joined
 )
 
 // A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
@@ -37,37 +37,37 @@ type convMatmul struct {
 	images  int
 
 	groups, rows, channels int // rows and channels are of a group
-	stretches              []convStretch
+	kBlocks                []kBlock
 	a                      []byte           // rows of all groups
 	rowA                   int              // bytes from row to row
 	rounded                bool             // packed in parts
-	after                  half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	roundPacked            half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
 	src, dst               []byte
-	place                  convPlace
+	layout                 resultLayout
 	bias                   []byte
 	act                    func(data []byte)
 	tileFlags, endFlags    int // on the last stretch
 
 	perImage            int // panels of an image; 0: panels go through all images
 	panels              int
-	together            int // panels of a stretch
+	sharedPanels        int // panels of a stretch
 	taskPanels, blocks  int
 	rowBlock, rowBlocks int
 	workers             []convWorker
 }
 
-// A convStretch is some steps of k: all taps of some channels, or some taps of one.
-type convStretch struct {
-	k, n          int           // steps before it, steps
-	at            int           // elements of packed rows of A before it
-	parts         []convStretch // that are packed at once
+// A kBlock is some steps of k: all taps of some channels, or some taps of one.
+type kBlock struct {
+	k, n          int      // steps before it, steps
+	at            int      // elements of packed rows of A before it
+	parts         []kBlock // that are packed at once
 	channel       int
 	channels      int
 	tap, tapCount int
 }
 
-// A convPlace says where the pixels of a product lie in its result.
-type convPlace struct {
+// A resultLayout says where the pixels of a product lie in its result.
+type resultLayout struct {
 	plane, image int    // bytes from row to row of C, and from image to image
 	first, step  [2]int // of the pixels in the plane: height, width
 	width        int    // elements of a row of the plane
@@ -76,33 +76,33 @@ type convPlace struct {
 
 // A convWorker is what one worker writes to besides C.
 type convWorker struct {
-	tile    gemm.Tile
-	patch   conv.Patch
-	stage   *imageStage // nil: see newPatch
-	ahead   ahead
-	end     conv.Epilogue
-	panel   []byte // packed patches
-	part    []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
-	results []byte // of panels whose pixels do not lie together
-	_       [asm.CacheLine]byte
+	tile     gemm.Tile
+	patch    conv.Patch
+	stage    *imageStage // nil: see newPatch
+	prefetch prefetcher
+	end      conv.Epilogue
+	panel    []byte // packed patches
+	part     []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
+	results  []byte // of panels whose pixels do not lie together
+	_        [asm.CacheLine]byte
 }
 
-// stretchesOf cuts k.
-func stretchesOf(channels, taps, steps int) []convStretch {
-	var all []convStretch
+// splitK cuts k.
+func splitK(channels, taps, steps int) []kBlock {
+	var all []kBlock
 	if taps <= steps {
-		n := over(channels, over(channels, steps/taps))
+		n := ceilDiv(channels, ceilDiv(channels, steps/taps))
 		for c := 0; c < channels; c += n {
 			m := min(n, channels-c)
-			all = append(all, convStretch{k: c * taps, n: m * taps, channel: c, channels: m, tapCount: taps})
+			all = append(all, kBlock{k: c * taps, n: m * taps, channel: c, channels: m, tapCount: taps})
 		}
 		return all
 	}
-	n := stretch(taps, steps)
+	n := evenSplit(taps, steps)
 	for c := range channels {
 		for t := 0; t < taps; t += n {
 			m := min(n, taps-t)
-			all = append(all, convStretch{k: c*taps + t, n: m, channel: c, channels: 1, tap: t, tapCount: m})
+			all = append(all, kBlock{k: c*taps + t, n: m, channel: c, channels: 1, tap: t, tapCount: m})
 		}
 	}
 	return all
@@ -112,8 +112,8 @@ func stretchesOf(channels, taps, steps int) []convStretch {
 func (x *convMatmul) cut(workers int) {
 	s, pixels := x.isa, x.patches.pixels()
 	taps := len(x.patches.taps)
-	x.stretches = packedStretches(s, x.channels, taps, x.rounded)
-	x.perImage = over(pixels, s.Cols)
+	x.kBlocks = splitPackedK(s, x.channels, taps, x.rounded)
+	x.perImage = ceilDiv(pixels, s.Cols)
 	whole := pixels / s.Cols * s.Cols
 	if rest := pixels - whole; rest > 0 {
 		whole += s.Cols
@@ -122,39 +122,39 @@ func (x *convMatmul) cut(workers int) {
 		}
 	}
 	x.panels = x.images * x.perImage
-	if x.perImage < convCrossing && 10*pixels < 9*whole {
-		x.perImage, x.panels = 0, over(x.images*pixels, s.Cols)
+	if x.perImage < convMaxJoined && 10*pixels < 9*whole {
+		x.perImage, x.panels = 0, ceilDiv(x.images*pixels, s.Cols)
 	}
-	x.together = convTogetherOf(s, x.rows, x.channels*taps)
+	x.sharedPanels = convPanels(s, x.rows, x.channels*taps)
 	want := 1
 	if workers > 1 {
-		want = tasksThread * workers
+		want = tasksPerThread * workers
 	}
-	x.rowBlocks = over(x.rows, convRows)
+	x.rowBlocks = ceilDiv(x.rows, convRows)
 	if have := x.groups * x.panels; have < want {
-		x.rowBlocks = max(x.rowBlocks, min(over(x.rows, s.Rows), over(want, have)))
+		x.rowBlocks = max(x.rowBlocks, min(ceilDiv(x.rows, s.Rows), ceilDiv(want, have)))
 	}
-	x.rowBlock = over(over(x.rows, x.rowBlocks), s.Rows) * s.Rows
+	x.rowBlock = ceilDiv(ceilDiv(x.rows, x.rowBlocks), s.Rows) * s.Rows
 	if x.rowBlocks == 1 {
 		x.rowBlock = x.rows
 	}
-	x.rowBlocks = over(x.rows, x.rowBlock)
+	x.rowBlocks = ceilDiv(x.rows, x.rowBlock)
 	panel := 2 * float64(min(x.rows, x.rowBlock)*x.channels*taps*s.Cols)
 	x.taskPanels = max(1, min(int(convTask/panel), x.panels*x.groups*x.rowBlocks/want))
-	x.blocks = over(x.panels, x.taskPanels)
+	x.blocks = ceilDiv(x.panels, x.taskPanels)
 }
 
-// convTogetherOf returns how many panels share a stretch of A.
-func convTogetherOf(s *gemm.Kernels, rows, k int) int {
-	if rows*s.Elems(k)*s.Size() > convNear {
-		return convTogether
+// convPanels returns how many panels share a stretch of A.
+func convPanels(s *gemm.Kernels, rows, k int) int {
+	if rows*s.Elems(k)*s.Size() > convSharedBytes {
+		return convSharedPanels
 	}
 	return 1
 }
 
 // convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
 func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
-	return s.PanelBytes(s.Elems(min(k, convStretches*s.MaxSteps()))), asm.AlignLine(convTogetherOf(s, rows, k) * min(rows, convRows+s.Rows) * s.Cols * s.Size())
+	return s.PanelBytes(s.Elems(min(k, convStepsFactor*s.MaxSteps()))), asm.AlignLine(convPanels(s, rows, k) * min(rows, convRows+s.Rows) * s.Cols * s.Size())
 }
 
 // bind gives workers their parts of the workspace, of which so many bytes are a stage.
@@ -174,8 +174,8 @@ func (x *convMatmul) bind(workers int, work []byte, stage int) {
 	}
 }
 
-// end decides what the kernel does at the end, and what is done after it.
-func (x *convMatmul) end(bias []byte, flags int, act func(data []byte)) {
+// setEpilogue decides what the kernel does at the end, and what is done after it.
+func (x *convMatmul) setEpilogue(bias []byte, flags int, act func(data []byte)) {
 	x.bias, x.act = bias, act
 	if flags == gemm.FlagRelu {
 		x.tileFlags = flags
@@ -203,22 +203,22 @@ func (x *convMatmul) do(i, worker int) {
 	rowBlock, group := i%x.rowBlocks, i/x.rowBlocks
 	r0 := group*x.rows + rowBlock*x.rowBlock
 	rows := min(x.rowBlock, x.rows-rowBlock*x.rowBlock)
-	for p, last := block*x.taskPanels, min((block+1)*x.taskPanels, x.panels); p < last; p += x.together {
-		x.some(w, group, r0, rows, p, min(p+x.together, last))
+	for p, last := block*x.taskPanels, min((block+1)*x.taskPanels, x.panels); p < last; p += x.sharedPanels {
+		x.computePanels(w, group, r0, rows, p, min(p+x.sharedPanels, last))
 	}
 }
 
-// some computes rows from r0 on of panels p0:p1, stretch by stretch.
-func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
+// computePanels computes rows from r0 on of panels p0:p1, stretch by stretch.
+func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 	size := x.isa.Size()
 	bytes := rows * x.isa.Cols * size
-	for i := range x.stretches {
-		s, t := &x.stretches[i], &w.tile
+	for i := range x.kBlocks {
+		s, t := &x.kBlocks[i], &w.tile
 		t.Flags = 0
 		if i > 0 {
 			t.Flags = gemm.FlagAdd
 		}
-		final := i == len(x.stretches)-1
+		final := i == len(x.kBlocks)-1
 		if final {
 			t.Flags |= x.tileFlags
 		}
@@ -228,10 +228,10 @@ func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
 			t.RowC = x.isa.Cols * size
 			at, inOrder := x.inOrder(px, n)
 			if inOrder {
-				c, t.RowC = x.dst[at+r0*x.place.plane:], x.place.plane
+				c, t.RowC = x.dst[at+r0*x.layout.plane:], x.layout.plane
 			}
 			x.panel(w, s, group, px, n)
-			x.lookAhead(&w.ahead, i, group, p, p0, p1)
+			x.planPrefetch(&w.prefetch, i, group, p, p0, p1)
 			x.tiles(w, s, c, r0, rows, n)
 			if !final {
 				continue
@@ -240,9 +240,9 @@ func (x *convMatmul) some(w *convWorker, group, r0, rows, p0, p1 int) {
 				w.end = conv.Epilogue{C: c, Bias: x.bias[r0*size:], Rows: rows, RowC: t.RowC, N: n, Flags: x.endFlags}
 				x.packer.Epilogue(&w.end)
 			}
-			x.finish(c, t.RowC, rows, n)
+			x.activate(c, t.RowC, rows, n)
 			if !inOrder {
-				x.place.scatter(c, x.dst, size, t.RowC, r0, rows, &x.patches, px, n)
+				x.layout.scatter(c, x.dst, size, t.RowC, r0, rows, &x.patches, px, n)
 			}
 		}
 	}
@@ -263,11 +263,11 @@ func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 	pixels := x.patches.pixels()
 	at = px % pixels
-	return px/pixels*x.place.image + at*x.isa.Size(), x.place.whole && at+n <= pixels
+	return px/pixels*x.layout.image + at*x.isa.Size(), x.layout.whole && at+n <= pixels
 }
 
 // panel packs a stretch of what n pixels see.
-func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
+func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.isa.Size()
 	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
 	masks := t.Masks
@@ -287,8 +287,8 @@ func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 				t.Dst, t.Pitch = w.part, lanes*size
 			}
 			x.pack(t)
-			if x.after != nil {
-				x.after(dst, t.Dst, p.n, t.Pitch, lanes, pitch)
+			if x.roundPacked != nil {
+				x.roundPacked(dst, t.Dst, p.n, t.Pitch, lanes, pitch)
 			}
 		}
 		t.Masks = masks
@@ -296,34 +296,34 @@ func (x *convMatmul) panel(w *convWorker, s *convStretch, group, px, n int) {
 	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
 }
 
-// lookAhead finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
+// planPrefetch finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
 // taps see, since the others have seen theirs from the pixels above.
-func (x *convMatmul) lookAhead(h *ahead, i, group, p, p0, p1 int) {
+func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	h.src = nil
 	if x.isa.Prefetch == nil {
 		return
 	}
 	if p++; p == p1 {
-		if i++; i < len(x.stretches) {
+		if i++; i < len(x.kBlocks) {
 			p = p0
 		} else if i = 0; p == x.panels {
 			return
 		}
 	}
-	s, px, n := &x.stretches[i], 0, 0
+	s, px, n := &x.kBlocks[i], 0, 0
 	px, n = x.pixelsOf(p)
-	*h = x.patches.below(x.src, group*x.channels+s.channel, s.channels, px, n)
+	*h = x.patches.prefetchBelow(x.src, group*x.channels+s.channel, s.channels, px, n)
 }
 
 // tiles adds a stretch to rows of C that start at c.
-func (x *convMatmul) tiles(w *convWorker, s *convStretch, c []byte, r0, rows, n int) {
+func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) {
 	t, run := &w.tile, x.isa.Tiles
 	if n <= x.isa.Cols/2 && x.isa.HalfTiles != nil {
 		run = x.isa.HalfTiles
 	}
 	t.N, t.RowA, t.StepA = n, x.rowA, x.isa.Size()
 	a := x.a[r0*x.rowA+s.at*t.StepA:]
-	count := over(rows, x.isa.Rows)
+	count := ceilDiv(rows, x.isa.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
@@ -334,14 +334,14 @@ func (x *convMatmul) tiles(w *convWorker, s *convStretch, c []byte, r0, rows, n 
 		t.A, t.C = a[row*t.RowA:], c[row*t.RowC:]
 		run[t.Rows](t)
 		row += t.Rows
-		if w.ahead.src != nil {
-			w.ahead.bring(x.isa, i+1, count)
+		if w.prefetch.src != nil {
+			w.prefetch.advance(x.isa, i+1, count)
 		}
 	}
 }
 
-// finish applies the activation that is left.
-func (x *convMatmul) finish(c []byte, rowC, rows, n int) {
+// activate applies the activation that is left.
+func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 	if x.act == nil {
 		return
 	}
@@ -352,7 +352,7 @@ func (x *convMatmul) finish(c []byte, rowC, rows, n int) {
 
 // scatter moves rows of the results for n pixels from px on, counted through all images, to where they belong. Rows lie
 // pitch bytes apart, and the first is the plane r0 of each image.
-func (p *convPlace) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
+func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels
 	for n > 0 {

@@ -28,7 +28,7 @@ func newAxis(size, n, step int, at []int) axis {
 	for _, at := range at {
 		t := tap{at: at}
 		if at < 0 {
-			t.lo = min(n, over(-at, step))
+			t.lo = min(n, ceilDiv(-at, step))
 		}
 		if last := size - 1 - at; last >= 0 {
 			t.hi = min(n, last/step+1)
@@ -71,11 +71,11 @@ func newPatches(rows, cols axis, size, width, height, channels int) patches {
 // pixels returns the pixels of an image.
 func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 
-// mostBelow bounds the bytes of a channel that are brought near at once.
-const mostBelow = 1024
+// maxPrefetchBytes bounds the bytes of a channel that are brought near at once.
+const maxPrefetchBytes = 1024
 
-// below returns what the lowest taps see of some channels, from n pixels of an image from px on.
-func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
+// prefetchBelow returns what the lowest taps see of some channels, from n pixels of an image from px on.
+func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefetcher {
 	pixels, taps := p.pixels(), len(p.rows.taps)
 	image, at := px/pixels, px%pixels
 	last := min(at+n, pixels) - 1
@@ -88,7 +88,7 @@ func (p *patches) below(src []byte, channel, channels, px, n int) ahead {
 		upper, lowest = min(taps, p.rows.step)-1, 0
 	}
 	from, to := see(at, upper), see(last, lowest)
-	return ahead{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(mostBelow, to+p.size-from)}
+	return prefetcher{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(maxPrefetchBytes, to+p.size-from)}
 }
 
 // newPatch returns the arguments for windows p, with tables of their own and, where pixels are converted before they are packed, a stage in buf.
@@ -111,7 +111,7 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	row, col := at/p.cols.n, at%p.cols.n
 	t.SegCount = 0
 	if stage != nil {
-		stage.begin()
+		stage.reset()
 	}
 	if n == 0 {
 		t.Segments[0] = 0
@@ -121,7 +121,7 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 		run := min(n-lane, p.cols.n-col)
 		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
 		if stage != nil {
-			start = stage.add(p, image, row, col, run)
+			start = stage.addRun(p, image, row, col, run)
 		}
 		p.addRun(t, start, lane, run)
 		p.maskRun(t, row, col, lane, run)

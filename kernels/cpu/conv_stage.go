@@ -33,8 +33,8 @@ type stageRun struct {
 	at                 int // element of a stage's row that the leftmost tap of the first pixel sees
 }
 
-// stage makes patches be packed from a stage that convert fills.
-func (p *patches) stage(convert half.ConvertFunc) {
+// useStage makes patches be packed from a stage that convert fills.
+func (p *patches) useStage(convert half.ConvertFunc) {
 	p.convert, p.packed = convert, 4
 	p.left = p.cols.taps[0].at
 	right := p.left
@@ -67,11 +67,11 @@ func (v *convolution) stageBytes(channels int) int {
 	return max(min(channels*one, most), min(v.groups, stageChannels)*one, v.bandLimit())
 }
 
-// begin starts a vector of pixels.
-func (s *imageStage) begin() { s.n, s.end = 0, 0 }
+// reset starts a vector of pixels.
+func (s *imageStage) reset() { s.n, s.end = 0, 0 }
 
-// add adds a run of pixels and returns where the first of them is, in bytes.
-func (s *imageStage) add(p *patches, image, row, col, n int) int64 {
+// addRun adds a run of pixels and returns where the first of them is, in bytes.
+func (s *imageStage) addRun(p *patches, image, row, col, n int) int64 {
 	s.runs[s.n] = stageRun{image, row, col, n, s.end}
 	s.n++
 	at := s.end
@@ -105,43 +105,43 @@ func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	t.Src = s.buf
 }
 
-// packedStretches cuts k into stretches, and these into parts.
-func packedStretches(s *gemm.Kernels, channels, taps int, rounded bool) []convStretch {
-	all := stretchesOf(channels, taps, convStretches*s.MaxSteps())
+// splitPackedK cuts k into stretches, and these into parts.
+func splitPackedK(s *gemm.Kernels, channels, taps int, rounded bool) []kBlock {
+	all := splitK(channels, taps, convStepsFactor*s.MaxSteps())
 	at := 0
 	for i := range all {
 		all[i].at = at
 		at += s.Elems(all[i].n)
 	}
-	return inParts(all, taps, s.StepsPerElem(), rounded)
+	return withParts(all, taps, s.StepsPerElem(), rounded)
 }
 
-// inParts cuts stretches into parts for a stage, or leaves them whole.
-func inParts(all []convStretch, taps, step int, rounded bool) []convStretch {
+// withParts cuts stretches into parts for a stage, or leaves them whole.
+func withParts(all []kBlock, taps, step int, rounded bool) []kBlock {
 	for i := range all {
 		s := &all[i]
-		s.parts = []convStretch{*s}
+		s.parts = []kBlock{*s}
 		if rounded {
-			s.parts = s.cut(taps, step)
+			s.parts = s.split(taps, step)
 		}
 	}
 	return all
 }
 
-// cut cuts a stretch into parts, each but the last of a multiple of step steps.
-func (s *convStretch) cut(taps, step int) []convStretch {
-	var parts []convStretch
+// split cuts a stretch into parts, each but the last of a multiple of step steps.
+func (s *kBlock) split(taps, step int) []kBlock {
+	var parts []kBlock
 	n := max(1, partSteps/taps)
 	if n*taps%step != 0 {
 		n = max(2, n-1)
 	}
 	for c := 0; c < s.channels && s.tapCount == taps; c += n {
 		m := min(n, s.channels-c)
-		parts = append(parts, convStretch{k: s.k + c*taps, n: m * taps, channel: s.channel + c, channels: m, tapCount: taps})
+		parts = append(parts, kBlock{k: s.k + c*taps, n: m * taps, channel: s.channel + c, channels: m, tapCount: taps})
 	}
 	for t := 0; t < s.tapCount && s.tapCount < taps; t += partSteps {
 		m := min(partSteps, s.tapCount-t)
-		parts = append(parts, convStretch{k: s.k + t, n: m, channel: s.channel, channels: 1, tap: s.tap + t, tapCount: m})
+		parts = append(parts, kBlock{k: s.k + t, n: m, channel: s.channel, channels: 1, tap: s.tap + t, tapCount: m})
 	}
 	return parts
 }

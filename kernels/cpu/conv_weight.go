@@ -32,15 +32,15 @@ const (
 // instruction set.
 type convWeights struct {
 	convolution
-	packer    *conv.Kernels
-	pack      func(t *conv.Patch)
-	after     half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
-	windows   patches
-	x, dy, dw []byte
+	packer      *conv.Kernels
+	pack        func(t *conv.Patch)
+	roundPacked half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	windows     patches
+	x, dy, dw   []byte
 
 	pixels, parts, partPixels int // of all images, and of a part
-	stretch                   int // pixels
-	rowBlocks                 []convStretch
+	pixelBlock                int // pixels
+	rowBlocks                 []kBlock
 	outBlocks                 int
 	sums                      []byte // of the parts: [parts, groups, channels·taps, outputs]
 	workers                   []weightWorker
@@ -48,29 +48,29 @@ type convWeights struct {
 
 // A weightWorker is what one worker writes to besides the result.
 type weightWorker struct {
-	tile   gemm.Tile
-	patch  conv.Patch
-	stage  *imageStage // nil: see newPatch
-	ahead  [2]ahead    // of x and of dy
-	rows   []byte      // patches
-	turn   []byte      // rounded rows of dy, of which columns are made
-	panels []byte      // of dyᵀ
-	sums   []byte      // of a task
-	_      [asm.CacheLine]byte
+	tile     gemm.Tile
+	patch    conv.Patch
+	stage    *imageStage   // nil: see newPatch
+	prefetch [2]prefetcher // of x and of dy
+	rows     []byte        // patches
+	dyRows   []byte        // rounded rows of dy, of which columns are made
+	panels   []byte        // of dyᵀ
+	sums     []byte        // of a task
+	_        [asm.CacheLine]byte
 }
 
 // newConvWeights cuts up a gradient for so many workers.
 func newConvWeights(v convolution, workers int) *convWeights {
 	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
-	x.stretch = weightPixels / v.isa.Size()
+	x.pixelBlock = weightPixels / v.isa.Size()
 	x.parts = v.weightParts()
-	x.partPixels = over(over(x.pixels, x.parts), x.stretch) * x.stretch
-	x.parts = over(x.pixels, x.partPixels)
-	x.outBlocks = over(v.og, weightOuts)
+	x.partPixels = ceilDiv(ceilDiv(x.pixels, x.parts), x.pixelBlock) * x.pixelBlock
+	x.parts = ceilDiv(x.pixels, x.partPixels)
+	x.outBlocks = ceilDiv(v.og, weightOuts)
 	rows := v.cg * v.taps()
-	apart := over(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
-	blocks := over(over(rows, weightRows), apart) * apart
-	x.rowBlocks = inParts(stretchesOf(v.cg, v.taps(), max(v.isa.Rows, over(rows, blocks))), v.taps(), 1, v.rounded)
+	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
+	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
+	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.isa.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
 	return x
 }
 
@@ -89,7 +89,7 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	all := v.cg * v.taps()
 	outs := min(v.og, weightOuts)
 	rows = min(all, max(weightRows, s.Rows)) * s.RowPitch(stretch)
-	panels = over(outs, s.Cols) * s.PanelBytes(s.Elems(stretch))
+	panels = ceilDiv(outs, s.Cols) * s.PanelBytes(s.Elems(stretch))
 	sums = asm.AlignLine(min(all, max(weightRows, s.Rows)) * outs * size)
 	small := *v
 	if all*v.groups >= weightApart {
@@ -106,12 +106,12 @@ func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
 	_, depth := depthBytes(v.taps())
-	worker := max(rows+v.turnBytes()+panels+sums, depth+v.depthDy()) + v.stageBytes(v.cg)
+	worker := max(rows+v.dyStageBytes()+panels+sums, depth+v.depthDy()) + v.stageBytes(v.cg)
 	return int64(v.workers(d.pool.threads()))*int64(worker) + int64(parts)
 }
 
-// turnBytes returns the bytes of the rounded rows of dy that are turned at once.
-func (v *convolution) turnBytes() int {
+// dyStageBytes returns the bytes of the rounded rows of dy that are turned at once.
+func (v *convolution) dyStageBytes() int {
 	if !v.rounded {
 		return 0
 	}
@@ -127,30 +127,30 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	workers := v.workers(pool.threads())
 	if v.depthwise() {
-		v.single()
+		v.useFloat32()
 		x := v.bindDepthWeight(b, workers)
 		return func() { x.run(pool) }, nil
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
 	x.packer = conv.For(v.isa)
-	x.pack, x.after = x.windows.pack(x.packer), v.after(0).Along
+	x.pack, x.roundPacked = x.windows.pack(x.packer), v.packedRounding(0).Along
 	rows, panels, sums, parts := v.weightBytes()
-	work, stage, turn := b.work(), v.stageBytes(v.cg), v.turnBytes()
+	work, stage, turn := b.work(), v.stageBytes(v.cg), v.dyStageBytes()
 	x.sums, work = work[:parts:parts], work[parts:]
 	x.workers = make([]weightWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
 		w.patch, w.stage = newPatch(&x.windows, x.packer.Lanes, work[:stage:stage])
 		work = work[stage:]
-		w.turn, work = work[:turn:turn], work[turn:]
+		w.dyRows, work = work[:turn:turn], work[turn:]
 		w.rows, work = work[:rows:rows], work[rows:]
 		w.panels, work = work[:panels:panels], work[panels:]
 		w.sums, work = work[:sums:sums], work[sums:]
 	}
 	tasks := x.parts * v.groups * x.outBlocks * len(x.rowBlocks)
 	all := v.groups * v.cg * v.taps()
-	join := b.over(all, v.isa.Lanes, x.join)
+	join := b.parallelFor(all, v.isa.Lanes, x.join)
 	return func() {
 		runOn(pool, x, workers, tasks)
 		if x.parts > 1 {
@@ -176,15 +176,15 @@ func (x *convWeights) do(i, worker int) {
 	}
 	first, last := part*x.partPixels, min((part+1)*x.partPixels, x.pixels)
 	t.Flags = 0
-	for px := first; px < last; px += x.stretch {
-		n := min(x.stretch, last-px)
+	for px := first; px < last; px += x.pixelBlock {
+		n := min(x.pixelBlock, last-px)
 		if x.rounded {
 			x.roundOuts(w, group*x.og+out, outs, px, n)
 		} else {
 			x.packOuts(w, group*x.og+out, outs, px, n)
 		}
 		x.packRows(w, group, block, px, n)
-		x.lookAhead(w, group, out, outs, block, px+n, last)
+		x.planPrefetch(w, group, out, outs, block, px+n, last)
 		x.tiles(w, c, block.n, outs, n)
 		t.Flags = gemm.FlagAdd
 	}
@@ -193,18 +193,18 @@ func (x *convWeights) do(i, worker int) {
 	}
 }
 
-// lookAhead finds what the stretch from px on packs first, of one image, for the tiles to bring near.
-func (x *convWeights) lookAhead(w *weightWorker, group, out, outs int, block *convStretch, px, last int) {
-	w.ahead = [2]ahead{}
+// planPrefetch finds what the stretch from px on packs first, of one image, for the tiles to bring near.
+func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
+	w.prefetch = [2]prefetcher{}
 	if x.isa.Prefetch == nil || px >= last {
 		return
 	}
 	pixels := x.windows.pixels()
-	n := min(x.stretch, pixels-px%pixels)
-	w.ahead[0] = x.windows.below(x.x, group*x.cg+block.channel, block.channels, px, n)
+	n := min(x.pixelBlock, pixels-px%pixels)
+	w.prefetch[0] = x.windows.prefetchBelow(x.x, group*x.cg+block.channel, block.channels, px, n)
 	row := (px/pixels*x.o+group*x.og+out)*pixels + px%pixels
 	size := x.sizes[1]
-	w.ahead[1] = ahead{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
+	w.prefetch[1] = prefetcher{src: x.dy[row*size:], rows: outs, stride: pixels * size, n: n * size}
 }
 
 // packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
@@ -222,7 +222,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 			if cols <= width/2 && s.HalfTiles != nil {
 				width /= 2
 			}
-			dst := w.panels[o/s.Cols*s.PanelBytes(x.stretch)+done*pitch:]
+			dst := w.panels[o/s.Cols*s.PanelBytes(x.pixelBlock)+done*pitch:]
 			for j := 0; j < width; j += s.Lanes {
 				row := min(j, cols-1) // where no output is left, the last one again
 				s.PackCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.Lanes, cols-row), pitch)
@@ -240,24 +240,24 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	pitch, turned := s.Cols*size, s.RowPitch(stageElems)
 	for o := 0; o < outs; o += s.Lanes {
 		rows := min(s.Lanes, outs-o)
-		panel := w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.stretch))+o%s.Cols*size:]
+		panel := w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.pixelBlock))+o%s.Cols*size:]
 		for at := 0; at < n; at += most {
 			steps := min(most, n-at)
 			for done := 0; done < steps; {
 				image, first := (px+at+done)/pixels, (px+at+done)%pixels
 				run := min(steps-done, pixels-first)
-				f.Along(w.turn[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.Size:], rows, pixels*f.Size, run, turned)
+				f.Along(w.dyRows[done*step:], x.dy[((image*x.o+out+o)*pixels+first)*f.Size:], rows, pixels*f.Size, run, turned)
 				done += run
 			}
-			s.PackCols(panel[s.Elems(at)*pitch:], w.turn, s.Elems(steps), turned, rows, pitch)
+			s.PackCols(panel[s.Elems(at)*pitch:], w.dyRows, s.Elems(steps), turned, rows, pitch)
 		}
 	}
 }
 
 // packRows packs what n pixels from px on see from a block of rows.
-func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, px, n int) {
+func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n int) {
 	t, size := &w.patch, x.isa.Size()
-	t.Pitch = x.isa.RowPitch(x.stretch)
+	t.Pitch = x.isa.RowPitch(x.pixelBlock)
 	masks := t.Masks
 	for v := 0; v < n; v += x.packer.Lanes {
 		x.windows.setPixels(t, w.stage, px+v, min(x.packer.Lanes, n-v))
@@ -271,20 +271,20 @@ func (x *convWeights) packRows(w *weightWorker, group int, block *convStretch, p
 		}
 		t.Masks = masks
 	}
-	if x.after != nil { // in place: where pairs are made, each row becomes one of half its length
-		x.after(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
+	if x.roundPacked != nil { // in place: where pairs are made, each row becomes one of half its length
+		x.roundPacked(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
 	}
 }
 
 // tiles adds n pixels to rows x outs sums.
 func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
-	t.K, t.RowA, t.StepA, t.StepB = s.Elems(n), s.RowPitch(x.stretch), size, s.Cols*size
-	count := over(rows, s.Rows)
+	t.K, t.RowA, t.StepA, t.StepB = s.Elems(n), s.RowPitch(x.pixelBlock), size, s.Cols*size
+	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
-	part, parts := 0, over(outs, s.Cols)*count
+	part, parts := 0, ceilDiv(outs, s.Cols)*count
 	for o := 0; o < outs; o += s.Cols {
-		t.N, t.B = min(s.Cols, outs-o), w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.stretch)):]
+		t.N, t.B = min(s.Cols, outs-o), w.panels[o/s.Cols*s.PanelBytes(s.Elems(x.pixelBlock)):]
 		run := s.Tiles
 		if t.N <= s.Cols/2 && s.HalfTiles != nil {
 			run = s.HalfTiles
@@ -299,9 +299,9 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 			run[t.Rows](t)
 			row += t.Rows
 			part++
-			for j := range w.ahead {
-				if h := &w.ahead[j]; h.src != nil {
-					h.bring(s, part, parts)
+			for j := range w.prefetch {
+				if h := &w.prefetch[j]; h.src != nil {
+					h.advance(s, part, parts)
 				}
 			}
 		}

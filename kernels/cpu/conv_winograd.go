@@ -18,13 +18,13 @@ import (
 
 // Sizes that the plan aims at.
 const (
-	winoLeast    = 32      // channels and outputs of a group from which on it pays
-	winoPixels   = 16      // the same for pixels of an image
-	winoRows     = 64      // rows of products at once, which stay in the second-level cache
-	winoNear     = 1 << 20 // bytes of transformed weights from which on panels share them
-	winoTogether = 2       // panels that do
-	winoChannels = 8       // channels packed at once: they stay in the first-level cache
-	winoTaps     = 9
+	winoMinChannels  = 32      // channels and outputs of a group from which on it pays
+	winoMinPixels    = 16      // the same for pixels of an image
+	winoRows         = 64      // rows of products at once, which stay in the second-level cache
+	winoSharedBytes  = 1 << 20 // bytes of transformed weights from which on panels share them
+	winoSharedPanels = 2       // panels that do
+	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
+	winoTaps         = 9
 )
 
 // A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
@@ -36,51 +36,51 @@ type winograd struct {
 	tiles  patches // of 4x4 pixels, two apart
 	images int
 
-	groups, rows, channels   int // rows and channels are of a group
-	src, dst                 []byte
-	out                      [2]int // pixels of the result
-	w                        []byte
-	taps                     []int64          // bytes from a kernel to each of its taps
-	rowW, channelW, groupW   int              // bytes between kernels
-	after                    half.ConvertFunc // rounds packed pixels. Nil: they are
-	convertW                 half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
-	u                        []byte           // transformed weights: [groups, places, rows, channels]
-	rowU, planeU             int              // bytes
-	bias                     []byte
-	flags                    int
-	act                      func(data []byte)
-	panels, together, blocks int
-	workers                  []winoWorker
+	groups, rows, channels       int // rows and channels are of a group
+	src, dst                     []byte
+	out                          [2]int // pixels of the result
+	w                            []byte
+	taps                         []int64          // bytes from a kernel to each of its taps
+	rowW, channelW, groupW       int              // bytes between kernels
+	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they are
+	convertW                     half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
+	u                            []byte           // transformed weights: [groups, places, rows, channels]
+	rowU, planeU                 int              // bytes
+	bias                         []byte
+	flags                        int
+	act                          func(data []byte)
+	panels, sharedPanels, blocks int
+	workers                      []winoWorker
 }
 
 // A winoWorker is what one worker writes to besides the result.
 type winoWorker struct {
-	tile   gemm.Tile
-	patch  conv.Patch
-	stage  *imageStage // nil: see newPatch
-	ahead  ahead
-	input  conv.WinogradInput
-	weight conv.WinogradWeight
-	output conv.WinogradOutput
-	w      []byte // converted weights of a row
-	pixels []byte // packed, of some channels
-	v      []byte // transformed: [panels, places, channels]
-	m      []byte // products: [panels, places, rows]
-	_      [asm.CacheLine]byte
+	tile     gemm.Tile
+	patch    conv.Patch
+	stage    *imageStage // nil: see newPatch
+	prefetch prefetcher
+	input    conv.WinogradInput
+	weight   conv.WinogradWeight
+	output   conv.WinogradOutput
+	w        []byte // converted weights of a row
+	pixels   []byte // packed, of some channels
+	v        []byte // transformed: [panels, places, channels]
+	m        []byte // products: [panels, places, rows]
+	_        [asm.CacheLine]byte
 }
 
 // winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
 // the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoLeast &&
-		v.out[0]*v.out[1] >= winoPixels
+	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
+		v.out[0]*v.out[1] >= winoMinPixels
 }
 
 // winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
 	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
-	together := winoTogetherOf(s, rows, channels)
+	together := winoPanels(s, rows, channels)
 	panel := conv.WinogradPlaces * s.Cols * s.Size()
 	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
 }
@@ -88,7 +88,7 @@ func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v,
 // winoWork returns the scratch bytes of products of so many rows and channels up to this size.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoLeast {
+	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
 		return 0
 	}
 	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
@@ -114,10 +114,10 @@ func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * gemm
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
 	var a [2]axis
 	for k := range a {
-		a[k] = newAxis(size[k], over(out[k], 2), 2, []int{-pad[k], 1 - pad[k], 2 - pad[k], 3 - pad[k]})
+		a[k] = newAxis(size[k], ceilDiv(out[k], 2), 2, []int{-pad[k], 1 - pad[k], 2 - pad[k], 3 - pad[k]})
 	}
 	q := newPatches(a[0], a[1], v.sizes[i], size[1], size[0], channels)
-	v.staged(&q, i)
+	v.setConversion(&q, i)
 	return q
 }
 
@@ -126,7 +126,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
-		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, after: v.after(0).Across,
+		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
 		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
@@ -141,7 +141,7 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
 		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
-		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, after: v.after(1).Across,
+		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, roundPacked: v.packedRounding(1).Across,
 		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
@@ -150,9 +150,9 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	return x
 }
 
-func winoTogetherOf(s *gemm.Kernels, rows, channels int) int {
-	if conv.WinogradPlaces*rows*channels*s.Size() > winoNear {
-		return winoTogether
+func winoPanels(s *gemm.Kernels, rows, channels int) int {
+	if conv.WinogradPlaces*rows*channels*s.Size() > winoSharedBytes {
+		return winoSharedPanels
 	}
 	return 1
 }
@@ -165,9 +165,9 @@ func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.rowU = x.isa.RowPitch(x.channels)
 	x.planeU = x.rows * x.rowU
 	x.u, work = work[:weights:weights], work[weights:]
-	x.panels = over(x.images*x.tiles.pixels(), x.isa.Cols)
-	x.together = winoTogetherOf(x.isa, x.rows, x.channels)
-	x.blocks = over(x.panels, x.together)
+	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.isa.Cols)
+	x.sharedPanels = winoPanels(x.isa, x.rows, x.channels)
+	x.blocks = ceilDiv(x.panels, x.sharedPanels)
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
@@ -217,12 +217,12 @@ func (x winoWeights) do(i, worker int) {
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
 	w, size := &x.workers[worker], x.isa.Size()
-	group, first := i/x.blocks, i%x.blocks*x.together
-	last := min(first+x.together, x.panels)
+	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
+	last := min(first+x.sharedPanels, x.panels)
 	panel := conv.WinogradPlaces * x.isa.Cols * size
-	w.ahead = ahead{}
+	w.prefetch = prefetcher{}
 	if next := last * x.isa.Cols; x.isa.Prefetch != nil && last < x.panels {
-		w.ahead = x.tiles.below(x.src, group*x.channels, x.channels, next, x.isa.Cols)
+		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.isa.Cols)
 	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
@@ -235,8 +235,8 @@ func (x *winograd) do(i, worker int) {
 				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.isa.Cols*size:]
 				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.isa.Cols*size:], rows)
 			}
-			if w.ahead.src != nil {
-				w.ahead.bring(x.isa, r/winoRows*conv.WinogradPlaces+place+1, over(x.rows, winoRows)*conv.WinogradPlaces)
+			if w.prefetch.src != nil {
+				w.prefetch.advance(x.isa, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
@@ -260,8 +260,8 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
 			x.tiles.convertPixels(t, w.stage)
 			t.Dst = w.pixels[lane*size:]
 			x.pack(t)
-			if x.after != nil {
-				x.after(t.Dst, t.Dst, t.Channels*conv.WinogradPlaces, t.Pitch, x.packer.Lanes, t.Pitch)
+			if x.roundPacked != nil {
+				x.roundPacked(t.Dst, t.Dst, t.Channels*conv.WinogradPlaces, t.Pitch, x.packer.Lanes, t.Pitch)
 			}
 		}
 		*in = conv.WinogradInput{Src: w.pixels, Dst: v[c*cols*size:], Plane: x.channels * cols * size, Channels: t.Channels, Row: t.Pitch}
@@ -274,7 +274,7 @@ func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
 	s, size := x.isa, x.isa.Size()
 	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
-	count := over(rows, s.Rows)
+	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
@@ -303,7 +303,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 		if n <= 0 {
 			return
 		}
-		x.place(o, px+lane, n)
+		x.setTiles(o, px+lane, n)
 		o.M = m[lane*size:]
 		x.packer.WinogradOutput(o)
 		if x.act != nil {
@@ -312,8 +312,8 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	}
 }
 
-// place fills the tables for n tiles from px on, counted through all images.
-func (x *winograd) place(o *conv.WinogradOutput, px, n int) {
+// setTiles fills the tables for n tiles from px on, counted through all images.
+func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
 	image, at := px/pixels, px%pixels
 	row, col := at/cols, at%cols

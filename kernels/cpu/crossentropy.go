@@ -78,7 +78,7 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 		f = func(lo, hi, worker int) { k.CrossEntropy(y[lo:hi], x[lo*n:hi*n], labels(lo, hi, worker), n) }
 	case kernels.CrossEntropyGrad:
 		labels := label.buffers(b, grain/max(n, 1), n)
-		read := apart(b, x, grain, n)
+		read := withoutOverlap(b, x, grain, n)
 		f = func(lo, hi, worker int) {
 			k.CrossEntropyGrad(y[lo*n:hi*n], read(lo*n, hi*n, worker), labels(lo, hi, worker), dy[lo:hi], n)
 		}
@@ -95,7 +95,7 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 		grain = cheapGrain
 		f = eachIndex(func(i int) { y[i] = T(elementwise.Truth(argmax(x[i*n:(i+1)*n]) == argmax(target[i*n:(i+1)*n]))) })
 	}
-	return b.over(rows, grain/max(n, 1), f), nil
+	return b.parallelFor(rows, grain/max(n, 1), f), nil
 }
 
 func eachIndex(f func(i int)) func(lo, hi, worker int) {
@@ -121,10 +121,10 @@ func (l *labels) buffers(b *binding, most, n int) func(lo, hi, worker int) []int
 	}
 }
 
-// apart returns a function that gives elements lo..hi-1 of x, at most so many, for a kernel of rows of n elements: a copy where
+// withoutOverlap returns a function that gives elements lo..hi-1 of x, at most so many, for a kernel of rows of n elements: a copy where
 // the output lies on x and a row is shorter than a vector. The masked load of a row would wait there until the masked store of the row
 // before it has reached the cache, since a processor compares whole vectors: 34 ns a row in place of 11 on Zen 5.
-func apart[T float](b *binding, x []T, most, n int) func(lo, hi, worker int) []T {
+func withoutOverlap[T float](b *binding, x []T, most, n int) func(lo, hi, worker int) []T {
 	if !same(b.bytes(b.In[0]), b.bytes(b.Out[0])) || int64(n)*b.In[0].Type.Size() >= vectorBytes {
 		return func(lo, hi, _ int) []T { return x[lo:hi] }
 	}

@@ -33,11 +33,11 @@ type Options struct {
 // did not make, return errors that wrap arena.ErrClosed. All methods may be called from several
 // goroutines at once.
 type Device struct {
-	pool         *pool
-	limit        int64        // bytes, 0: the system's
-	instructions Instructions // of the kernels, never Best
-	level        asm.Level
-	pairs        *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
+	pool          *pool
+	limit         int64        // bytes, 0: the system's
+	instructions  Instructions // of the kernels, never Best
+	level         asm.Level
+	bfloat16Pairs *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
 
 	closed atomic.Bool // set under mu, so that nothing is allocated after it
 	mu     sync.Mutex
@@ -69,7 +69,7 @@ func Open(o Options) (*Device, error) {
 	d := &Device{pool: newPool(o.Threads, o.Spin), limit: o.Memory, instructions: instructions, level: instructions.level(),
 		live: map[*memory]struct{}{}}
 	if instructions == AVX512BF16 {
-		d.pairs = gemm.Bfloat16Pairs()
+		d.bfloat16Pairs = gemm.BFloat16Pairs()
 	}
 	return d, nil
 }
@@ -192,7 +192,7 @@ func (d *Device) Close() error {
 	}
 	d.mu.Unlock()
 	for _, m := range left {
-		m.release(lost)
+		m.release(stateLost)
 	}
 	d.pool.close()
 	return nil

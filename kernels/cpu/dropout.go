@@ -36,7 +36,7 @@ func bindDropoutOf[T float](b *binding) func() {
 	for i := range calls {
 		calls[i] = first
 	}
-	return b.over(len(x), dropGrain, func(lo, hi, worker int) {
+	return b.parallelFor(len(x), dropGrain, func(lo, hi, worker int) {
 		c := &calls[worker]
 		c.X, c.Y, c.N = x[lo:hi], y[lo:hi], hi-lo
 		c.Counter = a.Counter(lo/4, controls[kernels.ControlStep])

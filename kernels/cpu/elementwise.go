@@ -19,14 +19,14 @@ import (
 
 const (
 	tileLen    = reduce.TileLen // elements of a tile
-	pullLen    = 4 * 1024       // most elements that a reduction asks for at once
+	maxPull    = 4 * 1024       // most elements that a reduction asks for at once
 	tileAlign  = 64             // bytes: workers never share a cache line
 	cheapGrain = 16 * 1024      // elements of a piece when an element costs about an addition
 )
 
-// A source is an operand of a chain: an input, a constant, or what an earlier step made.
-type source struct {
-	walk   walk
+// An operand is an operand of a chain: an input, a constant, or what an earlier step made.
+type operand struct {
+	index  stridedIndex
 	size   int  // bytes of an element
 	raw    bool // of another type than the chain: what a decode reads, which is not broadcast
 	tile   int  // tile of the workspace that holds it, -1: it is read in place
@@ -34,43 +34,43 @@ type source struct {
 	inner  int  // elements of the last dimension
 }
 
-// A stage is one step of a chain.
-type stage struct {
+// An operation is one step of a chain.
+type operation struct {
 	op    *kernels.Op
 	attrs any
 	a, b  int // sources, -1: none
 	tile  int // where its result goes, -1: the output
 }
 
-// A recipe is a chain before it is bound: the same for Workspace and for Bind.
-type recipe struct {
-	n       int  // elements of the output
-	pulled  bool // a reduction asks for the output tile by tile
-	least   int  // elements of a piece, before it is made whole tiles
-	step    int  // elements of a tile
-	cut     int  // tiles end where runs of so many elements end, 0: nowhere
-	sources []source
-	stages  []stage
-	tiles   int // of the workspace, for each worker
-	tile    int // bytes of a tile
+// A chainPlan is a chain before it is bound: the same for Workspace and for Bind.
+type chainPlan struct {
+	n          int  // elements of the output
+	pulled     bool // a reduction asks for the output tile by tile
+	minPiece   int  // elements of a piece, before it is made whole tiles
+	tileStep   int  // elements of a tile
+	rowLen     int  // tiles end where runs of so many elements end, 0: nowhere
+	operands   []operand
+	operations []operation
+	tiles      int // of the workspace, for each worker
+	tile       int // bytes of a tile
 }
 
 // workers returns how many workers take part.
-func (r *recipe) workers(threads int) int {
+func (r *chainPlan) workers(threads int) int {
 	if r.pulled {
 		return threads
 	}
-	return min(threads, max(1, over(r.n, r.least)))
+	return min(threads, max(1, ceilDiv(r.n, r.minPiece)))
 }
 
 // bytes returns the size of the workspace.
-func (r *recipe) bytes(threads int) int64 {
+func (r *chainPlan) bytes(threads int) int64 {
 	return int64(r.workers(threads)) * int64(r.tiles) * int64(r.tile)
 }
 
 func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return func(d *Device, attrs any, in, out []kernels.Spec) int64 {
-		r, err := newRecipe(op, attrs, in, out[0], false)
+		r, err := newChainPlan(op, attrs, in, out[0], false)
 		if err != nil {
 			return 0
 		}
@@ -78,26 +78,26 @@ func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernel
 	}
 }
 
-// newRecipe lays out an op or a chain: which operands need a tile, and which tiles the steps share.
-func newRecipe(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, pulled bool) (*recipe, error) {
-	r := &recipe{n: out.Shape.Elems(), pulled: pulled}
+// newChainPlan lays out an op or a chain: which operands need a tile, and which tiles the steps share.
+func newChainPlan(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, pulled bool) (*chainPlan, error) {
+	r := &chainPlan{n: out.Shape.Elems(), pulled: pulled}
 	size := int(out.Type.Size())
 	widest := size
 	for _, s := range in {
-		src := newSource(s, out)
-		if !src.walk.whole() {
+		src := newOperand(s, out)
+		if !src.index.contiguous() {
 			src.tile = r.tiles
 			r.tiles++
 			widest = max(widest, src.size)
 		}
-		r.sources = append(r.sources, src)
+		r.operands = append(r.operands, src)
 	}
 	longest := tileLen
 	if pulled {
-		longest = pullLen
+		longest = maxPull
 	}
 	r.tile = (min(longest, r.n)*widest + tileAlign - 1) &^ (tileAlign - 1)
-	r.cutTiles()
+	r.sizeTiles()
 	steps := []kernels.Step{{Op: op, Attrs: attrs, A: 0, B: len(in) - 1}}
 	if op == kernels.Chain {
 		c, ok := attrs.(*kernels.ChainAttrs)
@@ -110,18 +110,18 @@ func newRecipe(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, p
 	}
 	cost := 0
 	for _, s := range steps {
-		r.stages = append(r.stages, stage{s.Op, s.Attrs, s.A, s.B, -1})
-		r.sources = append(r.sources, source{size: size, tile: -1})
+		r.operations = append(r.operations, operation{s.Op, s.Attrs, s.A, s.B, -1})
+		r.operands = append(r.operands, operand{size: size, tile: -1})
 		cost += elementwise.Cost(s.Op)
 	}
-	r.least = max(tileLen, cheapGrain/cost)
-	return r, r.share(len(in))
+	r.minPiece = max(tileLen, cheapGrain/cost)
+	return r, r.assignTiles(len(in))
 }
 
-// newSource says where an operand's elements lie.
-func newSource(s, out kernels.Spec) source {
-	src := source{walk: broadcastWalk(s.Shape, out.Shape), size: int(s.Type.Size()), raw: s.Type != out.Type, tile: -1}
-	w := &src.walk
+// newOperand says where an operand's elements lie.
+func newOperand(s, out kernels.Spec) operand {
+	src := operand{index: broadcastIndex(s.Shape, out.Shape), size: int(s.Type.Size()), raw: s.Type != out.Type, tile: -1}
+	w := &src.index
 	src.period, src.inner = w.elems(), 1
 	if w.rank > 0 {
 		src.inner = w.dims[w.rank-1]
@@ -132,37 +132,37 @@ func newSource(s, out kernels.Spec) source {
 	return src
 }
 
-// cutTiles decides how long tiles are. Where an operand has long runs that do not soon come again, tiles end with them;
+// sizeTiles decides how long tiles are. Where an operand has long runs that do not soon come again, tiles end with them;
 // otherwise they are some of the longest period, so that all tiles see the same elements of the operand.
-func (r *recipe) cutTiles() {
+func (r *chainPlan) sizeTiles() {
 	const long = 256 // elements of a run that is worth a tile of its own
 	period := 1
-	for i := range r.sources {
-		switch s := &r.sources[i]; {
+	for i := range r.operands {
+		switch s := &r.operands[i]; {
 		case s.tile < 0:
 		case s.period <= tileLen:
 			period = max(period, s.period)
 		case s.inner >= long:
-			r.cut = max(r.cut, s.inner)
+			r.rowLen = max(r.rowLen, s.inner)
 		}
 	}
-	r.step = tileLen / period * period
-	if r.cut > 0 {
-		r.step = over(r.cut, over(r.cut, tileLen))
+	r.tileStep = tileLen / period * period
+	if r.rowLen > 0 {
+		r.tileStep = ceilDiv(r.rowLen, ceilDiv(r.rowLen, tileLen))
 	}
 }
 
 // grain returns the elements of a piece: whole tiles, and all pieces about the same.
-func (r *recipe) grain() int {
-	each := over(r.n, over(r.n, r.least))
-	return over(each, r.step) * r.step
+func (r *chainPlan) grain() int {
+	each := ceilDiv(r.n, ceilDiv(r.n, r.minPiece))
+	return ceilDiv(each, r.tileStep) * r.tileStep
 }
 
-// share gives every step but the last a tile; a tile is free again after the last step that reads it. Constants keep
+// assignTiles gives every step but the last a tile; a tile is free again after the last step that reads it. Constants keep
 // theirs, since they are written once.
-func (r *recipe) share(inputs int) error {
-	last := make([]int, len(r.sources))
-	for i, s := range r.stages {
+func (r *chainPlan) assignTiles(inputs int) error {
+	last := make([]int, len(r.operands))
+	for i, s := range r.operations {
 		for _, k := range []int{s.a, s.b} {
 			if k >= inputs+i || k < 0 && s.op != kernels.Fill && k == s.a {
 				return fmt.Errorf("step %d of the chain reads operand %d: %w", i, k, kernels.ErrShape)
@@ -173,7 +173,7 @@ func (r *recipe) share(inputs int) error {
 		}
 	}
 	var free []int
-	stages := r.stages
+	stages := r.operations
 	if !r.pulled {
 		stages = stages[:len(stages)-1] // whose result is the output
 	}
@@ -185,10 +185,10 @@ func (r *recipe) share(inputs int) error {
 			s.tile = r.tiles
 			r.tiles++
 		}
-		r.sources[inputs+i].tile = s.tile
+		r.operands[inputs+i].tile = s.tile
 		for k := inputs; k < inputs+i; k++ {
-			if last[k] == i && r.stages[k-inputs].op != kernels.Fill {
-				free = append(free, r.stages[k-inputs].tile)
+			if last[k] == i && r.operations[k-inputs].op != kernels.Fill {
+				free = append(free, r.operations[k-inputs].tile)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // products returns the kernels for products with such attributes and results of type t.
 func (d *Device) products(attrs any, t arena.DType) *gemm.Kernels {
-	if s := d.pairs; s != nil && kernels.OperandsOf(attrs) == arena.Bfloat16 {
+	if s := d.bfloat16Pairs; s != nil && kernels.ComputeTypeOf(attrs) == arena.BFloat16 {
 		return s
 	}
 	return gemm.For(d.level, t)

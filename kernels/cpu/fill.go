@@ -24,6 +24,6 @@ func bindFill(b *binding) (func(), error) {
 }
 
 func bindFillOf[T asm.Word](b *binding, v T) func() {
-	y, fill := out[T](b, 0), filler[T](b.dev.level)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })
+	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
+	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })
 }

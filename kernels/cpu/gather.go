@@ -14,9 +14,9 @@ const (
 	aheadBytes = 4 << 10
 )
 
-// bindRows is Gather: rows of input 0 at the indices of input 1, zeros where there is no such row. A large table's rows come from
+// bindGatherRows is Gather: rows of input 0 at the indices of input 1, zeros where there is no such row. A large table's rows come from
 // memory, each from another page: they are asked for some rows ahead.
-func bindRows(b *binding) (func(), error) {
+func bindGatherRows(b *binding) (func(), error) {
 	to, from := b.bytes(b.Out[0]), b.bytes(b.In[0])
 	n, rows := b.In[0].Shape[0], b.In[1].Shape[0]
 	index := newLabels(b, 1)
@@ -26,15 +26,15 @@ func bindRows(b *binding) (func(), error) {
 	size := len(to) / rows
 	switch {
 	case size == 4 && b.Out[0].Type.Size() == 4:
-		return bindWords(b, asm.View[uint32](to), asm.View[uint32](from), index), nil
+		return bindGatherWords(b, asm.View[uint32](to), asm.View[uint32](from), index), nil
 	case size == 8 && b.Out[0].Type.Size() == 8:
-		return bindWords(b, asm.View[uint64](to), asm.View[uint64](from), index), nil
+		return bindGatherWords(b, asm.View[uint64](to), asm.View[uint64](from), index), nil
 	}
 	bring, ahead := gemm.For(b.dev.level, arena.Float32).Prefetch, 1+aheadBytes/size
 	if len(from) < tableBytes {
 		bring = nil
 	}
-	return b.over(rows, 4*moveGrain/size, func(lo, hi, _ int) {
+	return b.parallelFor(rows, 4*moveGrain/size, func(lo, hi, _ int) {
 		if bring != nil {
 			for i := lo; i < min(lo+ahead, hi); i++ {
 				bring(from[max(index.at(i, n), 0)*size:], 1, 0, size)
@@ -54,9 +54,9 @@ func bindRows(b *binding) (func(), error) {
 	}), nil
 }
 
-// bindWords gathers rows of one element, such as labels.
-func bindWords[T asm.Word](b *binding, to, from []T, index labels) func() {
-	return b.over(len(to), moveGrain, func(lo, hi, _ int) {
+// bindGatherWords gathers rows of one element, such as labels.
+func bindGatherWords[T asm.Word](b *binding, to, from []T, index labels) func() {
+	return b.parallelFor(len(to), moveGrain, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			var v T
 			if k := index.at(i, len(from)); k >= 0 {

@@ -50,17 +50,17 @@ func newGroupNorm[T float](b *binding) *groupNorm[T] {
 	return n
 }
 
-// overGroups returns a launch of f on every group of every image: its place among them, and its first channel.
-func (n *groupNorm[T]) overGroups(b *binding, f func(w *planeWorker[T], place, image, c int)) func() {
-	return b.over(n.b*n.attrs.Groups, max(1, planeGrain/(n.size*n.n)), func(lo, hi, worker int) {
+// forGroups returns a launch of f on every group of every image: its place among them, and its first channel.
+func (n *groupNorm[T]) forGroups(b *binding, f func(w *planeWorker[T], place, image, c int)) func() {
+	return b.parallelFor(n.b*n.attrs.Groups, max(1, planeGrain/(n.size*n.n)), func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
 			f(&n.workers[worker], u, u/n.attrs.Groups, u%n.attrs.Groups*n.size)
 		}
 	})
 }
 
-// tilesOf calls f with the tiles of a group that starts at channel c.
-func (n *groupNorm[T]) tilesOf(c int, f func(c, channels int)) {
+// forTiles calls f with the tiles of a group that starts at channel c.
+func (n *groupNorm[T]) forTiles(c int, f func(c, channels int)) {
 	for k := 0; k < n.size; k += n.tile {
 		f(c+k, min(n.tile, n.size-k))
 	}
@@ -71,19 +71,19 @@ func bindGroupNormOf[T float](b *binding) func() {
 	beta := in[T](b, 2)
 	y, mean, rstd := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	whole := planes{b: n.b * n.attrs.Groups, c: 1, n: n.size * n.n} // a group as one plane
-	return n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
+	return n.forGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.Relu = 0
-		w.pivots(&whole, n.kernels.For(whole.n).Moments, n.x, 0, 1, g, 1)
-		w.sum(&whole, n.kernels.For(whole.n).Moments, n.x, n.x, 0, 1, g, 1)
+		w.setPivots(&whole, n.kernels.For(whole.n).Moments, n.x, 0, 1, g, 1)
+		w.accumulate(&whole, n.kernels.For(whole.n).Moments, n.x, n.x, 0, 1, g, 1)
 		pivot, s, count := float64(w.of[norm.ParamMean]), w.sums[0][0], float64(whole.n)
 		m, r := pivot+s/count, norm.Rstd((w.sums[0][1]-s*s/count)/count, n.attrs.Eps)
 		mean[g], rstd[g] = T(m), T(r)
-		n.tilesOf(c, func(c, channels int) {
+		n.forTiles(c, func(c, channels int) {
 			for k := range channels {
 				scale := float64(n.gamma[c+k]) * r
 				w.of[k*norm.Params+norm.ParamScale], w.of[k*norm.Params+norm.ParamShift] = T(scale), T(float64(beta[c+k])-m*scale)
 			}
-			w.each(&n.planes, n.kernels.For(n.n).Scale, n.x, n.x, y, w.of[:], c, channels, image, 1)
+			w.apply(&n.planes, n.kernels.For(n.n).Scale, n.x, n.x, y, w.of[:], c, channels, image, 1)
 		})
 	})
 }
@@ -94,16 +94,16 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 	dx, dgamma, dbeta := out[T](b, 0), out[T](b, 1), out[T](b, 2)
 	part := asm.View[float64](b.work())[:2*n.b*n.c]
 	count := float64(n.size * n.n)
-	groups := n.overGroups(b, func(w *planeWorker[T], g, image, c int) {
+	groups := n.forGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.Relu = 0
 		r := float64(rstd[g])
 		sum, dot := 0.0, 0.0
-		n.tilesOf(c, func(c, channels int) {
+		n.forTiles(c, func(c, channels int) {
 			clear(w.sums[:channels])
 			for k := range channels {
 				w.of[k*norm.Params+norm.ParamMean] = mean[g]
 			}
-			w.sum(&n.planes, n.kernels.For(n.n).Products, n.x, dy, c, channels, image, 1)
+			w.accumulate(&n.planes, n.kernels.For(n.n).Products, n.x, dy, c, channels, image, 1)
 			for k := range channels {
 				s, q := w.sums[k][0], w.sums[k][1]*r
 				at := 2 * (image*n.c + c + k)
@@ -112,16 +112,16 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 				dot += float64(n.gamma[c+k]) * q
 			}
 		})
-		n.tilesOf(c, func(c, channels int) {
+		n.forTiles(c, func(c, channels int) {
 			for k := range channels {
 				of := w.of[k*norm.Params:]
 				of[norm.ParamMean], of[norm.ParamRate] = mean[g], T(r*float64(n.gamma[c+k]))
 				of[norm.ParamSlope], of[norm.ParamBias] = T(-r*r*dot/count), T(-r*sum/count)
 			}
-			w.each(&n.planes, n.kernels.For(n.n).Gradient, n.x, dy, dx, w.of[:], c, channels, image, 1)
+			w.apply(&n.planes, n.kernels.For(n.n).Gradient, n.x, dy, dx, w.of[:], c, channels, image, 1)
 		})
 	})
-	join := b.over(n.c, planeTile, func(lo, hi, _ int) {
+	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) {
 		for c := lo; c < hi; c++ {
 			s, q := 0.0, 0.0
 			for image := range n.b {

@@ -65,7 +65,7 @@ func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
 // bestInstructions returns the last that this build and processor have.
 func bestInstructions() Instructions {
-	if gemm.Bfloat16Pairs() != nil {
+	if gemm.BFloat16Pairs() != nil {
 		return AVX512BF16
 	}
 	return Portable + Instructions(asm.Best())

@@ -20,7 +20,7 @@ const (
 )
 
 // blocksOf returns how many blocks of rows there are. It grows with rows.
-func blocksOf(rows int) int { return min(rowBlocks, over(rows, rowRun)) }
+func blocksOf(rows int) int { return min(rowBlocks, ceilDiv(rows, rowRun)) }
 
 func layerNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := int64(in[1].Shape[0])
@@ -51,7 +51,7 @@ func bindLayerNormOf[T float](b *binding) func() {
 	if len(x) == 0 {
 		return nil
 	}
-	return b.over(len(mean), max(1, rowGrain/n), func(lo, hi, worker int) {
+	return b.parallelFor(len(mean), max(1, rowGrain/n), func(lo, hi, worker int) {
 		c := &calls[worker]
 		*c = norm.RowArgs[T]{X: x[lo*n : hi*n], Y: y[lo*n : hi*n], Gamma: gamma, Beta: beta, Mean: mean[lo:hi], Rstd: rstd[lo:hi],
 			N: n, Rows: hi - lo, Eps: eps, Share: 1 / T(n)}
@@ -74,7 +74,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 	total := asm.View[float64](b.work())[:blocks*2*n]
 	run := asm.View[T](b.work()[8*len(total):])[:blocks*2*n]
 	step := max(1, min(rowRun, rowGrain/n))
-	each := b.over(blocks, 1, func(lo, hi, worker int) {
+	each := b.parallelFor(blocks, 1, func(lo, hi, worker int) {
 		c := &calls[worker]
 		for k := lo; k < hi; k++ {
 			sum, part := total[k*2*n:][:2*n], run[k*2*n:][:2*n]
@@ -92,7 +92,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 			}
 		}
 	})
-	join := b.over(n, planeTile, func(lo, hi, _ int) {
+	join := b.parallelFor(n, planeTile, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			s, q := 0.0, 0.0
 			for k := range blocks {

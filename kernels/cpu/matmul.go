@@ -34,22 +34,22 @@ func bindMatmul(b *binding) (func(), error) {
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
-	sum           []byte                     // what the product is added to; nil: nothing
+	addend        []byte                     // what the product is added to; nil: nothing
 	flags         int                        // what the last stretch of k ends with
-	add           func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
+	addBias       func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
 	act           func(data []byte)          // applied to finished elements, where the kernel does not
 	workers       []matmulWorker
 }
 
 // A matmulWorker is what one worker writes to besides C.
 type matmulWorker struct {
-	tile  gemm.Tile
-	panel []byte // packed panel of B
-	block []byte // packed block of A
-	stage []byte // rounded rows, of which columns or sums are made
-	turn  []byte // the transpose of a block of C
-	ahead ahead
-	_     [asm.CacheLine]byte
+	tile       gemm.Tile
+	panel      []byte // packed panel of B
+	block      []byte // packed block of A
+	stage      []byte // rounded rows, of which columns or sums are made
+	transposed []byte // the transpose of a block of C
+	prefetch   prefetcher
+	_          [asm.CacheLine]byte
 }
 
 // newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
@@ -72,16 +72,16 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	default:
 		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
-	if x.flipped || x.turned {
+	if x.asRow || x.transposed {
 		x.a, x.b = x.b, x.a
 	}
 	switch {
 	case t.Bias:
 		x.bias = b.bytes(b.In[2])
 	case t.Add:
-		x.sum = b.bytes(b.In[2])
+		x.addend = b.bytes(b.In[2])
 	}
-	x.end(b.dev.level, out[0].Type, t)
+	x.setEpilogue(b.dev.level, out[0].Type, t)
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
 	work := b.work()
 	for i := range x.workers {
@@ -89,7 +89,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 		w.panel, work = work[:x.panel], work[x.panel:]
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
-		w.turn, work = work[:x.turn], work[x.turn:]
+		w.transposed, work = work[:x.transposeBytes], work[x.transposeBytes:]
 		w.tile.Kind = x.factorB.Kind
 	}
 	return x, nil
@@ -99,39 +99,39 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
-	case x.sum != nil && !same(x.sum, x.c):
-		sum := x.sum
-		x.sum = x.c
+	case x.addend != nil && !same(x.addend, x.c):
+		sum := x.addend
+		x.addend = x.c
 		run := x.launch(p)
 		return func() { copy(x.c, sum); run() }
 	case x.k == 0:
-		return x.empty
+		return x.runEmpty
 	case len(x.workers) == 1:
 		return func() { serial(x, tasks) }
 	}
 	return func() { p.run(x, tasks) }
 }
 
-// empty computes products of no steps: what the end makes of zeros.
-func (x *matmul) empty() {
-	if x.sum == nil {
+// runEmpty computes products of no steps: what the end makes of zeros.
+func (x *matmul) runEmpty() {
+	if x.addend == nil {
 		clear(x.c)
 	}
-	x.finish(x.c, x.n, 0, x.batch*x.m, 0, x.n)
+	x.applyEpilogue(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// finish does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
-func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
+// applyEpilogue does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
+func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
 	size := x.isa.Size()
 	switch {
-	case x.add == nil && x.act == nil:
-	case x.add == nil && c1-c0 == n:
+	case x.addBias == nil && x.act == nil:
+	case x.addBias == nil && c1-c0 == n:
 		x.act(c[r0*n*size : r1*n*size])
 	default:
 		for r := r0; r < r1; r++ {
 			row := c[(r*n+c0)*size : (r*n+c1)*size]
-			if x.add != nil {
-				x.add(row, c0)
+			if x.addBias != nil {
+				x.addBias(row, c0)
 			}
 			if x.act != nil {
 				x.act(row)
@@ -140,21 +140,21 @@ func (x *matmul) finish(c []byte, n, r0, r1, c0, c1 int) {
 	}
 }
 
-// end decides what the kernel does at the end, and what is done after it.
-func (x *matmul) end(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
-	after := x.k == 0 || x.dots || x.turned || x.flipped && t.Bias
+// setEpilogue decides what the kernel does at the end, and what is done after it.
+func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
+	after := x.k == 0 || x.dots || x.transposed || x.asRow && t.Bias
 	switch {
 	case !t.Bias:
 	case !after:
 		x.flags |= gemm.FlagBias
 	case typ == arena.Float32:
-		x.add = addTo[float32](x.bias, x.flipped)
+		x.addBias = addTo[float32](x.bias, x.asRow)
 	default:
-		x.add = addTo[float64](x.bias, x.flipped)
+		x.addBias = addTo[float64](x.bias, x.asRow)
 	}
 	switch {
 	case t.Act == nil:
-	case t.Act == kernels.Relu && !after:
+	case t.Act == kernels.ReLU && !after:
 		x.flags |= gemm.FlagRelu
 	case typ == arena.Float32:
 		x.act = inPlace(elementwise.Unary[float32](l, t.Act, t.ActAttrs))
@@ -198,12 +198,12 @@ func (x *matmul) do(i, worker int) {
 	r1, c1 := min(r0+x.rowBlock, x.m), min(c0+x.colBlock, x.n)
 	a, b := x.a[batch*x.nextA:], x.b[batch*x.nextB:]
 	c := x.c[batch*x.m*x.n*size:]
-	if x.turned {
-		x.turnedBlock(w, a, b, c, c0, c1)
+	if x.transposed {
+		x.transposedBlock(w, a, b, c, c0, c1)
 		return
 	}
 	x.multiply(w, a, b, c, r0, r1, c0, c1)
-	x.finish(c, x.n, r0, r1, c0, c1)
+	x.applyEpilogue(c, x.n, r0, r1, c0, c1)
 }
 
 // multiply computes rows r0:r1 and columns c0:c1 of C.
@@ -211,7 +211,7 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 	size := x.isa.Size()
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.Flags = 0
-		if k > 0 || x.sum != nil {
+		if k > 0 || x.addend != nil {
 			w.tile.Flags = gemm.FlagAdd
 		}
 		if k+x.kc >= x.k {
@@ -224,7 +224,7 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 		case x.dots:
 			x.dot(w, a[k*size:], b[k*size:], c, c0, c1)
 		default:
-			x.stretch(w, a, b, c, k, r0, r1, c0, c1)
+			x.kBlock(w, a, b, c, k, r0, r1, c0, c1)
 		}
 	}
 }
@@ -233,29 +233,29 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
 	t, size := &w.tile, x.isa.Size()
 	t.A, t.StepB = a, x.ldb
-	for col := c0; col < c1; col += dotRows {
-		t.N = min(dotRows, c1-col)
+	for col := c0; col < c1; col += maxDotRows {
+		t.N = min(maxDotRows, c1-col)
 		t.B, t.C = b[col*x.ldb:], c[col*size:]
 		x.isa.Dots(t)
 	}
 }
 
-// stretch adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
-func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
+// kBlock adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
+func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	steps := t.K
 	a = x.rowsOfA(w, a, k, r0, r1)
 	t.K = x.isa.Elems(steps)
 	n, shift := x.n, 0 // elements of a row of c, and its first column
-	if x.turned {
+	if x.transposed {
 		n, shift = x.colBlock, c0
 	}
 	t.RowC = n * size
-	tiles := over(r1-r0, s.Rows)
+	tiles := ceilDiv(r1-r0, s.Rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
 	col := c0
-	if x.lines {
-		col = x.line(w, a, b[k*x.ldb:], c, c0, c1)
+	if x.rowTiles {
+		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
 	}
 	for ; col < c1; col += s.Cols {
 		t.N = min(s.Cols, c1-col)
@@ -271,18 +271,18 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 		if t.Flags&gemm.FlagBias != 0 {
 			t.Bias = x.bias[col*size:]
 		}
-		x.lookAhead(&w.ahead, b, k, col, c0, c1)
+		x.planPrefetch(&w.prefetch, b, k, col, c0, c1)
 		for i, row := 0, 0; i < tiles; {
-			t.Rows, t.More = least, min(tiles-i, tilesAtOnce)
+			t.Rows, t.More = least, min(tiles-i, maxTilesPerCall)
 			if i < more {
-				t.Rows, t.More = least+1, min(more-i, tilesAtOnce)
+				t.Rows, t.More = least+1, min(more-i, maxTilesPerCall)
 			}
 			if t.Panel != nil {
 				t.More = 1
 			}
-			if w.ahead.src != nil {
-				t.More = min(t.More, tilesAhead)
-				w.ahead.bring(s, i+t.More, tiles)
+			if w.prefetch.src != nil {
+				t.More = min(t.More, maxTilesPerPrefetch)
+				w.prefetch.advance(s, i+t.More, tiles)
 			}
 			t.A = a[row*t.RowA:]
 			t.C = c[((r0+row)*n+col-shift)*size:]
@@ -296,18 +296,18 @@ func (x *matmul) stretch(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int)
 	}
 }
 
-// An ahead is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
+// A prefetcher is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
 // afar would wait for every line.
-type ahead struct {
+type prefetcher struct {
 	src             []byte
 	rows, stride, n int // n is in bytes
 	done            int // rows
 }
 
-// lookAhead finds the panel after the one at column col, or leaves none.
-func (x *matmul) lookAhead(h *ahead, b []byte, k, col, c0, c1 int) {
+// planPrefetch finds the panel after the one at column col, or leaves none.
+func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	h.src = nil
-	if !x.far {
+	if !x.prefetchB {
 		return
 	}
 	size, steps := x.sizeB, min(x.kc, x.k-k)
@@ -319,22 +319,22 @@ func (x *matmul) lookAhead(h *ahead, b []byte, k, col, c0, c1 int) {
 	}
 	cols := min(x.isa.Cols, c1-col)
 	if x.transB {
-		*h = ahead{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
+		*h = prefetcher{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
 	} else {
-		*h = ahead{b[k*x.ldb+col*size:], steps, x.ldb, cols * size, 0}
+		*h = prefetcher{b[k*x.ldb+col*size:], steps, x.ldb, cols * size, 0}
 	}
 }
 
-// bring makes part of parts near.
-func (h *ahead) bring(s *gemm.Kernels, part, parts int) {
+// advance makes part of parts near.
+func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	if to := h.rows * part / parts; to > h.done {
 		s.Prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
 		h.done = to
 	}
 }
 
-// line adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
-func (x *matmul) line(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
+// rowTile adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
+func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	t.A, t.More = a, 0
 	for ; c1-c0 >= s.RowTileCols; c0 += s.RowTileCols {

@@ -32,10 +32,10 @@ func isas() []*gemm.Kernels {
 // roundingISAs lists the kernels for factors that are rounded.
 func roundingISAs() []*gemm.Kernels {
 	list := isas()
-	if s := gemm.Bfloat16Pairs(); s != nil {
+	if s := gemm.BFloat16Pairs(); s != nil {
 		list = append([]*gemm.Kernels{s}, list...)
 	}
-	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.Bfloat16 == nil })
+	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.BFloat16 == nil })
 }
 
 func allISAs() []*gemm.Kernels { return slices.Concat(roundingISAs(), isas(), wide) }
@@ -72,7 +72,7 @@ func MatMulWorkspace(name string, threads int, attrs kernels.MatMulAttrs, in, ou
 // MatMulNeed is how much of its workspace a product uses.
 func MatMulNeed(name string, threads int, attrs kernels.MatMulAttrs, in, out []kernels.Spec) int64 {
 	p := newMatmulPlan(variant(name, out[0].Type), threads, attrs, in, out)
-	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.turn)
+	return int64(p.workers(threads)) * int64(p.panel+p.block+p.stage+p.transposeBytes)
 }
 
 // Activate applies an activation in place, as the op alone does.

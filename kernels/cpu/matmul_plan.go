@@ -10,24 +10,24 @@ import (
 
 // Sizes that the plan of a matmul aims at.
 const (
-	dotSteps    = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
-	dotRows     = 8                 // rows of B that a dots kernel takes
-	blockBytes  = 256 << 10         // a block of A that is read in place stays in the second-level cache
-	packedLeast = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
-	packedMost  = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
-	packedShare = 16                // in between, this part of B
-	blockRows   = 1024              // most rows of a block of A
-	tilesAtOnce = 32                // most tiles of a call of assembly, which nothing can interrupt
-	tilesAhead  = 4                 // the same where the next panel is brought near in between
-	taskFlops   = 250_000           // a task below this is not worth handing to another thread
-	tasksThread = 4                 // tasks a thread, so that a thread that starts late does little harm
-	farBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
-	nearSteps   = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
-	nearWay     = 64 << 10          // bytes after which addresses share sets of that cache
-	nearWays    = 8                 // lines of a set
-	packCost    = 4                 // multiplications in the time that packing an element takes
-	packPanels  = 3                 // panels of B from which on packing A pays
-	farApart    = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
+	maxDotSteps         = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
+	maxDotRows          = 8                 // rows of B that a dots kernel takes
+	blockBytes          = 256 << 10         // a block of A that is read in place stays in the second-level cache
+	packedMinElems      = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
+	packedMaxBytes      = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
+	packedShare         = 16                // in between, this part of B
+	maxBlockRows        = 1024              // most rows of a block of A
+	maxTilesPerCall     = 32                // most tiles of a call of assembly, which nothing can interrupt
+	maxTilesPerPrefetch = 4                 // the same where the next panel is brought near in between
+	minTaskFlops        = 250_000           // a task below this is not worth handing to another thread
+	tasksPerThread      = 4                 // tasks a thread, so that a thread that starts late does little harm
+	prefetchMinBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
+	unpackedMaxSteps    = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
+	cacheWayBytes       = 64 << 10          // bytes after which addresses share sets of that cache
+	cacheWays           = 8                 // lines of a set
+	packCost            = 4                 // multiplications in the time that packing an element takes
+	packMinPanels       = 3                 // panels of B from which on packing A pays
+	packMinStride       = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
 )
 
 // A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
@@ -48,33 +48,33 @@ type matmulPlan struct {
 	lda, ldb       int  // bytes from row to row as stored
 	nextA, nextB   int  // bytes from matrix to matrix of the batch
 	dots           bool // computes one row, from the rows of B as they are stored
-	lines          bool // computes one row, most of it in tiles that are as wide as registers allow
-	flipped        bool // computes the transposed product: C has one column, and its transpose lies the same
-	turned         bool // computes the transposed product: C has few columns, and is written from its transpose
+	rowTiles       bool // computes one row, most of it in tiles that are as wide as registers allow
+	asRow          bool // computes the transposed product: C has one column, and its transpose lies the same
+	transposed     bool // computes the transposed product: C has few columns, and is written from its transpose
 
 	kc                   int
 	rowBlock, colBlock   int // of a task
 	rowBlocks, colBlocks int
 	packA                bool
-	far                  bool // B lies too far away to be packed without bringing it near first
+	prefetchB            bool // B lies too far away to be packed without bringing it near first
 	packB                bool // else panels are read in place, but for an edge that no tile has the width of
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 
-	lone             bool         // of one row, whose factors are rounded: to float32
+	singleRow        bool         // of one row, whose factors are rounded: to float32
 	rounded          bool         // factors are rounded, and so all of them are packed that are not stored as tiles read them
 	factorA, factorB gemm.Packing // how, where they are
 	sizeA, sizeB     int          // bytes of their elements as stored
 	stage            int          // bytes for rounded rows, for each worker
-	turn             int          // bytes for the transpose of a block of C, for each worker
+	transposeBytes   int          // bytes for the transpose of a block of C, for each worker
 }
 
 // newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
 func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
-	p.flipped = p.n == 1 && p.rows > 1
-	p.turned = p.turns(t, in)
-	if p.flipped || p.turned {
+	p.asRow = p.n == 1 && p.rows > 1
+	p.transposed = p.computesTransposed(t, in)
+	if p.asRow || p.transposed {
 		p.m, p.n, p.transA, p.transB = p.n, p.m, p.n > 1 && !p.transB, !p.transA
 		p.rows, cols = cols, p.rows
 		in = []kernels.Spec{in[1], in[0]}
@@ -83,13 +83,13 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 		p.transA = false // a column lies as a row
 	}
 	p.dots = p.rows == 1 && p.transB && s.WithDots() != nil
-	p.lone = p.rounded && p.rows == 1
-	if p.lone {
+	p.singleRow = p.rounded && p.rows == 1
+	if p.singleRow {
 		p.isa = s.Single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
-		r := p.isa.Rounding(t.Operands)
+		r := p.isa.Rounding(t.ComputeType)
 		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
@@ -110,7 +110,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, rounded: t.Operands.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{isa: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
 		p.rows, p.k = p.k, p.rows
 	}
@@ -122,28 +122,28 @@ func (p *matmulPlan) cut(threads int) {
 	s, size := p.isa, p.isa.Size()
 	steps := s.MaxSteps()
 	if p.dots {
-		steps = dotSteps
+		steps = maxDotSteps
 	}
-	p.kc = over(stretch(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // pairs are not cut
-	panels := over(p.n, s.Cols)
-	p.packB = !p.dots && (p.rounded || p.transB || !p.near())
-	p.far = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > farBytes
-	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packPanels && p.m > 1 && p.k > 1 &&
-		(p.transA && p.lda > farApart && !p.stays(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
-	rows := min(blockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
+	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // pairs are not cut
+	panels := ceilDiv(p.n, s.Cols)
+	p.packB = !p.dots && (p.rounded || p.transB || !p.fastUnpacked())
+	p.prefetchB = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > prefetchMinBytes
+	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packMinPanels && p.m > 1 && p.k > 1 &&
+		(p.transA && p.lda > packMinStride && !p.staysCached(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
+	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
-	p.lines = p.m == 1 && p.rounded == p.lone && !p.transB && s.RowTile != nil && p.n >= s.RowTileCols
+	p.rowTiles = p.m == 1 && p.rounded == p.singleRow && !p.transB && s.RowTile != nil && p.n >= s.RowTileCols
 	unit := s.Cols
-	if p.lines && p.n >= threads*s.RowTileCols {
+	if p.rowTiles && p.n >= threads*s.RowTileCols {
 		unit = s.RowTileCols
 	}
-	p.split(threads, over(p.m, rows), unit)
-	if p.turned {
-		p.colBlock = min(p.colBlock, turnedPanels*s.Cols)
-		p.rowBlock, p.rowBlocks, p.colBlocks = p.m, 1, over(p.n, p.colBlock)
-		p.turn = p.m * p.colBlock * size
+	p.split(threads, ceilDiv(p.m, rows), unit)
+	if p.transposed {
+		p.colBlock = min(p.colBlock, transposedMaxPanels*s.Cols)
+		p.rowBlock, p.rowBlocks, p.colBlocks = p.m, 1, ceilDiv(p.n, p.colBlock)
+		p.transposeBytes = p.m * p.colBlock * size
 	}
 	if p.packB || !s.HasTile(p.n%s.Cols) && !p.dots {
 		p.panel = s.PanelBytes(p.isa.Elems(p.kc))
@@ -153,42 +153,42 @@ func (p *matmulPlan) cut(threads int) {
 	case p.dots:
 		p.stage = s.DotBytes(p.kc)
 	case p.transB && p.factorB.PackCols == nil:
-		p.stage = p.turnBytes(p.kc)
+		p.stage = p.turnStageBytes(p.kc)
 	}
 	if p.packA {
 		p.block = p.blockOf(min(p.rowBlock, p.m), p.kc)
 	}
 }
 
-// near reports whether tiles read B as fast where it lies as packed: because few tiles read it, because rows of just cols
+// fastUnpacked reports whether tiles read B as fast where it lies as packed: because few tiles read it, because rows of just cols
 // lie as if they were packed, or because it is short and stays in the second-level cache, whose latency multiplications hide.
-func (p *matmulPlan) near() bool {
+func (p *matmulPlan) fastUnpacked() bool {
 	s := p.isa
 	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
-	return p.ldb%asm.CacheLine == 0 && p.stays(p.ldb) // else every read takes two lines
+	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // else every read takes two lines
 }
 
-// stays reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
-func (p *matmulPlan) stays(apart int) bool {
-	return p.kc <= min(nearSteps, nearWays*(nearWay/min(nearWay, apart&-apart)))
+// staysCached reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
+func (p *matmulPlan) staysCached(apart int) bool {
+	return p.kc <= min(unpackedMaxSteps, cacheWays*(cacheWayBytes/min(cacheWayBytes, apart&-apart)))
 }
 
 // split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all
 // of B and every column block all of A, so it weighs that against threads that wait for the last.
 func (p *matmulPlan) split(threads, rowsLeast, unit int) {
-	s, want, panels := p.isa, p.tasks(threads), over(p.n, unit)
+	s, want, panels := p.isa, p.tasks(threads), ceilDiv(p.n, unit)
 	if want == 1 {
 		threads = 1
 	}
 	rowsMost := max(rowsLeast, min(want, p.m/s.Rows))
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
-		least := min(panels, over(want, p.batch*r))
+		least := min(panels, ceilDiv(want, p.batch*r))
 		for c := least; c <= min(panels, least+threads); c++ {
-			rowBlock, colBlock := over(over(p.m, r), s.Rows)*s.Rows, over(panels, c)*unit
-			rows, cols := over(p.m, rowBlock), over(p.n, colBlock)
+			rowBlock, colBlock := ceilDiv(ceilDiv(p.m, r), s.Rows)*s.Rows, ceilDiv(panels, c)*unit
+			rows, cols := ceilDiv(p.m, rowBlock), ceilDiv(p.n, colBlock)
 			if cost := p.cost(threads, rows, cols); cost < best {
 				best = cost
 				p.rowBlock, p.rowBlocks, p.colBlock, p.colBlocks = rowBlock, rows, colBlock, cols
@@ -205,7 +205,7 @@ func (p *matmulPlan) cost(threads, rows, cols int) float64 {
 	if p.rounded {
 		packing *= 2
 	}
-	cost := m * n * k * float64(over(tasks, threads)*threads) / float64(tasks)
+	cost := m * n * k * float64(ceilDiv(tasks, threads)*threads) / float64(tasks)
 	if p.packB {
 		b := packing * k * n * float64(rows)
 		if p.transB {
@@ -225,7 +225,7 @@ func (p *matmulPlan) tasks(threads int) int {
 		return 1
 	}
 	flops := 2 * float64(p.batch) * float64(p.m) * float64(p.n) * float64(p.k)
-	return int(max(1, min(flops/taskFlops, float64(tasksThread*threads))))
+	return int(max(1, min(flops/minTaskFlops, float64(tasksPerThread*threads))))
 }
 
 // workers returns how many workers take part.
@@ -236,5 +236,5 @@ func (p *matmulPlan) workers(threads int) int {
 	return max(1, min(threads, p.batch*p.rowBlocks*p.colBlocks))
 }
 
-// over is a/b rounded up.
-func over(a, b int) int { return (a + b - 1) / b }
+// ceilDiv is a/b rounded up.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -12,11 +12,11 @@ import (
 // it. Where the kernels know how B is stored they round it as they read it.
 
 const (
-	stageElems   = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
-	turnedMost   = 14 // most columns of a product that is computed as its transpose: a tile of as many is nearly whole
-	turnedPanels = 8  // most panels of a block of its transpose
-	turnedLeast  = 2  // fewest panels of all of it
-	turnedTall   = 16 // the same where A has to be transposed
+	stageElems              = 64 // elements of a row that is rounded before columns are made of it: so many rows stay in the first-level cache
+	transposedMaxCols       = 14 // most columns of a product that is computed as its transpose: a tile of as many is nearly whole
+	transposedMaxPanels     = 8  // most panels of a block of its transpose
+	transposedMinPanels     = 2  // fewest panels of all of it
+	transposedMinPanelsTall = 16 // the same where A has to be transposed
 )
 
 // readable reports whether A lies as tiles read it, in rows that do not compete for the same lines of the cache: pairs side by side.
@@ -24,8 +24,8 @@ func (p *matmulPlan) readable() bool {
 	return p.isa.StepsPerElem() == 2 && p.sizeA == 2 && !p.transA && p.k%2 == 0 && !p.isa.Aliases(p.lda)
 }
 
-// turnBytes returns the bytes of the rows of a transposed B that are turned at once. It grows or stays with kc.
-func (p *matmulPlan) turnBytes(kc int) int {
+// turnStageBytes returns the bytes of the rows of a transposed B that are turned at once. It grows or stays with kc.
+func (p *matmulPlan) turnStageBytes(kc int) int {
 	return p.isa.Lanes * p.isa.RowPitch(min(p.isa.Elems(kc), stageElems))
 }
 
@@ -91,27 +91,27 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 	}
 }
 
-// turns reports whether the product is computed as its transpose: where C has few columns and many rows, its tiles are then whole, and A is rounded
+// computesTransposed reports whether the product is computed as its transpose: where C has few columns and many rows, its tiles are then whole, and A is rounded
 // as it is multiplied, or transposed.
-func (p *matmulPlan) turns(t kernels.MatMulAttrs, in []kernels.Spec) bool {
+func (p *matmulPlan) computesTransposed(t kernels.MatMulAttrs, in []kernels.Spec) bool {
 	s := p.isa
-	if !p.rounded || p.n < 2 || p.n > turnedMost || p.k == 0 || s.Rounding(t.Operands).FromFloat32.Kind == gemm.KindFloat {
+	if !p.rounded || p.n < 2 || p.n > transposedMaxCols || p.k == 0 || s.Rounding(t.ComputeType).FromFloat32.Kind == gemm.KindFloat {
 		return false
 	}
 	if t.TransA {
-		return p.m >= turnedLeast*s.Cols
+		return p.m >= transposedMinPanels*s.Cols
 	}
-	return p.m >= turnedTall*s.Cols && in[0].Type == arena.Float32
+	return p.m >= transposedMinPanelsTall*s.Cols && in[0].Type == arena.Float32
 }
 
-// turnedBlock computes rows r0:r1 of C, which are columns of what is computed.
-func (x *matmul) turnedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
-	if x.sum != nil {
-		transpose.Portable(asm.View[uint32](w.turn), asm.View[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
+// transposedBlock computes rows r0:r1 of C, which are columns of what is computed.
+func (x *matmul) transposedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
+	if x.addend != nil {
+		transpose.Portable(asm.View[uint32](w.transposed), asm.View[uint32](c[r0*x.m*4:]), x.m, r1-r0, x.colBlock, x.m)
 	}
-	x.multiply(w, a, b, w.turn, 0, x.m, r0, r1)
-	transpose.Portable(asm.View[uint32](c[r0*x.m*4:]), asm.View[uint32](w.turn), r1-r0, x.m, x.m, x.colBlock)
-	x.finish(c, x.m, r0, r1, 0, x.m)
+	x.multiply(w, a, b, w.transposed, 0, x.m, r0, r1)
+	transpose.Portable(asm.View[uint32](c[r0*x.m*4:]), asm.View[uint32](w.transposed), r1-r0, x.m, x.m, x.colBlock)
+	x.applyEpilogue(c, x.m, r0, r1, 0, x.m)
 }
 
 // roundedDot adds w.tile.k steps to columns c0:c1 of the only row.

@@ -30,7 +30,7 @@ func wideISA[T float](typ arena.DType, cols, lanes int) *gemm.Kernels {
 		PackCols: gemm.For(asm.Portable, typ).PackCols,
 	}
 	if typ == arena.Float32 {
-		s.Bfloat16, s.Float16 = gemm.RoundToFloat32(half.At(asm.Portable, arena.Bfloat16)), gemm.RoundToFloat32(half.At(asm.Portable, arena.Float16))
+		s.BFloat16, s.Float16 = gemm.RoundToFloat32(half.At(asm.Portable, arena.BFloat16)), gemm.RoundToFloat32(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }
@@ -49,7 +49,7 @@ func widePairs() *gemm.Kernels {
 		}
 	}
 	s.HalfTiles = s.Tiles
-	s.Bfloat16 = asmtest.PairRounding()
+	s.BFloat16 = asmtest.PairRounding()
 	return s
 }
 

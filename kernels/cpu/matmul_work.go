@@ -22,7 +22,7 @@ func (p matmulPlan) workspace(threads int) int64 {
 	}
 	workers := 1
 	if p.tasks(threads) > 1 {
-		workers = min(threads, p.batch*over(p.m, min(s.Rows, s.Cols))*over(p.n, s.Cols))
+		workers = min(threads, p.batch*ceilDiv(p.m, min(s.Rows, s.Cols))*ceilDiv(p.n, s.Cols))
 	}
 	return int64(workers) * int64(p.workerBytes())
 }
@@ -34,15 +34,15 @@ func (p *matmulPlan) workerBytes() int {
 	most := s.PanelBytes(p.isa.Elems(kc))
 	switch {
 	case p.rounded:
-		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnBytes(kc)
-		return max(most, p.loneBytes(), p.turnedBytes())
-	case over(p.n, s.Cols) < packPanels:
-	case p.transA && p.rows*s.Size() > farApart:
+		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnStageBytes(kc)
+		return max(most, p.singleRowBytes(), p.transposedWorkBytes())
+	case ceilDiv(p.n, s.Cols) < packMinPanels:
+	case p.transA && p.rows*s.Size() > packMinStride:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
 	case !p.transA && p.m > s.Rows:
 		apart := s.AliasStride() / s.Size()
 		for k := apart; k > 0 && k <= p.k; k += apart {
-			kc := stretch(k, steps)
+			kc := evenSplit(k, steps)
 			if kc == steps { // the longest there is, so no k after it needs more than this
 				return max(most, s.PanelBytes(kc)+min(p.blockOf(p.m, kc), p.packedBytes()))
 			}
@@ -52,28 +52,28 @@ func (p *matmulPlan) workerBytes() int {
 	return most
 }
 
-// loneBytes returns the most that a worker rounds at once of a product of one row or column, of any up to this size.
-func (p *matmulPlan) loneBytes() int {
+// singleRowBytes returns the most that a worker rounds at once of a product of one row or column, of any up to this size.
+func (p *matmulPlan) singleRowBytes() int {
 	s := p.isa.Single()
 	kc := min(p.k, s.MaxSteps())
 	most := s.PanelBytes(kc) + s.RowPitch(kc)
 	if s.Dots != nil {
-		most = max(most, s.DotBytes(min(p.k, dotSteps)))
+		most = max(most, s.DotBytes(min(p.k, maxDotSteps)))
 	}
 	return most
 }
 
-// turnedBytes returns the most that a worker needs of a product that is computed as its transpose, of any up to this size.
-func (p *matmulPlan) turnedBytes() int {
+// transposedWorkBytes returns the most that a worker needs of a product that is computed as its transpose, of any up to this size.
+func (p *matmulPlan) transposedWorkBytes() int {
 	s := p.isa
 	kc := min(p.k, s.MaxSteps())
-	block := max(kc*s.RowPitch(turnedMost), turnedMost*s.RowPitch(kc))
-	return s.PanelBytes(kc) + block + p.turnBytes(kc) + turnedMost*turnedPanels*s.Cols*s.Size()
+	block := max(kc*s.RowPitch(transposedMaxCols), transposedMaxCols*s.RowPitch(kc))
+	return s.PanelBytes(kc) + block + p.turnStageBytes(kc) + transposedMaxCols*transposedMaxPanels*s.Cols*s.Size()
 }
 
 // packedBytes returns the most that a packed block of A takes.
 func (p *matmulPlan) packedBytes() int {
-	return max(packedLeast*p.isa.Size(), min(packedMost, p.k*p.n*p.isa.Size()/packedShare))
+	return max(packedMinElems*p.isa.Size(), min(packedMaxBytes, p.k*p.n*p.isa.Size()/packedShare))
 }
 
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
@@ -87,7 +87,7 @@ func (p *matmulPlan) packedRows(kc int) int {
 		}
 		rows = pitch / s.Size()
 	}
-	return max(1, min(blockRows, rows)/s.Rows) * s.Rows
+	return max(1, min(maxBlockRows, rows)/s.Rows) * s.Rows
 }
 
 // blockOf returns the bytes of a packed block of A.
@@ -98,5 +98,5 @@ func (p *matmulPlan) blockOf(rows, kc int) int {
 	return rows * p.isa.RowPitch(p.isa.Elems(kc))
 }
 
-// stretch cuts k into even stretches of at most so many steps.
-func stretch(k, steps int) int { return over(k, over(k, steps)) }
+// evenSplit cuts k into even stretches of at most so many steps.
+func evenSplit(k, steps int) int { return ceilDiv(k, ceilDiv(k, steps)) }

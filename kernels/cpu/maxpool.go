@@ -18,18 +18,18 @@ type pooling struct {
 	h, w          int  // of the image
 	oh, ow        int  // of the result
 	area, windows int  // elements of a plane of the image, and of the result
-	halves        bool // windows of 2x2 at distance 2, without padding
+	is2x2         bool // windows of 2x2 at distance 2, without padding
 }
 
 func newPooling(a kernels.PoolAttrs, x, y kernels.Shape) pooling {
 	two, none := [2]int{2, 2}, [2]int{}
 	return pooling{PoolAttrs: a, planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3], area: x[2] * x[3], windows: y[2] * y[3],
-		halves: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
+		is2x2: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
 }
 
-// over returns a launch of f on ranges of planes.
-func (p *pooling) over(b *binding, f func(lo, hi int)) func() {
-	return b.over(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
+// forPlanes returns a launch of f on ranges of planes.
+func (p *pooling) forPlanes(b *binding, f func(lo, hi int)) func() {
+	return b.parallelFor(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
 }
 
 // poolAttrs returns the windows of any of the four operations.
@@ -65,11 +65,11 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.MaxPoolGrad {
 		p := newPooling(poolAttrs(b), b.Out[0].Shape, b.In[1].Shape)
-		if p.halves && fast {
-			return p.bindHalves(b, out[float32](b, 0), in[float32](b, 1), in[uint8](b, 0), pool2d.At(b.dev.level).Max2x2Grad)
+		if p.is2x2 && fast {
+			return p.bind2x2(b, out[float32](b, 0), in[float32](b, 1), in[uint8](b, 0), pool2d.At(b.dev.level).Max2x2Grad)
 		}
 		index, dy, dx := in[I](b, 0), in[T](b, 1), out[T](b, 0)
-		return p.over(b, func(lo, hi int) {
+		return p.forPlanes(b, func(lo, hi int) {
 			clear(dx[lo*p.area : hi*p.area])
 			for k := lo; k < hi; k++ {
 				maxPoolGrad(&p, dx[k*p.area:][:p.area], index[k*p.windows:][:p.windows], dy[k*p.windows:][:p.windows])
@@ -77,26 +77,26 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 		})
 	}
 	p := newPooling(poolAttrs(b), b.In[0].Shape, b.Out[0].Shape)
-	if p.halves && fast {
-		return p.bindHalves(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), pool2d.At(b.dev.level).Max2x2)
+	if p.is2x2 && fast {
+		return p.bind2x2(b, in[float32](b, 0), out[float32](b, 0), out[uint8](b, 1), pool2d.At(b.dev.level).Max2x2)
 	}
 	if bytes := p.IndexType() == arena.Uint8; bytes && fast && p.Stride[1] <= 2 && pool2d.At(b.dev.level).MaxRow != nil {
 		return p.bindWindows(b, pool2d.At(b.dev.level).MaxRow)
 	}
 	x, y, index := in[T](b, 0), out[T](b, 0), out[I](b, 1)
-	return p.over(b, func(lo, hi int) {
+	return p.forPlanes(b, func(lo, hi int) {
 		for k := lo; k < hi; k++ {
 			maxPool(&p, x[k*p.area:][:p.area], y[k*p.windows:][:p.windows], index[k*p.windows:][:p.windows])
 		}
 	})
 }
 
-// bindHalves runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
+// bind2x2 runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
 // Pixels that no window covers, of the last row or column, are cleared where the image is a gradient.
-func (p *pooling) bindHalves(b *binding, x, y []float32, index []uint8, kernel func(c *pool2d.Args2x2)) func() {
+func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func(c *pool2d.Args2x2)) func() {
 	calls := make([]pool2d.Args2x2, b.dev.pool.threads())
 	grad := b.Op == kernels.MaxPoolGrad || b.Op == kernels.AvgPoolGrad
-	return b.over(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
+	return b.parallelFor(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
 		c := &calls[worker]
 		step := 1
 		if p.h%2 == 0 {
@@ -127,13 +127,13 @@ func (p *pooling) bindWindows(b *binding, kernel func(c *pool2d.RowArgs)) func()
 	if len(b.Out) > 1 {
 		index = out[uint8](b, 1)
 	}
-	shares := p.shares()
+	shares := p.rowScales()
 	calls := make([]pool2d.RowArgs, b.dev.pool.threads())
 	for i := range calls {
 		calls[i] = pool2d.RowArgs{Stride: p.w, Width: p.ow, Image: p.w, Kernel: p.Kernel[1], Pad: p.Pad[1], Step: p.Stride[1]}
 	}
 	grain := max(1, poolGrain/(p.Kernel[0]*p.Kernel[1]*p.windows))
-	return b.over(p.planes, grain, func(lo, hi, worker int) {
+	return b.parallelFor(p.planes, grain, func(lo, hi, worker int) {
 		c := &calls[worker]
 		for k := lo; k < hi; k++ {
 			plane, at := x[k*p.area:][:p.area], k*p.windows

@@ -41,9 +41,9 @@ type memory struct {
 type freeState uint8
 
 const (
-	live freeState = iota
-	lost           // freed by the device's Close, which its owner has not been told yet
-	gone           // freed
+	stateLive  freeState = iota
+	stateLost            // freed by the device's Close, which its owner has not been told yet
+	stateFreed           // freed
 )
 
 // Size is the length in bytes.
@@ -59,14 +59,14 @@ func (m *memory) Bytes() []byte {
 // Free gives the block back. A second call is an error that wraps arena.ErrFreed; the first one after the device's Close, which has
 // freed the block, is one that wraps arena.ErrClosed.
 func (m *memory) Free() error {
-	was := m.release(gone)
-	if was == live {
+	was := m.release(stateFreed)
+	if was == stateLive {
 		return nil
 	}
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	if m.state == lost {
-		m.state = gone
+	if m.state == stateLost {
+		m.state = stateFreed
 		return fmt.Errorf("cpu: free of %d bytes: before it, the device was %w", m.size, arena.ErrClosed)
 	}
 	return fmt.Errorf("cpu: free of %d bytes: %w", m.size, arena.ErrFreed)
@@ -77,13 +77,13 @@ func (m *memory) release(as freeState) freeState {
 	d := m.dev
 	d.mu.Lock()
 	was := m.state
-	if was == live {
+	if was == stateLive {
 		m.state, m.bytes = as, nil
 		delete(d.live, m)
 		d.used -= m.size
 	}
 	d.mu.Unlock()
-	if was == live && m.size >= returnSize {
+	if was == stateLive && m.size >= returnSize {
 		debug.FreeOSMemory()
 	}
 	return was

@@ -32,10 +32,10 @@ type planes struct {
 func newPlanes(x kernels.Shape) planes {
 	p := planes{b: x[0], c: x[1], n: x[2:].Elems()}
 	n := max(p.n, 1)
-	p.tile = min(over(planeTile, n), norm.MaxTile)
-	p.tiles = over(p.c, p.tile)
+	p.tile = min(ceilDiv(planeTile, n), norm.MaxTile)
+	p.tiles = ceilDiv(p.c, p.tile)
 	p.images = max(1, planeGroup/max(n, norm.MaxTile/4))
-	p.groups = over(p.b, p.images)
+	p.groups = ceilDiv(p.b, p.images)
 	return p
 }
 
@@ -54,9 +54,9 @@ func (p *planes) groupAt(g int) (first, images int) {
 	return first, min(p.images, p.b-first)
 }
 
-// stretch returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
+// runFrom returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
 // which the kernels keep another way.
-func (p *planes) stretch(off int) int {
+func (p *planes) runFrom(off int) int {
 	n := min(planeRun, p.n-off)
 	if p.n-off == n+1 {
 		n--
@@ -66,11 +66,11 @@ func (p *planes) stretch(off int) int {
 
 // A planeWorker is what one thread keeps while it sums planes.
 type planeWorker[T float] struct {
-	call   norm.PlaneArgs[T]
-	sums   [norm.MaxTile][2]float64
-	of     [norm.MaxTile * norm.Params]T // [channels][ofLen]
-	turned [norm.MaxTile * norm.Params]T // [ofLen][tileMost], for columns
-	lanes  []T
+	call       norm.PlaneArgs[T]
+	sums       [norm.MaxTile][2]float64
+	of         [norm.MaxTile * norm.Params]T // [channels][ofLen]
+	transposed [norm.MaxTile * norm.Params]T // [ofLen][tileMost], for columns
+	lanes      []T
 }
 
 // newPlaneWorkers returns one for each thread of the pool.
@@ -82,15 +82,15 @@ func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
 	return w
 }
 
-// prepare readies the call for some channels, whose values are in of.
-func (w *planeWorker[T]) prepare(p *planes, of []T, channels int) {
+// setParams readies the call for some channels, whose values are in of.
+func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 	k := &w.call
 	k.Param, k.Channels, k.Stride = of, channels, p.c*p.n
 	k.Sums = w.lanes[:channels*len(w.lanes)/norm.MaxTile]
 	if p.n > 1 {
 		return
 	}
-	k.Param, k.Sums = w.turned[:], w.lanes[:2*norm.MaxTile]
+	k.Param, k.Sums = w.transposed[:], w.lanes[:2*norm.MaxTile]
 	for c := range channels {
 		for i, v := range of[c*norm.Params:][:norm.Params] {
 			k.Param[i*norm.MaxTile+c] = v
@@ -98,15 +98,15 @@ func (w *planeWorker[T]) prepare(p *planes, of []T, channels int) {
 	}
 }
 
-// sum adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
+// accumulate adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
 // channels' values.
-func (w *planeWorker[T]) sum(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy []T, c, channels, b, images int) {
-	w.prepare(p, w.of[:], channels)
+func (w *planeWorker[T]) accumulate(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy []T, c, channels, b, images int) {
+	w.setParams(p, w.of[:], channels)
 	step := max(1, min(planeRun/max(p.n, planeRun/columnRun), callMost/(p.n*channels)))
 	for i := b; i < b+images; i += step {
 		for off, n := 0, 0; off < p.n; off += n {
 			at := p.at(i, c) + off
-			n = p.stretch(off)
+			n = p.runFrom(off)
 			w.run(kernel, x[at:], dy[at:], n, min(step, b+images-i))
 		}
 	}
@@ -138,16 +138,16 @@ func (w *planeWorker[T]) run(kernel func(c *norm.PlaneArgs[T]), x, dy []T, n, im
 	}
 }
 
-// pivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
+// setPivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
 // near enough for sums about it to keep their digits.
-func (w *planeWorker[T]) pivots(p *planes, kernel func(c *norm.PlaneArgs[T]), x []T, c, channels, b, images int) {
+func (w *planeWorker[T]) setPivots(p *planes, kernel func(c *norm.PlaneArgs[T]), x []T, c, channels, b, images int) {
 	for k := range channels {
 		w.of[k*norm.Params+norm.ParamMean] = x[p.at(b, c+k)]
 	}
 	clear(w.sums[:channels])
-	n := p.stretch(0)
-	images = min(images, over(pivotRun, p.n))
-	w.prepare(p, w.of[:], channels)
+	n := p.runFrom(0)
+	images = min(images, ceilDiv(pivotRun, p.n))
+	w.setParams(p, w.of[:], channels)
 	w.run(kernel, x[p.at(b, c):], nil, n, images)
 	for k := range channels {
 		w.of[k*norm.Params+norm.ParamMean] += T(w.sums[k][0] / float64(n*images))
@@ -155,13 +155,13 @@ func (w *planeWorker[T]) pivots(p *planes, kernel func(c *norm.PlaneArgs[T]), x 
 	clear(w.sums[:channels])
 }
 
-// each runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
-func (w *planeWorker[T]) each(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy, y, of []T, c, channels, b, images int) {
-	w.prepare(p, of, channels)
+// apply runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
+func (w *planeWorker[T]) apply(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy, y, of []T, c, channels, b, images int) {
+	w.setParams(p, of, channels)
 	k := &w.call
 	for off, n := 0, 0; off < p.n; off += n {
 		at := p.at(b, c) + off
-		n = p.stretch(off)
+		n = p.runFrom(off)
 		k.X, k.Dy, k.Y = x[at:], dy[at:], y[at:]
 		k.N, k.Images = n, images
 		kernel(k)

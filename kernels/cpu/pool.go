@@ -53,7 +53,7 @@ type pool struct {
 	job     task
 	runs    uint64
 	workers []*worker
-	left    chan struct{} // wakes a caller that sleeps
+	allLeft chan struct{} // wakes a caller that sleeps
 	stop    atomic.Bool
 	exits   sync.WaitGroup
 	failure atomic.Pointer[failure]
@@ -76,7 +76,7 @@ func newPool(threads int, idle time.Duration) *pool {
 	if idle == 0 {
 		idle = spinIdle
 	}
-	p := &pool{left: make(chan struct{}, 1), idle: idle}
+	p := &pool{allLeft: make(chan struct{}, 1), idle: idle}
 	for i := 1; i < threads; i++ {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p.workers = append(p.workers, w)
@@ -111,8 +111,8 @@ func (p *pool) run(t task, n int) {
 			w.wake <- struct{}{}
 		}
 	}
-	p.drain(0)
-	p.join()
+	p.claimParts(0)
+	p.waitForWorkers()
 	p.job = nil
 	f := p.failure.Swap(nil)
 	p.mu.Unlock()
@@ -127,9 +127,9 @@ func serial(t task, n int) {
 	}
 }
 
-// drain claims parts until none is left.
-func (p *pool) drain(worker int) {
-	defer p.caught()
+// claimParts claims parts until none is left.
+func (p *pool) claimParts(worker int) {
+	defer p.recoverPanic()
 	for job, n := p.job, p.n; ; {
 		i := p.next.Add(1) - 1
 		if i >= n {
@@ -139,30 +139,30 @@ func (p *pool) drain(worker int) {
 	}
 }
 
-// caught keeps a panic for run to raise in its caller, and leaves no more parts to claim.
-func (p *pool) caught() {
+// recoverPanic keeps a panic for run to raise in its caller, and leaves no more parts to claim.
+func (p *pool) recoverPanic() {
 	if v := recover(); v != nil {
 		p.failure.CompareAndSwap(nil, &failure{v})
 		p.next.Store(p.n)
 	}
 }
 
-// join closes the gate, so that a late worker is not waited for, and waits for the workers inside: first spinning, then
+// waitForWorkers closes the gate, so that a late worker is not waited for, and waits for the workers inside: first spinning, then
 // asleep, since one of them may need this processor to go on.
-func (p *pool) join() {
+func (p *pool) waitForWorkers() {
 	p.state.And(^openBit)
 	if spin(spinJoin, func() bool { return p.state.Load()&activeMask == 0 }) {
 		return
 	}
 	if p.state.Or(waitBit)&activeMask != 0 {
-		<-p.left
+		<-p.allLeft
 	}
 }
 
-// leave ends a worker's part in a run.
-func (p *pool) leave() {
+// leaveRun ends a worker's part in a run.
+func (p *pool) leaveRun() {
 	if s := p.state.Add(^uint64(0)); s&activeMask == 0 && s&waitBit != 0 {
-		p.left <- struct{}{}
+		p.allLeft <- struct{}{}
 	}
 }
 
@@ -171,15 +171,15 @@ func (p *pool) loop(w *worker, id int) {
 	defer p.exits.Done()
 	var last uint64
 	for !p.stop.Load() {
-		if !spin(p.idle, func() bool { return p.opened(last) }) {
+		if !spin(p.idle, func() bool { return p.hasNewRun(last) }) {
 			p.park(w, last)
 		}
-		last = p.enter(id, last)
+		last = p.joinRun(id, last)
 	}
 }
 
-// opened reports whether a run after the last one takes workers.
-func (p *pool) opened(last uint64) bool {
+// hasNewRun reports whether a run after the last one takes workers.
+func (p *pool) hasNewRun(last uint64) bool {
 	s := p.state.Load()
 	return s&openBit != 0 && s>>runShift != last
 }
@@ -205,14 +205,14 @@ func spin(most time.Duration, done func() bool) bool {
 // park sleeps until a run opens or the pool closes.
 func (p *pool) park(w *worker, last uint64) {
 	w.parked.Store(1)
-	if (p.opened(last) || p.stop.Load()) && w.parked.CompareAndSwap(1, 0) {
+	if (p.hasNewRun(last) || p.stop.Load()) && w.parked.CompareAndSwap(1, 0) {
 		return
 	}
 	<-w.wake
 }
 
-// enter takes part in the run that is open, if it is another than the last, and returns the run that it saw.
-func (p *pool) enter(id int, last uint64) uint64 {
+// joinRun takes part in the run that is open, if it is another than the last, and returns the run that it saw.
+func (p *pool) joinRun(id int, last uint64) uint64 {
 	for {
 		s := p.state.Load()
 		if s&openBit == 0 || s>>runShift == last {
@@ -220,9 +220,9 @@ func (p *pool) enter(id int, last uint64) uint64 {
 		}
 		if p.state.CompareAndSwap(s, s+1) {
 			if int64(id) < p.n {
-				p.drain(id)
+				p.claimParts(id)
 			}
-			p.leave()
+			p.leaveRun()
 			return s >> runShift
 		}
 	}

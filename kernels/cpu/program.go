@@ -10,28 +10,28 @@ import (
 // A chain of float32 whose ops are all among the codes is run in assembly a tile at a time, with what a step makes kept in
 // registers for the next one: the accumulator.
 
-// chainProgram returns the words of a chain's program, or nil where a step has no code. Sources are its slots.
-func chainProgram(r *recipe, inputs int) []uint32 {
+// newProgram returns the words of a chain's program, or nil where a step has no code. Sources are its slots.
+func newProgram(r *chainPlan, inputs int) []uint32 {
 	steps := 0
-	for _, s := range r.stages {
+	for _, s := range r.operations {
 		if _, ok := elementwise.ChainCodes[s.op]; !ok && s.op != kernels.Fill {
 			return nil
 		} else if ok {
 			steps++
 		}
 	}
-	last := len(r.stages) - 1
-	if steps < 2 || r.stages[last].op == kernels.Fill {
+	last := len(r.operations) - 1
+	if steps < 2 || r.operations[last].op == kernels.Fill {
 		return nil
 	}
-	read := make([]bool, inputs+len(r.stages)) // from memory
-	emitSteps(r, inputs, func(_ uint32, k int, _ stage) {
+	read := make([]bool, inputs+len(r.operations)) // from memory
+	emitSteps(r, inputs, func(_ uint32, k int, _ operation) {
 		if k >= 0 {
 			read[k] = true
 		}
 	}, func(int) {})
 	var program []uint32
-	emitSteps(r, inputs, func(code uint32, k int, s stage) {
+	emitSteps(r, inputs, func(code uint32, k int, s operation) {
 		p, q := chainNumbers(s)
 		program = append(program, code, uint32(max(k, 0)*elementwise.SlotBytes), math.Float32bits(p), math.Float32bits(q))
 	}, func(k int) {
@@ -47,9 +47,9 @@ func chainProgram(r *recipe, inputs int) []uint32 {
 
 // emitSteps calls step for each code with the operand that it reads from memory, -1 for none, and made after each stage
 // with the source that is then the accumulator.
-func emitSteps(r *recipe, inputs int, step func(code uint32, k int, s stage), made func(k int)) {
+func emitSteps(r *chainPlan, inputs int, step func(code uint32, k int, s operation), made func(k int)) {
 	held := -1
-	for i, s := range r.stages {
+	for i, s := range r.operations {
 		if s.op == kernels.Fill {
 			continue // its tile is filled once
 		}
@@ -68,11 +68,11 @@ func emitSteps(r *recipe, inputs int, step func(code uint32, k int, s stage), ma
 }
 
 // chainNumbers are the numbers that a step takes.
-func chainNumbers(s stage) (p, q float32) {
+func chainNumbers(s operation) (p, q float32) {
 	switch a := s.attrs.(type) {
 	case kernels.AffineAttrs:
 		return float32(a.Scale), float32(a.Shift)
-	case kernels.LeakyReluAttrs:
+	case kernels.LeakyReLUAttrs:
 		return float32(a.Slope), 0
 	}
 	return 0, 0

@@ -22,60 +22,60 @@ import (
 // So a reduction is the same bits whether its operand lies in memory or is computed tile by tile while it is reduced.
 
 const (
-	pieceLen  = 16 * 1024 // elements of a piece of a long run
-	pieceRows = 1024      // rows of a piece of a tall matrix
-	readLen   = 32 * 1024 // elements that a kernel is given at once: some microseconds
-	columns   = 128       // results of a block: rows that are reduced, or columns
-	lineLen   = 512       // elements that a block should have to read together
-	pulled    = 512       // columns of a block of an operand that is computed
+	pieceLen      = 16 * 1024 // elements of a piece of a long run
+	pieceRows     = 1024      // rows of a piece of a tall matrix
+	readLen       = 32 * 1024 // elements that a kernel is given at once: some microseconds
+	blockResults  = 128       // results of a block: rows that are reduced, or columns
+	lineLen       = 512       // elements that a block should have to read together
+	pulledColumns = 512       // columns of a block of an operand that is computed
 )
 
 // A reduction is where the operand's elements lie, split into dimensions that stay and dimensions that go.
 type reduction struct {
-	kept, gone walk // without inner and near
-	rows       bool // the last dimension goes: outputs reduce runs
-	inner      int  // elements of the last dimension, a run or a row
-	near       int  // rows: results whose runs follow one another. Otherwise: rows that do, and go
-	outputs    int
-	count      int // elements that one output reduces
-	cuts       int // pieces of a run, of runs or of a column; 1: not cut
-	perPiece   int // elements of a run, runs, or rows of a piece
+	keptDims, reducedDims stridedIndex // without inner and near
+	rows                  bool         // the last dimension goes: outputs reduce runs
+	inner                 int          // elements of the last dimension, a run or a row
+	nearRows              int          // rows: results whose runs follow one another. Otherwise: rows that do, and go
+	outputs               int
+	count                 int // elements that one output reduces
+	pieces                int // pieces of a run, of runs or of a column; 1: not cut
+	pieceSize             int // elements of a run, runs, or rows of a piece
 }
 
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	strides := rowMajor(s)
-	r := reduction{outputs: 1, count: 1, inner: 1, near: 1, cuts: 1, rows: true}
+	r := reduction{outputs: 1, count: 1, inner: 1, nearRows: 1, pieces: 1, rows: true}
 	for k, d := range s {
 		if len(a.Axes) == 0 || slices.Contains(a.Axes, k) {
-			r.gone.add(d, strides[k])
+			r.reducedDims.addDim(d, strides[k])
 			r.count *= d
 		} else {
-			r.kept.add(d, strides[k])
+			r.keptDims.addDim(d, strides[k])
 			r.outputs *= d
 		}
 	}
-	inner, near := &r.gone, &r.kept
-	if w := &r.kept; w.rank > 0 && w.stride[w.rank-1] == 1 {
+	inner, near := &r.reducedDims, &r.keptDims
+	if w := &r.keptDims; w.rank > 0 && w.stride[w.rank-1] == 1 {
 		r.rows, inner, near = false, near, inner
 	}
-	r.inner, r.near = inner.pop(), near.pop() // neighbours: dimensions alternate
-	length := 0                               // of what is cut
+	r.inner, r.nearRows = inner.popDim(), near.popDim() // neighbours: dimensions alternate
+	length := 0                                         // of what is cut
 	switch {
-	case r.rows && r.gone.rank == 0:
-		length, r.perPiece = r.inner, pieceLen
-	case r.rows && r.gone.rank == 1 && r.kept.rank == 0:
-		length, r.perPiece = r.gone.dims[0], max(over(pieceRows, max(r.inner, 1)), over(2*pieceLen, max(r.near*r.inner, 1)))
-	case r.gone.rank == 0:
-		length, r.perPiece = r.near, pieceRows
+	case r.rows && r.reducedDims.rank == 0:
+		length, r.pieceSize = r.inner, pieceLen
+	case r.rows && r.reducedDims.rank == 1 && r.keptDims.rank == 0:
+		length, r.pieceSize = r.reducedDims.dims[0], max(ceilDiv(pieceRows, max(r.inner, 1)), ceilDiv(2*pieceLen, max(r.nearRows*r.inner, 1)))
+	case r.reducedDims.rank == 0:
+		length, r.pieceSize = r.nearRows, pieceRows
 	}
-	if length > r.perPiece {
-		r.cuts = over(length, r.perPiece)
+	if length > r.pieceSize {
+		r.pieces = ceilDiv(length, r.pieceSize)
 	}
 	return r
 }
 
-// pop takes the last dimension away and returns it, 1 where there is none.
-func (w *walk) pop() int {
+// popDim takes the last dimension away and returns it, 1 where there is none.
+func (w *stridedIndex) popDim() int {
 	if w.rank == 0 {
 		return 1
 	}
@@ -98,7 +98,7 @@ func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 	if count <= pieceRows {
 		return 0
 	}
-	return int64(outputs) * int64(over(count, pieceRows)) * 8
+	return int64(outputs) * int64(ceilDiv(count, pieceRows)) * 8
 }
 
 // A pull returns elements lo..lo+n-1 of a tensor, row-major, which it may compute in a place of the worker's own.
@@ -108,16 +108,16 @@ type pull[T float] func(lo, n, worker int) []T
 // A reducer is a reduction bound to memory. Its operand is x, or what pull computes.
 type reducer[T float] struct {
 	reduction
-	kernels *reduce.Kernels[T]
-	fold    reduce.Fold
-	scale   float64 // results are divided by it
-	x       []T
-	pull    pull[T]
-	y       []T
-	acc     [][]float64 // of each worker
-	part    []float64   // results of pieces: [cuts, outputs]
-	width   int         // most outputs of a block
-	limit   int         // most elements that are asked for at once
+	kernels  *reduce.Kernels[T]
+	fold     reduce.Fold
+	scale    float64 // results are divided by it
+	x        []T
+	pull     pull[T]
+	y        []T
+	acc      [][]float64 // of each worker
+	partials []float64   // results of pieces: [cuts, outputs]
+	width    int         // most outputs of a block
+	maxRead  int         // most elements that are asked for at once
 }
 
 func bindReduce(b *binding) (func(), error) {
@@ -149,12 +149,12 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 		r.fold.Start(v[:])
 		return func() { asm.Fill(y, T(v[0]/r.scale)) }
 	}
-	r.width, r.limit = columns, readLen
+	r.width, r.maxRead = blockResults, readLen
 	if pull != nil {
-		r.width, r.limit = pulled, pullLen
+		r.width, r.maxRead = pulledColumns, maxPull
 	}
-	if r.cuts > 1 {
-		r.part = asm.View[float64](work)[:r.cuts*r.outputs]
+	if r.pieces > 1 {
+		r.partials = asm.View[float64](work)[:r.pieces*r.outputs]
 	}
 	return r.launch(b)
 }
@@ -163,35 +163,35 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 func (r *reducer[T]) launch(b *binding) func() {
 	group, f, size := r.inner, r.columns, min(r.count, pieceRows)
 	if r.rows {
-		group, f, size = r.near, r.runs, min(r.count, pieceLen)
-		if r.gone.rank == 0 || r.cuts == 1 {
-			r.width = min(r.width, max(1, pieceLen/r.count, over(lineLen, r.inner)))
+		group, f, size = r.nearRows, r.runs, min(r.count, pieceLen)
+		if r.reducedDims.rank == 0 || r.pieces == 1 {
+			r.width = min(r.width, max(1, pieceLen/r.count, ceilDiv(lineLen, r.inner)))
 		}
 	}
 	r.width = min(r.width, group)
 	for range b.dev.pool.threads() {
 		r.acc = append(r.acc, make([]float64, r.width))
 	}
-	per := over(group, r.width)
-	all := b.over(r.outputs/group*per*r.cuts, pieceLen/(size*r.width), func(lo, hi, worker int) {
+	per := ceilDiv(group, r.width)
+	all := b.parallelFor(r.outputs/group*per*r.pieces, pieceLen/(size*r.width), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
-			block, cut := i/r.cuts, i%r.cuts
+			block, cut := i/r.pieces, i%r.pieces
 			from := block % per * r.width
 			acc := r.acc[worker][:min(r.width, group-from)]
 			r.fold.Start(acc)
-			f(acc, r.kept.offset(block/per), from, cut, worker)
+			f(acc, r.keptDims.offset(block/per), from, cut, worker)
 			r.store(acc, block/per*group+from, cut)
 		}
 	})
-	if r.cuts == 1 {
+	if r.pieces == 1 {
 		return all
 	}
 	return func() {
 		all()
 		for o := range r.y {
-			total := r.part[o]
-			for c := 1; c < r.cuts; c++ {
-				total = r.fold.Join(total, r.part[c*r.outputs+o])
+			total := r.partials[o]
+			for c := 1; c < r.pieces; c++ {
+				total = r.fold.Join(total, r.partials[c*r.outputs+o])
 			}
 			r.y[o] = T(total / r.scale)
 		}
@@ -200,8 +200,8 @@ func (r *reducer[T]) launch(b *binding) func() {
 
 // store puts the results of a block where they belong.
 func (r *reducer[T]) store(acc []float64, o, cut int) {
-	if r.cuts > 1 {
-		copy(r.part[cut*r.outputs+o:], acc)
+	if r.pieces > 1 {
+		copy(r.partials[cut*r.outputs+o:], acc)
 		return
 	}
 	y := r.y[o:][:len(acc)]
@@ -227,27 +227,27 @@ func (r *reducer[T]) elements(lo, n, worker int) []T {
 // runs folds the runs of len(acc) outputs, or piece cut of them.
 func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.Rows[r.fold], r.inner
-	first, end := 0, r.gone.elems()
+	first, end := 0, r.reducedDims.elems()
 	base += from * n
 	switch {
-	case r.cuts > 1 && r.gone.rank == 0:
-		base += cut * r.perPiece
-		n = min(r.perPiece, n-cut*r.perPiece)
-	case r.cuts > 1:
-		first, end = cut*r.perPiece, min((cut+1)*r.perPiece, end)
+	case r.pieces > 1 && r.reducedDims.rank == 0:
+		base += cut * r.pieceSize
+		n = min(r.pieceSize, n-cut*r.pieceSize)
+	case r.pieces > 1:
+		first, end = cut*r.pieceSize, min((cut+1)*r.pieceSize, end)
 	}
 	for k := first; k < end; k++ {
-		at := base + r.gone.offset(k)
-		if n <= r.limit {
-			for i, per := 0, r.limit/n; i < len(acc); i += per {
+		at := base + r.reducedDims.offset(k)
+		if n <= r.maxRead {
+			for i, per := 0, r.maxRead/n; i < len(acc); i += per {
 				rows := acc[i:min(i+per, len(acc))]
 				f(rows, r.elements(at+i*n, len(rows)*n, worker), n)
 			}
 			continue
 		}
 		for i := range acc {
-			for lo := 0; lo < n; lo += r.limit {
-				m := min(r.limit, n-lo)
+			for lo := 0; lo < n; lo += r.maxRead {
+				m := min(r.maxRead, n-lo)
 				f(acc[i:i+1], r.elements(at+i*n+lo, m, worker), m)
 			}
 		}
@@ -257,16 +257,16 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 // columns folds len(acc) columns, from the one on that is given, or piece cut of them.
 func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.Cols[r.fold], len(acc)
-	first, end := 0, r.near
-	if r.cuts > 1 {
-		first, end = cut*r.perPiece, min((cut+1)*r.perPiece, r.near)
+	first, end := 0, r.nearRows
+	if r.pieces > 1 {
+		first, end = cut*r.pieceSize, min((cut+1)*r.pieceSize, r.nearRows)
 	}
-	per := max(1, r.limit/n)
+	per := max(1, r.maxRead/n)
 	if r.pull != nil && n < r.inner {
 		per = 1
 	}
-	for k := range r.gone.elems() {
-		at := base + from + r.gone.offset(k)
+	for k := range r.reducedDims.elems() {
+		at := base + from + r.reducedDims.offset(k)
 		for i := first; i < end; i += per {
 			rows := min(per, end-i)
 			f(acc, r.elements(at+i*r.inner, (rows-1)*r.inner+n, worker), rows, r.inner)
@@ -275,7 +275,7 @@ func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 }
 
 // offset returns where element i of the walked dimensions lies.
-func (w *walk) offset(i int) int {
+func (w *stridedIndex) offset(i int) int {
 	switch w.rank {
 	case 0:
 		return 0

@@ -25,7 +25,7 @@ func reducePulled[T float](d *Device, op *kernels.Op, a kernels.ReduceAttrs, s k
 	y := aligned(out[0].Bytes(), 64)
 	work := aligned(reduceWork(d, a, []kernels.Spec{s}, out), 64)
 	var most atomic.Int64
-	tiles := make([][pullLen]T, d.pool.threads())
+	tiles := make([][maxPull]T, d.pool.threads())
 	run := reduceFrom(&binding{dev: d}, op, a, s.Shape, asm.View[T](y), work, nil, func(lo, n, worker int) []T {
 		if int64(n) > most.Load() {
 			most.Store(int64(n))

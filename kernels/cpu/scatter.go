@@ -38,7 +38,7 @@ func bindScatterOf[T float](b *binding) func() {
 	if len(dy) >= scatterGrain {
 		parts = scatterParts
 	}
-	return b.over(parts, 1, func(lo, hi, _ int) {
+	return b.parallelFor(parts, 1, func(lo, hi, _ int) {
 		for part := lo; part < hi; part++ {
 			for r := part; r < rows; r += parts {
 				clear(y[r*size : (r+1)*size])

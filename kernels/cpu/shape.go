@@ -40,7 +40,7 @@ func bindCopy(b *binding, offset int64) (func(), error) {
 	if len(to) == 0 || same(to, from) {
 		return nil, nil
 	}
-	return b.over(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
+	return b.parallelFor(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
 }
 
 func bindReshape(b *binding) (func(), error) { return bindCopy(b, 0) }
@@ -50,14 +50,14 @@ func bindBroadcast(b *binding) (func(), error) {
 }
 
 func bindBroadcastOf[T asm.Word](b *binding) func() {
-	w := broadcastWalk(b.In[0].Shape, b.Out[0].Shape)
-	return bindGather(b, in[T](b, 0), w)
+	w := broadcastIndex(b.In[0].Shape, b.Out[0].Shape)
+	return bindStridedCopy(b, in[T](b, 0), w)
 }
 
-// bindGather fills output 0 from where w leads in x.
-func bindGather[T asm.Word](b *binding, x []T, w walk) func() {
-	y, fill := out[T](b, 0), filler[T](b.dev.level)
-	return b.over(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
+// bindStridedCopy fills output 0 from where w leads in x.
+func bindStridedCopy[T asm.Word](b *binding, x []T, w stridedIndex) func() {
+	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
+	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
 
 func bindSlice(b *binding) (func(), error) {
@@ -69,16 +69,16 @@ func bindSlice(b *binding) (func(), error) {
 
 func bindSliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.SliceAttrs)
-	first, w := sliceWalk(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
-	return bindGather(b, in[T](b, 0)[first:], w)
+	first, w := sliceIndex(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
+	return bindStridedCopy(b, in[T](b, 0)[first:], w)
 }
 
-// sliceWalk walks the elements of a slice of that shape where they lie in a whole.
-func sliceWalk(whole, slice kernels.Shape, start, step []int) (first int, w walk) {
+// sliceIndex walks the elements of a slice of that shape where they lie in a whole.
+func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w stridedIndex) {
 	strides := rowMajor(whole)
 	for k, d := range slice {
 		first += start[k] * strides[k]
-		w.add(d, step[k]*strides[k])
+		w.addDim(d, step[k]*strides[k])
 	}
 	return first, w
 }
@@ -90,12 +90,12 @@ func bindUnslice(b *binding) (func(), error) {
 func bindUnsliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.UnsliceAttrs)
 	x, y := in[T](b, 0), out[T](b, 0)
-	zero := b.over(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
+	zero := b.parallelFor(len(y), 4*moveGrain, func(lo, hi, _ int) { clear(y[lo:hi]) })
 	if len(x) == 0 {
 		return zero
 	}
-	first, w := sliceWalk(a.Shape, b.In[0].Shape, a.Start, a.Step)
-	place := b.over(len(x), moveGrain, func(lo, hi, _ int) { scatter(y[first:], x[lo:hi], &w, lo) })
+	first, w := sliceIndex(a.Shape, b.In[0].Shape, a.Start, a.Step)
+	place := b.parallelFor(len(x), moveGrain, func(lo, hi, _ int) { scatter(y[first:], x[lo:hi], &w, lo) })
 	return func() {
 		zero()
 		place()
@@ -103,7 +103,7 @@ func bindUnsliceOf[T asm.Word](b *binding) func() {
 }
 
 // scatter puts src, the elements from lo on, where w leads in dst.
-func scatter[T asm.Word](dst, src []T, w *walk, lo int) {
+func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -136,7 +136,7 @@ func bindConcat(b *binding) (func(), error) {
 	for _, o := range b.In {
 		parts = append(parts, b.bytes(o))
 	}
-	return b.over(outer, 4*moveGrain/row, func(lo, hi, _ int) {
+	return b.parallelFor(outer, 4*moveGrain/row, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			at := to[i*row : (i+1)*row]
 			for _, p := range parts {
@@ -153,22 +153,22 @@ func bindTranspose(b *binding) (func(), error) {
 
 func bindTransposeOf[T asm.Word](b *binding) func() {
 	strides := rowMajor(b.In[0].Shape)
-	var w walk
+	var w stridedIndex
 	for k, p := range b.Attrs.(kernels.TransposeAttrs).Perm {
-		w.add(b.Out[0].Shape[k], strides[p])
+		w.addDim(b.Out[0].Shape[k], strides[p])
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
 	if w.rank < 2 || w.stride[w.rank-1] == 1 {
-		return bindGather(b, x, w)
+		return bindStridedCopy(b, x, w)
 	}
-	return bindTurn(b, y, x, w)
+	return bindTransposeBands(b, y, x, w)
 }
 
-// bindTurn transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
-func bindTurn[T asm.Word](b *binding, y, x []T, w walk) func() {
+// bindTransposeBands transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
+func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x
-	var from, to walk
+	var from, to stridedIndex
 	outStride := len(y)
 	var rowStride int
 	for k := range last {
@@ -183,9 +183,9 @@ func bindTurn[T asm.Word](b *binding, y, x []T, w walk) func() {
 		to.rank++
 	}
 	rows, cols, step := w.dims[row], w.dims[last], w.stride[last]
-	bands := over(rows, block)
+	bands := ceilDiv(rows, block)
 	squares, side := transpose.At[T](b.dev.level)
-	return b.over(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
+	return b.parallelFor(from.elems()*bands, moveGrain/(block*cols), func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]

@@ -41,7 +41,7 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	}
 	c := newColumns[T](b)
 	tiles := (inner + softRun - 1) / softRun
-	return b.over(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
+	return b.parallelFor(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
 			at := i/tiles*n*inner + i%tiles*softRun
 			end := i/tiles*n*inner + (n-1)*inner + min(inner, (i%tiles+1)*softRun)
@@ -64,7 +64,7 @@ func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
 	case kernels.LogSoftmaxGrad:
 		f = k.LogSoftmaxGrad
 	}
-	return b.over(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
+	return b.parallelFor(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
 // sumRows is how many rows are added up before their sum is added to the others, so that few roundings follow another.
@@ -75,11 +75,11 @@ type softmaxColumns[T float] struct {
 	op                 *kernels.Op
 	add, sub, mul, max elementwise.BinaryFunc[T]
 	exp, log, inverse  elementwise.UnaryFunc[T]
-	crew               []columnCrew[T]
+	workers            []columnState[T]
 }
 
-// A columnCrew is what one worker writes to, an element a column.
-type columnCrew[T float] struct{ most, sum, total, tile [softRun]T }
+// A columnState is what one worker writes to, an element a column.
+type columnState[T float] struct{ most, sum, total, tile [softRun]T }
 
 func newColumns[T float](b *binding) *softmaxColumns[T] {
 	l := b.dev.level
@@ -88,14 +88,14 @@ func newColumns[T float](b *binding) *softmaxColumns[T] {
 	return &softmaxColumns[T]{
 		op: b.Op, add: binary(kernels.Add), sub: binary(kernels.Sub), mul: binary(kernels.Mul), max: elementwise.At[T](l).Max,
 		exp: unary(kernels.Exp), log: unary(kernels.Log), inverse: unary(kernels.Inverse),
-		crew: make([]columnCrew[T], b.dev.pool.threads()),
+		workers: make([]columnState[T], b.dev.pool.threads()),
 	}
 }
 
 // compute takes slices from the first row's first column to the last row's last. Of a gradient x is y.
 func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 	w := len(x) - (n-1)*stride
-	k := &c.crew[worker]
+	k := &c.workers[worker]
 	tile, total := k.tile[:w], k.total[:w]
 	row := func(s []T, i int) []T { return s[i*stride : i*stride+w] }
 	switch c.op {
@@ -121,7 +121,7 @@ func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 }
 
 // normalise computes a softmax, whose exponentials lie in dst until they are divided, or a log softmax.
-func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnCrew[T], w int) {
+func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnState[T], w int) {
 	most, tile, total := k.most[:w], k.tile[:w], k.total[:w]
 	copy(most, row(x, 0))
 	for i := 1; i < n; i++ {
@@ -151,7 +151,7 @@ func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) 
 }
 
 // sum leaves in total the sums of n rows that next computes.
-func (c *softmaxColumns[T]) sum(k *columnCrew[T], w, n int, next func(i int) []T) {
+func (c *softmaxColumns[T]) sum(k *columnState[T], w, n int, next func(i int) []T) {
 	sum, total := k.sum[:w], k.total[:w]
 	clear(total)
 	for i := 0; i < n; i += sumRows {

@@ -19,9 +19,9 @@ type updater[T float] struct {
 	update.Rule[T]
 	guard    []int32
 	controls []float64
-	by       []float64 // nil: gradients are not scaled
+	scaleBy  []float64 // nil: gradients are not scaled
 	clips    bool
-	rates    func(controls []float64) // sets the rule's own numbers that depend on them
+	setRates func(controls []float64) // sets the rule's own numbers that depend on them
 	run      func(r *update.Rule[T], lo, hi int)
 }
 
@@ -44,20 +44,20 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 	for k, s := range []*[]T{&u.S, &u.V}[:len(b.In)-first] {
 		*s = in[T](b, first+k)
 	}
-	if !u.choose(b.Op, b.Attrs, update.At[T](b.dev.level)) {
+	if !u.setRule(b.Op, b.Attrs, update.At[T](b.dev.level)) {
 		return nil, fmt.Errorf("%s with %T: %w", b.Op.Name, b.Attrs, kernels.ErrUnsupported)
 	}
 	r, run := &u.Rule, u.run
 	if len(u.P) <= updateGrain {
 		return func() {
-			if u.begin() {
+			if u.beginStep() {
 				run(r, 0, len(r.P))
 			}
 		}, nil
 	}
-	all := b.over(len(u.P), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
+	all := b.parallelFor(len(u.P), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
-		if u.begin() {
+		if u.beginStep() {
 			all()
 		}
 	}, nil
@@ -73,40 +73,40 @@ func newUpdater[T float](b *binding, common kernels.UpdateAttrs) (u *updater[T],
 	}
 	u.Min = -u.Max
 	if common.Scaled {
-		u.by, first = in[float64](b, 4), 5
+		u.scaleBy, first = in[float64](b, 4), 5
 	}
 	return u, first
 }
 
-// begin sets what depends on the step, and reports whether there is anything to do.
-func (u *updater[T]) begin() bool {
+// beginStep sets what depends on the step, and reports whether there is anything to do.
+func (u *updater[T]) beginStep() bool {
 	if u.guard[0] != 0 {
 		return false
 	}
-	if u.by != nil {
-		u.Scale = T(u.by[0])
+	if u.scaleBy != nil {
+		u.Scale = T(u.scaleBy[0])
 	}
 	u.Prepare = 0
 	if u.Scale != 1 || u.clips || u.Decay != 0 {
 		u.Prepare = 1
 	}
-	u.rates(u.controls)
+	u.setRates(u.controls)
 	return true
 }
 
-// choose sets the rule's function and numbers, and reports whether there is one.
-func (u *updater[T]) choose(op *kernels.Op, attrs any, all *update.Kernels[T]) bool {
+// setRule sets the rule's function and numbers, and reports whether there is one.
+func (u *updater[T]) setRule(op *kernels.Op, attrs any, all *update.Kernels[T]) bool {
 	own := &u.Coef
-	u.rates = func(c []float64) { own[0] = T(c[0]) }
+	u.setRates = func(c []float64) { own[0] = T(c[0]) }
 	switch a := attrs.(type) {
-	case kernels.SgdAttrs:
+	case kernels.SGDAttrs:
 		u.run = all.SGD
 	case kernels.MomentumAttrs:
 		u.run, own[1] = all.Momentum, T(a.Momentum)
 		if a.Nesterov {
 			u.run = all.Nesterov
 		}
-	case kernels.RmsPropAttrs:
+	case kernels.RMSPropAttrs:
 		u.run = all.RMSProp
 		own[1], own[2], own[3] = T(a.Rho), T(1-a.Rho), T(a.Epsilon)
 	case kernels.LionAttrs:
@@ -121,7 +121,7 @@ func (u *updater[T]) choose(op *kernels.Op, attrs any, all *update.Kernels[T]) b
 		if op == kernels.AdamW {
 			u.run, u.Decay, decay = all.AdamW, 0, a.Decay
 		}
-		u.rates = func(c []float64) { // the bias corrections go into the rate and under the root
+		u.setRates = func(c []float64) { // the bias corrections go into the rate and under the root
 			own[0], own[5], own[7] = T(c[0]/c[2]), T(1/c[3]), T(c[0]*decay)
 		}
 	default:

@@ -8,16 +8,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// A walk says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
+// A stridedIndex says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
 // covers both. Strides are in elements, 0 where the operand is broadcast.
-type walk struct {
+type stridedIndex struct {
 	rank   int
 	dims   [maxRank]int // of the output, row-major
 	stride [maxRank]int // of the operand
 }
 
-// add appends a dimension on the right.
-func (w *walk) add(dim, stride int) {
+// addDim appends a dimension on the right.
+func (w *stridedIndex) addDim(dim, stride int) {
 	if dim == 1 {
 		return
 	}
@@ -30,17 +30,17 @@ func (w *walk) add(dim, stride int) {
 	w.rank++
 }
 
-// broadcastWalk walks an operand of shape s as it is broadcast to shape out.
-func broadcastWalk(s, out kernels.Shape) walk {
-	var w walk
+// broadcastIndex walks an operand of shape s as it is broadcast to shape out.
+func broadcastIndex(s, out kernels.Shape) stridedIndex {
+	var w stridedIndex
 	skip := len(out) - len(s)
 	strides := rowMajor(s)
 	for k, d := range out {
 		switch {
 		case k < skip || s[k-skip] == 1:
-			w.add(d, 0)
+			w.addDim(d, 0)
 		default:
-			w.add(d, strides[k-skip])
+			w.addDim(d, strides[k-skip])
 		}
 	}
 	return w
@@ -57,11 +57,11 @@ func rowMajor(s kernels.Shape) [maxRank]int {
 	return strides
 }
 
-// whole reports whether the operand is read as it lies.
-func (w *walk) whole() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
+// contiguous reports whether the operand is read as it lies.
+func (w *stridedIndex) contiguous() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
 
 // elems returns the number of elements of the output.
-func (w *walk) elems() int {
+func (w *stridedIndex) elems() int {
 	n := 1
 	for _, d := range w.dims[:w.rank] {
 		n *= d
@@ -71,7 +71,7 @@ func (w *walk) elems() int {
 
 // gather sets dst to the operand's elements for the output's elements from lo on. fill sets what is the same along the
 // last dimension.
-func gather[T asm.Word | float](dst, src []T, w *walk, lo int, fill func(dst []T, v T)) {
+func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)
 		return
@@ -113,8 +113,8 @@ func gather[T asm.Word | float](dst, src []T, w *walk, lo int, fill func(dst []T
 	}
 }
 
-// filler returns a level's function that sets all elements to v.
-func filler[T asm.Word](l asm.Level) func(dst []T, v T) {
+// fillFunc returns a level's function that sets all elements to v.
+func fillFunc[T asm.Word](l asm.Level) func(dst []T, v T) {
 	var f any = asm.Fill[T]
 	switch any(f).(type) {
 	case func([]uint32, uint32):

@@ -46,7 +46,7 @@ func TestSmallerProductsNeedNoMoreWorkspace(t *testing.T) {
 		big := product{variant: variants[r.IntN(len(variants))], typ: typ, batch: r.IntN(3) * r.IntN(9),
 			m: sizeUpTo(r, 3000), k: sizeUpTo(r, 6000), n: sizeUpTo(r, 3000),
 			attrs: kernels.MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0}}
-		if to := []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)]; to != 0 {
+		if to := []arena.DType{0, arena.BFloat16, arena.Float16}[r.IntN(3)]; to != 0 {
 			if variants = cpu.RoundingVariants(typ, to); len(variants) > 0 {
 				big.variant = variants[r.IntN(len(variants))]
 				big = big.rounded(r, to)

@@ -78,7 +78,7 @@ func TestCuBLASWorksInPlannedMemory(t *testing.T) {
 	var free [4]int64
 	r := rand.New(rand.NewPCG(1, 3))
 	for i := range free {
-		if _, launched := ran(t, d, kernels.MatMul, kernels.MatMulAttrs{Bias: true, Act: kernels.Relu},
+		if _, launched := ran(t, d, kernels.MatMul, kernels.MatMulAttrs{Bias: true, Act: kernels.ReLU},
 			[]kernels.Tensor{normals(r, 24, 8, 8), normals(r, 24, 8, 8), normals(r, 24, 8)}); launched != " matmul_end_f32" {
 			t.Errorf("launched %q, want cuBLAS and the kernel for bias and activation", launched)
 		}

@@ -58,7 +58,7 @@ func bindConv(b *binding) error {
 	if t.Bias {
 		bias = b.in(2)
 	}
-	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(t), s.o/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(t), s.o/s.groups
 	args := b.factors(b.in(0), to != 0)
 	if typ.Size() == 8 || rows < fewChannels {
 		b.launch(half("conv", to), "conv_forward_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0,
@@ -87,7 +87,7 @@ func bindConvInput(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(b.Attrs), s.c/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(b.Attrs), s.c/s.groups
 	args := s.with(append(b.factors(b.in(0), to != 0), b.out(0))...)
 	if typ.Size() == 8 || rows < fewChannels {
 		b.launch(half("conv", to), "conv_input_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0, args...)
@@ -122,7 +122,7 @@ func bindConvWeight(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	typ, to := b.Out[0].Type, kernels.OperandsOf(b.Attrs)
+	typ, to := b.Out[0].Type, kernels.ComputeTypeOf(b.Attrs)
 	args := append(b.factors(b.in(0), to != 0), b.out(0))
 	if typ.Size() == 8 || m < fewChannels {
 		b.launch(half("conv", to), "conv_weight_direct_"+number(typ, to), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(32*min(productThreads/32, max(1, tilesOf(k, 32)))), 0,

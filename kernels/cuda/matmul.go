@@ -27,7 +27,7 @@ func matmulSizeOf(t kernels.MatMulAttrs, in, out []kernels.Spec) matmulSize {
 // of a product have the splits of the whole.
 func matmulWork(p *properties, attrs any, in, out []kernels.Spec) int64 {
 	s := matmulSizeOf(attrs.(kernels.MatMulAttrs), in, out)
-	if p.cublas && kernels.OperandsOf(attrs) == 0 {
+	if p.cublas && kernels.ComputeTypeOf(attrs) == 0 {
 		return gemmBytes(p)
 	}
 	return partialBytes(p, out[0].Type, s.m, s.n, s.k, s.batch)
@@ -44,7 +44,7 @@ func bindMatmul(b *binding) error {
 	if err := fits(s.m, s.n, s.k, s.batch); err != nil {
 		return err
 	}
-	to := kernels.OperandsOf(t)
+	to := kernels.ComputeTypeOf(t)
 	if b.props.cublas && s.k > 0 && to == 0 {
 		return b.bindGemm(s, t)
 	}
@@ -114,7 +114,7 @@ func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a address, b
 		stepB, colB = 1, s.k
 	}
 	results := int64(s.batch) * int64(s.rows) * int64(s.n)
-	to := kernels.OperandsOf(t)
+	to := kernels.ComputeTypeOf(t)
 	b.launch(half("matmul", to), "matmul_direct_"+number(b.Out[0].Type, to), strided(b.props, results, productThreads), line(productThreads), 0,
 		append(b.factors(a, to != 0), bias.at, bias.lead, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
 			int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)...)
@@ -134,7 +134,7 @@ func (b *binding) factors(a address, halves bool) []any {
 // or the type that they are rounded to.
 func number(typ, to arena.DType) string {
 	switch to {
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		return BFloat16.String()
 	case arena.Float16:
 		return Float16.String()
@@ -149,7 +149,7 @@ func tensorCores(p *properties, typ, to arena.DType, wide bool) Precision {
 	switch {
 	case typ != arena.Float32 || p.capability < 80 || !wide:
 		return Full
-	case to == arena.Bfloat16:
+	case to == arena.BFloat16:
 		return BFloat16
 	case to == arena.Float16:
 		return Float16

@@ -24,7 +24,7 @@ func bindBatchNorm(b *binding) error {
 	a, x := b.Attrs.(kernels.BatchNormAttrs), b.In[0].Shape
 	channels, plane := x[1], x[2:].Elems()
 	n, relu := x[0]*plane, int32(0)
-	if a.Relu {
+	if a.ReLU {
 		relu = 1
 	}
 	name := "batchNorm"

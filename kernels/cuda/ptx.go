@@ -197,7 +197,7 @@ func stored(t arena.DType) (kind, ptx string) {
 		return "d", "f64"
 	case arena.Uint8:
 		return "h", "u8"
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		return "h", "b16"
 	case arena.Int32:
 		return "r", "b32"
@@ -224,7 +224,7 @@ func (w *writer) convert(n floatKind, t arena.DType, v string) string {
 		w.line("cvt.rn.%s.s64 %s, %s;", n.ptx, out, v)
 	case arena.Float16:
 		w.line("cvt.%s.f16 %s, %s;", n.ptx, out, v)
-	case arena.Bfloat16: // the upper half of a float32
+	case arena.BFloat16: // the upper half of a float32
 		zero, f := w.register("h"), w.register("s")
 		w.line("mov.b16 %s, 0;", zero)
 		w.line("mov.b32 %s, {%s, %s};", f, zero, v)

@@ -29,8 +29,8 @@ func TestTransfersBeginBehindTheLaunchBefore(t *testing.T) {
 		return []kernels.Operand{{Spec: spec, Ref: arena.Ref{Region: r, Offset: offset, Size: arena.Align}}}
 	}
 	p, err := d.Bind([]kernels.Call{
-		{Op: kernels.Fetch, In: at(1, 0), Out: at(0, 0), Label: "fetch"},
-		{Op: kernels.Relu, In: at(0, 0), Out: at(0, arena.Align), Label: "read"},
+		{Op: kernels.Prefetch, In: at(1, 0), Out: at(0, 0), Label: "fetch"},
+		{Op: kernels.ReLU, In: at(0, 0), Out: at(0, arena.Align), Label: "read"},
 	}, kernels.Binding{Memory: mem, Base: []int64{0, -1}, Pinned: map[arena.Region]arena.Span{1: {Memory: away, Size: arena.Align}}})
 	if err != nil {
 		t.Fatal(err)

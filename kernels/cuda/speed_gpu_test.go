@@ -238,10 +238,10 @@ func BenchmarkKernel(b *testing.B) {
 func BenchmarkProduct(b *testing.B) {
 	products(b, false)
 	l := newLab(b, Options{})
-	for x, t := range map[Precision]arena.DType{BFloat16: arena.Bfloat16, Float16: arena.Float16} {
+	for x, t := range map[Precision]arena.DType{BFloat16: arena.BFloat16, Float16: arena.Float16} {
 		n := sizesOf().product
 		half := kernels.Spec{Type: t, Shape: kernels.Shape{n, n}}
-		m := measured{attrs: kernels.MatMulAttrs{Operands: t}, in: []kernels.Spec{half, half}}
+		m := measured{attrs: kernels.MatMulAttrs{ComputeType: t}, in: []kernels.Spec{half, half}}
 		b.Run(fmt.Sprintf("%v-stored/%d", x, n), func(b *testing.B) { l.measure(b, kernels.MatMul, m, l.limits.rates[x]) })
 	}
 }

@@ -57,17 +57,17 @@ var elementRules = map[*kernels.Op]elementRule{
 	},
 
 	// NaN is not at most 0, so it stays.
-	kernels.Relu: func(w *writer, n floatKind, _ any, x, _ string) string {
+	kernels.ReLU: func(w *writer, n floatKind, _ any, x, _ string) string {
 		return w.choose(n, "le", x, n.literal(0), n.literal(0), x)
 	},
-	kernels.LeakyRelu: func(w *writer, n floatKind, attrs any, x, _ string) string {
-		return w.choose(n, "gt", x, n.literal(0), x, w.mul(n, x, n.literal(attrs.(kernels.LeakyReluAttrs).Slope)))
+	kernels.LeakyReLU: func(w *writer, n floatKind, attrs any, x, _ string) string {
+		return w.choose(n, "gt", x, n.literal(0), x, w.mul(n, x, n.literal(attrs.(kernels.LeakyReLUAttrs).Slope)))
 	},
-	kernels.ReluGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
+	kernels.ReLUGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
 		return w.choose(n, "gt", y, n.literal(0), dy, n.literal(0))
 	},
-	kernels.LeakyReluGrad: func(w *writer, n floatKind, attrs any, y, dy string) string {
-		return w.choose(n, "gt", y, n.literal(0), dy, w.mul(n, dy, n.literal(attrs.(kernels.LeakyReluAttrs).Slope)))
+	kernels.LeakyReLUGrad: func(w *writer, n floatKind, attrs any, y, dy string) string {
+		return w.choose(n, "gt", y, n.literal(0), dy, w.mul(n, dy, n.literal(attrs.(kernels.LeakyReLUAttrs).Slope)))
 	},
 	kernels.SigmoidGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
 		return w.mul(n, w.mul(n, dy, y), w.two(n, "sub.rn", n.literal(1), y))

@@ -10,14 +10,14 @@ import (
 // ruleNumbers returns the name of a rule's kernel and the rule's parameters: a, b, epsilon.
 func ruleNumbers(b *binding) (name string, n [3]float64, err error) {
 	switch a := b.Attrs.(type) {
-	case kernels.SgdAttrs:
+	case kernels.SGDAttrs:
 		return "sgd", n, nil
 	case kernels.MomentumAttrs:
 		if a.Nesterov {
 			return "nesterov", [3]float64{a.Momentum}, nil
 		}
 		return "momentum", [3]float64{a.Momentum}, nil
-	case kernels.RmsPropAttrs:
+	case kernels.RMSPropAttrs:
 		return "rmsprop", [3]float64{a.Rho, 0, a.Epsilon}, nil
 	case kernels.AdamAttrs:
 		name = "adam"

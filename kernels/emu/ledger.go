@@ -38,17 +38,17 @@ func (l Ledger) String() string {
 
 // Traffic counts the work that streams have done. It includes all work that the host has waited for.
 type Traffic struct {
-	Uploaded   int64 // bytes copied from pinned to device memory
-	Downloaded int64 // bytes copied from device to pinned memory
-	Fetched    int64 // bytes that programs prefetched from pinned memory
-	Stowed     int64 // bytes that programs wrote back to pinned memory
-	Moved      int64 // bytes copied within device memory, or within pinned memory
-	Filled     int64 // bytes set by Fill
-	Copies     int64
-	Fills      int64
-	Launches   int64 // of programs
-	Calls      int64 // of operations within them
-	Deepest    int   // the largest number of pieces of work that was ever queued in one stream
+	Uploaded    int64 // bytes copied from pinned to device memory
+	Downloaded  int64 // bytes copied from device to pinned memory
+	Prefetched  int64 // bytes that programs prefetched from pinned memory
+	WrittenBack int64 // bytes that programs wrote back to pinned memory
+	Moved       int64 // bytes copied within device memory, or within pinned memory
+	Filled      int64 // bytes set by Fill
+	Copies      int64
+	Fills       int64
+	Launches    int64 // of programs
+	Calls       int64 // of operations within them
+	Deepest     int   // the largest number of pieces of work that was ever queued in one stream
 }
 
 // Ledger returns the resources that are live now, and those ever made.

@@ -392,10 +392,10 @@ func (p *program) execute(s *stream, w *work) error {
 	p.d.traffic.Calls += int64(w.to - w.from)
 	for _, b := range p.calls[w.from:w.to] {
 		switch {
-		case b.Op == kernels.Fetch && b.in[0].m.pinned:
-			p.d.traffic.Fetched += b.Out[0].Bytes()
-		case b.Op == kernels.Stow && b.out[0].m.pinned:
-			p.d.traffic.Stowed += b.Out[0].Bytes()
+		case b.Op == kernels.Prefetch && b.in[0].m.pinned:
+			p.d.traffic.Prefetched += b.Out[0].Bytes()
+		case b.Op == kernels.Writeback && b.out[0].m.pinned:
+			p.d.traffic.WrittenBack += b.Out[0].Bytes()
 		}
 	}
 	p.d.mu.Unlock()

@@ -148,7 +148,7 @@ func apartBy(t arena.DType, a, b float64) int {
 	switch t {
 	case arena.Uint8: // codes of an int8, or of a uint8
 		steps = int(int8(int(a) - int(b)))
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		steps = ordinal(a) - ordinal(b)
 	default:
 		return math.MaxInt

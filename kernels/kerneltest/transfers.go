@@ -81,10 +81,10 @@ func randomTransfers(r *rand.Rand, n int) []kernels.Call {
 		to := block(0, memoryBlocks)
 		switch r.IntN(3) {
 		case 0:
-			calls[i] = kernels.Call{Op: kernels.Fetch, In: []kernels.Operand{block(1, pinnedBlocks)}, Out: []kernels.Operand{to}}
+			calls[i] = kernels.Call{Op: kernels.Prefetch, In: []kernels.Operand{block(1, pinnedBlocks)}, Out: []kernels.Operand{to}}
 		case 1:
 			home := block(1, pinnedBlocks)
-			calls[i] = kernels.Call{Op: kernels.Stow, In: []kernels.Operand{to, home}, Out: []kernels.Operand{home}}
+			calls[i] = kernels.Call{Op: kernels.Writeback, In: []kernels.Operand{to, home}, Out: []kernels.Operand{home}}
 		default:
 			calls[i] = kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1, Shift: float64(1 + i)}, In: []kernels.Operand{block(0, memoryBlocks)}, Out: []kernels.Operand{to}}
 		}
@@ -115,8 +115,8 @@ func (b *bench) refuseTransfers(t *testing.T, at kernels.Binding) {
 		at   kernels.Binding
 	}{
 		"an addition to pinned memory":  {kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1}, In: operand(0, 0), Out: operand(1, 0)}, at},
-		"a prefetch past the end":       {kernels.Call{Op: kernels.Fetch, In: operand(1, pinnedBlocks*arena.Align-4), Out: operand(0, 0)}, at},
-		"a prefetch from device memory": {kernels.Call{Op: kernels.Fetch, In: operand(1, 0), Out: operand(0, 0)}, device},
+		"a prefetch past the end":       {kernels.Call{Op: kernels.Prefetch, In: operand(1, pinnedBlocks*arena.Align-4), Out: operand(0, 0)}, at},
+		"a prefetch from device memory": {kernels.Call{Op: kernels.Prefetch, In: operand(1, 0), Out: operand(0, 0)}, device},
 	} {
 		if prog, err := b.dev.Bind([]kernels.Call{c.call}, c.at); err == nil {
 			t.Errorf("%s was not refused", what)

@@ -62,7 +62,7 @@ func (n kind) convert(r *rounding.Rounder, v, t, u VecPhysical) {
 	case n.size == 4 && n.float16:
 		rounding.Float16(v, rounding.Half(t, v))
 	case n.size == 4:
-		r.Bfloat16(v, t, u)
+		r.BFloat16(v, t, u)
 	}
 }
 

@@ -218,9 +218,9 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	case c.name == "round" && c.float16:
 		rounding.Float16(v, rounding.Half(t, v))
 	case c.name == "round":
-		c.rounder.Bfloat16(v, t, u)
+		c.rounder.BFloat16(v, t, u)
 	case c.name == "encode" && !c.float16:
-		c.rounder.EncodeBfloat16(v, t, u)
+		c.rounder.EncodeBFloat16(v, t, u)
 	}
 }
 

@@ -80,8 +80,8 @@ func (r *Rounder) use(i int, v VecPhysical, f, broadcasts func(number Op)) {
 	}
 }
 
-// Bfloat16 rounds v in place, and leaves t and, with AVX2, u overwritten.
-func (r *Rounder) Bfloat16(v, t, u VecPhysical) {
+// BFloat16 rounds v in place, and leaves t and, with AVX2, u overwritten.
+func (r *Rounder) BFloat16(v, t, u VecPhysical) {
 	r.nearest(v, t, u)
 	if r.Wide {
 		r.use(kept, v, func(n Op) { VPANDD(n, t, v) }, func(n Op) { VPANDD_BCST(n, t, v) })
@@ -90,8 +90,8 @@ func (r *Rounder) Bfloat16(v, t, u VecPhysical) {
 	r.use(kept, v, func(n Op) { VPAND(n, t, v) }, nil)
 }
 
-// EncodeBfloat16 is Bfloat16 that leaves the upper halves in the lower ones, and 0 there.
-func (r *Rounder) EncodeBfloat16(v, t, u VecPhysical) {
+// EncodeBFloat16 is BFloat16 that leaves the upper halves in the lower ones, and 0 there.
+func (r *Rounder) EncodeBFloat16(v, t, u VecPhysical) {
 	r.nearest(v, t, u)
 	VPSRLD(Imm(16), t, v)
 }

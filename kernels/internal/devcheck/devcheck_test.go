@@ -47,7 +47,7 @@ func TestCallRefusesWrongPlaces(t *testing.T) {
 		says      string // empty: the call is good
 	}{
 		"good":                     {kernels.Call{Op: kernels.Neg, In: at(0, 0), Out: at(1, 112)}, 0, ""},
-		"a transfer":               {kernels.Call{Op: kernels.Fetch, In: at(2, 48), Out: at(0, 0)}, 0, ""},
+		"a transfer":               {kernels.Call{Op: kernels.Prefetch, In: at(2, 48), Out: at(0, 0)}, 0, ""},
 		"empty operands":           {kernels.Call{Op: kernels.Neg, In: nowhere, Out: nowhere}, 0, ""},
 		"past the end":             {kernels.Call{Op: kernels.Neg, In: at(0, 0), Out: at(1, 116)}, 0, "neg output 0"},
 		"before the start":         {kernels.Call{Op: kernels.Neg, In: at(0, -16), Out: at(1, 0)}, 0, "neg input 0"},
@@ -56,8 +56,8 @@ func TestCallRefusesWrongPlaces(t *testing.T) {
 		"between elements":         {kernels.Call{Op: kernels.Neg, In: at(0, 2), Out: at(1, 0)}, 0, "multiple of 4"},
 		"too small a place":        {kernels.Call{Op: kernels.Neg, In: short, Out: at(1, 0)}, 0, "needs 16 bytes, has 15"},
 		"pinned memory":            {kernels.Call{Op: kernels.Neg, In: at(2, 0), Out: at(1, 0)}, 0, "only transfers"},
-		"past the end of pinned":   {kernels.Call{Op: kernels.Fetch, In: at(2, 52), Out: at(0, 0)}, 0, "prefetch input 0"},
-		"not on the updated input": {kernels.Call{Op: kernels.Stow, In: append(at(0, 0), at(2, 0)...), Out: at(2, 16)}, 0, "must lie on input 1"},
+		"past the end of pinned":   {kernels.Call{Op: kernels.Prefetch, In: at(2, 52), Out: at(0, 0)}, 0, "prefetch input 0"},
+		"not on the updated input": {kernels.Call{Op: kernels.Writeback, In: append(at(0, 0), at(2, 0)...), Out: at(2, 16)}, 0, "must lie on input 1"},
 		"no workspace":             {kernels.Call{Op: kernels.Neg, In: at(0, 0), Out: at(1, 0)}, 8, "neg workspace"},
 	} {
 		err := memory.Call(&c.call, c.workspace)

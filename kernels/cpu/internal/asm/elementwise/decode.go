@@ -29,7 +29,7 @@ func Decode[T asm.Float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) Deco
 		return decodeAs[T, float32](a.Scale, a.Shift)
 	case arena.Float64:
 		return decodeAs[T, float64](a.Scale, a.Shift)
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		return decodeHalf[T](numeric.FromBFloat16, a.Scale, a.Shift)
 	case arena.Float16:
 		return decodeHalf[T](numeric.FromFloat16, a.Scale, a.Shift)

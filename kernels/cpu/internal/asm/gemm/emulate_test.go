@@ -155,7 +155,7 @@ func (e *emulation) store(r *rand.Rand) (b []byte, size int) {
 	if e.kind == 0 {
 		return e.b, e.size
 	}
-	to, size := arena.Bfloat16, 4
+	to, size := arena.BFloat16, 4
 	if e.kind%2 == 0 {
 		to = arena.Float16
 	}
@@ -230,7 +230,7 @@ func roundingTable(numbers ...uint32) []byte {
 
 // toHalf returns the bits of v in a 16-bit type.
 func toHalf(t arena.DType, v float32) uint16 {
-	if t == arena.Bfloat16 {
+	if t == arena.BFloat16 {
 		return numeric.ToBFloat16(v)
 	}
 	return numeric.ToFloat16(v)

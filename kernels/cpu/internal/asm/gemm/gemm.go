@@ -46,8 +46,8 @@ type Kernels struct {
 	// one row of A, each of its elements is used once.
 	RowTile     func(t *Tile)
 	RowTileCols int
-	// Bfloat16 and Float16 pack operands that are rounded to that type. Nil: this value cannot multiply such operands.
-	Bfloat16, Float16 *Rounding
+	// BFloat16 and Float16 pack operands that are rounded to that type. Nil: this value cannot multiply such operands.
+	BFloat16, Float16 *Rounding
 	// Float32 is nil for kernels of single elements. For kernels whose elements of A and B are pairs of bfloat16, it holds the
 	// kernels of the same level for float32.
 	Float32 *Kernels

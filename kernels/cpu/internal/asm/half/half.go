@@ -22,7 +22,7 @@ type Conversions struct {
 
 // At returns the conversions of level l for t, which is BFloat16 or Float16.
 func At(l asm.Level, t arena.DType) *Conversions {
-	if t == arena.Bfloat16 {
+	if t == arena.BFloat16 {
 		return bfloat16At(l)
 	}
 	return float16At(l)

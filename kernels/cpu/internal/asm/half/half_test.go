@@ -54,7 +54,7 @@ func TestConversionsHaveTheBitsOfPlainGo(t *testing.T) {
 			halves = append(halves, uint16(h))
 		}
 	}
-	for _, typ := range []arena.DType{arena.Bfloat16, arena.Float16} {
+	for _, typ := range []arena.DType{arena.BFloat16, arena.Float16} {
 		plain := conversions(asm.Portable, typ)
 		for _, level := range asmtest.Levels() {
 			for k, c := range conversions(level, typ) {
@@ -77,7 +77,7 @@ func TestConversionsHaveTheBitsOfPlainGo(t *testing.T) {
 
 func TestConversionsWriteOnlyTheirRows(t *testing.T) {
 	r, seed := asmtest.Rand(t)
-	for _, typ := range []arena.DType{arena.Bfloat16, arena.Float16} {
+	for _, typ := range []arena.DType{arena.BFloat16, arena.Float16} {
 		for _, level := range asmtest.Levels() {
 			for _, c := range conversions(level, typ) {
 				for n := range 70 {
@@ -110,7 +110,7 @@ func BenchmarkConversions(b *testing.B) {
 	const n = 4096
 	src, dst := make([]float32, n), make([]float32, n)
 	for _, level := range asmtest.Levels() {
-		for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+		for _, to := range []arena.DType{arena.BFloat16, arena.Float16} {
 			for _, c := range conversions(level, to) {
 				b.Run(fmt.Sprintf("%s/%v/%v", c.name, to, level), func(b *testing.B) {
 					for b.Loop() {
