@@ -15,6 +15,7 @@ import (
 // float64, along random directions of each operand and along single elements, for the scalar Σ w·y
 // with random weights w.
 func TestGradientsAgreeWithDifferences(t *testing.T) {
+	t.Parallel()
 	for _, op := range kernels.All() {
 		if op.Grad == nil {
 			continue
@@ -133,6 +134,7 @@ func dot(a, b []float64) float64 {
 func norm(a []float64) float64 { return math.Sqrt(dot(a, a)) }
 
 func TestEqualMaximaShareTheGradient(t *testing.T) {
+	t.Parallel()
 	g := &kernels.Eager{}
 	x := g.Input(vector(arena.Float64, 3, 1, 3, 2))
 	n := g.Node(kernels.Max, kernels.ReduceAttrs{}, x)

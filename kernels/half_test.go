@@ -81,6 +81,7 @@ func (f format) nearest(v float64) uint16 {
 
 // Every pattern has the value that its format says, and comes back from it; NaNs stay NaNs.
 func TestHalfPatterns(t *testing.T) {
+	t.Parallel()
 	for _, f := range formats {
 		for h := range 1 << 16 {
 			h := uint16(h)
@@ -111,6 +112,7 @@ func store(kind arena.DType, v float64) uint16 {
 // Values at, between and beside all patterns are rounded to the nearest, ties to even, from float32
 // and, once, from float64.
 func TestHalfRounds(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats {
 		check := func(v float64) {

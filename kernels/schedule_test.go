@@ -122,6 +122,7 @@ func ordered(calls []kernels.Call, order [][]bool) bool {
 }
 
 func TestAScheduleOrdersConflictingCallsAndNoOthers(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for range 300 {
 		calls := randomCalls(r, 1+r.IntN(30))
@@ -151,6 +152,7 @@ func TestAScheduleOrdersConflictingCallsAndNoOthers(t *testing.T) {
 }
 
 func TestProgramsWithoutTransfersHaveOneStream(t *testing.T) {
+	t.Parallel()
 	calls := randomCalls(random(t), 20)
 	ops, events := kernels.Binding{Base: []int64{0, 4096}}.StreamSchedule(calls)
 	if events != 0 || len(ops) != len(calls) || slices.ContainsFunc(ops, func(m kernels.StreamOp) bool { return m.Transfer || m.Kind != kernels.Enqueue }) {
@@ -161,6 +163,7 @@ func TestProgramsWithoutTransfersHaveOneStream(t *testing.T) {
 // A transfer whose bytes no other call uses meanwhile waits for the start only, and only its reader
 // waits for it.
 func TestATransferOverlapsTheCallsThatDoNotUseItsBytes(t *testing.T) {
+	t.Parallel()
 	add := func(lo int64) kernels.Call {
 		return kernels.Call{Op: kernels.Add, In: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}, Out: []kernels.Operand{bytesAt(inMemory, lo, lo+8)}}
 	}

@@ -18,6 +18,7 @@ import (
 func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 func TestEveryOperationIsWhole(t *testing.T) {
+	t.Parallel()
 	for _, op := range kernels.All() {
 		if op.Infer == nil || op.Ref == nil || op.Cases == nil {
 			t.Errorf("%s lacks Infer, Ref or Cases", op.Name)
@@ -34,6 +35,7 @@ func TestEveryOperationIsWhole(t *testing.T) {
 }
 
 func TestCasesFitTheirOperation(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for _, op := range kernels.All() {
 		for range 50 {
@@ -74,6 +76,7 @@ func isGradient(op *kernels.Op) bool {
 }
 
 func TestEveryOperationHasAGradientOrAReasonForNone(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for _, op := range kernels.All() {
 		c := op.Cases(r, arena.Float64)
@@ -88,6 +91,7 @@ func TestEveryOperationHasAGradientOrAReasonForNone(t *testing.T) {
 // another type, and integers where floats belong: an error that wraps ErrShape or ErrAttrs and
 // names the operation, never a panic.
 func TestWrongOperandsAreRefused(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	type other struct{}
 	for _, op := range kernels.All() {
@@ -127,6 +131,7 @@ func movesOnly(op *kernels.Op, c kernels.Case) bool {
 
 // Products of dimensions may overflow to anything, 0 among it.
 func TestTensorsBeyondAllMemoryAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, s := range []kernels.Shape{{1 << 40, 1 << 24}, {1 << 40, 1 << 22}, {1 << 60}, {1 << 32, 1 << 32, 1 << 32}, {1<<44 + 1}, {3, -1}} {
 		if err := (kernels.Spec{Type: arena.Float32, Shape: s}).Check(); !errors.Is(err, kernels.ErrShape) {
 			t.Errorf("%v: got %v, want %v", s, err, kernels.ErrShape)

@@ -10,6 +10,7 @@ import (
 
 // TestDevice makes every other device a lazy one.
 func TestDevice(t *testing.T) {
+	t.Parallel()
 	opened := 0
 	kerneltest.Test(t, func() (kernels.Device, error) {
 		opened++

@@ -9,6 +9,7 @@ import (
 )
 
 func TestCodesGrowFrom0To1AndAreTheNearest(t *testing.T) {
+	t.Parallel()
 	r := seed.Rand(t, 0)
 	for _, top := range []int{numeric.TopSigned, numeric.TopUnsigned} {
 		values := make([]float64, 2<<top)

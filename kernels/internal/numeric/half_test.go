@@ -9,6 +9,7 @@ import (
 )
 
 func TestADitheredBFloat16IsANeighbourAndRightOnAverage(t *testing.T) {
+	t.Parallel()
 	r := seed.Rand(t, 0)
 	for range 200 {
 		v := math.Float32frombits(r.Uint32())

@@ -13,6 +13,7 @@ import (
 // gradients are nearly or exactly equal. Means and correlations of n numbers stay within 6 standard
 // deviations, which chance exceeds once in 500 million times.
 func TestNoiseLooksRandom(t *testing.T) {
+	t.Parallel()
 	r := seed.Rand(t, 0)
 	const n, most = 1 << 16, 6.0 / (1 << 8) // 6/√n
 	for range 10 {

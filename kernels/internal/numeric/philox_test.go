@@ -8,6 +8,7 @@ import (
 
 // The known answers of Random123, kat_vectors, "philox4x32 10".
 func TestPhiloxGivesItsPublishedAnswers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		counter [4]uint32
 		key     [2]uint32
