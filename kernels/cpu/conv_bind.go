@@ -8,21 +8,21 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// convWork returns the scratch bytes of a convolution: rounded weights, and what workers pack.
+// convWork returns the workspace of a convolution in bytes: rounded weights, and what workers pack.
 func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.Conv, attrs, in, out)
 	workers := int64(v.workers(d.pool.threads()))
 	return max(int64(v.roundedBytes())+workers*int64(v.workerBytes(v.og, v.cg)), v.winoWork(workers, v.og, v.cg))
 }
 
-// workerBytes returns what a worker packs at most of products of so many rows and channels.
+// workerBytes returns the most bytes that a worker packs of products of up to that many rows and channels.
 func (v *convolution) workerBytes(rows, channels int) int {
 	panel, results := convWorkerBytes(v.isa, rows, channels*v.taps())
 	depth, _ := depthBytes(0)
 	return max(panel+results+partBytes(v.isa, v.taps()), depth) + v.stageBytes(channels)
 }
 
-// bindConv prepares a convolution: the weights as they lie, or rounded, times patches of the input.
+// bindConv prepares a convolution: weights, rounded if need be, times patches of the input.
 func bindConv(b *binding) (func(), error) {
 	v := newConvolution(b.dev, kernels.Conv, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	if v.b == 0 {
@@ -77,7 +77,7 @@ func bindConv(b *binding) (func(), error) {
 	return func() { round(); x.run(pool) }, nil
 }
 
-// packKBlocks packs rows of weights that lie row bytes apart to rows pitch bytes apart.
+// packKBlocks packs rows of weights, row bytes apart, to rows pitch bytes apart, one k block after another.
 func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
 	for i := range all {
 		s := &all[i]
@@ -85,13 +85,13 @@ func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch 
 	}
 }
 
-// packedElems bounds the elements of a packed row of weights: a stretch of many has at least a quarter of the most steps.
+// packedElems returns the most elements of a packed row of weights: of several k blocks, each has at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
 	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
 }
 
-// roundedBytes returns what rounded weights take. It grows or stays with each size.
+// roundedBytes returns the bytes of rounded weights. It never shrinks as a size grows.
 func (v *convolution) roundedBytes() int {
 	if !v.rounded {
 		return 0
@@ -99,7 +99,7 @@ func (v *convolution) roundedBytes() int {
 	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
-// convEpilogue returns what is done at the end with bias and activation: flags, and what they cannot say.
+// convEpilogue returns bias and activation as flags, and as a function where the activation has no flag.
 func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
 		flags = gemm.FlagBias
@@ -116,7 +116,7 @@ func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int,
 	return flags, act
 }
 
-// convInputWork returns the scratch bytes of a gradient by the input: all weights, transposed, and what workers pack.
+// convInputWork returns the workspace of a gradient by the input in bytes: all weights, transposed, and what workers pack.
 func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradInput, attrs, in, out)
 	threads := d.pool.threads()
@@ -125,7 +125,7 @@ func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return max(products, v.winoWork(workers, v.cg, v.og))
 }
 
-// transposedRowBytes returns the bytes of a transposed row before it is rounded. It grows or stays with each size.
+// transposedRowBytes returns the bytes of a transposed row before it is rounded. It never shrinks as a size grows.
 func (v *convolution) transposedRowBytes() int {
 	if !v.rounded {
 		return 0
@@ -133,14 +133,13 @@ func (v *convolution) transposedRowBytes() int {
 	return asm.AlignLine(v.og * v.taps() * v.sizes[0])
 }
 
-// transposedBytes returns what the transposed weights take. It grows or stays with each size.
+// transposedBytes returns the bytes of the transposed weights. It never shrinks as a size grows.
 func (v *convolution) transposedBytes() int {
 	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
 	return v.c * (v.og*v.taps()*v.isa.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
 }
 
-// A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
-// the taps of output after output.
+// A transposition is the weights of some taps in the order of a gradient by the input: rows are channels, and a row has those taps of each output.
 type transposition struct {
 	taps    []int // of the kernel
 	kBlocks []kBlock
@@ -148,7 +147,7 @@ type transposition struct {
 	pitch   int // bytes from row to row
 }
 
-// bindConvInput prepares a gradient by the input: for each residue of the stride, its weights times patches of dy.
+// bindConvInput prepares a gradient by the input: for each pair of residues, the weights of its taps times patches of dy.
 func bindConvInput(b *binding) (func(), error) {
 	v := newConvolution(b.dev, kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	dx, pool := b.bytes(b.Out[0]), b.dev.pool
@@ -172,7 +171,7 @@ func bindConvInput(b *binding) (func(), error) {
 	}
 	var products []product
 	var moves []transposition
-	idle := false // some pixels are in no window
+	idle := false // some pixels lie in no window
 	for _, row := range v.residues(0) {
 		for _, col := range v.residues(1) {
 			t := transposition{taps: v.tapsOf(row, col), dst: transposed}
@@ -201,10 +200,10 @@ func bindConvInput(b *binding) (func(), error) {
 	}, nil
 }
 
-// A product is part of a gradient by the input.
+// A product is one residue's part of a gradient by the input.
 type product interface{ run(p *pool) }
 
-// residueProduct prepares the gradient by the input for the pixels of two residues, whose weights t has.
+// residueProduct prepares the gradient by the input for the pixels of two residues. t holds their weights.
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
 	size := v.isa.Size()
 	plane := v.in[0] * v.in[1] * size
@@ -227,7 +226,7 @@ func (v *convolution) residueProduct(b *binding, row, col residue, t transpositi
 	return x
 }
 
-// tapsOf returns the taps that both residues have.
+// tapsOf returns the taps that reach pixels of both residues.
 func (v *convolution) tapsOf(row, col residue) []int {
 	var taps []int
 	for _, kh := range row.taps {
@@ -238,7 +237,7 @@ func (v *convolution) tapsOf(row, col residue) []int {
 	return taps
 }
 
-// transposer returns what moves the weights of channels lo:hi, rounded by way of a row of each worker.
+// transposer returns a function that transposes the weights of channels lo:hi. Weights that are rounded pass through a row of each worker.
 func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) func(lo, hi, worker int) {
 	turn := transposeWeights[uint64]
 	switch v.sizes[0] {
@@ -265,7 +264,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 	}
 }
 
-// transposeWeights writes the row of channel c: of each output these taps.
+// transposeWeights writes the row of channel c: these taps of each output.
 func transposeWeights[T uint16 | uint32 | uint64](v *convolution, row, w []byte, taps []int, c int) {
 	dst, from, all := asm.View[T](row), asm.View[T](w), v.taps()
 	group, channel := c/v.cg, c%v.cg

@@ -7,14 +7,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Sizes that the plan of an implicit product aims at.
+// Targets of the plan of an implicit product.
 const (
-	convSharedBytes  = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
-	convSharedPanels = 4          // panels that do
+	convSharedBytes  = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its k blocks
+	convSharedPanels = 4          // panels that share a k block
 	convRows         = 512        // most rows of a task
 	convTask         = 10_000_000 // flops of a task, some 100 µs
-	convStepsFactor  = 2          // stretches of a matmul in one: fewer sums are read again, and panels come from the second-level cache in time
-	convMaxJoined    = 16         // panels an image from which on those of different images are not joined
+	convStepsFactor  = 2          // steps of a k block, times those of a matmul: fewer sums are read again, and the second-level cache delivers panels in time
+	convMaxJoined    = 16         // panels of an image from which on a panel has pixels of one image only
 )
 
 // A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
@@ -22,13 +22,12 @@ const (
 //	            panel of pixels, packed from the image as it is needed
 //	          ┌──┬──┬──┬──┐
 //	channels  │  │  │  │  │   a task is some panels x some rows of a group;
-//	 x taps   ├──┼──┼──┼──┤   it walks over k in stretches of whole channels, or of taps of one:
+//	 x taps   ├──┼──┼──┼──┤   k is cut into blocks of whole channels, or of taps of one channel:
 //	    k     │  │  │  │  │     for every panel: pack, for every tile of rows: run the kernel
 //	┌──┬──┐   └──┴──┴──┴──┘
 //	│A │  │ rows
 //
-// Invariant: the stretches depend on type and shape only, so the bits of the result depend on neither threads nor
-// instruction set.
+// Invariant: the k blocks depend on type and shape only, so the bits of the result depend on neither threads nor instruction set.
 type convMatmul struct {
 	isa     *gemm.Kernels
 	packer  *conv.Kernels
@@ -40,17 +39,17 @@ type convMatmul struct {
 	kBlocks                []kBlock
 	a                      []byte           // rows of all groups
 	rowA                   int              // bytes from row to row
-	rounded                bool             // packed in parts
-	roundPacked            half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	rounded                bool             // pixels are converted and packed in parts
+	roundPacked            half.ConvertFunc // converts packed float32 to elements of tiles. Nil: they are the same
 	src, dst               []byte
 	layout                 resultLayout
 	bias                   []byte
 	act                    func(data []byte)
-	tileFlags, endFlags    int // on the last stretch
+	tileFlags, endFlags    int // on the last k block
 
-	perImage            int // panels of an image; 0: panels go through all images
+	perImage            int // panels of an image; 0: a panel can have pixels of two images
 	panels              int
-	sharedPanels        int // panels of a stretch
+	sharedPanels        int // panels that share a k block
 	taskPanels, blocks  int
 	rowBlock, rowBlocks int
 	workers             []convWorker
@@ -59,8 +58,8 @@ type convMatmul struct {
 // A kBlock is some steps of k: all taps of some channels, or some taps of one.
 type kBlock struct {
 	k, n          int      // steps before it, steps
-	at            int      // elements of packed rows of A before it
-	parts         []kBlock // that are packed at once
+	at            int      // elements before it in packed rows of A
+	parts         []kBlock // parts that are packed at once
 	channel       int
 	channels      int
 	tap, tapCount int
@@ -69,12 +68,12 @@ type kBlock struct {
 // A resultLayout says where the pixels of a product lie in its result.
 type resultLayout struct {
 	plane, image int    // bytes from row to row of C, and from image to image
-	first, step  [2]int // of the pixels in the plane: height, width
+	first, step  [2]int // pixels in the plane: height, width
 	width        int    // elements of a row of the plane
-	whole        bool   // all pixels of a plane, in order
+	whole        bool   // the pixels are all of a plane, in order
 }
 
-// A convWorker is what one worker writes to besides C.
+// A convWorker holds what one worker writes to, apart from C.
 type convWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
@@ -82,12 +81,12 @@ type convWorker struct {
 	prefetch prefetcher
 	end      conv.Epilogue
 	panel    []byte // packed patches
-	part     []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
-	results  []byte // of panels whose pixels do not lie together
+	part     []byte // packed float32 of one vector of pixels and one part, which become pairs
+	results  []byte // of panels whose pixels are not contiguous in C
 	_        [asm.CacheLine]byte
 }
 
-// splitK cuts k.
+// splitK cuts k into even blocks of at most steps steps: of whole channels, or of the taps of one channel.
 func splitK(channels, taps, steps int) []kBlock {
 	var all []kBlock
 	if taps <= steps {
@@ -108,7 +107,7 @@ func splitK(channels, taps, steps int) []kBlock {
 	return all
 }
 
-// cut chooses the panels and tasks.
+// cut chooses the panels and the tasks.
 func (x *convMatmul) cut(workers int) {
 	s, pixels := x.isa, x.patches.pixels()
 	taps := len(x.patches.taps)
@@ -144,7 +143,7 @@ func (x *convMatmul) cut(workers int) {
 	x.blocks = ceilDiv(x.panels, x.taskPanels)
 }
 
-// convPanels returns how many panels share a stretch of A.
+// convPanels returns how many panels share a k block of A.
 func convPanels(s *gemm.Kernels, rows, k int) int {
 	if rows*s.Elems(k)*s.Size() > convSharedBytes {
 		return convSharedPanels
@@ -152,12 +151,12 @@ func convPanels(s *gemm.Kernels, rows, k int) int {
 	return 1
 }
 
-// convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
+// convWorkerBytes returns the most bytes that a worker packs and holds at once, of any product up to this size.
 func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
 	return s.PanelBytes(s.Elems(min(k, convStepsFactor*s.MaxSteps()))), asm.AlignLine(convPanels(s, rows, k) * min(rows, convRows+s.Rows) * s.Cols * s.Size())
 }
 
-// bind gives workers their parts of the workspace, of which so many bytes are a stage.
+// bind gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *convMatmul) bind(workers int, work []byte, stage int) {
 	x.packer = conv.For(x.isa)
 	x.pack = x.patches.pack(x.packer)
@@ -174,7 +173,7 @@ func (x *convMatmul) bind(workers int, work []byte, stage int) {
 	}
 }
 
-// setEpilogue decides what the kernel does at the end, and what is done after it.
+// setEpilogue decides which part of the epilogue tile kernels do, and which part follows.
 func (x *convMatmul) setEpilogue(bias []byte, flags int, act func(data []byte)) {
 	x.bias, x.act = bias, act
 	if flags == gemm.FlagRelu {
@@ -208,7 +207,7 @@ func (x *convMatmul) do(i, worker int) {
 	}
 }
 
-// computePanels computes rows from r0 on of panels p0:p1, stretch by stretch.
+// computePanels computes rows from r0 on of panels p0:p1, one k block after another.
 func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 	size := x.isa.Size()
 	bytes := rows * x.isa.Cols * size
@@ -248,7 +247,7 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 	}
 }
 
-// pixelsOf returns the first pixel of a panel, counted through all images, and how many it has.
+// pixelsOf returns the first pixel of a panel, counted over all images, and how many it has.
 func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 	pixels, cols := x.patches.pixels(), x.isa.Cols
 	if x.perImage == 0 {
@@ -259,14 +258,14 @@ func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 	return panel/x.perImage*pixels + at, min(cols, pixels-at)
 }
 
-// inOrder returns where n pixels from px on lie in row 0 of C, if they lie in order.
+// inOrder returns the offset of n pixels from px on in row 0 of C, and whether they are contiguous there.
 func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 	pixels := x.patches.pixels()
 	at = px % pixels
 	return px/pixels*x.layout.image + at*x.isa.Size(), x.layout.whole && at+n <= pixels
 }
 
-// panel packs a stretch of what n pixels see.
+// panel packs a k block of the windows of n pixels.
 func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.isa.Size()
 	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
@@ -296,8 +295,8 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
 }
 
-// planPrefetch finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
-// taps see, since the others have seen theirs from the pixels above.
+// planPrefetch sets h to what is packed after k block i of panel p, one of p0:p1. Only the lowest row of taps needs it: pixels above have loaded the
+// other rows.
 func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	h.src = nil
 	if x.isa.Prefetch == nil {
@@ -315,7 +314,7 @@ func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	*h = x.patches.prefetchBelow(x.src, group*x.channels+s.channel, s.channels, px, n)
 }
 
-// tiles adds a stretch to rows of C that start at c.
+// tiles adds a k block to rows of C, which start at c.
 func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) {
 	t, run := &w.tile, x.isa.Tiles
 	if n <= x.isa.Cols/2 && x.isa.HalfTiles != nil {
@@ -340,7 +339,7 @@ func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) 
 	}
 }
 
-// activate applies the activation that is left.
+// activate applies the activation that is no flag.
 func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 	if x.act == nil {
 		return
@@ -350,8 +349,8 @@ func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 	}
 }
 
-// scatter moves rows of the results for n pixels from px on, counted through all images, to where they belong. Rows lie
-// pitch bytes apart, and the first is the plane r0 of each image.
+// scatter moves rows of results for n pixels from px on, counted over all images, to their places in dst. Rows lie pitch bytes apart, and the
+// first is plane r0 of each image.
 func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels
@@ -378,7 +377,7 @@ func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patc
 	}
 }
 
-// spread copies elements to places step elements apart.
+// spread copies elements of size bytes to places step elements apart.
 func spread(dst, src []byte, size, step int) {
 	switch {
 	case step == 1:

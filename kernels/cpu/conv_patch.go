@@ -5,24 +5,24 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
-// the kernel, its columns the pixels of the output, and an element is the one of the image that the tap sees from the pixel.
-// Panels of it are packed straight from the image (implicit im2col, after Chetlur et al., cuDNN, 2014, §3.1).
+// The implicit im2col matrix: its rows are the channels and taps (kh, kw) of the kernel, its columns the pixels of the output, and an element is the
+// element of the image under that tap of the pixel's window, 0 outside of the image. It is never stored: panels are packed straight from the image
+// (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014, §3.1).
 
-// An axis is the height or the width of a convolution, seen by its pixels.
+// An axis is the height or the width of a convolution.
 type axis struct {
 	n    int   // pixels
-	step int   // elements of the source from pixel to pixel
+	step int   // elements of the source from a pixel's window to the next one's
 	taps []tap // of the kernel
 }
 
-// A tap is one place of the kernel along an axis.
+// A tap is one position of the kernel along an axis.
 type tap struct {
-	at     int // element of the source that pixel 0 sees, possibly outside
-	lo, hi int // the pixels that see one inside
+	at     int // element of the source under this tap in the window of pixel 0, possibly outside
+	lo, hi int // the pixels for which it lies inside
 }
 
-// newAxis returns an axis of n pixels over size elements, with a tap at each of the given elements.
+// newAxis returns an axis of n pixels over size elements, with a tap at each element of at.
 func newAxis(size, n, step int, at []int) axis {
 	a := axis{n: n, step: step}
 	for _, at := range at {
@@ -39,22 +39,22 @@ func newAxis(size, n, step int, at []int) axis {
 	return a
 }
 
-// patches is an image source and the windows over it. Sizes are bytes.
+// patches is a batch of images and the windows over them. Sizes are in bytes.
 type patches struct {
 	rows, cols axis
-	size       int     // of an element
-	packed     int     // the same of where it is packed from: the source, or a stage
-	width      int     // of a row of the source
-	plane      int     // of a channel
+	size       int     // an element as stored
+	packed     int     // an element that is packed: as stored, or converted
+	width      int     // a row of the source
+	plane      int     // a channel of the source
 	image      int     // from image to image
-	taps       []int64 // from the pixel to each tap, row-major
-	scattered  bool    // packed by one segment, with a place for each lane
+	taps       []int64 // from a window to each of its taps, row-major
+	scattered  bool    // one segment, with an offset for each lane: conv.LoadGather
 
-	convert              half.ConvertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
-	left, span           int              // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
-	stageRow, stagePlane int              // from tap row to tap row, and from channel to channel
+	convert              half.ConvertFunc // converts pixels to a stage. Nil: patches are packed from the source
+	left, span           int              // elements: from a pixel to its leftmost tap, and from there to the rightmost
+	stageRow, stagePlane int              // of the stage: from tap row to tap row, and from channel to channel
 
-	band band // that the source is, of a depthwise convolution
+	band band // of a depthwise convolution that converts its source by bands
 }
 
 func newPatches(rows, cols axis, size, width, height, channels int) patches {
@@ -71,10 +71,10 @@ func newPatches(rows, cols axis, size, width, height, channels int) patches {
 // pixels returns the pixels of an image.
 func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 
-// maxPrefetchBytes bounds the bytes of a channel that are brought near at once.
+// maxPrefetchBytes is the most bytes of a channel that are prefetched at once.
 const maxPrefetchBytes = 1024
 
-// prefetchBelow returns what the lowest taps see of some channels, from n pixels of an image from px on.
+// prefetchBelow returns a prefetch of what the lowest taps of n pixels from px on, in one image, cover in some channels.
 func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefetcher {
 	pixels, taps := p.pixels(), len(p.rows.taps)
 	image, at := px/pixels, px%pixels
@@ -182,7 +182,7 @@ func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
 	}
 }
 
-// load decides how the pixels are loaded, and scatters patches for gathers.
+// load returns the kind of load of k for these patches, and sets scattered.
 func (p *patches) load(k *conv.Kernels) int {
 	kind := k.LoadKind(p.cols.step, p.cols.n, p.image/p.size)
 	if kind >= 0 {

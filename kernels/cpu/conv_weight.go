@@ -8,33 +8,31 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Sizes that the plan of a gradient by the weights aims at.
+// Targets of the plan of a gradient by the weights.
 const (
-	weightPixels = 1 << 10 // bytes of a row of patches: pixels of a stretch
+	weightPixels = 1 << 10 // bytes of a row of patches: a block of pixels
 	weightRows   = 288     // most rows of patches of a task
 	weightOuts   = 256     // most outputs of a task
-	weightApart  = 144     // rows of patches from which on they alone make enough tasks
-	weightParts  = 8       // parts of the pixels where they do not
+	weightApart  = 144     // rows of patches that make enough tasks by themselves
+	weightParts  = 8       // most parts of the pixels where there are fewer rows
 )
 
-// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches · dyᵀ, in which k goes
-// over the pixels of all images.
+// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches · dyᵀ, where k runs over the pixels of all images.
 //
 //	           dyᵀ, panels of outputs       a task is some rows x some outputs of a group, and all pixels or a part of them;
-//	          ┌────┬────┬────┐              it walks over the pixels in stretches:
+//	          ┌────┬────┬────┐              for every block of pixels:
 //	pixels    │    │    │    │                pack the panels of dyᵀ, pack the rows of patches,
 //	┌────────┐└────┴────┴────┘                for every panel, for every tile of rows: run the kernel
 //	│patches │ channels·taps
 //
 // Few rows make few tasks: then the pixels are cut into parts, whose sums are added in order.
 //
-// Invariant: stretches and parts depend on type and shape only, so the bits of the result depend on neither threads nor
-// instruction set.
+// Invariant: blocks and parts depend on type and shape only, so the bits of the result depend on neither threads nor instruction set.
 type convWeights struct {
 	convolution
 	packer      *conv.Kernels
 	pack        func(t *conv.Patch)
-	roundPacked half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	roundPacked half.ConvertFunc // converts packed float32 to elements of tiles. Nil: they are the same
 	windows     patches
 	x, dy, dw   []byte
 
@@ -46,20 +44,20 @@ type convWeights struct {
 	workers                   []weightWorker
 }
 
-// A weightWorker is what one worker writes to besides the result.
+// A weightWorker holds what one worker writes to, apart from the result.
 type weightWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
 	stage    *imageStage   // nil: see newPatch
 	prefetch [2]prefetcher // of x and of dy
 	rows     []byte        // patches
-	dyRows   []byte        // rounded rows of dy, of which columns are made
+	dyRows   []byte        // rounded rows of dy, before they are transposed
 	panels   []byte        // of dyᵀ
 	sums     []byte        // of a task
 	_        [asm.CacheLine]byte
 }
 
-// newConvWeights cuts up a gradient for so many workers.
+// newConvWeights plans a gradient for that many workers.
 func newConvWeights(v convolution, workers int) *convWeights {
 	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
 	x.pixelBlock = weightPixels / v.isa.Size()
@@ -74,7 +72,7 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	return x
 }
 
-// weightParts returns in how many parts the pixels are summed: a bound that the number of pixels may lower.
+// weightParts returns the most parts in which pixels are summed.
 func (v *convolution) weightParts() int {
 	if v.cg*v.taps()*v.groups >= weightApart {
 		return 1
@@ -82,7 +80,7 @@ func (v *convolution) weightParts() int {
 	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.Size())))
 }
 
-// weightBytes returns what a worker packs and sums at most, and the sums of all parts. They grow or stay with each size.
+// weightBytes returns the most bytes that a worker packs and sums, and the bytes of the sums of all parts. None shrinks as a size grows.
 func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	s, size := v.isa, v.isa.Size()
 	stretch := weightPixels / size
@@ -101,7 +99,7 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	return rows, panels, sums, parts
 }
 
-// convWeightWork returns the scratch bytes of a gradient by the weights.
+// convWeightWork returns the workspace of a gradient by the weights in bytes.
 func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
@@ -110,7 +108,7 @@ func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return int64(v.workers(d.pool.threads()))*int64(worker) + int64(parts)
 }
 
-// dyStageBytes returns the bytes of the rounded rows of dy that are turned at once.
+// dyStageBytes returns the bytes of the rounded rows of dy that are transposed at once.
 func (v *convolution) dyStageBytes() int {
 	if !v.rounded {
 		return 0
@@ -193,7 +191,7 @@ func (x *convWeights) do(i, worker int) {
 	}
 }
 
-// planPrefetch finds what the stretch from px on packs first, of one image, for the tiles to bring near.
+// planPrefetch sets the worker's prefetch to what the block of pixels from px on packs first, of one image.
 func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
 	w.prefetch = [2]prefetcher{}
 	if x.isa.Prefetch == nil || px >= last {
@@ -224,7 +222,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 			}
 			dst := w.panels[o/s.Cols*s.PanelBytes(x.pixelBlock)+done*pitch:]
 			for j := 0; j < width; j += s.Lanes {
-				row := min(j, cols-1) // where no output is left, the last one again
+				row := min(j, cols-1) // past the last output, the last one again
 				s.PackCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.Lanes, cols-row), pitch)
 			}
 		}
@@ -232,8 +230,8 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// roundOuts is packOuts for a dy that is rounded. An odd number of pixels ends with a whole image of an odd number, or begins in it, so that
-// its last run writes the 0 beside it.
+// roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the end of an image, whose last run writes the 0 that
+// completes the last pair.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	s, f, size := x.isa, &x.factors[1], x.isa.Size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()
@@ -254,7 +252,7 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// packRows packs what n pixels from px on see from a block of rows.
+// packRows packs a block of rows of the patches of n pixels from px on.
 func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n int) {
 	t, size := &w.patch, x.isa.Size()
 	t.Pitch = x.isa.RowPitch(x.pixelBlock)
@@ -271,7 +269,7 @@ func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n 
 		}
 		t.Masks = masks
 	}
-	if x.roundPacked != nil { // in place: where pairs are made, each row becomes one of half its length
+	if x.roundPacked != nil { // in place: a row of pairs has half the length
 		x.roundPacked(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
 	}
 }
@@ -324,7 +322,7 @@ func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
 	}
 }
 
-// join adds up the parts of rows lo:hi, counted through all groups, and writes them.
+// join adds the parts of rows lo:hi, counted over all groups, and writes them.
 func (x *convWeights) join(lo, hi, _ int) {
 	rows, size := x.cg*x.taps(), x.isa.Size()
 	rowC := x.og * size

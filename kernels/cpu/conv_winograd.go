@@ -9,26 +9,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
-// Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels,
-// which takes 16 multiplications in place of 36. Sums over channels are products of matrices, one for each of 16 places.
+// Convolutions of 3x3 kernels at stride 1 by Winograd's minimal algorithm F(2x2, 3x3) (Lavin and Gray, Fast Algorithms for Convolutional Neural
+// Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels, with 16 multiplications instead of 36. Sums over channels are
+// products of matrices, one for each of the 16 places of a tile. Weights are transformed first, by rows of outputs; then a task is some panels of
+// tiles of one group: transform the panel, multiply at each place, transform the products to pixels.
 //
-// Its errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a result one of nine
-// products of matrices. An infinity makes NaN of its whole tile.
+// Errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a result a sum of nine products of matrices. An
+// infinity makes its whole tile NaN.
 
-// Sizes that the plan aims at.
+// Targets of the plan.
 const (
-	winoMinChannels  = 32      // channels and outputs of a group from which on it pays
-	winoMinPixels    = 16      // the same for pixels of an image
-	winoRows         = 64      // rows of products at once, which stay in the second-level cache
+	winoMinChannels  = 32      // least channels and outputs of a group for which it pays
+	winoMinPixels    = 16      // least pixels of an image
+	winoRows         = 64      // rows of products at once: they stay in the second-level cache
 	winoSharedBytes  = 1 << 20 // bytes of transformed weights from which on panels share them
-	winoSharedPanels = 2       // panels that do
+	winoSharedPanels = 2       // panels that share them
 	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
 	winoTaps         = 9
 )
 
-// A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
-// convolution of dy with kernels turned around.
+// A winograd is one convolution for each image and group, or its gradient by the input: the convolution of dy with kernels rotated by 180°.
 type winograd struct {
 	isa    *gemm.Kernels
 	packer *conv.Kernels
@@ -42,8 +42,8 @@ type winograd struct {
 	w                            []byte
 	taps                         []int64          // bytes from a kernel to each of its taps
 	rowW, channelW, groupW       int              // bytes between kernels
-	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they are
-	convertW                     half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
+	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they need no rounding
+	convertW                     half.ConvertFunc // converts weights to rounded float32. Nil: they are used as stored
 	u                            []byte           // transformed weights: [groups, places, rows, channels]
 	rowU, planeU                 int              // bytes
 	bias                         []byte
@@ -53,7 +53,7 @@ type winograd struct {
 	workers                      []winoWorker
 }
 
-// A winoWorker is what one worker writes to besides the result.
+// A winoWorker holds what one worker writes to, apart from the result.
 type winoWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
@@ -69,15 +69,15 @@ type winoWorker struct {
 	_        [asm.CacheLine]byte
 }
 
-// winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
-// the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
+// winograd reports whether the convolution and its gradient by the input use this algorithm. It depends on the shape but not on the batch. Products
+// of pairs of bfloat16 are as fast without it, and need less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
 	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
 		v.out[0]*v.out[1] >= winoMinPixels
 }
 
-// winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
+// winoBytes returns the bytes of transformed weights of that many rows and channels, and the bytes that a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
 	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
 	together := winoPanels(s, rows, channels)
@@ -85,7 +85,7 @@ func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v,
 	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
 }
 
-// winoWork returns the scratch bytes of products of so many rows and channels up to this size.
+// winoWork returns the workspace in bytes of convolutions with up to that many rows and channels.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
 	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
@@ -110,7 +110,7 @@ func (v *convolution) winoStage() int {
 // winoRow returns the bytes of the converted weights of a row.
 func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * gemm.PackedSize) }
 
-// winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
+// winoTiles returns the 4x4 tiles over images of size, operand i, for results of out pixels.
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
 	var a [2]axis
 	for k := range a {
@@ -121,7 +121,7 @@ func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patc
 	return q
 }
 
-// winoForward returns the convolution.
+// winoForward plans the convolution.
 func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
@@ -135,7 +135,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 	return x
 }
 
-// winoInput returns the gradient by the input.
+// winoInput plans the gradient by the input.
 func (v *convolution) winoInput(b *binding) *winograd {
 	size := v.sizes[0]
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
@@ -157,7 +157,7 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	return 1
 }
 
-// bind cuts the product and gives workers their parts of the workspace, of which so many bytes are a stage.
+// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.packer = conv.For(x.isa)
 	x.pack = x.tiles.pack(x.packer)
@@ -191,7 +191,7 @@ func (x *winograd) run(p *pool) {
 	runOn(p, x, len(x.workers), x.groups*x.blocks)
 }
 
-// winoWeights is the first half of a winograd: it transforms the weights of one row after another.
+// winoWeights is the first half of a winograd: task i transforms the weights of row i.
 type winoWeights struct{ *winograd }
 
 func (x winoWeights) do(i, worker int) {
@@ -288,7 +288,7 @@ func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
 	}
 }
 
-// write makes the pixels of rows of a panel.
+// write transforms products to the pixels of rows of a panel.
 func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	o, size := &w.output, x.isa.Size()
 	plane := x.out[0] * x.out[1] * size
@@ -312,7 +312,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	}
 }
 
-// setTiles fills the tables for n tiles from px on, counted through all images.
+// setTiles fills the tables of o for n tiles from px on, counted over all images.
 func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
 	image, at := px/pixels, px%pixels
@@ -340,7 +340,7 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 	}
 }
 
-// activate applies the activation that is left to the pixels that were just made.
+// activate applies an activation without a flag to the pixels that o has just written.
 func (x *winograd) activate(o *conv.WinogradOutput) {
 	size := x.isa.Size()
 	for i, mask := range o.Masks[:2*o.SegCount] {
