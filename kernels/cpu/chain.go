@@ -7,11 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// A chain that ends in a reduction never makes its last step's result as a whole: the reduction asks for it tile by tile.
+// Chains that end in a reduction: y = reduce(f(a, b, …)). The last step's result is never stored whole, because the reduction reads it tile by tile.
 //
 //	workspace: | the chain's tiles | the reduction's partial sums |
 
-// endsInReduction returns the attributes of such a chain.
+// endsInReduction returns a chain's attributes, and whether it ends in a reduction.
 func endsInReduction(attrs any) (*kernels.ChainAttrs, bool) {
 	a, ok := attrs.(*kernels.ChainAttrs)
 	return a, ok && a.Reduce != nil

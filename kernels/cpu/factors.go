@@ -6,10 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Products round their factors to 16 bits, where that is asked for, as they pack them: to float32 that 16 bits hold, or to pairs of bfloat16 where
-// the processor multiplies those. Packed elements have 4 bytes either way, and the same tiles walk over both.
-
-// products returns the kernels for products with such attributes and results of type t.
+// products returns the tile kernels for products with these attributes and results of type t: those for pairs of bfloat16 where operands are rounded
+// to bfloat16 and the processor multiplies them.
 func (d *Device) products(attrs any, t arena.DType) *gemm.Kernels {
 	if s := d.bfloat16Pairs; s != nil && kernels.OperandsOf(attrs) == arena.Bfloat16 {
 		return s

@@ -8,10 +8,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Matrix multiplication after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
-// 2008), with one packed panel of B a thread instead of a shared block: it keeps the workspace small and costs a per cent.
+// Matrix multiplication: C [batch, M, N] = A [batch, M, K] · B [batch, K, N], either of A and B transposed, plus an addend or a bias, and an
+// activation. The structure is that of Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, with one packed
+// panel of B for each thread instead of a shared block: that keeps the workspace small and costs one per cent.
+//
+//	matmul_plan.go   how a product is cut into tasks and blocks, and what is packed
+//	matmul_work.go   the workspace
+//	matmul_round.go  products whose operands are rounded to 16 bits
+//
+// A task is a block of rows and columns of one matrix of the batch. Tiles are computed by internal/asm/gemm.
 
-// matmulWorkspace returns the scratch bytes of a product.
+// matmulWorkspace returns the workspace of a product in bytes.
 func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	s := d.products(attrs, out[0].Type)
 	t, ok := attrs.(kernels.MatMulAttrs)
@@ -30,23 +37,23 @@ func bindMatmul(b *binding) (func(), error) {
 	return x.launch(b.dev.pool), nil
 }
 
-// A matmul is a product, prepared. It runs in one goroutine and its pool at a time.
+// A matmul is a product bound to memory. It must not run twice at once.
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
-	addend        []byte                     // what the product is added to; nil: nothing
-	flags         int                        // what the last stretch of k ends with
-	addBias       func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
-	act           func(data []byte)          // applied to finished elements, where the kernel does not
+	addend        []byte                     // added to the product. Nil: nothing is
+	flags         int                        // epilogue of tiles in the last k block
+	addBias       func(data []byte, col int) // adds the bias to a row from col on. Nil: tiles do
+	act           func(data []byte)          // activation of finished elements. Nil: tiles apply it
 	workers       []matmulWorker
 }
 
-// A matmulWorker is what one worker writes to besides C.
+// A matmulWorker holds what one worker writes to, apart from C.
 type matmulWorker struct {
 	tile       gemm.Tile
 	panel      []byte // packed panel of B
 	block      []byte // packed block of A
-	stage      []byte // rounded rows, of which columns or sums are made
+	stage      []byte // rounded rows, before they are transposed or read by dots
 	transposed []byte // the transpose of a block of C
 	prefetch   prefetcher
 	_          [asm.CacheLine]byte
@@ -95,7 +102,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	return x, nil
 }
 
-// launch returns what runs the product.
+// launch returns the function that runs the product.
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
@@ -112,7 +119,7 @@ func (x *matmul) launch(p *pool) func() {
 	return func() { p.run(x, tasks) }
 }
 
-// runEmpty computes products of no steps: what the end makes of zeros.
+// runEmpty computes products with K = 0: the epilogue of zeros.
 func (x *matmul) runEmpty() {
 	if x.addend == nil {
 		clear(x.c)
@@ -120,7 +127,7 @@ func (x *matmul) runEmpty() {
 	x.applyEpilogue(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// applyEpilogue does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
+// applyEpilogue applies the part of the epilogue that tiles do not: to columns c0:c1 of rows r0:r1, of n elements each.
 func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
 	size := x.isa.Size()
 	switch {
@@ -140,7 +147,7 @@ func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
 	}
 }
 
-// setEpilogue decides what the kernel does at the end, and what is done after it.
+// setEpilogue decides which part of the epilogue tiles do, and which part follows.
 func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
 	after := x.k == 0 || x.dots || x.transposed || x.asRow && t.Bias
 	switch {
@@ -163,7 +170,7 @@ func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs
 	}
 }
 
-// inPlace is f on the elements in data.
+// inPlace returns a function that applies f to the elements in data.
 func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	return func(data []byte) {
 		d := asm.View[T](data)
@@ -171,7 +178,7 @@ func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	}
 }
 
-// addTo adds bias, of which the same element everywhere if one is set, to the elements in data from column col on.
+// addTo returns a function that adds bias to the elements in data, which begin at column col. With one set it adds bias[0] to all.
 func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 	b := asm.View[T](bias)
 	return func(data []byte, col int) {
@@ -229,7 +236,7 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 	}
 }
 
-// dot adds w.tile.k steps to columns c0:c1 of the only row.
+// dot adds w.tile.K steps to columns c0:c1 of the only row.
 func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
 	t, size := &w.tile, x.isa.Size()
 	t.A, t.StepB = a, x.ldb
@@ -240,13 +247,13 @@ func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
 	}
 }
 
-// kBlock adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
+// kBlock adds w.tile.K steps from k on to rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	steps := t.K
 	a = x.rowsOfA(w, a, k, r0, r1)
 	t.K = x.isa.Elems(steps)
-	n, shift := x.n, 0 // elements of a row of c, and its first column
+	n, shift := x.n, 0 // elements of a row of c, and the column where it begins
 	if x.transposed {
 		n, shift = x.colBlock, c0
 	}
@@ -296,15 +303,15 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 	}
 }
 
-// A prefetcher is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
-// afar would wait for every line.
+// A prefetcher prefetches what is packed next, such as the next panel of B, bit by bit between tiles: packing it from memory would wait for every
+// cache line.
 type prefetcher struct {
 	src             []byte
 	rows, stride, n int // n is in bytes
-	done            int // rows
+	done            int // rows that were prefetched
 }
 
-// planPrefetch finds the panel after the one at column col, or leaves none.
+// planPrefetch sets h to the panel after the one at column col, or to nothing.
 func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	h.src = nil
 	if !x.prefetchB {
@@ -325,7 +332,7 @@ func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	}
 }
 
-// advance makes part of parts near.
+// advance prefetches up to part of parts of the rows.
 func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	if to := h.rows * part / parts; to > h.done {
 		s.Prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
@@ -333,7 +340,7 @@ func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	}
 }
 
-// rowTile adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
+// rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles fit before c1. It returns the first column left.
 func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	t.A, t.More = a, 0
@@ -347,7 +354,7 @@ func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	return c0
 }
 
-// rowsOfA points the tile at w.tile.k steps from k on of rows r0:r1 of A, packed if need be.
+// rowsOfA points the tile at w.tile.K steps from k on of rows r0:r1 of A, packed where the plan says so.
 func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 	t, size := &w.tile, x.isa.Size()
 	if x.transA {
@@ -366,7 +373,7 @@ func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 	return x.packRowsOfA(w, a, r1-r0)
 }
 
-// packRowsOfA copies rows of a stretch of A to where they lie close together.
+// packRowsOfA copies a k block of rows of A to the worker's block.
 func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	t, size := &w.tile, x.isa.Size()
 	n, lines := t.K*size, rows
@@ -385,7 +392,7 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	return w.block
 }
 
-// panelOfB points the tile at the panel of B that starts at column col, packed if need be, or to be packed by the first tile.
+// panelOfB points the tile at the panel of B that starts at column col: in place, packed, or to be packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	if !x.transB {
@@ -406,7 +413,7 @@ func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 			width /= 2
 		}
 		for j := 0; j < width; j += s.Lanes {
-			first := min(j, t.N-1) // where no row is left, the last one again: no column is garbage that computes slowly
+			first := min(j, t.N-1) // past the last row, the last one again: uninitialised columns could be denormal and slow
 			s.PackCols(w.panel[j*size:], b[first*x.ldb:], t.K, x.ldb, min(s.Lanes, t.N-first), s.Cols*size)
 		}
 	}

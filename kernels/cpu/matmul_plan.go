@@ -8,33 +8,33 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Sizes that the plan of a matmul aims at.
+// Targets of the plan of a product.
 const (
-	maxDotSteps         = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
-	maxDotRows          = 8                 // rows of B that a dots kernel takes
-	blockBytes          = 256 << 10         // a block of A that is read in place stays in the second-level cache
-	packedMinElems      = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
-	packedMaxBytes      = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
-	packedShare         = 16                // in between, this part of B
+	maxDotSteps         = 1 << 14           // most steps of k of a dots kernel: a bound on the time in assembly
+	maxDotRows          = 8                 // rows of B of a dots kernel
+	blockBytes          = 256 << 10         // bytes of a block of A that is read in place: it stays in the second-level cache
+	packedMinElems      = 32 << 10          // most elements of a packed block of A with a small B: it costs workspace
+	packedMaxBytes      = 384 << 10         // most bytes of it with a large B, which every block packs again: half of the second-level cache
+	packedShare         = 16                // in between, this fraction of B
 	maxBlockRows        = 1024              // most rows of a block of A
-	maxTilesPerCall     = 32                // most tiles of a call of assembly, which nothing can interrupt
-	maxTilesPerPrefetch = 4                 // the same where the next panel is brought near in between
+	maxTilesPerCall     = 32                // most tiles of a call of assembly, which the scheduler cannot interrupt
+	maxTilesPerPrefetch = 4                 // most tiles of a call where the next panel is prefetched in between
 	minTaskFlops        = 250_000           // a task below this is not worth handing to another thread
-	tasksPerThread      = 4                 // tasks a thread, so that a thread that starts late does little harm
+	tasksPerThread      = 4                 // tasks for each thread, so that a thread that starts late does little harm
 	prefetchMinBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
-	unpackedMaxSteps    = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
-	cacheWayBytes       = 64 << 10          // bytes after which addresses share sets of that cache
+	unpackedMaxSteps    = 128               // most steps for which B and a transposed A are read in place: for more, packing pays
+	cacheWayBytes       = 64 << 10          // bytes after which addresses share sets of the second-level cache
 	cacheWays           = 8                 // lines of a set
-	packCost            = 4                 // multiplications in the time that packing an element takes
+	packCost            = 4                 // multiplications in the time of packing one element
 	packMinPanels       = 3                 // panels of B from which on packing A pays
 	packMinStride       = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
 )
 
-// A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
+// A matmulPlan says how a product is cut into tasks and blocks. Sizes are in elements, or in bytes where it says so.
 //
 //	          col block                 a task is one row block x one col block of one matrix of the batch;
-//	       ┌────┬────┬────┐             it walks over k in stretches of kc:
-//	 k  kc │ B  │    │    │               pack the rows of A if they lie badly
+//	       ┌────┬────┬────┐             for every block of kc steps of k:
+//	 k  kc │ B  │    │    │               pack the rows of A if they are slow to read
 //	       ├────┼────┼────┤               for every panel of cols columns: pack that panel of B,
 //	┌──┬──┐│    │    │    │                 for every tile of rows: run the kernel
 //	│A │  │├────┼────┼────┤ row block
@@ -43,32 +43,32 @@ const (
 type matmulPlan struct {
 	isa            *gemm.Kernels
 	m, n, k, batch int
-	rows           int // of the whole product, of which m may be only some
+	rows           int // of the whole product; m may be fewer of them
 	transA, transB bool
 	lda, ldb       int  // bytes from row to row as stored
 	nextA, nextB   int  // bytes from matrix to matrix of the batch
-	dots           bool // computes one row, from the rows of B as they are stored
-	rowTiles       bool // computes one row, most of it in tiles that are as wide as registers allow
-	asRow          bool // computes the transposed product: C has one column, and its transpose lies the same
-	transposed     bool // computes the transposed product: C has few columns, and is written from its transpose
+	dots           bool // computes one row from rows of B, which are read as stored: Kernels.Dots
+	rowTiles       bool // computes one row, most of it by Kernels.RowTile
+	asRow          bool // computes the transposed product: C has one column, whose transpose is the same memory
+	transposed     bool // computes the transposed product: C has few columns, and is transposed afterwards
 
 	kc                   int
 	rowBlock, colBlock   int // of a task
 	rowBlocks, colBlocks int
 	packA                bool
-	prefetchB            bool // B lies too far away to be packed without bringing it near first
-	packB                bool // else panels are read in place, but for an edge that no tile has the width of
+	prefetchB            bool // B does not stay in the second-level cache: it is prefetched before it is packed
+	packB                bool // pack B. Otherwise panels are read in place, except an edge narrower than any tile
 	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
 
-	singleRow        bool         // of one row, whose factors are rounded: to float32
-	rounded          bool         // factors are rounded, and so all of them are packed that are not stored as tiles read them
-	factorA, factorB gemm.Packing // how, where they are
+	singleRow        bool         // one row of rounded operands: they are rounded to float32, never to pairs
+	rounded          bool         // operands are rounded, so they are packed unless they are stored as tiles read them
+	factorA, factorB gemm.Packing // how they are packed
 	sizeA, sizeB     int          // bytes of their elements as stored
 	stage            int          // bytes for rounded rows, for each worker
 	transposeBytes   int          // bytes for the transpose of a block of C, for each worker
 }
 
-// newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
+// newMatmulPlan plans a product for that many threads. Infer must have checked the operands.
 func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
@@ -80,7 +80,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 		in = []kernels.Spec{in[1], in[0]}
 	}
 	if p.rows == 1 {
-		p.transA = false // a column lies as a row
+		p.transA = false // a column is stored like a row
 	}
 	p.dots = p.rows == 1 && p.transB && s.WithDots() != nil
 	p.singleRow = p.rounded && p.rows == 1
@@ -106,7 +106,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 	return p
 }
 
-// sizedPlan is a plan of which only the sizes are known.
+// sizedPlan returns a plan with its sizes only.
 func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
@@ -124,7 +124,7 @@ func (p *matmulPlan) cut(threads int) {
 	if p.dots {
 		steps = maxDotSteps
 	}
-	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // pairs are not cut
+	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // whole pairs
 	panels := ceilDiv(p.n, s.Cols)
 	p.packB = !p.dots && (p.rounded || p.transB || !p.fastUnpacked())
 	p.prefetchB = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > prefetchMinBytes
@@ -160,23 +160,23 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
-// fastUnpacked reports whether tiles read B as fast where it lies as packed: because few tiles read it, because rows of just cols
-// lie as if they were packed, or because it is short and stays in the second-level cache, whose latency multiplications hide.
+// fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it, because its rows have exactly cols columns and lie as
+// if packed, or because a k block stays in the second-level cache, whose latency multiplications hide.
 func (p *matmulPlan) fastUnpacked() bool {
 	s := p.isa
 	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
-	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // else every read takes two lines
+	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // otherwise every vector crosses a cache line
 }
 
-// staysCached reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
+// staysCached reports whether a k block is short and its rows, apart bytes apart, stay in the second-level cache.
 func (p *matmulPlan) staysCached(apart int) bool {
 	return p.kc <= min(unpackedMaxSteps, cacheWays*(cacheWayBytes/min(cacheWayBytes, apart&-apart)))
 }
 
-// split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all
-// of B and every column block all of A, so it weighs that against threads that wait for the last.
+// split chooses the tasks: at least rowsLeast row blocks, and column blocks of whole units. Every row block packs all of B and every column block all
+// of A, so it weighs that cost against threads that wait for the last task.
 func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 	s, want, panels := p.isa, p.tasks(threads), ceilDiv(p.n, unit)
 	if want == 1 {
@@ -236,5 +236,5 @@ func (p *matmulPlan) workers(threads int) int {
 	return max(1, min(threads, p.batch*p.rowBlocks*p.colBlocks))
 }
 
-// ceilDiv is a/b rounded up.
+// ceilDiv returns a/b rounded up.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -5,17 +5,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// A program for a few rows runs in the scratch that was planned for more, so a product must not need more workspace than
-// a larger one. What a plan uses is not so: kc divides k evenly, blocks divide m, and rows of A are packed at some k only.
-// So the workspace is a bound on what every product up to the given size uses.
+// A program for a small batch runs in the workspace that was planned for a larger one, so a product must not need more workspace than a larger
+// product. The use of a plan is not monotone: kc divides k evenly, blocks divide m, and rows of A are packed at some k only. So the workspace is a
+// bound on the use of every product up to the given size.
 
-// workspace returns the scratch bytes for products up to the plan's size. It needs the sizes only.
+// workspace returns the bytes for products up to the plan's size. It reads the plan's sizes only.
 //
-// Invariant: it grows or stays with each of m, n, k and batch, and is at least what the plan cut for these sizes uses.
+// Invariant: it never shrinks as m, n, k or batch grows, and is at least what the plan for these sizes uses.
 func (p matmulPlan) workspace(threads int) int64 {
 	s := p.isa
 	if p.n == 1 && !p.transA && s.Dots != nil && !p.rounded {
-		p.m, p.rows = 1, 1 // with more rows it is flipped, and dots need nothing
+		p.m, p.rows = 1, 1 // with more rows it is computed as one row, and dots need no workspace
 	}
 	if p.m*p.n*p.k*p.batch == 0 || p.rows == 1 && p.transB && s.Dots != nil && !p.rounded {
 		return 0
@@ -27,7 +27,7 @@ func (p matmulPlan) workspace(threads int) int64 {
 	return int64(workers) * int64(p.workerBytes())
 }
 
-// workerBytes returns the most that a worker packs at once, of any product up to this size.
+// workerBytes returns the most bytes that a worker packs at once, of any product up to this size.
 func (p *matmulPlan) workerBytes() int {
 	s, steps := p.isa, p.isa.MaxSteps()
 	kc := min(p.k, steps)
@@ -43,7 +43,7 @@ func (p *matmulPlan) workerBytes() int {
 		apart := s.AliasStride() / s.Size()
 		for k := apart; k > 0 && k <= p.k; k += apart {
 			kc := evenSplit(k, steps)
-			if kc == steps { // the longest there is, so no k after it needs more than this
+			if kc == steps { // the longest block, so no larger k needs more
 				return max(most, s.PanelBytes(kc)+min(p.blockOf(p.m, kc), p.packedBytes()))
 			}
 			most = max(most, s.PanelBytes(kc)+p.blockOf(min(p.m, p.packedRows(kc)), kc))
@@ -52,7 +52,7 @@ func (p *matmulPlan) workerBytes() int {
 	return most
 }
 
-// singleRowBytes returns the most that a worker rounds at once of a product of one row or column, of any up to this size.
+// singleRowBytes returns the most bytes that a worker rounds at once, of any product of one row or column up to this size.
 func (p *matmulPlan) singleRowBytes() int {
 	s := p.isa.Single()
 	kc := min(p.k, s.MaxSteps())
@@ -63,7 +63,7 @@ func (p *matmulPlan) singleRowBytes() int {
 	return most
 }
 
-// transposedWorkBytes returns the most that a worker needs of a product that is computed as its transpose, of any up to this size.
+// transposedWorkBytes returns the most bytes that a worker needs, of any product up to this size that is computed as its transpose.
 func (p *matmulPlan) transposedWorkBytes() int {
 	s := p.isa
 	kc := min(p.k, s.MaxSteps())
@@ -71,7 +71,7 @@ func (p *matmulPlan) transposedWorkBytes() int {
 	return s.PanelBytes(kc) + block + p.turnStageBytes(kc) + transposedMaxCols*transposedMaxPanels*s.Cols*s.Size()
 }
 
-// packedBytes returns the most that a packed block of A takes.
+// packedBytes returns the most bytes of a packed block of A.
 func (p *matmulPlan) packedBytes() int {
 	return max(packedMinElems*p.isa.Size(), min(packedMaxBytes, p.k*p.n*p.isa.Size()/packedShare))
 }
@@ -98,5 +98,5 @@ func (p *matmulPlan) blockOf(rows, kc int) int {
 	return rows * p.isa.RowPitch(p.isa.Elems(kc))
 }
 
-// evenSplit cuts k into even stretches of at most so many steps.
+// evenSplit returns the length of the blocks when k is cut evenly into blocks of at most steps.
 func evenSplit(k, steps int) int { return ceilDiv(k, ceilDiv(k, steps)) }
