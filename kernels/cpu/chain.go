@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Chains that end in a reduction: y = reduce(f(a, b, …)). The last step's result is never stored whole, because the reduction reads it tile by tile.
+// Chains that end in a reduction: y = reduce(f(a, b, …)). The last step's result is never stored
+// whole, because the reduction reads it tile by tile.
 //
 //	workspace: | the chain's tiles | the reduction's partial sums |
 

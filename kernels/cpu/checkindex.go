@@ -5,7 +5,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindCheckIndex is CheckIndex. One thread looks: there are a few indices a sample.
+// bindCheckIndex prepares CheckIndex: it stores its code and the first index outside of the table
+// in the guard, unless the guard is set. One thread checks all indices, since there are few.
 func bindCheckIndex(b *binding) (func(), error) {
 	guard, a := in[int32](b, 1), b.Attrs.(kernels.CheckIndexAttrs)
 	switch b.In[0].Type {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
+// bindSumSquares prepares the sum of squares of x, in float64. The order is that of a sum over all
+// axes: see reduce.go. Threads split x by pieces.
 func bindSumSquares(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -54,7 +55,8 @@ func bindSumSquaresOf[T float](b *binding) func() {
 	}
 }
 
-// bindClipNorm turns sums of squares into the scale that holds the global norm at Max.
+// bindClipNorm prepares the scale that limits the global norm to Max: min(u, Max/√Σ), where inputs
+// are sums of squares and u is an earlier scale or 1.
 func bindClipNorm(b *binding) (func(), error) {
 	a, y, u := b.Attrs.(kernels.ClipNormAttrs), out[float64](b, 0), []float64{1}
 	var sums [][]float64

@@ -6,13 +6,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Convolution of x [B, C, H, W] with w [O, C/Groups, KH, KW] to y [B, O, OH, OW], and its gradients by x and by w. There are three algorithms:
+// Convolution of x [B, C, H, W] with w [O, C/Groups, KH, KW] to y [B, O, OH, OW], and its gradients
+// by x and by w. There are three algorithms:
 //
 //	conv_depth.go     one channel and one output a group: each channel is convolved with its own kernel
 //	conv_winograd.go  large groups, 3x3, stride 1: F(2x2, 3x3)
 //	conv_matmul.go    all others: implicit im2col, a matrix product for each image and group (conv_weight.go for the gradient by w)
 //
-// Work is split over threads by images, groups, panels of pixels and rows of outputs. Inner kernels are those of internal/asm/conv and gemm.
+// Work is split over threads by images, groups, panels of pixels and rows of outputs. Inner kernels
+// are those of internal/asm/conv and gemm.
 
 // A convolution is the geometry that the three operations share.
 type convolution struct {
@@ -66,8 +68,9 @@ func (v *convolution) useFloat32() {
 	v.isa, v.factors = v.isa.Single(), v.floats
 }
 
-// setConversion makes patches of operand i convert pixels before they are packed, where that is needed: packing reads float32, and a depthwise
-// convolution packs nothing that could be rounded afterwards.
+// setConversion makes patches of operand i convert pixels before they are packed, where that is
+// needed: packing reads float32, and a depthwise convolution packs nothing that could be rounded
+// afterwards.
 func (v *convolution) setConversion(q *patches, i int) {
 	if v.rounded && v.depthwise() && v.useBand(q, i) {
 		return
@@ -77,7 +80,8 @@ func (v *convolution) setConversion(q *patches, i int) {
 	}
 }
 
-// packedRounding returns how patches of operand i are rounded after they were packed as float32. Its functions are nil where nothing is left to do.
+// packedRounding returns how patches of operand i are rounded after they were packed as float32.
+// Its functions are nil where nothing is left to do.
 func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
 	case v.isa.StepsPerElem() == 2 && v.rounded:
@@ -96,7 +100,8 @@ func (v *convolution) flops() float64 {
 	return 2 * float64(v.b) * float64(v.out[0]*v.out[1]) * float64(v.o) * float64(v.cg*v.taps())
 }
 
-// workers returns how many workers take part: all threads, or one where there is too little to do. It never shrinks as a size grows.
+// workers returns how many workers take part: all threads, or one where there is too little to do.
+// It never shrinks as a size grows.
 func (v *convolution) workers(threads int) int {
 	if v.flops() < 2*minTaskFlops {
 		return 1
@@ -119,7 +124,8 @@ func (v *convolution) patches() patches {
 	return q
 }
 
-// A residue is the pixels of x along one axis that are congruent modulo the stride: the same taps of the kernel reach all of them.
+// A residue is the pixels of x along one axis that are congruent modulo the stride: the same taps
+// of the kernel reach all of them.
 type residue struct {
 	first, n int
 	taps     []int // of the kernel, increasing

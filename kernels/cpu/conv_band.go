@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A band is some rows of some channels of an image, which a depthwise convolution converts once for all pixels whose windows reach them. Vectors of
-// pixels go down the image and the band follows them. Where even the rows of one vector do not fit, pixels are converted by vector: see
+// A band is some rows of some channels of an image, which a depthwise convolution converts once for
+// all pixels whose windows reach them. Vectors of pixels go down the image and the band follows
+// them. Where even the rows of one vector do not fit, pixels are converted by vector: see
 // conv_stage.go.
 type band struct {
 	convert       half.ConvertFunc // nil: there is no band
@@ -52,7 +53,8 @@ func bandPitch(elems int) int {
 	return pitch
 }
 
-// useBand makes patches of operand i read from a band, and reports whether a band holds the windows of a vector of pixels.
+// useBand makes patches of operand i read from a band, and reports whether a band holds the windows
+// of a vector of pixels.
 func (v *convolution) useBand(p *patches, i int) bool {
 	b := band{convert: v.floats[i].Across, prefetch: v.isa.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
 	b.first = p.rows.taps[0].at
@@ -86,7 +88,8 @@ func (b *band) fit(limit int) {
 // reset starts an image.
 func (h *bandRows) reset() { h.lo, h.hi = 0, 0 }
 
-// load converts the rows that the windows of n pixels from at on cover, of t.Channels channels with planes in src, and points t at them.
+// load converts the rows that the windows of n pixels from at on cover, of t.Channels channels with
+// planes in src, and points t at them.
 func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	b, step := &p.band, p.rows.step
 	lo := max(0, at/p.cols.n*step+b.first)
@@ -101,7 +104,8 @@ func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	t.Src = h.buf
 }
 
-// prefetchNext prefetches the rows after those held bit by bit: as many elements as pixels were computed. image is the bytes from image to image.
+// prefetchNext prefetches the rows after those held bit by bit: as many elements as pixels were
+// computed. image is the bytes from image to image.
 func (h *bandRows) prefetchNext(p *patches, t *conv.Patch, src []byte, image, at int) {
 	b, n := &p.band, at-h.at
 	next := (h.hi+n/p.cols.n*p.rows.step)*b.width + n%p.cols.n*p.cols.step

@@ -15,7 +15,8 @@ func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return max(int64(v.roundedBytes())+workers*int64(v.workerBytes(v.og, v.cg)), v.winoWork(workers, v.og, v.cg))
 }
 
-// workerBytes returns the most bytes that a worker packs of products of up to that many rows and channels.
+// workerBytes returns the most bytes that a worker packs of products of up to that many rows and
+// channels.
 func (v *convolution) workerBytes(rows, channels int) int {
 	panel, results := convWorkerBytes(v.isa, rows, channels*v.taps())
 	depth, _ := depthBytes(0)
@@ -77,7 +78,8 @@ func bindConv(b *binding) (func(), error) {
 	return func() { round(); x.run(pool) }, nil
 }
 
-// packKBlocks packs rows of weights, row bytes apart, to rows pitch bytes apart, one k block after another.
+// packKBlocks packs rows of weights, row bytes apart, to rows pitch bytes apart, one k block after
+// another.
 func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
 	for i := range all {
 		s := &all[i]
@@ -85,7 +87,8 @@ func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch 
 	}
 }
 
-// packedElems returns the most elements of a packed row of weights: of several k blocks, each has at least a quarter of the most steps.
+// packedElems returns the most elements of a packed row of weights: of several k blocks, each has
+// at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
 	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
@@ -99,7 +102,8 @@ func (v *convolution) roundedBytes() int {
 	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
-// convEpilogue returns bias and activation as flags, and as a function where the activation has no flag.
+// convEpilogue returns bias and activation as flags, and as a function where the activation has no
+// flag.
 func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
 		flags = gemm.FlagBias
@@ -116,7 +120,8 @@ func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int,
 	return flags, act
 }
 
-// convInputWork returns the workspace of a gradient by the input in bytes: all weights, transposed, and what workers pack.
+// convInputWork returns the workspace of a gradient by the input in bytes: all weights, transposed,
+// and what workers pack.
 func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradInput, attrs, in, out)
 	threads := d.pool.threads()
@@ -125,7 +130,8 @@ func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return max(products, v.winoWork(workers, v.cg, v.og))
 }
 
-// transposedRowBytes returns the bytes of a transposed row before it is rounded. It never shrinks as a size grows.
+// transposedRowBytes returns the bytes of a transposed row before it is rounded. It never shrinks
+// as a size grows.
 func (v *convolution) transposedRowBytes() int {
 	if !v.rounded {
 		return 0
@@ -139,7 +145,8 @@ func (v *convolution) transposedBytes() int {
 	return v.c * (v.og*v.taps()*v.isa.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
 }
 
-// A transposition is the weights of some taps in the order of a gradient by the input: rows are channels, and a row has those taps of each output.
+// A transposition is the weights of some taps in the order of a gradient by the input: rows are
+// channels, and a row has those taps of each output.
 type transposition struct {
 	taps    []int // of the kernel
 	kBlocks []kBlock
@@ -147,7 +154,8 @@ type transposition struct {
 	pitch   int // bytes from row to row
 }
 
-// bindConvInput prepares a gradient by the input: for each pair of residues, the weights of its taps times patches of dy.
+// bindConvInput prepares a gradient by the input: for each pair of residues, the weights of its
+// taps times patches of dy.
 func bindConvInput(b *binding) (func(), error) {
 	v := newConvolution(b.dev, kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	dx, pool := b.bytes(b.Out[0]), b.dev.pool
@@ -203,7 +211,8 @@ func bindConvInput(b *binding) (func(), error) {
 // A product is one residue's part of a gradient by the input.
 type product interface{ run(p *pool) }
 
-// residueProduct prepares the gradient by the input for the pixels of two residues. t holds their weights.
+// residueProduct prepares the gradient by the input for the pixels of two residues. t holds their
+// weights.
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
 	size := v.isa.Size()
 	plane := v.in[0] * v.in[1] * size
@@ -237,7 +246,8 @@ func (v *convolution) tapsOf(row, col residue) []int {
 	return taps
 }
 
-// transposer returns a function that transposes the weights of channels lo:hi. Weights that are rounded pass through a row of each worker.
+// transposer returns a function that transposes the weights of channels lo:hi. Weights that are
+// rounded pass through a row of each worker.
 func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) func(lo, hi, worker int) {
 	turn := transposeWeights[uint64]
 	switch v.sizes[0] {

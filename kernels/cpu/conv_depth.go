@@ -6,8 +6,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Depthwise convolutions: a group has one channel and one output, so there is no matrix product. A task is a block of channels of one image;
-// for each vector of pixels, internal/asm/conv computes all channels of the block, which share the vector's tables.
+// Depthwise convolutions: a group has one channel and one output, so there is no matrix product. A
+// task is a block of channels of one image; for each vector of pixels, internal/asm/conv computes
+// all channels of the block, which share the vector's tables.
 
 const (
 	depthChannels = 64 // channels of a task
@@ -118,7 +119,8 @@ func (x *convDepth) do(i, worker int) {
 	}
 }
 
-// setPixels points the arguments at the windows of the vector of pixels from at on, in channels from c on, of so many, of an image.
+// setPixels points the arguments at the windows of the vector of pixels from at on, in channels
+// from c on, of so many, of an image.
 func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at int) {
 	t := &w.depth
 	if b := &q.band; b.convert != nil {
@@ -196,8 +198,8 @@ func (v *convolution) depthDy() int {
 // run computes the gradient.
 func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), ceilDiv(x.c, x.maxChannels)) }
 
-// do computes task i: some channels. Lane l of a sum adds pixels l, l+lanes, … of each image, whatever the width of vectors; then lanes are
-// added in order.
+// do computes task i: some channels. Lane l of a sum adds pixels l, l+lanes, … of each image,
+// whatever the width of vectors; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
 	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
 	t, c, pixels, sizeY := &w.depth, i*x.maxChannels, q.pixels(), x.sizes[1]

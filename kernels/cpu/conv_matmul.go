@@ -17,7 +17,8 @@ const (
 	convMaxJoined    = 16         // panels of an image from which on a panel has pixels of one image only
 )
 
-// A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
+// A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows,
+// channels·taps] · patches.
 //
 //	            panel of pixels, packed from the image as it is needed
 //	          ┌──┬──┬──┬──┐
@@ -27,7 +28,8 @@ const (
 //	┌──┬──┐   └──┴──┴──┴──┘
 //	│A │  │ rows
 //
-// Invariant: the k blocks depend on type and shape only, so the bits of the result depend on neither threads nor instruction set.
+// Invariant: the k blocks depend on type and shape only, so the bits of the result depend on
+// neither threads nor instruction set.
 type convMatmul struct {
 	isa     *gemm.Kernels
 	packer  *conv.Kernels
@@ -86,7 +88,8 @@ type convWorker struct {
 	_        [asm.CacheLine]byte
 }
 
-// splitK cuts k into even blocks of at most steps steps: of whole channels, or of the taps of one channel.
+// splitK cuts k into even blocks of at most steps steps: of whole channels, or of the taps of one
+// channel.
 func splitK(channels, taps, steps int) []kBlock {
 	var all []kBlock
 	if taps <= steps {
@@ -151,7 +154,8 @@ func convPanels(s *gemm.Kernels, rows, k int) int {
 	return 1
 }
 
-// convWorkerBytes returns the most bytes that a worker packs and holds at once, of any product up to this size.
+// convWorkerBytes returns the most bytes that a worker packs and holds at once, of any product up
+// to this size.
 func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
 	return s.PanelBytes(s.Elems(min(k, convStepsFactor*s.MaxSteps()))), asm.AlignLine(convPanels(s, rows, k) * min(rows, convRows+s.Rows) * s.Cols * s.Size())
 }
@@ -258,7 +262,8 @@ func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 	return panel/x.perImage*pixels + at, min(cols, pixels-at)
 }
 
-// inOrder returns the offset of n pixels from px on in row 0 of C, and whether they are contiguous there.
+// inOrder returns the offset of n pixels from px on in row 0 of C, and whether they are contiguous
+// there.
 func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 	pixels := x.patches.pixels()
 	at = px % pixels
@@ -295,8 +300,8 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
 }
 
-// planPrefetch sets h to what is packed after k block i of panel p, one of p0:p1. Only the lowest row of taps needs it: pixels above have loaded the
-// other rows.
+// planPrefetch sets h to what is packed after k block i of panel p, one of p0:p1. Only the lowest
+// row of taps needs it: pixels above have loaded the other rows.
 func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	h.src = nil
 	if x.isa.Prefetch == nil {
@@ -349,8 +354,8 @@ func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 	}
 }
 
-// scatter moves rows of results for n pixels from px on, counted over all images, to their places in dst. Rows lie pitch bytes apart, and the
-// first is plane r0 of each image.
+// scatter moves rows of results for n pixels from px on, counted over all images, to their places
+// in dst. Rows lie pitch bytes apart, and the first is plane r0 of each image.
 func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels

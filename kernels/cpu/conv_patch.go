@@ -5,9 +5,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// The implicit im2col matrix: its rows are the channels and taps (kh, kw) of the kernel, its columns the pixels of the output, and an element is the
-// element of the image under that tap of the pixel's window, 0 outside of the image. It is never stored: panels are packed straight from the image
-// (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014, §3.1).
+// The implicit im2col matrix: its rows are the channels and taps (kh, kw) of the kernel, its
+// columns the pixels of the output, and an element is the element of the image under that tap of
+// the pixel's window, 0 outside of the image. It is never stored: panels are packed straight from
+// the image (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014, §3.1).
 
 // An axis is the height or the width of a convolution.
 type axis struct {
@@ -74,7 +75,8 @@ func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 // maxPrefetchBytes is the most bytes of a channel that are prefetched at once.
 const maxPrefetchBytes = 1024
 
-// prefetchBelow returns a prefetch of what the lowest taps of n pixels from px on, in one image, cover in some channels.
+// prefetchBelow returns a prefetch of what the lowest taps of n pixels from px on, in one image,
+// cover in some channels.
 func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefetcher {
 	pixels, taps := p.pixels(), len(p.rows.taps)
 	image, at := px/pixels, px%pixels
@@ -91,8 +93,8 @@ func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefet
 	return prefetcher{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(maxPrefetchBytes, to+p.size-from)}
 }
 
-// newPatch returns the arguments for windows p, with tables of their own and, where pixels are converted before they are packed, a stage in buf.
-// Otherwise the stage is nil.
+// newPatch returns the arguments for windows p, with tables of their own and, where pixels are
+// converted before they are packed, a stage in buf. Otherwise the stage is nil.
 func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStage) {
 	t = conv.Patch{
 		Masks: make([]uint16, len(p.taps)*conv.MaxLanes), Segments: make([]int64, conv.MaxLanes), Lanes: make([]int32, conv.MaxLanes),
@@ -104,7 +106,8 @@ func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStag
 	return t, stage
 }
 
-// setPixels fills the tables of t for n pixels from px on, counted over all images, and lists their runs in stage unless it is nil.
+// setPixels fills the tables of t for n pixels from px on, counted over all images, and lists their
+// runs in stage unless it is nil.
 func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	pixels := p.pixels()
 	image, at := px/pixels, px%pixels
@@ -136,7 +139,8 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	}
 }
 
-// addRun adds a run of pixels, from lane on, to a segment of t. start is the byte offset of the first pixel.
+// addRun adds a run of pixels, from lane on, to a segment of t. start is the byte offset of the
+// first pixel.
 func (p *patches) addRun(t *conv.Patch, start int64, lane, run int) {
 	if p.scattered {
 		if lane == 0 {
@@ -164,7 +168,8 @@ func clearSegment(t *conv.Patch, segment int) {
 	t.SegCount = segment + 1
 }
 
-// maskRun sets, for each tap, the lanes of a run of pixels whose tap lies inside the image. The run is in one row of pixels.
+// maskRun sets, for each tap, the lanes of a run of pixels whose tap lies inside the image. The run
+// is in one row of pixels.
 func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
 	segment, taps := t.SegCount-1, len(p.cols.taps)
 	for j := range p.cols.taps {

@@ -6,9 +6,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A stage holds converted pixels: images whose elements are rounded, or stored in 16 bits, are converted before they are packed, for one vector of
-// pixels and some channels at a time, so that the stage stays in the first-level cache. Each tap row of a run of pixels (neighbours in a row of the
-// image) is a row of the stage:
+// A stage holds converted pixels: images whose elements are rounded, or stored in 16 bits, are
+// converted before they are packed, for one vector of pixels and some channels at a time, so that
+// the stage stays in the first-level cache. Each tap row of a run of pixels (neighbours in a row of
+// the image) is a row of the stage:
 //
 //	        run 0        run 1
 //	tap 0  ┌───────────┬─────────┐   a run of n pixels, step apart, covers (n-1)·step + span elements;
@@ -56,8 +57,8 @@ func (p *patches) useStage(convert half.ConvertFunc) {
 // stageRowBytes returns the most bytes of a tap row of all lanes.
 func stageRowBytes(step, span int) int { return conv.MaxLanes * (step + span) * 4 }
 
-// stageBytes returns the bytes of a stage, for the parts of products of that many channels and for depthwise convolutions. It never shrinks as a
-// size grows.
+// stageBytes returns the bytes of a stage, for the parts of products of that many channels and for
+// depthwise convolutions. It never shrinks as a size grows.
 func (v *convolution) stageBytes(channels int) int {
 	if !v.rounded {
 		return 0
@@ -80,8 +81,8 @@ func (s *imageStage) addRun(p *patches, image, row, col, n int) int64 {
 	return int64(at * p.packed)
 }
 
-// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and points t.src at them. With a nil s it does
-// nothing: patches are packed from the image itself.
+// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and
+// points t.src at them. With a nil s it does nothing: patches are packed from the image itself.
 func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	if s == nil {
 		return
@@ -147,7 +148,8 @@ func (s *kBlock) split(taps, step int) []kBlock {
 	return parts
 }
 
-// partBytes returns the bytes of a part of a k block for one vector of pixels, which become pairs. It never shrinks as taps grow.
+// partBytes returns the bytes of a part of a k block for one vector of pixels, which become pairs.
+// It never shrinks as taps grow.
 func partBytes(s *gemm.Kernels, taps int) int {
 	if s.StepsPerElem() == 1 {
 		return 0

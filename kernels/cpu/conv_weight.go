@@ -17,7 +17,8 @@ const (
 	weightParts  = 8       // most parts of the pixels where there are fewer rows
 )
 
-// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches · dyᵀ, where k runs over the pixels of all images.
+// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches ·
+// dyᵀ, where k runs over the pixels of all images.
 //
 //	           dyᵀ, panels of outputs       a task is some rows x some outputs of a group, and all pixels or a part of them;
 //	          ┌────┬────┬────┐              for every block of pixels:
@@ -27,7 +28,8 @@ const (
 //
 // Few rows make few tasks: then the pixels are cut into parts, whose sums are added in order.
 //
-// Invariant: blocks and parts depend on type and shape only, so the bits of the result depend on neither threads nor instruction set.
+// Invariant: blocks and parts depend on type and shape only, so the bits of the result depend on
+// neither threads nor instruction set.
 type convWeights struct {
 	convolution
 	packer      *conv.Kernels
@@ -80,7 +82,8 @@ func (v *convolution) weightParts() int {
 	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.Size())))
 }
 
-// weightBytes returns the most bytes that a worker packs and sums, and the bytes of the sums of all parts. None shrinks as a size grows.
+// weightBytes returns the most bytes that a worker packs and sums, and the bytes of the sums of all
+// parts. None shrinks as a size grows.
 func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	s, size := v.isa, v.isa.Size()
 	stretch := weightPixels / size
@@ -191,7 +194,8 @@ func (x *convWeights) do(i, worker int) {
 	}
 }
 
-// planPrefetch sets the worker's prefetch to what the block of pixels from px on packs first, of one image.
+// planPrefetch sets the worker's prefetch to what the block of pixels from px on packs first, of
+// one image.
 func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
 	w.prefetch = [2]prefetcher{}
 	if x.isa.Prefetch == nil || px >= last {
@@ -230,8 +234,8 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the end of an image, whose last run writes the 0 that
-// completes the last pair.
+// roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the
+// end of an image, whose last run writes the 0 that completes the last pair.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	s, f, size := x.isa, &x.factors[1], x.isa.Size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()

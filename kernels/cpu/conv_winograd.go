@@ -9,13 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Convolutions of 3x3 kernels at stride 1 by Winograd's minimal algorithm F(2x2, 3x3) (Lavin and Gray, Fast Algorithms for Convolutional Neural
-// Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels, with 16 multiplications instead of 36. Sums over channels are
-// products of matrices, one for each of the 16 places of a tile. Weights are transformed first, by rows of outputs; then a task is some panels of
-// tiles of one group: transform the panel, multiply at each place, transform the products to pixels.
+// Convolutions of 3x3 kernels at stride 1 by Winograd's minimal algorithm F(2x2, 3x3) (Lavin and
+// Gray, Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙
+// (Bᵀ·d·B)]·A for each tile of 2x2 pixels, with 16 multiplications instead of 36. Sums over
+// channels are products of matrices, one for each of the 16 places of a tile. Weights are
+// transformed first, by rows of outputs; then a task is some panels of tiles of one group:
+// transform the panel, multiply at each place, transform the products to pixels.
 //
-// Errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a result a sum of nine products of matrices. An
-// infinity makes its whole tile NaN.
+// Errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a
+// result a sum of nine products of matrices. An infinity makes its whole tile NaN.
 
 // Targets of the plan.
 const (
@@ -28,7 +30,8 @@ const (
 	winoTaps         = 9
 )
 
-// A winograd is one convolution for each image and group, or its gradient by the input: the convolution of dy with kernels rotated by 180°.
+// A winograd is one convolution for each image and group, or its gradient by the input: the
+// convolution of dy with kernels rotated by 180°.
 type winograd struct {
 	isa    *gemm.Kernels
 	packer *conv.Kernels
@@ -69,15 +72,17 @@ type winoWorker struct {
 	_        [asm.CacheLine]byte
 }
 
-// winograd reports whether the convolution and its gradient by the input use this algorithm. It depends on the shape but not on the batch. Products
-// of pairs of bfloat16 are as fast without it, and need less workspace.
+// winograd reports whether the convolution and its gradient by the input use this algorithm. It
+// depends on the shape but not on the batch. Products of pairs of bfloat16 are as fast without it,
+// and need less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
 	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
 		v.out[0]*v.out[1] >= winoMinPixels
 }
 
-// winoBytes returns the bytes of transformed weights of that many rows and channels, and the bytes that a worker packs.
+// winoBytes returns the bytes of transformed weights of that many rows and channels, and the bytes
+// that a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
 	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
 	together := winoPanels(s, rows, channels)
@@ -157,7 +162,8 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	return 1
 }
 
-// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for converted pixels.
+// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for
+// converted pixels.
 func (x *winograd) bind(workers int, work []byte, stage int) {
 	x.packer = conv.For(x.isa)
 	x.pack = x.tiles.pack(x.packer)

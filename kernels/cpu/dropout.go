@@ -8,7 +8,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/dropout"
 )
 
-// dropGrain is the elements of a piece of a dropout. It is a multiple of four, which share a counter.
+// Dropout: y = x/(1 - rate), or 0 with probability rate. Random words depend on the seed, the step
+// and the element's index only: see internal/asm/dropout. Threads split elements.
+
+// dropGrain is the elements of a piece. It is a multiple of four, because four elements share a
+// counter.
 const dropGrain = 8 * 1024
 
 func bindDropout(b *binding) (func(), error) {

@@ -8,10 +8,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// Elementwise ops and chains of them: y = f(a, b, …) with broadcast operands. One engine runs both; an op alone is a chain of one step. It cuts the output
-// into tiles that stay in the first-level cache and runs all steps on a tile before the next tile. Threads split the output by elements. An operand with
-// the layout of the output is read in place. A broadcast operand has a tile in the workspace, which is filled again only where its values differ from
-// those of the tile before, and not where they are contiguous in memory:
+// Elementwise ops and chains of them: y = f(a, b, …) with broadcast operands. One engine runs both;
+// an op alone is a chain of one step. It cuts the output into tiles that stay in the first-level
+// cache and runs all steps on a tile before the next tile. Threads split the output by elements. An
+// operand with the layout of the output is read in place. A broadcast operand has a tile in the
+// workspace, which is filled again only where its values differ from those of the tile before, and
+// not where they are contiguous in memory:
 //
 //	[N] in [B, N], N <= tileLen   once, since tiles are some whole rows
 //	[N] in [B, N], N >  tileLen   read in place: tiles end where rows end
@@ -132,8 +134,9 @@ func newOperand(s, out kernels.Spec) operand {
 	return src
 }
 
-// sizeTiles chooses the length of tiles. Where an operand has long runs and a long period, tiles end with the runs. Otherwise a tile is a multiple of
-// the longest period, so that all tiles read the same elements of the operand.
+// sizeTiles chooses the length of tiles. Where an operand has long runs and a long period, tiles
+// end with the runs. Otherwise a tile is a multiple of the longest period, so that all tiles read
+// the same elements of the operand.
 func (r *chainPlan) sizeTiles() {
 	const long = 256 // least elements of a run that is worth a tile of its own
 	period := 1
@@ -158,8 +161,9 @@ func (r *chainPlan) grain() int {
 	return ceilDiv(each, r.tileStep) * r.tileStep
 }
 
-// assignTiles gives every step except the last a tile. A tile is free again after the last step that reads it. Constants keep their tiles, which are
-// written once. It returns an error for a step that reads the result of a later one.
+// assignTiles gives every step except the last a tile. A tile is free again after the last step
+// that reads it. Constants keep their tiles, which are written once. It returns an error for a step
+// that reads the result of a later one.
 func (r *chainPlan) assignTiles(inputs int) error {
 	last := make([]int, len(r.operands))
 	for i, s := range r.operations {

@@ -32,7 +32,8 @@ type workerState[T float] struct {
 	_     [asm.CacheLine]byte
 }
 
-// tileState describes the contents of a tile: n elements from a place in the operand's period on, or n times the element at pos.
+// tileState describes the contents of a tile: n elements from a place in the operand's period on,
+// or n times the element at pos.
 type tileState struct{ period, pos, n int }
 
 // A step is an operation with its function: unary, binary or decode, or a constant.
@@ -94,7 +95,8 @@ func newEngine[T float](b *binding, r *chainPlan, work []byte) *engine[T] {
 	return e
 }
 
-// newStep finds the function of an operation. An op without one is computed by its definition, element by element.
+// newStep finds the function of an operation. An op without one is computed by its definition,
+// element by element.
 func newStep[T float](b *binding, s operation) step[T] {
 	st := step[T]{operation: s}
 	l := b.dev.level
@@ -121,7 +123,8 @@ func newStep[T float](b *binding, s operation) step[T] {
 	return st
 }
 
-// invalidateTiles marks all tiles as empty. It must be called before each launch, because inputs may have changed.
+// invalidateTiles marks all tiles as empty. It must be called before each launch, because inputs
+// may have changed.
 func (e *engine[T]) invalidateTiles() {
 	for i := range e.workers {
 		clear(e.workers[i].tiles)

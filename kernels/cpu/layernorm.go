@@ -9,9 +9,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
-// Layer normalization takes a row at a time, which stays in the cache between its sums and its result. What rows add to
-// dgamma and dbeta is summed by blocks of rows, of which there are at most rowBlocks, then over the blocks in their order.
-// The gradient's workspace: float64 [blocks][2][N] of sums, then [blocks][2][N] in the type itself, for rowRun rows at a time.
+// Layer normalization of the rows of x [rows, N], and its gradient. A row stays in the cache
+// between its sums and its result. dgamma and dbeta are summed by blocks of rows, at most rowBlocks
+// of them, and then over the blocks in order. Threads split rows, or blocks of rows. Workspace of
+// the gradient: float64 [blocks][2][N] of sums, then [blocks][2][N] in the element type, for rowRun
+// rows at a time.
 
 const (
 	rowGrain  = 8 * 1024 // elements of a piece
@@ -19,7 +21,7 @@ const (
 	rowBlocks = 32       // most blocks of rows
 )
 
-// blocksOf returns how many blocks of rows there are. It grows with rows.
+// blocksOf returns the number of blocks of rows. It never shrinks as rows grow.
 func blocksOf(rows int) int { return min(rowBlocks, ceilDiv(rows, rowRun)) }
 
 func layerNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {

@@ -8,15 +8,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Matrix multiplication: C [batch, M, N] = A [batch, M, K] · B [batch, K, N], either of A and B transposed, plus an addend or a bias, and an
-// activation. The structure is that of Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, with one packed
-// panel of B for each thread instead of a shared block: that keeps the workspace small and costs one per cent.
+// Matrix multiplication: C [batch, M, N] = A [batch, M, K] · B [batch, K, N], either of A and B
+// transposed, plus an addend or a bias, and an activation. The structure is that of Goto and van de
+// Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, with one packed
+// panel of B for each thread instead of a shared block: that keeps the workspace small and costs
+// one per cent.
 //
 //	matmul_plan.go   how a product is cut into tasks and blocks, and what is packed
 //	matmul_work.go   the workspace
 //	matmul_round.go  products whose operands are rounded to 16 bits
 //
-// A task is a block of rows and columns of one matrix of the batch. Tiles are computed by internal/asm/gemm.
+// A task is a block of rows and columns of one matrix of the batch. Tiles are computed by
+// internal/asm/gemm.
 
 // matmulWorkspace returns the workspace of a product in bytes.
 func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
@@ -127,7 +130,8 @@ func (x *matmul) runEmpty() {
 	x.applyEpilogue(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// applyEpilogue applies the part of the epilogue that tiles do not: to columns c0:c1 of rows r0:r1, of n elements each.
+// applyEpilogue applies the part of the epilogue that tiles do not: to columns c0:c1 of rows r0:r1,
+// of n elements each.
 func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
 	size := x.isa.Size()
 	switch {
@@ -178,7 +182,8 @@ func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	}
 }
 
-// addTo returns a function that adds bias to the elements in data, which begin at column col. With one set it adds bias[0] to all.
+// addTo returns a function that adds bias to the elements in data, which begin at column col. With
+// one set it adds bias[0] to all.
 func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 	b := asm.View[T](bias)
 	return func(data []byte, col int) {
@@ -303,8 +308,8 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 	}
 }
 
-// A prefetcher prefetches what is packed next, such as the next panel of B, bit by bit between tiles: packing it from memory would wait for every
-// cache line.
+// A prefetcher prefetches what is packed next, such as the next panel of B, bit by bit between
+// tiles: packing it from memory would wait for every cache line.
 type prefetcher struct {
 	src             []byte
 	rows, stride, n int // n is in bytes
@@ -340,7 +345,8 @@ func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	}
 }
 
-// rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles fit before c1. It returns the first column left.
+// rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles
+// fit before c1. It returns the first column left.
 func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	t.A, t.More = a, 0
@@ -354,7 +360,8 @@ func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	return c0
 }
 
-// rowsOfA points the tile at w.tile.K steps from k on of rows r0:r1 of A, packed where the plan says so.
+// rowsOfA points the tile at w.tile.K steps from k on of rows r0:r1 of A, packed where the plan
+// says so.
 func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 	t, size := &w.tile, x.isa.Size()
 	if x.transA {
@@ -392,7 +399,8 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	return w.block
 }
 
-// panelOfB points the tile at the panel of B that starts at column col: in place, packed, or to be packed by the first tile.
+// panelOfB points the tile at the panel of B that starts at column col: in place, packed, or to be
+// packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 	s, t, size := x.isa, &w.tile, x.isa.Size()
 	if !x.transB {

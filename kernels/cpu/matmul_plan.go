@@ -30,7 +30,8 @@ const (
 	packMinStride       = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
 )
 
-// A matmulPlan says how a product is cut into tasks and blocks. Sizes are in elements, or in bytes where it says so.
+// A matmulPlan says how a product is cut into tasks and blocks. Sizes are in elements, or in bytes
+// where it says so.
 //
 //	          col block                 a task is one row block x one col block of one matrix of the batch;
 //	       ┌────┬────┬────┐             for every block of kc steps of k:
@@ -39,7 +40,8 @@ const (
 //	┌──┬──┐│    │    │    │                 for every tile of rows: run the kernel
 //	│A │  │├────┼────┼────┤ row block
 //
-// Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads nor instruction set.
+// Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads
+// nor instruction set.
 type matmulPlan struct {
 	isa            *gemm.Kernels
 	m, n, k, batch int
@@ -160,8 +162,9 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
-// fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it, because its rows have exactly cols columns and lie as
-// if packed, or because a k block stays in the second-level cache, whose latency multiplications hide.
+// fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it,
+// because its rows have exactly cols columns and lie as if packed, or because a k block stays in
+// the second-level cache, whose latency multiplications hide.
 func (p *matmulPlan) fastUnpacked() bool {
 	s := p.isa
 	if p.m <= 2*s.Rows || p.n == s.Cols {
@@ -170,13 +173,15 @@ func (p *matmulPlan) fastUnpacked() bool {
 	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // otherwise every vector crosses a cache line
 }
 
-// staysCached reports whether a k block is short and its rows, apart bytes apart, stay in the second-level cache.
+// staysCached reports whether a k block is short and its rows, apart bytes apart, stay in the
+// second-level cache.
 func (p *matmulPlan) staysCached(apart int) bool {
 	return p.kc <= min(unpackedMaxSteps, cacheWays*(cacheWayBytes/min(cacheWayBytes, apart&-apart)))
 }
 
-// split chooses the tasks: at least rowsLeast row blocks, and column blocks of whole units. Every row block packs all of B and every column block all
-// of A, so it weighs that cost against threads that wait for the last task.
+// split chooses the tasks: at least rowsLeast row blocks, and column blocks of whole units. Every
+// row block packs all of B and every column block all of A, so it weighs that cost against threads
+// that wait for the last task.
 func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 	s, want, panels := p.isa, p.tasks(threads), ceilDiv(p.n, unit)
 	if want == 1 {

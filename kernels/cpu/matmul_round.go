@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
-// Products whose operands are rounded to bfloat16 or float16. Operands are rounded as they are packed, so B is packed except for dots and row tiles,
-// which round it as they read it, and A is packed unless it is stored as tiles read it.
+// Products whose operands are rounded to bfloat16 or float16. Operands are rounded as they are
+// packed, so B is packed except for dots and row tiles, which round it as they read it, and A is
+// packed unless it is stored as tiles read it.
 
 const (
 	stageElems              = 64 // elements of a row that is rounded and then transposed: Lanes such rows stay in the first-level cache
@@ -19,12 +20,14 @@ const (
 	transposedMinPanelsTall = 16 // least panels of its transpose where A has to be transposed
 )
 
-// readable reports whether tiles of pairs read A as stored: pairs are contiguous, and rows do not compete for the same cache sets.
+// readable reports whether tiles of pairs read A as stored: pairs are contiguous, and rows do not
+// compete for the same cache sets.
 func (p *matmulPlan) readable() bool {
 	return p.isa.StepsPerElem() == 2 && p.sizeA == 2 && !p.transA && p.k%2 == 0 && !p.isa.Aliases(p.lda)
 }
 
-// turnStageBytes returns the bytes of the rounded rows of a transposed B that are transposed at once. It never shrinks as kc grows.
+// turnStageBytes returns the bytes of the rounded rows of a transposed B that are transposed at
+// once. It never shrinks as kc grows.
 func (p *matmulPlan) turnStageBytes(kc int) int {
 	return p.isa.Lanes * p.isa.RowPitch(min(p.isa.Elems(kc), stageElems))
 }
@@ -55,8 +58,8 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 	return w.block
 }
 
-// roundB packs steps steps from k on of the panel of B that starts at column col, and points the tile at it. Columns past the last one can hold
-// any value.
+// roundB packs steps steps from k on of the panel of B that starts at column col, and points the
+// tile at it. Columns past the last one can hold any value.
 func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 	s, t, size, f := x.isa, &w.tile, x.isa.Size(), &x.factorB
 	t.B, t.StepB = w.panel, s.Cols*size
@@ -91,8 +94,9 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 	}
 }
 
-// computesTransposed reports whether the product is computed as its transpose: C has few columns and many rows, so tiles of the transpose are whole.
-// A is then rounded as tiles read it, or transposed as it is packed.
+// computesTransposed reports whether the product is computed as its transpose: C has few columns
+// and many rows, so tiles of the transpose are whole. A is then rounded as tiles read it, or
+// transposed as it is packed.
 func (p *matmulPlan) computesTransposed(t kernels.MatMulAttrs, in []kernels.Spec) bool {
 	s := p.isa
 	if !p.rounded || p.n < 2 || p.n > transposedMaxCols || p.k == 0 || s.Rounding(t.Operands).FromFloat32.Kind == gemm.KindFloat {

@@ -5,13 +5,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// A program for a small batch runs in the workspace that was planned for a larger one, so a product must not need more workspace than a larger
-// product. The use of a plan is not monotone: kc divides k evenly, blocks divide m, and rows of A are packed at some k only. So the workspace is a
-// bound on the use of every product up to the given size.
+// A program for a small batch runs in the workspace that was planned for a larger one, so a product
+// must not need more workspace than a larger product. The use of a plan is not monotone: kc divides
+// k evenly, blocks divide m, and rows of A are packed at some k only. So the workspace is a bound
+// on the use of every product up to the given size.
 
 // workspace returns the bytes for products up to the plan's size. It reads the plan's sizes only.
 //
-// Invariant: it never shrinks as m, n, k or batch grows, and is at least what the plan for these sizes uses.
+// Invariant: it never shrinks as m, n, k or batch grows, and is at least what the plan for these
+// sizes uses.
 func (p matmulPlan) workspace(threads int) int64 {
 	s := p.isa
 	if p.n == 1 && !p.transA && s.Dots != nil && !p.rounded {
@@ -52,7 +54,8 @@ func (p *matmulPlan) workerBytes() int {
 	return most
 }
 
-// singleRowBytes returns the most bytes that a worker rounds at once, of any product of one row or column up to this size.
+// singleRowBytes returns the most bytes that a worker rounds at once, of any product of one row or
+// column up to this size.
 func (p *matmulPlan) singleRowBytes() int {
 	s := p.isa.Single()
 	kc := min(p.k, s.MaxSteps())
@@ -63,7 +66,8 @@ func (p *matmulPlan) singleRowBytes() int {
 	return most
 }
 
-// transposedWorkBytes returns the most bytes that a worker needs, of any product up to this size that is computed as its transpose.
+// transposedWorkBytes returns the most bytes that a worker needs, of any product up to this size
+// that is computed as its transpose.
 func (p *matmulPlan) transposedWorkBytes() int {
 	s := p.isa
 	kc := min(p.k, s.MaxSteps())

@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// Programs of chains: a chain of float32 whose ops all have a code (elementwise.ChainCodes) is run by assembly, one tile at a time. The result of a step
-// stays in registers for the next step: the accumulator.
+// Programs of chains: a chain of float32 whose ops all have a code (elementwise.ChainCodes) is run
+// by assembly, one tile at a time. The result of a step stays in registers for the next step: the
+// accumulator.
 
 // newProgram returns the words of a chain's program, nil where a step has no code. Operand k is slot k.
 func newProgram(r *chainPlan, inputs int) []uint32 {
@@ -45,8 +46,8 @@ func newProgram(r *chainPlan, inputs int) []uint32 {
 	return program
 }
 
-// emitSteps calls step for each instruction with the operand that it reads from memory (-1: none), and computed after each operation with the operand
-// that the accumulator then holds.
+// emitSteps calls step for each instruction with the operand that it reads from memory (-1: none),
+// and computed after each operation with the operand that the accumulator then holds.
 func emitSteps(r *chainPlan, inputs int, step func(code uint32, k int, s operation), computed func(k int)) {
 	held := -1
 	for i, s := range r.operations {

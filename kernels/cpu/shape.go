@@ -8,12 +8,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
-// Ops that only move elements work on words of the element's size, whatever its type.
+// Ops that only move elements: reshape, broadcast, slice, concat, transpose. They work on words of
+// the element's size, whatever its type. Threads split the output by elements. Transposes of 4 and
+// 8 bytes use internal/asm/transpose.
 
 const (
 	moveGrain = 32 * 1024 // elements of a piece
 	block     = 32        // rows that a transpose writes at once
-	bandLen   = 1024      // columns that it writes at once: a multiple of all squares' sides
+	bandLen   = 1024      // columns that it writes at once: a multiple of the side of every square
 )
 
 // byWord calls the binder for the size of an element of output 0.
@@ -32,7 +34,7 @@ func byWord(b *binding, f8 func(*binding) func(), f32 func(*binding) func(), f64
 	return nil, fmt.Errorf("%s of %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
-// bindCopy moves the bytes of input 0, from the offset of a view on, where they are not in place already.
+// bindCopy copies the bytes of input 0 from offset on, unless output 0 is the same memory.
 func bindCopy(b *binding, offset int64) (func(), error) {
 	to := b.bytes(b.Out[0])
 	from := b.bytes(b.In[0])[offset:]
@@ -54,7 +56,7 @@ func bindBroadcastOf[T asm.Word](b *binding) func() {
 	return bindStridedCopy(b, in[T](b, 0), w)
 }
 
-// bindStridedCopy fills output 0 from where w leads in x.
+// bindStridedCopy fills output 0 with the elements of x that w selects.
 func bindStridedCopy[T asm.Word](b *binding, x []T, w stridedIndex) func() {
 	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
 	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
@@ -73,7 +75,8 @@ func bindSliceOf[T asm.Word](b *binding) func() {
 	return bindStridedCopy(b, in[T](b, 0)[first:], w)
 }
 
-// sliceIndex walks the elements of a slice of that shape where they lie in a whole.
+// sliceIndex returns the first element of a slice in the whole tensor, and the index of its
+// elements from there.
 func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w stridedIndex) {
 	strides := rowMajor(whole)
 	for k, d := range slice {
@@ -102,7 +105,7 @@ func bindUnsliceOf[T asm.Word](b *binding) func() {
 	}
 }
 
-// scatter puts src, the elements from lo on, where w leads in dst.
+// scatter copies src, elements from lo on, to the elements of dst that w selects.
 func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	if w.rank == 0 {
 		copy(dst, src)
@@ -164,7 +167,8 @@ func bindTransposeOf[T asm.Word](b *binding) func() {
 	return bindTransposeBands(b, y, x, w)
 }
 
-// bindTransposeBands transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
+// bindTransposeBands transposes bands of rows of matrices: their columns are the output's last
+// dimension, their rows the dimension that is contiguous in the input.
 func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x

@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// A stridedIndex maps the elements of an output to elements of an operand. Neighbouring dimensions are merged where one stride covers both: x [4, 5]
-// broadcast to [3, 4, 5] has dims (3, 20) and strides (0, 1). Strides are in elements, 0 where the operand is broadcast.
+// A stridedIndex maps the elements of an output to elements of an operand. Neighbouring dimensions
+// are merged where one stride covers both: x [4, 5] broadcast to [3, 4, 5] has dims (3, 20) and
+// strides (0, 1). Strides are in elements, 0 where the operand is broadcast.
 type stridedIndex struct {
 	rank   int
 	dims   [maxRank]int // of the output, row-major
@@ -69,7 +70,8 @@ func (w *stridedIndex) elems() int {
 	return n
 }
 
-// gather sets dst to the operand's elements for the output's elements from lo on. fill sets a run along a broadcast last dimension.
+// gather sets dst to the operand's elements for the output's elements from lo on. fill sets a run
+// along a broadcast last dimension.
 func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)

@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The transforms by AVX2, with half of the registers: columns first, whose results go to memory, then rows.
+// The transforms by AVX2, with half of the registers: columns first, whose results go to memory,
+// then rows.
 
 // input transforms tiles of 4x4 pixels, which it overwrites.
 func (e elem) input() {

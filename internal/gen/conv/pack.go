@@ -49,7 +49,8 @@ var double = elem{
 	unpackLow: VUNPCKLPD, unpackHigh: VUNPCKHPD,
 }
 
-// A loader is a way of loading one vector of pixels: of neighbours, of every second element, or of elements anywhere.
+// A loader is a way of loading one vector of pixels: of neighbours, of every second element, or of
+// elements anywhere.
 type loader struct {
 	elem
 	name     string // without the element's

@@ -205,7 +205,8 @@ func (e elem) wideOutput() {
 	leave()
 }
 
-// outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a spare one.
+// outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a
+// spare one.
 func (e elem) outputSums(m, plane, plane3 GPPhysical, registers []VecPhysical, spare VecPhysical, y []VecPhysical) {
 	at := R10
 	MOVQ(m, at)
@@ -287,7 +288,8 @@ func (e elem) outputStore(dst GPPhysical, y []VecPhysical, lanes int) {
 	})
 }
 
-// segments emits the loop over segments: store is called for both rows, with the mask of the pixels that exist.
+// segments emits the loop over segments: store is called for both rows, with the mask of the pixels
+// that exist.
 func (e elem) segments(dst GPPhysical, store func(at, mask GPPhysical, row int)) {
 	seg, masks, segments, at, mask := R10, R11, R12, R13, RDX
 	MOVQ(Mem{Base: args, Disp: outMasks}, masks)

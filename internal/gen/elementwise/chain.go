@@ -8,12 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A chain runs a program of elementwise steps on a tile, some vectors at a time, which stay in registers from step to
-// step: the accumulator. A step is four words: its code, the offset of its operand among the slots, and two numbers. The
-// first step is a load, and the last one, end, stores.
+// A chain runs a program of elementwise steps on a tile, some vectors at a time, which stay in
+// registers from step to step: the accumulator. A step is four words: its code, the offset of its
+// operand among the slots, and two numbers. The first step is a load, and the last one, end,
+// stores.
 
-// chainCodes are the steps in the order of their codes, which package elementwise repeats: names of functions, and those of two
-// operands a second time with the accumulator as the second one.
+// chainCodes are the steps in the order of their codes, which package elementwise repeats: names of
+// functions, and those of two operands a second time with the accumulator as the second one.
 var chainCodes = []string{"end", "load", "store",
 	"neg", "abs", "sign", "square", "cube", "inverse", "sqrt", "inverseSqrt", "ceil", "floor", "relu", "affine", "leakyRelu",
 	"exp", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "softplus",
@@ -143,7 +144,8 @@ func (a *asm) pointer() {
 	a.MOVQ(Mem{Base: slots, Index: operand, Scale: 1}, operand)
 }
 
-// fetch loads registers of the operand that pointer found: those of the accumulator's register first, and on.
+// fetch loads registers of the operand that pointer found: those of the accumulator's register
+// first, and on.
 func (a *asm) fetch(dst vec, first int, tail bool) {
 	for i, r := range dst {
 		m := Mem{Base: operand, Index: tileAt, Scale: 1, Disp: (first + i) * a.bytes()}

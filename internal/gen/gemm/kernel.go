@@ -239,10 +239,12 @@ func (k *kernel) loop() {
 // converts reports whether the kernel makes float32 of what is stored otherwise as it reads B.
 func (k *kernel) converts() bool { return k.size == 4 && (k.packs() || k.line) }
 
-// packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it. Pairs were packed before.
+// packs reports whether the kernel can store the rows of B that it reads to a panel: the
+// multiplications hide it. Pairs were packed before.
 func (k *kernel) packs() bool { return k.vectors == 2 && !k.line && k.fmaBcst != nil }
 
-// packing is the loop of a kernel that packs, or converts, B. Its rows are new and far apart, so it asks for them some steps before.
+// packing is the loop of a kernel that packs, or converts, B. Its rows are new and far apart, so it
+// asks for them some steps before.
 func (k *kernel) packing(n *kind) {
 	label, size := "pack", k.size
 	if n != nil {
@@ -353,7 +355,8 @@ func (k *kernel) loadMasks() {
 	}
 }
 
-// finish adds what C holds and the bias, applies the activation and stores. edge: only the columns that exist.
+// finish adds what C holds and the bias, applies the activation and stores. edge: only the columns
+// that exist.
 func (k *kernel) finish(edge bool) {
 	label := func(s string) string {
 		if edge {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
-// A kind is how B becomes float32, where it is not taken as it lies: it is rounded, or stored in 16 bits.
+// A kind is how B becomes float32, where it is not taken as it lies: it is rounded, or stored in 16
+// bits.
 type kind struct {
 	number  int // in gemm.Tile
 	label   string
@@ -20,7 +21,8 @@ type kind struct {
 
 var kinds = []kind{{1, "roundBfloat16", 4, false}, {2, "roundFloat16", 4, true}, {3, "widenBfloat16", 2, false}, {4, "widenFloat16", 2, true}}
 
-// rounds reports whether numbers of the kind are rounded to bfloat16, for which a Rounder needs its numbers.
+// rounds reports whether numbers of the kind are rounded to bfloat16, for which a Rounder needs its
+// numbers.
 func (n kind) rounds() bool { return n.size == 4 && !n.float16 }
 
 // at is the place of a vector, of so many bytes in float32, from m on.
@@ -42,7 +44,8 @@ func (n kind) load(r *rounding.Rounder, m Mem, v, t, u VecPhysical) {
 	n.convert(r, v, t, u)
 }
 
-// loadSome loads the elements of a vector that mask lets through, with zeros for the others, to be converted.
+// loadSome loads the elements of a vector that mask lets through, with zeros for the others, to be
+// converted.
 func (n kind) loadSome(m Mem, mask, v Op) {
 	switch {
 	case n.size == 2 && n.float16:

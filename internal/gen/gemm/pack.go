@@ -55,8 +55,9 @@ func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
 	}
 }
 
-// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes columns of the halves
-// that were loaded into ymm[0], ymm[1], ..., and says where they are. They are rounded before, where n is a kind that is.
+// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes
+// columns of the halves that were loaded into ymm[0], ymm[1], ..., and says where they are. They
+// are rounded before, where n is a kind that is.
 func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
 	name, half := "packCols"+e.name+n.title(), 16/e.size
 	lanes := 2 * half
@@ -98,8 +99,8 @@ func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *round
 	RET()
 }
 
-// packWideCols is packCols with 512 bits: lane j of the register that loads row i holds row 4j+i (2j+i with 8 bytes an
-// element), so that transposing inside of lanes puts all rows in order.
+// packWideCols is packCols with 512 bits: lane j of the register that loads row i holds row 4j+i
+// (2j+i with 8 bytes an element), so that transposing inside of lanes puts all rows in order.
 func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
 	name, half := "packWideCols"+e.name+n.title(), 16/e.size
 	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, pitch int)")

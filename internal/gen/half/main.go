@@ -2,8 +2,9 @@
 //
 //	go generate ./kernels/cpu/internal/asm/half
 //
-// A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and decodes. All round to the nearest, of two
-// to the even one, and keep every bit of kernels.ToBfloat16 and its neighbours, NaNs included.
+// A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and
+// decodes. All round to the nearest, of two to the even one, and keep every bit of
+// kernels.ToBfloat16 and its neighbours, NaNs included.
 package main
 
 import (
@@ -210,7 +211,8 @@ func (c *conversion) loadOne() {
 	}
 }
 
-// convert makes what is stored of what was loaded; an encoded bfloat16 lies in the lower half of each lane.
+// convert makes what is stored of what was loaded; an encoded bfloat16 lies in the lower half of
+// each lane.
 func (c *conversion) convert(v, t, u VecPhysical) {
 	switch {
 	case c.name == "widen" && !c.float16:

@@ -28,8 +28,9 @@ const (
 	philoxRounds = 10
 )
 
-// Words of a counter lie in the lower halves of 64-bit lanes, where VPMULUDQ wants them; the upper halves hold anything.
-// Lane 2l+k holds counter lanes/2·k + l, so that unpacking words to elements leaves them in their order.
+// Words of a counter lie in the lower halves of 64-bit lanes, where VPMULUDQ wants them; the upper
+// halves hold anything. Lane 2l+k holds counter lanes/2·k + l, so that unpacking words to elements
+// leaves them in their order.
 
 // dropper writes a dropout kernel at one width.
 type dropper struct {
@@ -158,7 +159,8 @@ func (d *dropper) rounds() {
 	}
 }
 
-// unpack brings the words to the order of the elements: of the first half in counter[0], of the second in counter[1].
+// unpack brings the words to the order of the elements: of the first half in counter[0], of the
+// second in counter[1].
 func (d *dropper) unpack() {
 	c := d.counter
 	for i := 0; i < 4; i += 2 { // both words of a pair in one lane

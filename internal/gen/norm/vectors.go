@@ -307,8 +307,8 @@ func (v *vectors) join(first int) {
 	}
 }
 
-// total leaves the sum of all lanes of the joined sums from first on in the low element of that register: lane i and lane
-// i + half, until one is left.
+// total leaves the sum of all lanes of the joined sums from first on in the low element of that
+// register: lane i and lane i + half, until one is left.
 func (v *vectors) total(first, spare int) {
 	if v.wide {
 		VEXTRACTF64X4(Imm(1), zmm[first], ymm[spare])

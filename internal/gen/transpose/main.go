@@ -2,8 +2,9 @@
 //
 //	go generate ./kernels/cpu/internal/asm/transpose
 //
-// Squares of 8x8 elements of 4 bytes, or 4x4 of 8, are turned in registers: halves of lines are loaded side by side, so
-// that what remains is to turn a smaller square in each half. AVX2 is enough: memory is the limit.
+// Squares of 8x8 elements of 4 bytes, or 4x4 of 8, are turned in registers: halves of lines are
+// loaded side by side, so that what remains is to turn a smaller square in each half. AVX2 is
+// enough: memory is the limit.
 package main
 
 import (
@@ -111,7 +112,8 @@ func turn(size int) {
 	RET()
 }
 
-// columns turns the squares in the halves of the registers from first on, and says where the results are.
+// columns turns the squares in the halves of the registers from first on, and says where the
+// results are.
 func columns(size, first int) []VecPhysical {
 	r, t := ymm[first:], ymm[8:]
 	if size == 8 {

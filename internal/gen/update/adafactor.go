@@ -8,8 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Adafactor's passes over elements of a row of float32, as many as a multiple of 16, in float64. Sixteen sums are added up in the same order by
-// both instruction sets, which so give the same bits.
+// Adafactor's passes over elements of a row of float32, as many as a multiple of 16, in float64.
+// Sixteen sums are added up in the same order by both instruction sets, which so give the same
+// bits.
 
 // Offsets in update.FactorScalars; a test there compares them.
 const (
@@ -70,7 +71,8 @@ const (
 	factorSpare   = 14
 )
 
-// begin opens a function of a gradient and of what else signature says, and loads what prepares gradients.
+// begin opens a function of a gradient and of what else signature says, and loads what prepares
+// gradients.
 func (f *factors) begin(name, signature, doc string) {
 	if f.wide {
 		name = "wide" + strings.ToUpper(name[:1]) + name[1:]

@@ -9,7 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in update.Rule; a test there compares them. The numbers from offNumbers on are of the element type.
+// Offsets in update.Rule; a test there compares them. The numbers from offNumbers on are of the
+// element type.
 const (
 	offParam   = 0
 	offGrad    = 24
@@ -19,7 +20,8 @@ const (
 	offNumbers = 104
 )
 
-// Numbers of a rule, by index from offNumbers on. The rule's own come after the four that prepare gradients.
+// Numbers of a rule, by index from offNumbers on. The rule's own come after the four that prepare
+// gradients.
 const (
 	scale = iota
 	most
@@ -63,8 +65,8 @@ var double = elem{
 
 func (e *elem) size() int { return e.bits / 8 }
 
-// A rule computes one vector: k.param() and k.grad() are loaded. It stores states itself and leaves the new parameter
-// in k.param().
+// A rule computes one vector: k.param() and k.grad() are loaded. It stores states itself and leaves
+// the new parameter in k.param().
 type rule struct {
 	name    string
 	doc     string

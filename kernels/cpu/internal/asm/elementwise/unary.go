@@ -90,7 +90,8 @@ func signTile[T asm.Float](dst, a []T) {
 	}
 }
 
-// leakyRelu32Tile selects slope*x where the sign bit is set, which is right for -0 and NaN too. See relu32Tile.
+// leakyRelu32Tile selects slope*x where the sign bit is set, which is right for -0 and NaN too. See
+// relu32Tile.
 func leakyRelu32Tile(dst, a []float32, slope float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -126,8 +127,8 @@ func Map[T asm.Float](f func(float64) float64) UnaryFunc[T] {
 	}
 }
 
-// relu32Tile clears negative values by their bits: a conditional move instead of a branch that half of all values would mispredict. NaN and
-// -0 do not change, as with MAXPS(0, x).
+// relu32Tile clears negative values by their bits: a conditional move instead of a branch that half
+// of all values would mispredict. NaN and -0 do not change, as with MAXPS(0, x).
 func relu32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {

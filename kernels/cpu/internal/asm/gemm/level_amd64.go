@@ -91,7 +91,8 @@ var avx2x64 = &Kernels{
 	RowTile: line1x32x64, RowTileCols: 32,
 }
 
-// Bfloat16Pairs returns the kernels for pairs of bfloat16, nil where the processor does not multiply them.
+// Bfloat16Pairs returns the kernels for pairs of bfloat16, nil where the processor does not
+// multiply them.
 func Bfloat16Pairs() *Kernels {
 	if !asm.HasBfloat16Dot() {
 		return nil

@@ -38,12 +38,14 @@ func (s *Kernels) MaxSteps() int {
 	return StepsFloat32 * s.StepsPerElem()
 }
 
-// Aliases reports whether the rows of a tile of A compete for the same few cache sets where they lie lda bytes apart.
+// Aliases reports whether the rows of a tile of A compete for the same few cache sets where they
+// lie lda bytes apart.
 func (s *Kernels) Aliases(lda int) bool {
 	return s.Rows*min(aliasPitch, lda&-lda)/aliasPitch > aliasRows
 }
 
-// AliasStride returns the least distance in bytes at which rows of a tile alias; they also do at each multiple of it. 0: rows never alias.
+// AliasStride returns the least distance in bytes at which rows of a tile alias; they also do at
+// each multiple of it. 0: rows never alias.
 func (s *Kernels) AliasStride() int {
 	for apart := s.Size(); apart <= aliasPitch; apart *= 2 {
 		if s.Aliases(apart) {

@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A transposer packs columns of 4-byte elements. Its assembly needs a multiple of four steps of k; the methods accept any number, and where
-// it is not a multiple they pack the last four steps again.
+// A transposer packs columns of 4-byte elements. Its assembly needs a multiple of four steps of k;
+// the methods accept any number, and where it is not a multiple they pack the last four steps
+// again.
 type transposer struct {
 	rows8  func(dst, src []byte, k, stride, n, pitch int) // n <= 8 rows
 	rows16 func(dst, src []byte, k, stride, pitch int)    // 16 rows
@@ -52,8 +53,8 @@ var (
 	transposeFloat16  = transposer{packCols32Float16, packWideCols32Float16, half.At(asm.AVX2, arena.Float16).Round}
 )
 
-// roundOnRead is RoundToFloat32 for kernels that round B as they read it: single and half are the kinds of a B stored as float32 or as the
-// 16-bit type.
+// roundOnRead is RoundToFloat32 for kernels that round B as they read it: single and half are the
+// kinds of a B stored as float32 or as the 16-bit type.
 func roundOnRead(c *half.Conversions, single, half int, cols func(dst, src []byte, k, stride, n, pitch int)) *Rounding {
 	r := RoundToFloat32(c)
 	r.FromFloat32.Kind, r.FromFloat32.PackCols, r.FromHalf.Kind = single, cols, half

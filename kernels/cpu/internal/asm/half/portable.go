@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// The Go twins. Those of bfloat16 that products use call kernels.FromBfloat16 directly: the compiler inlines it, which takes a fifth to a third of
-// the time of a call through a function value.
+// The Go twins. Those of bfloat16 that products use call kernels.FromBfloat16 directly: the
+// compiler inlines it, which takes a fifth to a third of the time of a call through a function
+// value.
 var (
 	portableBfloat16 = &Conversions{
 		Widen: func(dst, src []byte, rows, stride, n, pitch int) {

@@ -1,10 +1,11 @@
 // Package norm holds the inner kernels of batch, group and layer normalization for float32 and float64.
 //
-// x̂ = (x - mean)·rstd with rstd = 1/√(variance + eps), y = x̂·gamma + beta. Batch and group normalization use kernels over planes
-// ([PlaneKernels]): the n elements of one channel of one image. Layer normalization uses kernels over rows ([RowKernels]).
+// x̂ = (x - mean)·rstd with rstd = 1/√(variance + eps), y = x̂·gamma + beta. Batch and group
+// normalization use kernels over planes ([PlaneKernels]): the n elements of one channel of one
+// image. Layer normalization uses kernels over rows ([RowKernels]).
 //
-// zz_norm_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm. plane_portable.go and row.go hold the Go twins. AVX2 and AVX-512 give the same
-// bits.
+// zz_norm_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm. plane_portable.go and row.go
+// hold the Go twins. AVX2 and AVX-512 give the same bits.
 package norm
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -26,8 +27,8 @@ const (
 	Params = 8 // places of a channel
 )
 
-// PlaneArgs are the arguments of a kernel over planes of N elements: Channels neighbouring planes of each of Images images. The assembly reads the
-// fields at fixed offsets.
+// PlaneArgs are the arguments of a kernel over planes of N elements: Channels neighbouring planes
+// of each of Images images. The assembly reads the fields at fixed offsets.
 type PlaneArgs[T asm.Float] struct {
 	X, Dy, Y []T // from the first element on
 	Param    []T // [channels][Params]; for N = 1 [Params][MaxTile]

@@ -6,8 +6,8 @@ import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 
 //go:generate go -C ../../../../../internal/gen run ./transpose -dir ../../kernels/cpu/internal/asm/transpose
 
-// At returns the assembly of level l for T, and the side of its squares: rows and cols must be multiples of side. Otherwise it does the
-// same as Portable. f is nil where there is none for T.
+// At returns the assembly of level l for T, and the side of its squares: rows and cols must be
+// multiples of side. Otherwise it does the same as Portable. f is nil where there is none for T.
 func At[T asm.Word](l asm.Level) (f func(dst, src []T, rows, cols, rowStride, step int), side int) {
 	if l == asm.Portable {
 		return nil, 0

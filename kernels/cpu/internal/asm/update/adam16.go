@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded stochastically, by noise that depends on the element's
-// parameter, gradient and Key. The assembly reads the fields at fixed offsets.
+// A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded
+// stochastically, by noise that depends on the element's parameter, gradient and Key. The assembly
+// reads the fields at fixed offsets.
 type Rule16[T asm.Float] struct {
 	Rule[T]
 	M, V []uint16 // means and means of squares

@@ -1,10 +1,12 @@
-// Package update holds the inner kernels of optimizers: one pass over parameter, gradient and states, in place, for float32 and float64.
+// Package update holds the inner kernels of optimizers: one pass over parameter, gradient and
+// states, in place, for float32 and float64.
 //
-// zz_update_amd64.s (AVX2 and AVX-512) is written by internal/gen/update; portable.go, adam8.go, adam16.go and adafactor.go hold the Go twins.
-// Levels round differently in the last place: assembly fuses multiplications with additions.
+// zz_update_amd64.s (AVX2 and AVX-512) is written by internal/gen/update; portable.go, adam8.go,
+// adam16.go and adafactor.go hold the Go twins. Levels round differently in the last place:
+// assembly fuses multiplications with additions.
 //
-// Sources: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019), Lion (Chen et al., 2023), 8-bit states (Dettmers et al., 2022),
-// Adafactor (Shazeer and Stern, 2018).
+// Sources: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019), Lion (Chen et al.,
+// 2023), 8-bit states (Dettmers et al., 2022), Adafactor (Shazeer and Stern, 2018).
 package update
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -20,7 +22,8 @@ type Rule[T asm.Float] struct {
 	Coef                   [8]T // coefficients: see the rule's function
 }
 
-// Kernels are the functions of a level for one type. Each updates elements lo..hi-1. In the formulas c is Coef and g the prepared gradient.
+// Kernels are the functions of a level for one type. Each updates elements lo..hi-1. In the
+// formulas c is Coef and g the prepared gradient.
 type Kernels[T asm.Float] struct {
 	SGD      func(r *Rule[T], lo, hi int) // p -= c[0]·g
 	Momentum func(r *Rule[T], lo, hi int) // s = c[1]·s + g; p -= c[0]·s
