@@ -40,6 +40,8 @@ type adafactor[T float] struct {
 	addSquares func(acc []float64, x []T, n int)
 }
 
+// bindAdafactor prepares an update of a parameter of any shape. Its dimensions are folded to
+// matrices [n, width]: see kernels.FactorOf.
 func bindAdafactor(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -50,11 +52,14 @@ func bindAdafactor(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// adafactorWork returns the workspace in bytes: see above.
 func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	matrices, n, width := kernels.FactorOf(in[0].Shape)
 	return 8 * int64(matrices) * (int64(blocksOf(n))*int64(width+1) + 1)
 }
 
+// bindAdafactorOf binds the passes over blocks. A launch runs them in order, each over all threads:
+// moments, foldColumns, measure, apply.
 func bindAdafactorOf[T float](b *binding) func() {
 	f := &adafactor[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
 		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), scale: 1}

@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
 )
 
+// bindAdam8 prepares an update of Adam or AdamW with 8-bit states.
 func bindAdam8(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:

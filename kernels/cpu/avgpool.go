@@ -29,6 +29,7 @@ func bindAvgPool(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindAvgPoolOf chooses the kernel: 2x2 windows, rows of windows, or Go.
 func bindAvgPoolOf[T float](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.AvgPoolGrad {

@@ -22,6 +22,7 @@ func batchNormWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	return int64(p.c) * (16*int64(p.groups) + norm.Params*in[0].Type.Size())
 }
 
+// bindBatchNorm prepares a batch normalization or its gradient.
 func bindBatchNorm(b *binding) (func(), error) {
 	if b.In[0].Shape.Elems() == 0 {
 		return nil, nil
@@ -53,6 +54,7 @@ type batchNorm[T float] struct {
 	of          []T       // [C][norm.Params]
 }
 
+// newBatchNorm binds the inputs and cuts the workspace.
 func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
@@ -136,6 +138,8 @@ func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	}
 }
 
+// bindBatchNormOf binds the forward pass. A group's sums are taken about a pivot; join combines the
+// groups' means and sums of squares.
 func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
@@ -177,6 +181,8 @@ func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
 	return mean, squares / count
 }
 
+// bindBatchNormGradOf binds the gradient. With s = Σdy and q = Σdy·(x - mean): dbeta = s, dgamma =
+// q·rstd, and dx is linear in dy and x for each channel.
 func bindBatchNormGradOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	mean, variance, dy := in[T](b, 3), in[T](b, 4), in[T](b, 5)
@@ -223,6 +229,7 @@ func bindRunningStat(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindRunningStatOf binds the update for T.
 func bindRunningStatOf[T float](b *binding) func() {
 	running, batch, guard := out[T](b, 0), in[T](b, 1), in[int32](b, 2)
 	a := b.Attrs.(kernels.RunningStatAttrs)

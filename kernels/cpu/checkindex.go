@@ -18,6 +18,7 @@ func bindCheckIndex(b *binding) (func(), error) {
 	return checkIndex(in[int64](b, 0), guard, a), nil
 }
 
+// checkIndex returns the check for one integer type.
 func checkIndex[T uint8 | int32 | int64](index []T, guard []int32, a kernels.CheckIndexAttrs) func() {
 	return func() {
 		if guard[0] != 0 {

@@ -22,6 +22,7 @@ func bindSumSquares(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// sumSquaresWork returns the bytes of the partial sums.
 func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := in[0].Shape.Elems()
 	if n <= pieceLen {
@@ -30,6 +31,8 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	return int64(ceilDiv(n, pieceLen)) * 8
 }
 
+// bindSumSquaresOf binds the sum for T: one call for a short x, otherwise pieces whose sums are
+// added in order.
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
 	squares := reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]

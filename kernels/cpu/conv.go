@@ -31,6 +31,8 @@ type convolution struct {
 	sizes   [2]int          // bytes of their elements as stored
 }
 
+// newConvolution returns the geometry of a call of op. in and out are its operands: (x, w) → y, (w,
+// dy) → dx or (x, dy) → dw.
 func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
 	var v convolution
 	var x, w, y kernels.Shape

@@ -29,6 +29,7 @@ type bandRows struct {
 	at     int // the pixel that it was loaded for
 }
 
+// Sizes of bands.
 const (
 	bandBytes       = 128 << 10 // most bytes of a band: it stays in the second-level cache
 	bandMinFactor   = 2         // least rows of a band, times the rows of a vector's windows; otherwise it has fewer channels, so that few rows are converted twice

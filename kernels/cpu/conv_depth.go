@@ -10,6 +10,7 @@ import (
 // task is a block of channels of one image; for each vector of pixels, internal/asm/conv computes
 // all channels of the block, which share the vector's tables.
 
+// Sizes of tasks.
 const (
 	depthChannels = 64 // channels of a task
 	depthSums     = 32 // channels of a task of a gradient by the weights

@@ -394,6 +394,7 @@ func spread(dst, src []byte, size, step int) {
 	}
 }
 
+// spreadOf is spread for one size of element.
 func spreadOf[T asm.Word](dst, src []T, step int) {
 	for i, v := range src {
 		dst[i*step] = v

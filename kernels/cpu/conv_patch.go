@@ -58,6 +58,8 @@ type patches struct {
 	band band // of a depthwise convolution that converts its source by bands
 }
 
+// newPatches returns the windows of rows and cols over images of height x width elements of size
+// bytes.
 func newPatches(rows, cols axis, size, width, height, channels int) patches {
 	p := patches{rows: rows, cols: cols, size: size, packed: size, width: width * size, plane: width * height * size}
 	p.image = channels * p.plane

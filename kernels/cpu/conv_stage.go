@@ -16,6 +16,7 @@ import (
 //	row 1  ├───────────┼─────────┤   elements outside of the image are not written: masks keep them from being read
 //	    2  └───────────┴─────────┘
 
+// Sizes of stages.
 const (
 	partSteps     = 128 // steps of k that are packed at once from a stage
 	stageChannels = 16  // channels of a depthwise convolution that are converted at once

@@ -351,6 +351,7 @@ func addBytes(dst, src []byte, size int) {
 	}
 }
 
+// addElements adds src to dst.
 func addElements[T float](dst, src []T) {
 	for i, v := range src {
 		dst[i] += v

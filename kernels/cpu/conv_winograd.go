@@ -155,6 +155,7 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	return x
 }
 
+// winoPanels returns how many panels share the transformed weights.
 func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	if conv.WinogradPlaces*rows*channels*s.Size() > winoSharedBytes {
 		return winoSharedPanels
@@ -200,6 +201,7 @@ func (x *winograd) run(p *pool) {
 // winoWeights is the first half of a winograd: task i transforms the weights of row i.
 type winoWeights struct{ *winograd }
 
+// do transforms the weights of output row i.
 func (x winoWeights) do(i, worker int) {
 	w, size := &x.workers[worker].weight, x.isa.Size()
 	group, row := i/x.rows, i%x.rows

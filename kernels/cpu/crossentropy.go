@@ -19,6 +19,7 @@ type labels struct {
 	i64 []int64
 }
 
+// newLabels returns input k as labels.
 func newLabels(b *binding, k int) labels {
 	switch b.In[k].Type {
 	case arena.Uint8:
@@ -46,6 +47,7 @@ func (l *labels) at(i, n int) int {
 	return int(v)
 }
 
+// bindCrossEntropy prepares any of the six ops.
 func bindCrossEntropy(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -102,6 +104,7 @@ func bindCrossEntropyOf[T float](b *binding) (func(), error) {
 	return b.parallelFor(rows, grain/max(n, 1), f), nil
 }
 
+// eachIndex returns a function that calls f with each index of a range.
 func eachIndex(f func(i int)) func(lo, hi, worker int) {
 	return func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {

@@ -15,6 +15,7 @@ import (
 // counter.
 const dropGrain = 8 * 1024
 
+// bindDropout prepares a dropout.
 func bindDropout(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -25,6 +26,8 @@ func bindDropout(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindDropoutOf binds the kernel for T. The keys of Philox's rounds do not change; the counter
+// depends on the step and the first element of a piece.
 func bindDropoutOf[T float](b *binding) func() {
 	a := b.Attrs.(kernels.DropoutAttrs)
 	x, controls, y := in[T](b, 0), in[float64](b, 1), out[T](b, 0)

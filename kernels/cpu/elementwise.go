@@ -19,6 +19,7 @@ import (
 //	[N] in [B, N], N >  tileLen   read in place: tiles end where rows end
 //	[C, 1] in [B, C, N]           a number, set once for each of C where N is long
 
+// Sizes of tiles and pieces.
 const (
 	tileLen    = reduce.TileLen // elements of a tile
 	maxPull    = 4 * 1024       // most elements that a reduction reads at once
@@ -70,6 +71,7 @@ func (r *chainPlan) bytes(threads int) int64 {
 	return int64(r.workers(threads)) * int64(r.tiles) * int64(r.tile)
 }
 
+// elementwiseWork returns the function that returns the workspace of op in bytes.
 func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 		r, err := newChainPlan(op, attrs, in, out[0], false)

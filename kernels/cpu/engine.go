@@ -46,6 +46,7 @@ type step[T float] struct {
 	value  T
 }
 
+// bindElementwise prepares an elementwise op or a chain.
 func bindElementwise(b *binding) (func(), error) {
 	switch b.Out[0].Type {
 	case arena.Float32:
@@ -56,6 +57,7 @@ func bindElementwise(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindEngine plans the op, binds it to memory, and splits the output over threads.
 func bindEngine[T float](b *binding) (func(), error) {
 	r, err := newChainPlan(b.Op, b.Attrs, kernels.Specs(b.In), b.Out[0].Spec, false)
 	if err != nil || r.n == 0 {

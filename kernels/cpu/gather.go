@@ -6,6 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
+// Sizes of prefetching.
 const (
 	// tableBytes is the least bytes of a table whose rows are assumed to be in no cache.
 	tableBytes = 2 << 20

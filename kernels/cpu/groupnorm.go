@@ -13,11 +13,13 @@ import (
 // one group of one image, which stays in the cache between its sums and its result. Workspace of
 // the gradient: float64 [B][C][2], each plane's share of dbeta and dgamma.
 
+// groupNormGradWork returns the workspace of the gradient in bytes.
 func groupNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	s := in[0].Shape
 	return 16 * int64(s[0]) * int64(s[1])
 }
 
+// bindGroupNorm prepares a group normalization or its gradient.
 func bindGroupNorm(b *binding) (func(), error) {
 	grad := b.Op == kernels.GroupNormGrad
 	switch {
@@ -44,6 +46,7 @@ type groupNorm[T float] struct {
 	gamma   []T
 }
 
+// newGroupNorm binds the inputs that both passes share.
 func newGroupNorm[T float](b *binding) *groupNorm[T] {
 	n := &groupNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.GroupNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1)}
@@ -68,6 +71,8 @@ func (n *groupNorm[T]) forTiles(c int, f func(c, channels int)) {
 	}
 }
 
+// bindGroupNormOf binds the forward pass: mean and variance of the group as one plane, then scale
+// and shift of each channel.
 func bindGroupNormOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	beta := in[T](b, 2)
@@ -90,6 +95,8 @@ func bindGroupNormOf[T float](b *binding) func() {
 	})
 }
 
+// bindGroupNormGradOf binds the gradient: sums of each channel, combined with gamma to the group's,
+// then dx; join adds the shares of dgamma and dbeta over images.
 func bindGroupNormGradOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	mean, rstd, dy := in[T](b, 2), in[T](b, 3), in[T](b, 4)

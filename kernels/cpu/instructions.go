@@ -21,6 +21,7 @@ const (
 	AVX512BF16                     // AVX512 and products of bfloat16
 )
 
+// instructionNames holds the names of the sets.
 var instructionNames = [...]string{"best", "portable", "avx2", "avx512", "avx512bf16"}
 
 // String returns the name that UnmarshalText reads.

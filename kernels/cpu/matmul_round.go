@@ -12,6 +12,7 @@ import (
 // packed, so B is packed except for dots and row tiles, which round it as they read it, and A is
 // packed unless it is stored as tiles read it.
 
+// Targets of the plan.
 const (
 	stageElems              = 64 // elements of a row that is rounded and then transposed: Lanes such rows stay in the first-level cache
 	transposedMaxCols       = 14 // most columns of a product that is computed as its transpose: a tile of as many rows is nearly whole

@@ -25,6 +25,7 @@ type pooling struct {
 	is2x2         bool // windows of 2x2 at stride 2, without padding
 }
 
+// newPooling returns the geometry of pooling x to y.
 func newPooling(a kernels.PoolAttrs, x, y kernels.Shape) pooling {
 	two, none := [2]int{2, 2}, [2]int{}
 	return pooling{PoolAttrs: a, planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3], area: x[2] * x[3], windows: y[2] * y[3],
@@ -44,6 +45,7 @@ func poolAttrs(b *binding) kernels.PoolAttrs {
 	return b.Attrs.(kernels.PoolAttrs)
 }
 
+// bindMaxPool prepares a max pooling or its gradient, by the types of elements and places.
 func bindMaxPool(b *binding) (func(), error) {
 	if b.Out[0].Shape.Elems() == 0 {
 		return nil, nil
@@ -65,6 +67,7 @@ func bindMaxPool(b *binding) (func(), error) {
 // place is the type of an index in a window.
 type place interface{ uint8 | int32 }
 
+// bindMaxPoolOf chooses the kernel: 2x2 windows, rows of windows, or Go.
 func bindMaxPoolOf[T float, I place](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.MaxPoolGrad {

@@ -7,6 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
+// Sizes of blocks.
 const (
 	// memoryAlign is the alignment of every block in bytes: a page, so that blocks share none.
 	memoryAlign = 4096
@@ -41,6 +42,7 @@ type memory struct {
 // freeState says whether a block is freed, and by whom.
 type freeState uint8
 
+// The states of a block.
 const (
 	stateLive  freeState = iota
 	stateLost            // freed by the device's Close; the owner's Free has not returned that error yet

@@ -5,6 +5,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
+// bindOneHot prepares rows of zeros with a 1 at each label. Threads split rows.
 func bindOneHot(b *binding) (func(), error) {
 	if b.Out[0].Type == arena.Float64 {
 		return bindOneHotOf[float64](b), nil
@@ -12,6 +13,7 @@ func bindOneHot(b *binding) (func(), error) {
 	return bindOneHotOf[float32](b), nil
 }
 
+// bindOneHotOf prepares them for T.
 func bindOneHotOf[T float](b *binding) func() {
 	y, label := out[T](b, 0), newLabels(b, 0)
 	n := b.Attrs.(kernels.OneHotAttrs).Classes

@@ -11,6 +11,7 @@ import (
 // kept in the element type for up to planeRun elements of a channel, about a pivot near their mean,
 // and then added in float64. Planes of one element are columns, where a lane is a channel.
 
+// Sizes of calls and of parts of the work.
 const (
 	planeRun   = 16 * 1024  // most elements of a channel that are added in their own type
 	planeGroup = 128 * 1024 // elements of a channel that one part of the work sums
@@ -33,6 +34,7 @@ type planes struct {
 	groups  int
 }
 
+// newPlanes cuts x into tiles and groups.
 func newPlanes(x kernels.Shape) planes {
 	p := planes{b: x[0], c: x[1], n: x[2:].Elems()}
 	n := max(p.n, 1)

@@ -126,6 +126,7 @@ func (p *pool) run(t task, n int) {
 	}
 }
 
+// serial runs n parts in the caller.
 func serial(t task, n int) {
 	for i := range n {
 		t.do(i, 0)

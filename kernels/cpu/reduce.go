@@ -23,6 +23,7 @@ import (
 // it is reduced. A task is a block of results and one piece of their elements. Inner kernels are
 // those of internal/asm/reduce.
 
+// Sizes of pieces and blocks.
 const (
 	pieceLen      = 16 * 1024 // elements of a piece of a long run
 	pieceRows     = 1024      // rows of a piece of a tall matrix
@@ -45,6 +46,7 @@ type reduction struct {
 	pieceSize             int // of a piece: elements of a run, runs, or rows
 }
 
+// newReduction merges the dimensions of s and decides what is cut.
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	strides := rowMajor(s)
 	r := reduction{outputs: 1, count: 1, inner: 1, nearRows: 1, pieces: 1, rows: true}
@@ -123,6 +125,7 @@ type reducer[T float] struct {
 	maxRead  int         // most elements that are read at once
 }
 
+// bindReduce prepares a sum, mean or maximum of input 0.
 func bindReduce(b *binding) (func(), error) {
 	s := b.In[0].Shape
 	switch b.In[0].Type {

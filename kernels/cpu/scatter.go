@@ -16,6 +16,7 @@ const (
 	scatterGrain = 16 * 1024 // elements of dy from which on rows are split
 )
 
+// bindScatter prepares a scatter.
 func bindScatter(b *binding) (func(), error) {
 	switch b.Out[0].Type {
 	case arena.Float32:
@@ -26,6 +27,7 @@ func bindScatter(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindScatterOf binds a scatter for T.
 func bindScatterOf[T float](b *binding) func() {
 	dy, y := in[T](b, 1), out[T](b, 0)
 	rows := b.Out[0].Shape[0]

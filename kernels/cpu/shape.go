@@ -12,6 +12,7 @@ import (
 // the element's size, whatever its type. Threads split the output by elements. Transposes of 4 and
 // 8 bytes use internal/asm/transpose.
 
+// Sizes of pieces.
 const (
 	moveGrain = 32 * 1024 // elements of a piece
 	block     = 32        // rows that a transpose writes at once
@@ -45,12 +46,15 @@ func bindCopy(b *binding, offset int64) (func(), error) {
 	return b.parallelFor(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
 }
 
+// bindReshape prepares a copy of input 0, or nothing where the output is the same memory.
 func bindReshape(b *binding) (func(), error) { return bindCopy(b, 0) }
 
+// bindBroadcast prepares a broadcast of input 0 to the output's shape.
 func bindBroadcast(b *binding) (func(), error) {
 	return byWord(b, bindBroadcastOf[uint8], bindBroadcastOf[uint32], bindBroadcastOf[uint64])
 }
 
+// bindBroadcastOf prepares it for one size of element.
 func bindBroadcastOf[T asm.Word](b *binding) func() {
 	w := broadcastIndex(b.In[0].Shape, b.Out[0].Shape)
 	return bindStridedCopy(b, in[T](b, 0), w)
@@ -62,6 +66,7 @@ func bindStridedCopy[T asm.Word](b *binding, x []T, w stridedIndex) func() {
 	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
 
+// bindSlice prepares a slice with steps. A contiguous slice is a copy.
 func bindSlice(b *binding) (func(), error) {
 	if offset, ok := kernels.Slice.View(b.Attrs, kernels.Specs(b.In)); ok {
 		return bindCopy(b, offset)
@@ -69,6 +74,7 @@ func bindSlice(b *binding) (func(), error) {
 	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])
 }
 
+// bindSliceOf prepares it for one size of element.
 func bindSliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.SliceAttrs)
 	first, w := sliceIndex(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
@@ -86,10 +92,12 @@ func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w str
 	return first, w
 }
 
+// bindUnslice prepares the gradient of a slice: zeros, with the input at the slice's elements.
 func bindUnslice(b *binding) (func(), error) {
 	return byWord(b, bindUnsliceOf[uint8], bindUnsliceOf[uint32], bindUnsliceOf[uint64])
 }
 
+// bindUnsliceOf prepares it for one size of element.
 func bindUnsliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.UnsliceAttrs)
 	x, y := in[T](b, 0), out[T](b, 0)
@@ -127,6 +135,8 @@ func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	}
 }
 
+// bindConcat prepares a concatenation along an axis: each output row is the rows of the inputs, one
+// after another.
 func bindConcat(b *binding) (func(), error) {
 	axis := b.Attrs.(kernels.ConcatAttrs).Axis
 	to := b.bytes(b.Out[0])
@@ -150,10 +160,13 @@ func bindConcat(b *binding) (func(), error) {
 	}), nil
 }
 
+// bindTranspose prepares a permutation of dimensions.
 func bindTranspose(b *binding) (func(), error) {
 	return byWord(b, bindTransposeOf[uint8], bindTransposeOf[uint32], bindTransposeOf[uint64])
 }
 
+// bindTransposeOf prepares it for one size of element: by bands where it moves the last dimension,
+// otherwise as a strided copy.
 func bindTransposeOf[T asm.Word](b *binding) func() {
 	strides := rowMajor(b.In[0].Shape)
 	var w stridedIndex

@@ -19,6 +19,7 @@ const softRun = 128
 // softGrain is the elements of a piece: an element costs an exponential.
 const softGrain = 4 * 1024
 
+// bindSoftmax prepares any of the four ops.
 func bindSoftmax(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -29,6 +30,7 @@ func bindSoftmax(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindSoftmaxOf prepares it for T.
 func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	s := b.In[0].Shape
 	axis := b.Attrs.(kernels.SoftmaxAttrs).Axis
@@ -88,6 +90,7 @@ type softmaxColumns[T float] struct {
 // A columnState holds what one worker writes to: one element for each column.
 type columnState[T float] struct{ most, sum, total, tile [softRun]T }
 
+// newColumns binds the elementwise functions that compute columns.
 func newColumns[T float](b *binding) *softmaxColumns[T] {
 	l := b.dev.level
 	binary := func(op *kernels.Op) elementwise.BinaryFunc[T] { return elementwise.Binary[T](l, op, nil) }

@@ -13,7 +13,8 @@ import (
 // Scalars are combined in float64 and rounded once. States of a parameter without gradients decay
 // to denormal numbers, which assembly treats as zero. Threads split elements.
 
-const updateGrain = 16 * 1024 // elements of a piece of an update
+// updateGrain is the elements of a piece of an update.
+const updateGrain = 16 * 1024
 
 // An updater is a rule bound to memory, with the operands that change its coefficients from step to
 // step.
@@ -27,6 +28,7 @@ type updater[T float] struct {
 	run      func(r *update.Rule[T], lo, hi int)
 }
 
+// bindUpdate prepares an update by a rule with states of the parameter's type.
 func bindUpdate(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -37,6 +39,7 @@ func bindUpdate(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindUpdateOf binds the rule for T.
 func bindUpdateOf[T float](b *binding) (func(), error) {
 	attrs, ok := b.Attrs.(kernels.Updater)
 	if !ok {

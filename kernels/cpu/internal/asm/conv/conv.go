@@ -82,6 +82,7 @@ func portable(s *gemm.Kernels) *Kernels {
 	return portableOf[float32](s)
 }
 
+// portableOf is portable for one type.
 func portableOf[T asm.Float](s *gemm.Kernels) *Kernels {
 	return &Kernels{Lanes: min(s.Cols, MaxLanes), Epilogue: goEpilogue[T],
 		WinogradInput: goWinoInput[T], WinogradWeight: goWinoWeight[T], WinogradOutput: goWinoOutput[T]}

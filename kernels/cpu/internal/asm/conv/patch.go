@@ -49,6 +49,7 @@ func goPatch(size, step int) func(t *Patch) {
 	return func(t *Patch) { goPatchOf[uint64](t, size, step) }
 }
 
+// goPatchOf packs the segments of one vector of pixels for every channel and tap.
 func goPatchOf[T asm.Word](t *Patch, size, step int) {
 	dst, src := asm.View[T](t.Dst), asm.View[T](t.Src)
 	row := 0

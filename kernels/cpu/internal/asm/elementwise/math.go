@@ -58,6 +58,7 @@ func expScale(p float32, k int32) float32 {
 	return p * math.Float32frombits(uint32(h+127)<<23) * math.Float32frombits(uint32(k-h+127)<<23)
 }
 
+// exp32 returns exp(x) = 2^k·exp(r).
 func exp32(x float32) float32 {
 	r, k := expSplit(x)
 	return expScale(expPoly(r), k)
@@ -89,6 +90,7 @@ func tanh32(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(t/(t+2)) | bits&(1<<31))
 }
 
+// log32 returns log(x) = e·ln 2 + log(1+m), where 1+m is in [√½, √2).
 func log32(x float32) float32 {
 	if !(x > 0) || x > math.MaxFloat32 {
 		return float32(math.Log(float64(x)))
@@ -147,6 +149,7 @@ func expInto[T asm.Float](dst, a []T, shift T) {
 	}
 }
 
+// exps32 is expInto for float32.
 func exps32(dst, a []float32, shift float32) {
 	a = a[:len(dst)]
 	for i, x := range a {

@@ -34,6 +34,7 @@ func Cost(op *kernels.Op) int {
 	return 1
 }
 
+// negTile computes -a.
 func negTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -41,6 +42,7 @@ func negTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// squareTile computes a².
 func squareTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -48,6 +50,7 @@ func squareTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// cubeTile computes a³.
 func cubeTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -55,6 +58,7 @@ func cubeTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// inverseTile computes 1/a.
 func inverseTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -62,6 +66,7 @@ func inverseTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// sqrtTile computes √a.
 func sqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -69,6 +74,7 @@ func sqrtTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// inverseSqrtTile computes 1/√a.
 func inverseSqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -76,6 +82,7 @@ func inverseSqrtTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// signTile computes the sign of a: 1, -1, or a where it is 0 or NaN.
 func signTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -101,6 +108,7 @@ func leakyRelu32Tile(dst, a []float32, slope float32) {
 	}
 }
 
+// leakyRelu64Tile is leakyRelu32Tile for float64.
 func leakyRelu64Tile(dst, a []float64, slope float64) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -110,6 +118,7 @@ func leakyRelu64Tile(dst, a []float64, slope float64) {
 	}
 }
 
+// affineTile computes scale·a + shift, rounded twice.
 func affineTile[T asm.Float](dst, a []T, scale, shift T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -140,6 +149,7 @@ func relu32Tile(dst, a []float32) {
 	}
 }
 
+// relu64Tile is relu32Tile for float64.
 func relu64Tile(dst, a []float64) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -151,6 +161,7 @@ func relu64Tile(dst, a []float64) {
 	}
 }
 
+// abs32Tile computes |a| by clearing the sign bit.
 func abs32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -158,8 +169,10 @@ func abs32Tile(dst, a []float32) {
 	}
 }
 
+// exp32Tile computes exp(a).
 func exp32Tile(dst, a []float32) { exps32(dst, a, 0) }
 
+// log32Tile computes log(a).
 func log32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -167,6 +180,7 @@ func log32Tile(dst, a []float32) {
 	}
 }
 
+// sigmoid32Tile computes 1/(1+exp(-a)).
 func sigmoid32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -174,6 +188,7 @@ func sigmoid32Tile(dst, a []float32) {
 	}
 }
 
+// tanh32Tile computes tanh(a).
 func tanh32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -181,6 +196,7 @@ func tanh32Tile(dst, a []float32) {
 	}
 }
 
+// softplus32Tile computes log(1+exp(a)).
 func softplus32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
