@@ -13,7 +13,7 @@ const (
 	offN       = 224
 )
 
-// Registers of the depthwise functions, besides those of the packing ones.
+// Registers of the depthwise functions, in addition to those of packing functions.
 var (
 	outputs      = RCX // dy of the channels at hand
 	weights      = R10 // kernels of the channels at hand

@@ -63,7 +63,7 @@ func flush() {
 	LDMXCSR(mode.Offset(4))
 }
 
-// leave ends a function, and restores the processor.
+// leave ends a function, and restores MXCSR.
 func leave() {
 	LDMXCSR(mode)
 	VZEROUPPER()
@@ -136,11 +136,11 @@ var (
 	seg            = R15
 )
 
-// walk emits the loops of a packing function: over channels, four at a time and then one, taps, and
+// packLoop emits the loops of a packing function: over channels, four at a time and then one, taps, and
 // segments where there are any. Taps go inside, since planes can lie so that their lines share a
 // set of the cache. start prepares the masks of a tap and a segment; move copies one vector of one
-// channel, first says to the first segment.
-func walk(segments bool, start func(), move func(from, to Mem, first bool)) {
+// channel, first reports whether it is the first segment.
+func packLoop(segments bool, start func(), move func(from, to Mem, first bool)) {
 	Load(Param("p"), args)
 	MOVQ(Mem{Base: args, Disp: offDst}, dst)
 	MOVQ(Mem{Base: args, Disp: offSrc}, src)

@@ -133,7 +133,7 @@ func (e elem) weight(table Mem) {
 	leave()
 }
 
-// output turns sums into pixels, a vector of tiles at a time.
+// output transforms sums to pixels, a vector of tiles at a time.
 func (e elem) output(table Mem) {
 	name, lanes := "winoOutput"+e.name, 32/e.size
 	TEXT(name, NOSPLIT, "func(w "+outputType+")")

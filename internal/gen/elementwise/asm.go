@@ -28,7 +28,7 @@ type asm struct {
 // A vec is one value of a calculation: some registers, which every operation on it goes through.
 type vec []VecPhysical
 
-// Operands of operations beside vecs.
+// Operands of operations other than vecs.
 type (
 	number float64                 // a constant of the element type
 	word   uint32                  // a constant of 32 bits
@@ -99,7 +99,7 @@ func (a *asm) begin(name, signature, doc string) {
 // elem is the Go type of an element.
 func (a *asm) elem() string { return fmt.Sprintf("float%d", 8*a.size) }
 
-// flush makes denormal operands and results zero until end: the processor takes a hundred cycles
+// flush treats denormal operands and results as zero until end: the processor takes a hundred cycles
 // over each.
 func (a *asm) flush() {
 	a.saved, a.saves = a.AllocLocal(8), true

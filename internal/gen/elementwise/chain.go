@@ -32,7 +32,8 @@ var (
 // stepBytes is the size of a step.
 const stepBytes = 16
 
-// accumulator is how many registers it is: the others hold an operand and what functions use.
+// accumulator is the number of registers of the accumulator: the others hold an operand and
+// temporary values of functions.
 const accumulator = 8
 
 func chains(a *asm) {
@@ -69,7 +70,7 @@ func chains(a *asm) {
 	a.end()
 }
 
-// steps writes an interpreter with so many registers as accumulator. One is for a masked tail.
+// steps emits an interpreter whose accumulator has that many registers. One is for a masked tail.
 func (a *asm) steps(prefix string, registers int, end func()) {
 	acc := vec(a.bank()[:registers])
 	a.MOVQ(firstStep, pc)

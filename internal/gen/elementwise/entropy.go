@@ -46,7 +46,7 @@ func (a *asm) without(m mask, x vec) {
 	a.op("VANDNPS", x, m.v, x)
 }
 
-// others makes the sum of exp(x - m) but for the label's, in every lane of sum, with f for each vec
+// others computes the sum of exp(x - m) without the label's, in every lane of sum, with f for each vec
 // and the label's mask. The label's is cleared in a short row, which stays in x, and in what is
 // stored of a long one.
 func (a *asm) others(x, sum, m, ids vec, short, store bool, f func(own mask)) {

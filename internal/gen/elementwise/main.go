@@ -4,7 +4,7 @@
 //	go generate ./kernels/cpu/internal/asm/elementwise
 //
 // Every function is written once, for vectors of either width, and emitted for AVX2 and for
-// AVX-512: each lane goes through the same operations, and sums over a row are held in 16 lanes, so
+// AVX-512: each lane does the same operations, and sums over a row are kept in 16 lanes, so
 // both give the same bits.
 package main
 

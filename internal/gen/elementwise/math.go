@@ -232,7 +232,7 @@ func (v vec) copy(a *asm, dst vec) vec {
 	return dst
 }
 
-// d is what bitwise integer instructions end in.
+// d is the suffix of bitwise integer instructions.
 func (a *asm) d() string {
 	if a.wide {
 		return "D"
@@ -240,7 +240,7 @@ func (a *asm) d() string {
 	return ""
 }
 
-// logRest computes log(1+m) - m, but for its last term -m²/2, which is square.
+// logRest computes log(1+m) - m, without its last term -m²/2, which is square.
 func (a *asm) logRest(m, p, square vec) {
 	a.f("MUL", m, m, square)
 	a.poly(m, p, logPoly...)
@@ -276,7 +276,7 @@ func (a *asm) logEdges(x, y, tmp vec) {
 	a.where(a.cmp(equal, number(0), x, 0, tmp), -inf, y)
 }
 
-// log1p takes the logarithm of 1+x, for which beyond 2^24 the 1 says nothing. It has the sign of x.
+// log1p computes the logarithm of 1+x, where the 1 has no effect beyond 2^24. It has the sign of x.
 func log1p(a *asm) {
 	x, m, e, tmp, sum := a.v(0), a.v(1), a.v(2), a.v(3), a.v(4)
 	a.f("ADD", number(1), x, sum)

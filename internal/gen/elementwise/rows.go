@@ -22,7 +22,7 @@ var (
 // masked vec.
 type rows struct {
 	name, doc string
-	params    []string // slices beside dst: of x, y, label, dy
+	params    []string // slices in addition to dst: of x, y, label, dy
 	one       bool     // dst has one element a row
 	body      func(a *asm, short bool)
 }
@@ -176,7 +176,7 @@ func (a *asm) put(src, tmp vec, row Register, short, last bool) {
 	}
 }
 
-// exist clears the lanes behind the end of a row.
+// exist clears the lanes past the end of a row.
 func (a *asm) exist(x vec) {
 	if a.wide {
 		a.VMOVAPS_Z(x[0], K1, x[0])

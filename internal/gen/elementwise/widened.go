@@ -104,7 +104,7 @@ func (w widened) emit(a *asm) {
 	a.size = 4
 }
 
-// outside adds m to what is reported.
+// outside adds m to the reported lanes.
 func (a *asm) outside(m mask) {
 	if a.wide {
 		a.KORW(m.k[0], K7, K7)
@@ -149,7 +149,7 @@ type decoder struct {
 	size int
 }
 
-// emit takes whole registers of float64 only.
+// emit needs whole registers of float64.
 func (d decoder) emit(a *asm) {
 	a.begin("decode"+d.name+"To", "func(dst []float32, src []"+d.typ+", scale, shift float64)",
 		"computes dst = scale·src + shift in float64, of a multiple of 8 elements.")

@@ -25,7 +25,7 @@ var kinds = []kind{{1, "roundBfloat16", 4, false}, {2, "roundFloat16", 4, true},
 // numbers.
 func (n kind) rounds() bool { return n.size == 4 && !n.float16 }
 
-// at is the place of a vector, of so many bytes in float32, from m on.
+// at returns the memory of the vector that is at the given byte offset in float32, from m on.
 func (n kind) at(m Mem, bytes int) Mem {
 	m.Disp += bytes * n.size / 4
 	return m
@@ -57,7 +57,7 @@ func (n kind) loadSome(m Mem, mask, v Op) {
 	}
 }
 
-// convert makes float32 of what was loaded, words with bfloat16.
+// convert converts loaded elements to float32; bfloat16 was loaded as words.
 func (n kind) convert(r *rounding.Rounder, v, t, u VecPhysical) {
 	switch {
 	case n.size == 2 && !n.float16:
@@ -88,7 +88,7 @@ func (n kind) title() string {
 	return "Bfloat16"
 }
 
-// doc says what such a function does besides.
+// doc returns the sentence about kinds in a function's doc comment.
 func (n kind) doc() string {
 	if n.size == 0 {
 		return ""
@@ -96,7 +96,7 @@ func (n kind) doc() string {
 	return " Elements are rounded to " + strings.ToLower(n.title()) + "."
 }
 
-// hold keeps what rounding needs in registers.
+// hold loads the constants of rounding into registers.
 func (n kind) hold(r *rounding.Rounder, in []VecPhysical) *rounding.Rounder {
 	if n.size == 0 || !n.rounds() {
 		return r

@@ -70,7 +70,7 @@ const (
 	constants   = vec(4)
 )
 
-// unrolled is how many vectors the loop takes at once.
+// unrolled is the number of vectors of an iteration of the loop.
 const unrolled = 2
 
 // of returns v as wide as vectors are.
@@ -171,7 +171,7 @@ func (c *conversion) emit() {
 	RET()
 }
 
-// load reads a vector as it is stored so many elements on, float32 or, of bfloat16, words.
+// load reads the stored vector at an offset in elements: float32, or words of bfloat16.
 func (c *conversion) load(at int) {
 	m, v := Mem{Base: from, Disp: at * c.from}, c.of(value)
 	switch {
@@ -226,7 +226,7 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	}
 }
 
-// store writes a vector so many elements on.
+// store writes a vector at an offset in elements.
 func (c *conversion) store(at int) {
 	m, v := Mem{Base: to, Disp: at * c.to}, c.of(value)
 	switch {

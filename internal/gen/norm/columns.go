@@ -9,8 +9,8 @@ import (
 // tileMost is the most channels of a call, norm.MaxTile.
 const tileMost = 64
 
-// Registers of the loops over columns, beside x, dy and y: where the column of this image starts,
-// bytes from image to image, images left, and where sums go.
+// Registers of the loops over columns, in addition to x, dy and y: where the column of this image
+// starts, bytes from image to image, images left, and where sums go.
 var (
 	image   = R15
 	step    = R11

@@ -40,8 +40,8 @@ type dropper struct {
 	m0, m1  VecPhysical
 	least   VecPhysical
 	scale   VecPhysical
-	quads   VecPhysical // the first words, of this turn
-	more    VecPhysical // what they grow by
+	quads   VecPhysical // the first words, of this iteration
+	more    VecPhysical // their increment
 	fixed   []VecPhysical
 	halves  VecPhysical // masks the lower halves (AVX2)
 	spare   VecPhysical
@@ -59,7 +59,7 @@ func drop(masks Mem) {
 	d.emit("drop", masks)
 }
 
-// counters is how many counters a turn takes: four elements each.
+// counters is the number of counters of an iteration: four elements each.
 func (d *dropper) counters() int {
 	if d.wide {
 		return 8
@@ -103,7 +103,7 @@ func (d *dropper) emit(name string, masks Mem) {
 	restore(state)
 }
 
-// begin loads what stays the same.
+// begin loads the constants.
 func (d *dropper) begin(first Mem) {
 	for _, m := range []struct {
 		value uint32
@@ -212,7 +212,7 @@ func (d *dropper) keep(i int, edge bool) {
 	VMOVUPS(v, to)
 }
 
-// rest writes the last elements, fewer than a turn has.
+// rest writes the last elements, fewer than an iteration has.
 func (d *dropper) rest(masks Mem) {
 	half := 2 * d.counters()
 	if d.wide {

@@ -18,7 +18,8 @@ const (
 
 const poolStandIn = "*int8"
 
-// Registers of the kernels for windows of 2x2: the two rows of the image, the result, and what is left.
+// Registers of the kernels for windows of 2x2: the two rows of the image, the result, and the count
+// of elements left.
 var (
 	top    = RSI
 	bottom = R8

@@ -19,7 +19,7 @@ const (
 	rowDbeta  = 192
 	rowN      = 216
 	rowRows   = 224
-	rowEps    = 232 // and 1/n behind it
+	rowEps    = 232 // and 1/n after it
 )
 
 // rowStandIn is the type that stands for a pointer to norm.RowArgs.
@@ -30,8 +30,8 @@ func (v *vectors) rowStandIn() string {
 	return "*uint64"
 }
 
-// Registers of the loops over rows, beside x, dy and y: gamma, beta or dgamma, mean, rstd, dbeta
-// and the rows left.
+// Registers of the loops over rows, in addition to x, dy and y: gamma, beta or dgamma, mean, rstd,
+// dbeta and the rows left.
 var (
 	gamma  = R10
 	beta   = R11

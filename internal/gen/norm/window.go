@@ -93,7 +93,7 @@ func ifAdjacent(one, two func()) {
 }
 
 // The best pixel starts as -Inf at the place of the first pixel in the image, and pixels outside
-// are -Inf too: they never win. A lane takes pixels until it holds NaN.
+// are -Inf too: they never win. A lane compares pixels until it holds NaN.
 
 // minusInfinity broadcasts -Inf.
 func minusInfinity(dst VecPhysical, low Register) {

@@ -226,7 +226,7 @@ func (k *kernel) group(x GPPhysical, g, disp int) {
 	}
 }
 
-// rest folds the last count < 32 elements of a tile, and moves x behind them.
+// rest folds the last count < 32 elements of a tile, and advances x past them.
 func (k *kernel) rest(x, count GPPhysical) {
 	for g := range sums {
 		SUBQ(Imm(8), count)

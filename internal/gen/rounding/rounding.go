@@ -15,7 +15,7 @@ const Constants = 4
 const (
 	below = iota // just below half of the last bit that is kept
 	last         // AVX2: half of it; AVX-512: the bit itself, once it is moved to the end
-	kept         // what is kept
+	kept         // the bits that remain
 	quiet        // AVX2: makes a NaN quiet; AVX-512: VFIXUPIMMPS's table, by which quiet NaNs take the place of NaNs and all else stays
 )
 

@@ -91,7 +91,7 @@ func (f *factors) begin(name, signature, doc string) {
 
 func (f *factors) number(off, r int) { VBROADCASTSD(Mem{Base: args, Disp: off}, f.reg(r)) }
 
-// loop walks over blocks of 16 elements, whose prepared gradients body gets.
+// loop emits the loop over blocks of 16 elements; body gets their prepared gradients.
 func (f *factors) loop(body func(part int, g VecPhysical)) {
 	SUBQ(U8(16), count)
 	JL(LabelRef("done"))
@@ -166,7 +166,7 @@ func (f *factors) measure() {
 	f.total()
 }
 
-// apply takes the step of a row.
+// apply subtracts the step of a row.
 func (f *factors) apply() {
 	f.begin("factorApply32", "func(p, g []float32, columns []float64, by "+factorType+", step float64)",
 		"takes step·g·columns and decay·p away from p.")

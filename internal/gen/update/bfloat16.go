@@ -75,7 +75,7 @@ func (k *kernel) xor(a, b, dst VecPhysical) {
 	VPXOR(a, b, dst)
 }
 
-// place returns where the vector of narrow tensor t lies.
+// place returns the memory of the vector of narrow tensor t.
 func (k *kernel) place(t int) Mem {
 	MOVQ(at, half)
 	SHRQ(U8(1), half)

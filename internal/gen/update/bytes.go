@@ -243,7 +243,7 @@ func (c *coded) number(i int) VecPhysical {
 	return r
 }
 
-// each walks over the vectors of a block.
+// each emits the loop over the vectors of a block.
 func (c *coded) each(label string, body func()) {
 	XORQ(at, at)
 	Label(label)
@@ -261,7 +261,7 @@ func onStack(tile Register, roots int) Mem {
 	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
 }
 
-// update brings the means and roots of a block up to date, and leaves the largest of each.
+// update computes the new means and roots of a block, and the largest of each.
 func (c *coded) update() {
 	for i := range c.rule.numbers {
 		if r := held + i; r != mostMean && r < edge {

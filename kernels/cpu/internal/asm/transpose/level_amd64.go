@@ -14,9 +14,9 @@ func At[T asm.Word](l asm.Level) (f func(dst, src []T, rows, cols, rowStride, st
 	}
 	switch f := any(&f).(type) {
 	case *func(dst, src []uint32, rows, cols, rowStride, step int):
-		*f, side = turn32, 8
+		*f, side = transpose32, 8
 	case *func(dst, src []uint64, rows, cols, rowStride, step int):
-		*f, side = turn64, 4
+		*f, side = transpose64, 4
 	}
 	return f, side
 }
