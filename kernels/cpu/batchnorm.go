@@ -82,6 +82,7 @@ type channelPass[T float] struct {
 // all threads, a tile's result follows its sums at once, while it is in the cache. The bits are the
 // same.
 func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
+	// One pass: sums, parameters and result of a tile by the same worker.
 	if n.groups == 1 && n.tiles >= b.dev.pool.threads() {
 		return b.parallelFor(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
 			for t := lo; t < hi; t++ {
@@ -97,6 +98,7 @@ func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 		}
 	})
 	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
+	// Three passes, each over all threads.
 	step := n.imagesPerPiece()
 	results := b.parallelFor(ceilDiv(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {

@@ -36,6 +36,7 @@ type convolution struct {
 func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
 	var v convolution
 	var x, w, y kernels.Shape
+	// The operands of each operation: forward (x, w) → y; gradients (w, dy) → dx and (x, dy) → dw.
 	switch a := attrs.(type) {
 	case kernels.ConvAttrs:
 		v = convolution{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups}
@@ -137,6 +138,8 @@ type residue struct {
 // residues returns the residues of x along axis i.
 func (v *convolution) residues(i int) []residue {
 	var all []residue
+	// Tap k reaches pixel first of x from the element of y at (first + pad - k·dilation)/stride, if
+	// that divides.
 	for first := range min(v.stride[i], v.in[i]) {
 		r := residue{first: first, n: ceilDiv(v.in[i]-first, v.stride[i])}
 		for k := range v.kernel[i] {

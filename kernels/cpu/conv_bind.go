@@ -36,6 +36,7 @@ func bindConv(b *binding) (func(), error) {
 		bias = b.bytes(b.In[2])
 	}
 	flags, act := convEpilogue(b.dev.level, b.Out[0].Type, a)
+	// The choice of algorithm: see conv.go.
 	if v.winograd() {
 		x := v.winoForward(b)
 		x.bias, x.flags, x.act = bias, flags, act
@@ -69,6 +70,7 @@ func bindConv(b *binding) (func(), error) {
 	if !v.rounded {
 		return func() { x.run(pool) }, nil
 	}
+	// Rounded weights are packed once a launch, for all images.
 	from := x.a
 	x.a, x.rowA = w, v.isa.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
@@ -163,6 +165,7 @@ func bindConvInput(b *binding) (func(), error) {
 		return nil, nil
 	}
 	workers := v.workers(pool.threads())
+	// The gradient by the input is a convolution of dy with kernels rotated by 180°.
 	if v.b > 0 && v.winograd() {
 		x := v.winoInput(b)
 		x.bind(workers, b.work(), v.winoStage())
@@ -180,6 +183,8 @@ func bindConvInput(b *binding) (func(), error) {
 	var products []product
 	var moves []transposition
 	idle := false // some pixels lie in no window
+	// Pixels of x in different residues are reached by different taps, so each pair of residues is
+	// a convolution of its own.
 	for _, row := range v.residues(0) {
 		for _, col := range v.residues(1) {
 			t := transposition{taps: v.tapsOf(row, col), dst: transposed}

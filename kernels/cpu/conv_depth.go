@@ -113,6 +113,7 @@ func (x *convDepth) do(i, worker int) {
 			x.layout.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)
 		}
 	}
+	// An activation without a flag follows, in pieces that stay in the cache.
 	for rest := first[:channels*x.layout.plane]; x.act != nil && len(rest) > 0; {
 		n := min(len(rest), cheapGrain*size)
 		x.act(rest[:n])

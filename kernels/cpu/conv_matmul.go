@@ -115,6 +115,8 @@ func (x *convMatmul) cut(workers int) {
 	s, pixels := x.isa, x.patches.pixels()
 	taps := len(x.patches.taps)
 	x.kBlocks = splitPackedK(s, x.channels, taps, x.rounded)
+	// Panels of one image each waste columns of the last panel. Where that is more than a tenth,
+	// and images are small, panels cross images.
 	x.perImage = ceilDiv(pixels, s.Cols)
 	whole := pixels / s.Cols * s.Cols
 	if rest := pixels - whole; rest > 0 {
@@ -128,6 +130,7 @@ func (x *convMatmul) cut(workers int) {
 		x.perImage, x.panels = 0, ceilDiv(x.images*pixels, s.Cols)
 	}
 	x.sharedPanels = convPanels(s, x.rows, x.channels*taps)
+	// Rows are cut only where images, groups and panels do not make enough tasks.
 	want := 1
 	if workers > 1 {
 		want = tasksPerThread * workers
@@ -141,6 +144,7 @@ func (x *convMatmul) cut(workers int) {
 		x.rowBlock = x.rows
 	}
 	x.rowBlocks = ceilDiv(x.rows, x.rowBlock)
+	// A task has as many panels as make convTask flops, but not so many that threads wait.
 	panel := 2 * float64(min(x.rows, x.rowBlock)*x.channels*taps*s.Cols)
 	x.taskPanels = max(1, min(int(convTask/panel), x.panels*x.groups*x.rowBlocks/want))
 	x.blocks = ceilDiv(x.panels, x.taskPanels)
@@ -215,6 +219,7 @@ func (x *convMatmul) do(i, worker int) {
 func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 	size := x.isa.Size()
 	bytes := rows * x.isa.Cols * size
+	// The first k block overwrites the results, later ones add to them.
 	for i := range x.kBlocks {
 		s, t := &x.kBlocks[i], &w.tile
 		t.Flags = 0
@@ -225,6 +230,8 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 		if final {
 			t.Flags |= x.tileFlags
 		}
+		// Panels that share a k block of A go one after another, while it is in the second-level
+		// cache.
 		for p := p0; p < p1; p++ {
 			px, n := x.pixelsOf(p)
 			c := w.results[(p-p0)*bytes:]
@@ -275,6 +282,7 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 	t, q, size := &w.patch, &x.patches, x.isa.Size()
 	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
 	masks := t.Masks
+	// A panel with few pixels is computed by tiles of half the width.
 	width := x.isa.Cols
 	if n <= width/2 && x.isa.HalfTiles != nil {
 		width /= 2
@@ -307,6 +315,8 @@ func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	if x.isa.Prefetch == nil {
 		return
 	}
+	// After the last panel comes the next k block of the first one, or the first panel of the next
+	// group.
 	if p++; p == p1 {
 		if i++; i < len(x.kBlocks) {
 			p = p0
@@ -359,6 +369,7 @@ func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels
+	// Runs of pixels that are evenly apart: the rest of the plane, or of the row.
 	for n > 0 {
 		run := pixels - at
 		to := dst[image*p.image+r0*p.plane:]

@@ -122,6 +122,7 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 		t.Segments[0] = 0
 		clearSegment(t, 0)
 	}
+	// Runs of pixels in one row of one image.
 	for lane := 0; lane < n; {
 		run := min(n-lane, p.cols.n-col)
 		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
@@ -155,6 +156,8 @@ func (p *patches) addRun(t *conv.Patch, start int64, lane, run int) {
 		}
 		return
 	}
+	// A segment is identified by where its pixel would be in lane 0: runs that continue one another
+	// share it.
 	start -= int64(lane * p.cols.step * p.packed)
 	if t.SegCount == 0 || t.Segments[t.SegCount-1] != start {
 		t.Segments[t.SegCount] = start

@@ -67,6 +67,7 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	x.partPixels = ceilDiv(ceilDiv(x.pixels, x.parts), x.pixelBlock) * x.pixelBlock
 	x.parts = ceilDiv(x.pixels, x.partPixels)
 	x.outBlocks = ceilDiv(v.og, weightOuts)
+	// Row blocks: at most weightRows rows, and enough blocks for every worker.
 	rows := v.cg * v.taps()
 	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
 	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
@@ -176,6 +177,7 @@ func (x *convWeights) do(i, worker int) {
 		c = x.sums[(row*x.og+out)*size:]
 	}
 	first, last := part*x.partPixels, min((part+1)*x.partPixels, x.pixels)
+	// The first block of pixels overwrites the sums, later ones add to them.
 	t.Flags = 0
 	for px := first; px < last; px += x.pixelBlock {
 		n := min(x.pixelBlock, last-px)
@@ -214,6 +216,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	s, size := x.isa, x.isa.Size()
 	pixels := x.windows.pixels()
 	pitch := s.Cols * size
+	// Pixels of one image are contiguous in a row of dy.
 	for done := 0; done < n; {
 		image, at := (px+done)/pixels, (px+done)%pixels
 		run := min(n-done, pixels-at)

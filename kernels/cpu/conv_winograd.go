@@ -235,6 +235,8 @@ func (x *winograd) do(i, worker int) {
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
 	}
+	// Blocks of rows: multiply at all 16 places, then transform to pixels while the products are in
+	// the cache.
 	for r := 0; r < x.rows; r += winoRows {
 		rows := min(winoRows, x.rows-r)
 		for place := range conv.WinogradPlaces {
@@ -331,6 +333,8 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 		run := min(n-lane, cols-col)
 		first := ((image*planes*x.out[0]+2*row)*x.out[1] + 2*col) * size
 		o.Segments[o.SegCount] = int64(first - 2*lane*size)
+		// Two pixels a tile, cut at the right edge of the image; the lower row may not exist
+		// either.
 		mask := uint32((uint64(1)<<(min(2*run, x.out[1]-2*col)) - 1) << (2 * lane))
 		o.Masks[2*o.SegCount], o.Masks[2*o.SegCount+1] = mask, mask
 		if 2*row+1 == x.out[0] {

@@ -96,6 +96,7 @@ func newChainPlan(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec
 		}
 		r.operands = append(r.operands, src)
 	}
+	// A tile of the workspace holds the longest run that is computed at once.
 	longest := tileLen
 	if pulled {
 		longest = maxPull
@@ -167,6 +168,7 @@ func (r *chainPlan) grain() int {
 // that reads it. Constants keep their tiles, which are written once. It returns an error for a step
 // that reads the result of a later one.
 func (r *chainPlan) assignTiles(inputs int) error {
+	// last[k] is the last step that reads operand k.
 	last := make([]int, len(r.operands))
 	for i, s := range r.operations {
 		for _, k := range []int{s.a, s.b} {
@@ -192,6 +194,7 @@ func (r *chainPlan) assignTiles(inputs int) error {
 			r.tiles++
 		}
 		r.operands[inputs+i].tile = s.tile
+		// Tiles whose last reader is this step are free for the next ones.
 		for k := inputs; k < inputs+i; k++ {
 			if last[k] == i && r.operations[k-inputs].op != kernels.Fill {
 				free = append(free, r.operations[k-inputs].tile)

@@ -82,6 +82,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	default:
 		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
+	// The plan computes Cᵀ = Bᵀ·Aᵀ: the operands change places.
 	if x.asRow || x.transposed {
 		x.a, x.b = x.b, x.a
 	}
@@ -92,6 +93,8 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 		x.addend = b.bytes(b.In[2])
 	}
 	x.setEpilogue(b.dev.level, out[0].Type, t)
+	// Each worker gets its part of the workspace: panel of B, block of A, rounded rows, transpose
+	// of C.
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
 	work := b.work()
 	for i := range x.workers {
@@ -109,6 +112,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
+	// Tiles add to C itself, so an addend in other memory is copied to C first.
 	case x.addend != nil && !same(x.addend, x.c):
 		sum := x.addend
 		x.addend = x.c
@@ -204,6 +208,7 @@ func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 func (x *matmul) do(i, worker int) {
 	w := &x.workers[worker]
 	size := x.isa.Size()
+	// Tasks are numbered by column block, then row block, then matrix of the batch.
 	col, i := i%x.colBlocks, i/x.colBlocks
 	row, batch := i%x.rowBlocks, i/x.rowBlocks
 	r0, c0 := row*x.rowBlock, col*x.colBlock
@@ -221,6 +226,8 @@ func (x *matmul) do(i, worker int) {
 // multiply computes rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 	size := x.isa.Size()
+	// The first k block overwrites C, later ones add to it, and the last one ends with the
+	// epilogue.
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.Flags = 0
 		if k > 0 || x.addend != nil {
@@ -263,12 +270,16 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 		n, shift = x.colBlock, c0
 	}
 	t.RowC = n * size
+	// Rows are split evenly over tiles: a last tile of one or two rows would run at a fraction of
+	// the speed.
 	tiles := ceilDiv(r1-r0, s.Rows)
 	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
 	col := c0
 	if x.rowTiles {
 		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
 	}
+	// For each panel of B: pack it, then run all tiles of rows over it while it is in the
+	// first-level cache.
 	for ; col < c1; col += s.Cols {
 		t.N = min(s.Cols, c1-col)
 		run := s.Tiles
@@ -284,6 +295,7 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 			t.Bias = x.bias[col*size:]
 		}
 		x.planPrefetch(&w.prefetch, b, k, col, c0, c1)
+		// One call computes several tiles of as many rows, fewer where prefetches go in between.
 		for i, row := 0, 0; i < tiles; {
 			t.Rows, t.More = least, min(tiles-i, maxTilesPerCall)
 			if i < more {
@@ -323,6 +335,7 @@ func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 		return
 	}
 	size, steps := x.sizeB, min(x.kc, x.k-k)
+	// After the last panel of a k block comes the first panel of the next one.
 	if col += x.isa.Cols; col >= c1 {
 		if k += x.kc; k >= x.k {
 			return

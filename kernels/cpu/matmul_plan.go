@@ -74,6 +74,8 @@ type matmulPlan struct {
 func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
+	// A product with one column is computed as its transpose, a product with one row: both C are
+	// the same memory.
 	p.asRow = p.n == 1 && p.rows > 1
 	p.transposed = p.computesTransposed(t, in)
 	if p.asRow || p.transposed {
@@ -128,10 +130,14 @@ func (p *matmulPlan) cut(threads int) {
 	}
 	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // whole pairs
 	panels := ceilDiv(p.n, s.Cols)
+	// What is packed: B unless tiles read it in place as fast; A where its rows compete for cache
+	// sets, or are short and far apart.
 	p.packB = !p.dots && (p.rounded || p.transB || !p.fastUnpacked())
 	p.prefetchB = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > prefetchMinBytes
 	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packMinPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > packMinStride && !p.staysCached(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
+	// The most rows of a block: A in place is bounded by the second-level cache, a packed A by the
+	// workspace.
 	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
@@ -188,6 +194,8 @@ func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 		threads = 1
 	}
 	rowsMost := max(rowsLeast, min(want, p.m/s.Rows))
+	// All splits of r row blocks and c column blocks that make enough tasks are compared by their
+	// cost.
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
 		least := min(panels, ceilDiv(want, p.batch*r))
@@ -210,6 +218,8 @@ func (p *matmulPlan) cost(threads, rows, cols int) float64 {
 	if p.rounded {
 		packing *= 2
 	}
+	// Multiplications of the busiest thread, times threads: tasks that do not divide evenly leave
+	// threads idle.
 	cost := m * n * k * float64(ceilDiv(tasks, threads)*threads) / float64(tasks)
 	if p.packB {
 		b := packing * k * n * float64(rows)

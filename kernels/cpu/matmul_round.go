@@ -43,12 +43,15 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 	t, size, f := &w.tile, x.isa.Size(), &x.factorA
 	steps := t.K
 	switch {
+	// All rows of a transposed A: its k block is contiguous, and is converted in one call.
 	case x.transA && rows == x.rows && x.isa.StepsPerElem() == 1:
 		t.RowA, t.StepA = size, rows*size
 		f.Along(w.block, a, 1, 0, steps*rows, 0)
+	// Rows without padding are contiguous too.
 	case x.dense():
 		t.RowA, t.StepA = x.k*size, size
 		f.Along(w.block, a, 1, 0, rows*x.k, 0)
+	// A row of A as stored is one step of k.
 	case x.transA:
 		t.RowA, t.StepA = size, x.isa.RowPitch(rows)
 		f.Across(w.block, a, steps, x.lda, rows, t.StepA)
@@ -66,6 +69,7 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 	t.B, t.StepB = w.panel, s.Cols*size
 	if !x.transB {
 		b = b[k*x.ldb+col*x.sizeB:]
+		// The first tile rounds B as it reads it, and stores the panel.
 		if f.Kind != gemm.KindFloat && t.N == s.Cols {
 			t.B, t.StepB, t.Panel = b, x.ldb, w.panel
 			return
@@ -78,12 +82,14 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 		f.Across(w.panel, b, steps, x.ldb, t.N, t.StepB)
 		return
 	}
+	// Assembly rounds as it transposes.
 	if f.PackCols != nil {
 		for j := 0; j < t.N; j += s.Lanes {
 			f.PackCols(w.panel[j*size:], b[(col+j)*x.ldb+k*x.sizeB:], steps, x.ldb, min(s.Lanes, t.N-j), t.StepB)
 		}
 		return
 	}
+	// Otherwise rows are rounded to the stage, some elements at a time, and transposed from there.
 	pitch := len(w.stage) / s.Lanes
 	for j := 0; j < t.N; j += s.Lanes {
 		rows := min(s.Lanes, t.N-j)

@@ -22,6 +22,8 @@ func (p matmulPlan) workspace(threads int) int64 {
 	if p.m*p.n*p.k*p.batch == 0 || p.rows == 1 && p.transB && s.Dots != nil && !p.rounded {
 		return 0
 	}
+	// A smaller product may have fewer tasks but not more workers than the largest number of
+	// blocks.
 	workers := 1
 	if p.tasks(threads) > 1 {
 		workers = min(threads, p.batch*ceilDiv(p.m, min(s.Rows, s.Cols))*ceilDiv(p.n, s.Cols))
@@ -42,6 +44,8 @@ func (p *matmulPlan) workerBytes() int {
 	case p.transA && p.rows*s.Size() > packMinStride:
 		most += min(p.blockOf(p.m, kc), p.packedBytes())
 	case !p.transA && p.m > s.Rows:
+		// Rows of A are packed where they alias, which depends on k: the bound covers every such k
+		// up to the plan's.
 		apart := s.AliasStride() / s.Size()
 		for k := apart; k > 0 && k <= p.k; k += apart {
 			kc := evenSplit(k, steps)

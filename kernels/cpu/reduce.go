@@ -48,6 +48,8 @@ type reduction struct {
 
 // newReduction merges the dimensions of s and decides what is cut.
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
+	// Each dimension is appended to its side, where neighbours merge: [2, 3, 4] over axes (1, 2)
+	// has kept (2) and reduced (12).
 	strides := rowMajor(s)
 	r := reduction{outputs: 1, count: 1, inner: 1, nearRows: 1, pieces: 1, rows: true}
 	for k, d := range s {
@@ -59,6 +61,7 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 			r.outputs *= d
 		}
 	}
+	// inner is the last dimension, which is contiguous; near is the one before it.
 	inner, near := &r.reducedDims, &r.keptDims
 	if w := &r.keptDims; w.rank > 0 && w.stride[w.rank-1] == 1 {
 		r.rows, inner, near = false, near, inner
@@ -167,6 +170,8 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 
 // launch splits the work into blocks of contiguous outputs and pieces of their elements.
 func (r *reducer[T]) launch(b *binding) func() {
+	// A group is the outputs whose elements are contiguous in blocks: columns of a row, or rows of
+	// runs.
 	group, f, size := r.inner, r.columns, min(r.count, pieceRows)
 	if r.rows {
 		group, f, size = r.nearRows, r.runs, min(r.count, pieceLen)
@@ -174,6 +179,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 			r.width = min(r.width, max(1, pieceLen/r.count, ceilDiv(lineLen, r.inner)))
 		}
 	}
+	// Workers accumulate a block of outputs, then store it.
 	r.width = min(r.width, group)
 	for range b.dev.pool.threads() {
 		r.acc = append(r.acc, make([]float64, r.width))
@@ -194,6 +200,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 	}
 	return func() {
 		all()
+		// Results of pieces are combined in order.
 		for o := range r.y {
 			total := r.partials[o]
 			for c := 1; c < r.pieces; c++ {
@@ -234,6 +241,7 @@ func (r *reducer[T]) elements(lo, n, worker int) []T {
 func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.Rows[r.fold], r.inner
 	first, end := 0, r.reducedDims.elems()
+	// base is the element where the first run begins.
 	base += from * n
 	switch {
 	case r.pieces > 1 && r.reducedDims.rank == 0:
@@ -244,6 +252,7 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	}
 	for k := first; k < end; k++ {
 		at := base + r.reducedDims.offset(k)
+		// Short runs: several in one call. Long runs: one at a time, in several calls.
 		if n <= r.maxRead {
 			for i, per := 0, r.maxRead/n; i < len(acc); i += per {
 				rows := acc[i:min(i+per, len(acc))]
@@ -267,6 +276,7 @@ func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	if r.pieces > 1 {
 		first, end = cut*r.pieceSize, min((cut+1)*r.pieceSize, r.nearRows)
 	}
+	// Rows of a call: as many as maxRead allows.
 	per := max(1, r.maxRead/n)
 	if r.pull != nil && n < r.inner {
 		per = 1

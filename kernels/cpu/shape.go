@@ -188,6 +188,7 @@ func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func()
 	var from, to stridedIndex
 	outStride := len(y)
 	var rowStride int
+	// The other dimensions select a matrix; from and to are its first elements in x and y.
 	for k := range last {
 		outStride /= w.dims[k]
 		if w.stride[k] == 1 {
@@ -207,6 +208,7 @@ func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func()
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
 			n := min(block, rows-r)
+			// Whole squares by assembly, the edges in Go.
 			if squares == nil || n < side || cols < side {
 				transpose.Portable(dst, src, n, cols, rowStride, step)
 				continue
