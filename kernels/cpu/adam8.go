@@ -40,7 +40,8 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	u := newAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
 	u.Coef[3], u.Coef[4] = T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
 	rates := u.setRates
-	u.setRates = func(c []float64) { // the root's bias correction scales the rate and ε: the root itself might overflow its type
+	// The root's bias correction scales the rate and ε: the root itself might overflow its type.
+	u.setRates = func(c []float64) {
 		rates(c)
 		unbias := math.Sqrt(c[3])
 		u.Coef[0], u.Coef[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)

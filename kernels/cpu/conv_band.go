@@ -31,9 +31,11 @@ type bandRows struct {
 
 // Sizes of bands.
 const (
-	bandBytes       = 128 << 10 // most bytes of a band: it stays in the second-level cache
-	bandMinFactor   = 2         // least rows of a band, times the rows of a vector's windows; otherwise it has fewer channels, so that few rows are converted twice
-	bandMinChannels = 4         // least channels of a band: a kernel computes as many at once
+	bandBytes = 128 << 10 // most bytes of a band: it stays in the second-level cache
+	// Least rows of a band, times the rows of a vector's windows; otherwise it has fewer channels,
+	// so that few rows are converted twice.
+	bandMinFactor   = 2
+	bandMinChannels = 4 // least channels of a band: a kernel computes as many at once
 )
 
 // bandLimit returns the most bytes of a band. It never shrinks as a size grows.
@@ -63,7 +65,8 @@ func (v *convolution) useBand(p *patches, i int) bool {
 		b.first, b.span = min(b.first, t.at), max(b.span, t.at)
 	}
 	limit := v.bandLimit()
-	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1) // rows of a vector's windows
+	// Rows of a vector's windows.
+	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1)
 	b.channels = min(v.groups, depthChannels)
 	b.fit(limit)
 	for b.rows < min(b.height, bandMinFactor*need) && b.channels > bandMinChannels {

@@ -9,12 +9,16 @@ import (
 
 // Targets of the plan of an implicit product.
 const (
-	convSharedBytes  = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its k blocks
+	// A larger A does not stay in the second-level cache, so panels share its k blocks.
+	convSharedBytes  = 256 << 10
 	convSharedPanels = 4          // panels that share a k block
 	convRows         = 512        // most rows of a task
 	convTask         = 10_000_000 // flops of a task, some 100 µs
-	convStepsFactor  = 2          // steps of a k block, times those of a matmul: fewer sums are read again, and the second-level cache delivers panels in time
-	convMaxJoined    = 16         // panels of an image from which on a panel has pixels of one image only
+	// Steps of a k block, times those of a matmul: fewer sums are read again, and the second-level
+	// cache delivers panels in time.
+	convStepsFactor = 2
+	// Panels of an image from which on a panel has pixels of one image only.
+	convMaxJoined = 16
 )
 
 // A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows,
@@ -39,15 +43,16 @@ type convMatmul struct {
 
 	groups, rows, channels int // rows and channels are of a group
 	kBlocks                []kBlock
-	a                      []byte           // rows of all groups
-	rowA                   int              // bytes from row to row
-	rounded                bool             // pixels are converted and packed in parts
-	roundPacked            half.ConvertFunc // converts packed float32 to elements of tiles. Nil: they are the same
-	src, dst               []byte
-	layout                 resultLayout
-	bias                   []byte
-	act                    func(data []byte)
-	tileFlags, endFlags    int // on the last k block
+	a                      []byte // rows of all groups
+	rowA                   int    // bytes from row to row
+	rounded                bool   // pixels are converted and packed in parts
+	// Converts packed float32 to elements of tiles. Nil: they are the same.
+	roundPacked         half.ConvertFunc
+	src, dst            []byte
+	layout              resultLayout
+	bias                []byte
+	act                 func(data []byte)
+	tileFlags, endFlags int // on the last k block
 
 	perImage            int // panels of an image; 0: a panel can have pixels of two images
 	panels              int

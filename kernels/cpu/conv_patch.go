@@ -51,9 +51,12 @@ type patches struct {
 	taps       []int64 // from a window to each of its taps, row-major
 	scattered  bool    // one segment, with an offset for each lane: conv.LoadGather
 
-	convert              half.ConvertFunc // converts pixels to a stage. Nil: patches are packed from the source
-	left, span           int              // elements: from a pixel to its leftmost tap, and from there to the rightmost
-	stageRow, stagePlane int              // of the stage: from tap row to tap row, and from channel to channel
+	// Converts pixels to a stage. Nil: patches are packed from the source.
+	convert half.ConvertFunc
+	// Elements: from a pixel to its leftmost tap, and from there to the rightmost.
+	left, span int
+	// Of the stage: from tap row to tap row, and from channel to channel.
+	stageRow, stagePlane int
 
 	band band // of a depthwise convolution that converts its source by bands
 }

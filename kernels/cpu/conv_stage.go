@@ -66,7 +66,8 @@ func (v *convolution) stageBytes(channels int) int {
 	}
 	step, dilation := v.stride[1], v.dilation[1]
 	one := v.kernel[0] * stageRowBytes(step, (v.kernel[1]-1)*dilation+1) // most of a channel
-	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))  // of a part: two channels, or few taps each of more
+	// Of a part: two channels, or few taps each of more.
+	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))
 	return max(min(channels*one, most), min(v.groups, stageChannels)*one, v.bandLimit())
 }
 

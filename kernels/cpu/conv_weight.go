@@ -32,9 +32,10 @@ const (
 // neither threads nor instruction set.
 type convWeights struct {
 	convolution
-	packer      *conv.Kernels
-	pack        func(t *conv.Patch)
-	roundPacked half.ConvertFunc // converts packed float32 to elements of tiles. Nil: they are the same
+	packer *conv.Kernels
+	pack   func(t *conv.Patch)
+	// Converts packed float32 to elements of tiles. Nil: they are the same.
+	roundPacked half.ConvertFunc
 	windows     patches
 	x, dy, dw   []byte
 
@@ -69,7 +70,8 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	x.outBlocks = ceilDiv(v.og, weightOuts)
 	// Row blocks: at most weightRows rows, and enough blocks for every worker.
 	rows := v.cg * v.taps()
-	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
+	// Row blocks that give every worker a task.
+	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups)
 	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
 	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.isa.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
 	return x

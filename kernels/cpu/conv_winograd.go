@@ -39,16 +39,19 @@ type winograd struct {
 	tiles  patches // of 4x4 pixels, two apart
 	images int
 
-	groups, rows, channels       int // rows and channels are of a group
-	src, dst                     []byte
-	out                          [2]int // pixels of the result
-	w                            []byte
-	taps                         []int64          // bytes from a kernel to each of its taps
-	rowW, channelW, groupW       int              // bytes between kernels
-	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they need no rounding
-	convertW                     half.ConvertFunc // converts weights to rounded float32. Nil: they are used as stored
-	u                            []byte           // transformed weights: [groups, places, rows, channels]
-	rowU, planeU                 int              // bytes
+	groups, rows, channels int // rows and channels are of a group
+	src, dst               []byte
+	out                    [2]int // pixels of the result
+	w                      []byte
+	taps                   []int64 // bytes from a kernel to each of its taps
+	rowW, channelW, groupW int     // bytes between kernels
+	// Rounds packed pixels. Nil: they need no rounding.
+	roundPacked half.ConvertFunc
+	// Converts weights to rounded float32. Nil: they are used as stored.
+	convertW half.ConvertFunc
+	// Transformed weights: [groups, places, rows, channels].
+	u                            []byte
+	rowU, planeU                 int // bytes
 	bias                         []byte
 	flags                        int
 	act                          func(data []byte)

@@ -273,7 +273,8 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 	// Rows are split evenly over tiles: a last tile of one or two rows would run at a fraction of
 	// the speed.
 	tiles := ceilDiv(r1-r0, s.Rows)
-	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
+	// Rows of a tile: least, and one more in the first tiles.
+	least, more := (r1-r0)/tiles, (r1-r0)%tiles
 	col := c0
 	if x.rowTiles {
 		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
@@ -434,7 +435,9 @@ func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 			width /= 2
 		}
 		for j := 0; j < width; j += s.Lanes {
-			first := min(j, t.N-1) // past the last row, the last one again: uninitialised columns could be denormal and slow
+			// Past the last row, the last one again: uninitialised columns could be denormal and
+			// slow.
+			first := min(j, t.N-1)
 			s.PackCols(w.panel[j*size:], b[first*x.ldb:], t.K, x.ldb, min(s.Lanes, t.N-first), s.Cols*size)
 		}
 	}

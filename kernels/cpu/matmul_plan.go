@@ -10,24 +10,37 @@ import (
 
 // Targets of the plan of a product.
 const (
-	maxDotSteps         = 1 << 14           // most steps of k of a dots kernel: a bound on the time in assembly
-	maxDotRows          = 8                 // rows of B of a dots kernel
-	blockBytes          = 256 << 10         // bytes of a block of A that is read in place: it stays in the second-level cache
-	packedMinElems      = 32 << 10          // most elements of a packed block of A with a small B: it costs workspace
-	packedMaxBytes      = 384 << 10         // most bytes of it with a large B, which every block packs again: half of the second-level cache
-	packedShare         = 16                // in between, this fraction of B
-	maxBlockRows        = 1024              // most rows of a block of A
-	maxTilesPerCall     = 32                // most tiles of a call of assembly, which the scheduler cannot interrupt
-	maxTilesPerPrefetch = 4                 // most tiles of a call where the next panel is prefetched in between
-	minTaskFlops        = 250_000           // a task below this is not worth handing to another thread
-	tasksPerThread      = 4                 // tasks for each thread, so that a thread that starts late does little harm
-	prefetchMinBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
-	unpackedMaxSteps    = 128               // most steps for which B and a transposed A are read in place: for more, packing pays
-	cacheWayBytes       = 64 << 10          // bytes after which addresses share sets of the second-level cache
-	cacheWays           = 8                 // lines of a set
-	packCost            = 4                 // multiplications in the time of packing one element
-	packMinPanels       = 3                 // panels of B from which on packing A pays
-	packMinStride       = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
+	// Most steps of k of a dots kernel: a bound on the time in assembly.
+	maxDotSteps = 1 << 14
+	maxDotRows  = 8 // rows of B of a dots kernel
+	// Bytes of a block of A that is read in place: it stays in the second-level cache.
+	blockBytes = 256 << 10
+	// Most elements of a packed block of A with a small B: it costs workspace.
+	packedMinElems = 32 << 10
+	// Most bytes of it with a large B, which every block packs again: half of the second-level
+	// cache.
+	packedMaxBytes = 384 << 10
+	packedShare    = 16   // in between, this fraction of B
+	maxBlockRows   = 1024 // most rows of a block of A
+	// Most tiles of a call of assembly, which the scheduler cannot interrupt.
+	maxTilesPerCall = 32
+	// Most tiles of a call where the next panel is prefetched in between.
+	maxTilesPerPrefetch = 4
+	// A task below this is not worth handing to another thread.
+	minTaskFlops = 250_000
+	// Tasks for each thread, so that a thread that starts late does little harm.
+	tasksPerThread = 4
+	// A matrix larger than this does not stay in the second-level cache.
+	prefetchMinBytes = 512 << 10
+	// Most steps for which B and a transposed A are read in place: for more, packing pays.
+	unpackedMaxSteps = 128
+	// Bytes after which addresses share sets of the second-level cache.
+	cacheWayBytes = 64 << 10
+	cacheWays     = 8 // lines of a set
+	packCost      = 4 // multiplications in the time of packing one element
+	packMinPanels = 3 // panels of B from which on packing A pays
+	// Bytes between rows of a transposed A from which on packing it pays.
+	packMinStride = 8 * asm.CacheLine
 )
 
 // A matmulPlan says how a product is cut into tasks and blocks. Sizes are in elements, or in bytes
@@ -51,19 +64,25 @@ type matmulPlan struct {
 	nextA, nextB   int  // bytes from matrix to matrix of the batch
 	dots           bool // computes one row from rows of B, which are read as stored: Kernels.Dots
 	rowTiles       bool // computes one row, most of it by Kernels.RowTile
-	asRow          bool // computes the transposed product: C has one column, whose transpose is the same memory
-	transposed     bool // computes the transposed product: C has few columns, and is transposed afterwards
+	// Computes the transposed product: C has one column, whose transpose is the same memory.
+	asRow bool
+	// Computes the transposed product: C has few columns, and is transposed afterwards.
+	transposed bool
 
 	kc                   int
 	rowBlock, colBlock   int // of a task
 	rowBlocks, colBlocks int
 	packA                bool
-	prefetchB            bool // B does not stay in the second-level cache: it is prefetched before it is packed
-	packB                bool // pack B. Otherwise panels are read in place, except an edge narrower than any tile
-	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
+	// B does not stay in the second-level cache: it is prefetched before it is packed.
+	prefetchB bool
+	// Pack B. Otherwise panels are read in place, except an edge narrower than any tile.
+	packB        bool
+	panel, block int // bytes of the packed panel of B and block of A, for each worker
 
-	singleRow        bool         // one row of rounded operands: they are rounded to float32, never to pairs
-	rounded          bool         // operands are rounded, so they are packed unless they are stored as tiles read them
+	// One row of rounded operands: they are rounded to float32, never to pairs.
+	singleRow bool
+	// Operands are rounded, so they are packed unless they are stored as tiles read them.
+	rounded          bool
 	factorA, factorB gemm.Packing // how they are packed
 	sizeA, sizeB     int          // bytes of their elements as stored
 	stage            int          // bytes for rounded rows, for each worker
@@ -176,7 +195,8 @@ func (p *matmulPlan) fastUnpacked() bool {
 	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
-	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // otherwise every vector crosses a cache line
+	// Otherwise every vector crosses a cache line.
+	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb)
 }
 
 // staysCached reports whether a k block is short and its rows, apart bytes apart, stay in the

@@ -14,8 +14,12 @@ import (
 
 // Targets of the plan.
 const (
-	stageElems              = 64 // elements of a row that is rounded and then transposed: Lanes such rows stay in the first-level cache
-	transposedMaxCols       = 14 // most columns of a product that is computed as its transpose: a tile of as many rows is nearly whole
+	// Elements of a row that is rounded and then transposed: Lanes such rows stay in the
+	// first-level cache.
+	stageElems = 64
+	// Most columns of a product that is computed as its transpose: a tile of as many rows is nearly
+	// whole.
+	transposedMaxCols       = 14
 	transposedMaxPanels     = 8  // most panels of a block of its transpose
 	transposedMinPanels     = 2  // least panels of its transpose
 	transposedMinPanelsTall = 16 // least panels of its transpose where A has to be transposed
@@ -74,7 +78,8 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 			t.B, t.StepB, t.Panel = b, x.ldb, w.panel
 			return
 		}
-		if x.n == t.N && s.StepsPerElem() == 1 && x.ldb == x.n*x.sizeB { // rows need no pitch: a tile reads past their end and ignores it
+		// Rows need no pitch: a tile reads past their end and ignores it.
+		if x.n == t.N && s.StepsPerElem() == 1 && x.ldb == x.n*x.sizeB {
 			t.StepB = x.n * size
 			f.Across(w.panel, b, 1, 0, steps*x.n, 0)
 			return

@@ -44,9 +44,10 @@ type freeState uint8
 
 // The states of a block.
 const (
-	stateLive  freeState = iota
-	stateLost            // freed by the device's Close; the owner's Free has not returned that error yet
-	stateFreed           // freed
+	stateLive freeState = iota
+	// Freed by the device's Close; the owner's Free has not returned that error yet.
+	stateLost
+	stateFreed // freed
 )
 
 // Size is the length in bytes.

@@ -24,10 +24,11 @@ type task interface {
 // a goroutine takes 10 to 100 µs; the gap between two kernels of a step is below 1 µs. A caller
 // waits for parts that already run, so it spins longer than a worker that may not be needed.
 const (
-	spinIdle  = 200 * time.Microsecond // default of a worker
-	spinJoin  = time.Millisecond
-	spinAlone = 20 * time.Microsecond // after this time, a spinning goroutine yields the processor to others
-	spinBatch = 64                    // polls of the state for each poll of the clock
+	spinIdle = 200 * time.Microsecond // default of a worker
+	spinJoin = time.Millisecond
+	// After this time, a spinning goroutine yields the processor to others.
+	spinAlone = 20 * time.Microsecond
+	spinBatch = 64 // polls of the state for each poll of the clock
 )
 
 // The state of a pool, in one word: the number of the run (32 bits), openBit while workers may
@@ -67,7 +68,8 @@ type pool struct {
 
 // A worker is one goroutine of a pool.
 type worker struct {
-	parked atomic.Uint32 // 1 while asleep or about to be: who sets it back to 0 decides how it wakes
+	// 1 while asleep or about to be: who sets it back to 0 decides how it wakes.
+	parked atomic.Uint32
 	wake   chan struct{}
 	_      [48]byte
 }

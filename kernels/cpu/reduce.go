@@ -39,11 +39,12 @@ type reduction struct {
 	keptDims, reducedDims stridedIndex // without inner and nearRows
 	rows                  bool         // the last dimension is reduced: an output reduces runs
 	inner                 int          // elements of the last dimension, a run or a row
-	nearRows              int          // rows: results whose runs are contiguous. Otherwise: contiguous rows that are reduced
-	outputs               int
-	count                 int // elements that one output reduces
-	pieces                int // pieces of a run, of runs or of a column; 1: not cut
-	pieceSize             int // of a piece: elements of a run, runs, or rows
+	// Rows: results whose runs are contiguous. Otherwise: contiguous rows that are reduced.
+	nearRows  int
+	outputs   int
+	count     int // elements that one output reduces
+	pieces    int // pieces of a run, of runs or of a column; 1: not cut
+	pieceSize int // of a piece: elements of a run, runs, or rows
 }
 
 // newReduction merges the dimensions of s and decides what is cut.
@@ -66,8 +67,9 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	if w := &r.keptDims; w.rank > 0 && w.stride[w.rank-1] == 1 {
 		r.rows, inner, near = false, near, inner
 	}
-	r.inner, r.nearRows = inner.popDim(), near.popDim() // kept and reduced dimensions alternate after merging
-	length := 0                                         // of the dimension that is cut
+	// Kept and reduced dimensions alternate after merging.
+	r.inner, r.nearRows = inner.popDim(), near.popDim()
+	length := 0 // of the dimension that is cut
 	switch {
 	case r.rows && r.reducedDims.rank == 0:
 		length, r.pieceSize = r.inner, pieceLen

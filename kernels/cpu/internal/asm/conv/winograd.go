@@ -35,10 +35,11 @@ type WinogradWeight struct {
 // A WinogradOutput is the arguments of the output transform Aᵀ·m·A of one vector of tiles to 2x2
 // pixels each, with an epilogue. The tiles are cut into segments of tiles in one row of an image.
 type WinogradOutput struct {
-	M        []byte   // products at the first place, of the first row
-	Dst      []byte   // the first row's plane, of the first image
-	Bias     []byte   // of the first row
-	Segments []int64  // by segment: bytes from Dst to the upper left pixel of the tile that would be in lane 0
+	M    []byte // products at the first place, of the first row
+	Dst  []byte // the first row's plane, of the first image
+	Bias []byte // of the first row
+	// By segment: bytes from Dst to the upper left pixel of the tile that would be in lane 0.
+	Segments []int64
 	Masks    []uint32 // [segments][2]: the pixels of the upper and the lower row that exist
 	SegCount int      // at least 1
 	Rows     int      // at least 1

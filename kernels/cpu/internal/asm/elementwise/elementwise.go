@@ -30,9 +30,11 @@ type Kernels[T asm.Float] struct {
 	leakyReLU     func(dst, a []T, slope T)
 	leakyReLUGrad func(dst, y, dy []T, slope T)
 	Fill          func(dst []T, v T)
-	Max           BinaryFunc[T]                                           // max(a, b); b where either is NaN
-	Chain         func(slots [][]T, program []uint32, n int)              // runs a program: see ChainCodes. Nil: none
-	decode        func(t arena.DType, scale, shift float64) DecodeFunc[T] // nil: none
+	// max(a, b); b where either is NaN.
+	Max BinaryFunc[T]
+	// Runs a program: see ChainCodes. Nil: none.
+	Chain  func(slots [][]T, program []uint32, n int)
+	decode func(t arena.DType, scale, shift float64) DecodeFunc[T] // nil: none
 }
 
 // At returns the functions of level l for T.

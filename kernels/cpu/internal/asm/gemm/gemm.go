@@ -75,11 +75,13 @@ type Tile struct {
 	N       int    // columns
 	Flags   int    // FlagAdd, FlagBias, FlagRelu
 	Rows    int    // rows
-	More    int    // further tiles of as many rows, each below the one before; the kernel counts them down
+	// Further tiles of as many rows, each below the one before; the kernel counts them down.
+	More int
 	//lint:ignore U1000 the assembly keeps MXCSR here
 	mxcsr [2]uint32 // as the kernel found it, and as it set it
-	Panel []byte    // where a tile kernel that packs stores the panel of B. Nil: nowhere; otherwise More is 0
-	Kind  int       // how kernels that read B unpacked convert it to float32
+	// Where a tile kernel that packs stores the panel of B. Nil: nowhere; otherwise More is 0.
+	Panel []byte
+	Kind  int // how kernels that read B unpacked convert it to float32
 }
 
 // How B is stored, for kernels that read it unpacked: RowTile, Dots, and Tiles that pack.

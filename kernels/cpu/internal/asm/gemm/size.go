@@ -10,9 +10,11 @@ const (
 
 // Distances at which rows compete for the same cache sets.
 const (
-	PackedPitch = asm.CacheLine // added to the row pitch of a packed block, so that its rows lie in different cache sets
-	aliasPitch  = 4096          // bytes: rows that lie a multiple of this apart share cache sets
-	aliasRows   = 4             // most rows of a tile that may share them, of 8 ways that B needs too
+	// Added to the row pitch of a packed block, so that its rows lie in different cache sets.
+	PackedPitch = asm.CacheLine
+	aliasPitch  = 4096 // bytes: rows that lie a multiple of this apart share cache sets
+	// Most rows of a tile that may share them, of 8 ways that B needs too.
+	aliasRows = 4
 )
 
 // RowPitch returns the bytes from row to row of n elements in a packed block.

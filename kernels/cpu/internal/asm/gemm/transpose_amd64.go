@@ -14,7 +14,8 @@ import (
 type transposer struct {
 	rows8  func(dst, src []byte, k, stride, n, pitch int) // n <= 8 rows
 	rows16 func(dst, src []byte, k, stride, pitch int)    // 16 rows
-	round  half.ConvertFunc                               // rounds fewer than four steps. Nil: elements are not rounded
+	// Rounds fewer than four steps. Nil: elements are not rounded.
+	round half.ConvertFunc
 }
 
 // pack8 is Kernels.PackCols for n <= 8 rows.

@@ -32,7 +32,8 @@ const (
 type PlaneArgs[T asm.Float] struct {
 	X, Dy, Y []T // from the first element on
 	Param    []T // [channels][Params]; for N = 1 [Params][MaxTile]
-	Sums     []T // [channels][2][LaneBytes], partial sums that a kernel adds to; for N = 1 [2][MaxTile]
+	// [channels][2][LaneBytes], partial sums that a kernel adds to; for N = 1 [2][MaxTile].
+	Sums     []T
 	N        int // elements of a plane
 	Channels int
 	Images   int
@@ -46,7 +47,8 @@ type PlaneKernels[T asm.Float] struct {
 	Products func(c *PlaneArgs[T]) // Sums += Σdy, Σdy·(x - mean)
 	Scale    func(c *PlaneArgs[T]) // y = scale·x + shift
 	Gradient func(c *PlaneArgs[T]) // y = rate·dy + slope·(x - mean) + bias
-	columns  *PlaneKernels[T]      // for planes of one element, whose lanes are channels; nil in those themselves
+	// For planes of one element, whose lanes are channels; nil in those themselves.
+	columns *PlaneKernels[T]
 }
 
 // For returns the kernels for planes of n elements.

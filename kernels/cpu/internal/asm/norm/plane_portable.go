@@ -83,7 +83,8 @@ func goScale[T asm.Float](c *PlaneArgs[T]) {
 		of := c.Param[channel*Params:][:Params]
 		scale, shift := of[ParamScale], of[ParamShift]
 		for i, v := range x {
-			y[i] = T(scale*v) + shift // rounded twice at every level, so that the gradient sees the same sign
+			// Rounded twice at every level, so that the gradient sees the same sign.
+			y[i] = T(scale*v) + shift
 		}
 		if c.Relu != 0 {
 			for i, v := range y {

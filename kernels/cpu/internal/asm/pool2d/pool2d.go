@@ -23,7 +23,8 @@ type Kernels struct {
 	Avg2x2     func(c *Args2x2) // Y ← X
 	Avg2x2Grad func(c *Args2x2) // X ← Y
 
-	MaxRow func(c *RowArgs) // maxima of a row of windows of at most 256 pixels, stride 1 or 2. Nil: none
+	// Maxima of a row of windows of at most 256 pixels, stride 1 or 2. Nil: none.
+	MaxRow func(c *RowArgs)
 	AvgRow func(c *RowArgs) // means of a row of windows of any size, stride 1 or 2. Nil: none
 }
 

@@ -30,7 +30,8 @@ func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
 		some.P, some.G, some.S, some.V = r.P[lo:lo+n], r.G[lo:lo+n], s[:n], v[:n]
 		m, squares := r.M[lo:lo+n], r.V[lo:lo+n]
 		for i, p := range some.P {
-			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(some.G[i])+r.Key, 0) // Key holds the step
+			// Key holds the step.
+			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(some.G[i])+r.Key, 0)
 			s[i], v[i] = T(kernels.FromBfloat16(m[i])), T(kernels.FromBfloat16(squares[i]))
 		}
 		some.adam(shrink, 0, n)

@@ -29,12 +29,15 @@ type Kernels[T asm.Float] struct {
 	Momentum func(r *Rule[T], lo, hi int) // s = c[1]·s + g; p -= c[0]·s
 	Nesterov func(r *Rule[T], lo, hi int) // s = c[1]·s + g; p -= c[0]·(c[1]·s + g)
 	RMSProp  func(r *Rule[T], lo, hi int) // s = c[1]·s + c[2]·g²; p -= c[0]·g / (√s + c[3])
-	Adam     func(r *Rule[T], lo, hi int) // s = c[1]·s + c[2]·g; v = c[3]·v + c[4]·g²; p -= c[0]·s / (√(c[5]·v) + c[6])
-	AdamW    func(r *Rule[T], lo, hi int) // as Adam, and p -= c[7]·p
-	Lion     func(r *Rule[T], lo, hi int) // t = c[1]·s + c[2]·g; s = c[3]·s + c[4]·g; p -= c[0]·(sign(t) + c[5]·p); c[6] = 1, c[7] = -0
+	// S = c[1]·s + c[2]·g; v = c[3]·v + c[4]·g²; p -= c[0]·s / (√(c[5]·v) + c[6]).
+	Adam  func(r *Rule[T], lo, hi int)
+	AdamW func(r *Rule[T], lo, hi int) // as Adam, and p -= c[7]·p
+	// T = c[1]·s + c[2]·g; s = c[3]·s + c[4]·g; p -= c[0]·(sign(t) + c[5]·p); c[6] = 1, c[7] = -0.
+	Lion func(r *Rule[T], lo, hi int)
 
 	Adam16, AdamW16 func(r *Rule16[T], lo, hi int) // as Adam and AdamW
-	Adam8, AdamW8   func(r *Rule8[T], lo, hi int)  // the same on blocks lo..hi-1; assembly needs whole blocks
+	// The same on blocks lo..hi-1; assembly needs whole blocks.
+	Adam8, AdamW8 func(r *Rule8[T], lo, hi int)
 }
 
 // At returns the functions of level l.
