@@ -3,8 +3,6 @@ package arena_test
 import (
 	"bytes"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -43,7 +41,7 @@ func devices(t *testing.T, test func(t *testing.T, d *fakeDevice)) {
 	t.Run("separate", func(t *testing.T) { test(t, &fakeDevice{separate: true}) })
 }
 
-func TestNewAllocatesOnceAndTakeNever(t *testing.T) {
+func TestNewAllocatesOnceAndHandlesAllocateNothing(t *testing.T) {
 	devices(t, func(t *testing.T, d *fakeDevice) {
 		a, _, scratch := small(t, d)
 		want := []string{"info", "alloc"}
@@ -51,7 +49,7 @@ func TestNewAllocatesOnceAndTakeNever(t *testing.T) {
 			want = append(want, "pin", "stream")
 		}
 		for range 100 {
-			if _, err := a.Take(scratch, "x", 700); err != nil {
+			if _, err := a.Handle(arena.Ref{Region: scratch, Size: 700}, "x"); err != nil {
 				t.Fatal(err)
 			}
 			if err := a.Reset(scratch); err != nil {
@@ -187,8 +185,9 @@ func TestAHandleOfAnEarlierStepIsStaleAndNamesBothSteps(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		h, err := a.Take(scratch, "loss", 4)
-		if err != nil || h.Name() != "loss" || h.Ref() != (arena.Ref{Region: scratch, Size: 4}) || h.Err() != nil {
+		place := arena.Ref{Region: scratch, Size: 4}
+		h, err := a.Handle(place, "loss")
+		if err != nil || h.Name() != "loss" || h.Ref() != place || h.Err() != nil {
 			t.Fatalf("got %+v, %v, %v", h.Ref(), err, h.Err())
 		}
 		planned, err := a.Handle(arena.Ref{Region: scratch, Offset: 1024, Size: 1024}, "planned")
@@ -196,13 +195,13 @@ func TestAHandleOfAnEarlierStepIsStaleAndNamesBothSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = a.Reset(scratch)
-		if _, err := a.Take(scratch, "other", 4); err != nil { // in the same place
+		if _, err := a.Handle(place, "other"); err != nil {
 			t.Fatal(err)
 		}
 		_, bytesErr := h.Bytes()
 		for _, err := range []error{h.Err(), h.Read(make([]byte, 4)), h.Write(make([]byte, 4)), bytesErr, planned.Err()} {
 			var e *arena.StaleError
-			if !errors.As(err, &e) || !errors.Is(err, arena.ErrStale) || e.Taken != 3 || e.Now != 4 || e.Region != "scratch" {
+			if !errors.As(err, &e) || !errors.Is(err, arena.ErrStale) || e.Step != 3 || e.Now != 4 || e.Region != "scratch" {
 				t.Fatalf("got %v, want a StaleError of step 3 in step 4", err)
 			}
 		}
@@ -212,42 +211,10 @@ func TestAHandleOfAnEarlierStepIsStaleAndNamesBothSteps(t *testing.T) {
 	})
 }
 
-func TestTakeBeyondTheRegionNamesTheLargestOwners(t *testing.T) {
-	a, _, scratch := small(t, new(fakeDevice))
-	for name, size := range map[string]int64{"b": 300, "a": 900, "nothing": 0} {
-		if _, err := a.Take(scratch, name, size); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, err := a.Take(scratch, "c", 513)
-	if want := `"c" in region "scratch": need 513 bytes, have 512: 1 missing; largest: a 900, b 300`; err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-	if !errors.Is(err, arena.ErrCapacity) {
-		t.Errorf("%v does not wrap ErrCapacity", err)
-	}
-	if _, err := a.Take(scratch, "fits", 512); err != nil {
-		t.Error(err)
-	}
-	if _, err := a.Take(scratch, "full", 0); err != nil {
-		t.Error(err)
-	}
-	// Beside parts: behind them.
-	h, err := a.Take(0, "extra", 256)
-	if err != nil || h.Ref().Offset != 768 {
-		t.Errorf("got offset %d, error %v, want 768", h.Ref().Offset, err)
-	}
-	if _, err := a.Take(0, "more", 1); !errors.Is(err, arena.ErrCapacity) || !strings.Contains(err.Error(), "hidden/weight 500, extra 256") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestUseThatMakesNoSenseIsAnError(t *testing.T) {
 	a, _, scratch := small(t, new(fakeDevice))
 	errs := map[string]error{"zero handle": arena.Handle{}.Err(), "read of it": arena.Handle{}.Read(nil), "reset": a.Reset(5)}
 	_, errs["bytes of it"] = arena.Handle{}.Bytes()
-	_, errs["no such region"] = a.Take(-1, "x", 1)
-	_, errs["negative size"] = a.Take(scratch, "x", -1)
 	for name, ref := range map[string]arena.Ref{
 		"region": {Region: 2}, "offset": {Region: scratch, Offset: -1, Size: 2}, "size": {Region: scratch, Size: -1},
 		"end": {Region: scratch, Offset: 2048, Size: 1}, "overflow": {Region: scratch, Offset: 1, Size: 1<<63 - 1},
@@ -270,46 +237,17 @@ func TestAfterCloseEverythingFailsAndNothingIsInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, takeErr := a.Take(scratch, "x", 1)
 		_, handleErr := a.Handle(weight, "x")
 		_, bytesErr := h.Bytes()
-		for _, err := range []error{takeErr, handleErr, bytesErr, a.Reset(scratch), h.Err(), h.Read(make([]byte, 500)), h.Write(make([]byte, 500))} {
+		for _, err := range []error{handleErr, bytesErr, a.Reset(scratch), h.Err(), h.Read(make([]byte, 500)), h.Write(make([]byte, 500))} {
 			if !errors.Is(err, arena.ErrClosed) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
 		}
-		if s := a.Stats(); s.InUse != 0 || s.Reserved != 0 || s.Pinned != 0 || s.Peak != 768 {
+		if s := a.Stats(); s.InUse != 0 || s.Reserved != 0 || s.Pinned != 0 {
 			t.Errorf("got %+v", s)
 		}
 	})
-}
-
-func TestBytesInUseAreTheSameAtTheSamePointOfEveryStep(t *testing.T) {
-	a, _, scratch := small(t, &fakeDevice{separate: true})
-	var at [2]int64
-	for step := range 1000 {
-		now := [2]int64{a.InUse()}
-		for range 3 {
-			if _, err := a.Take(scratch, "x", 300); err != nil {
-				t.Fatal(err)
-			}
-		}
-		now[1] = a.InUse()
-		if step == 0 {
-			at = now
-		}
-		if now != at || at != [2]int64{768, 768 + 3*512} {
-			t.Fatalf("step %d: got %v, want %v", step, now, at)
-		}
-		_ = a.Reset(scratch)
-	}
-	want := arena.Stats{Reserved: 3072, InUse: 768, Peak: 2304, Pinned: 3072, Regions: []arena.RegionStats{
-		{Name: "parameters", Reserved: 1024, InUse: 768, Peak: 768, Step: 1},
-		{Name: "scratch", Reserved: 2048, Peak: 1536, Step: 1001},
-	}}
-	if diff := cmp.Diff(want, a.Stats()); diff != "" {
-		t.Error(diff)
-	}
 }
 
 func TestAStepAllocatesNoGoObjects(t *testing.T) {
@@ -317,9 +255,9 @@ func TestAStepAllocatesNoGoObjects(t *testing.T) {
 		a, weight, scratch := small(t, d)
 		buf, loss := make([]byte, 500), make([]byte, 4)
 		if n := testing.AllocsPerRun(100, func() {
-			h, _ := a.Take(scratch, "loss", 4)
+			h, _ := a.Handle(arena.Ref{Region: scratch, Size: 4}, "loss")
 			w, _ := a.Handle(weight, "weight")
-			if h.Write(loss) != nil || w.Read(buf) != nil || a.InUse() == 0 || a.Reset(scratch) != nil {
+			if h.Write(loss) != nil || w.Read(buf) != nil || a.Reset(scratch) != nil {
 				t.Fatal("a step failed")
 			}
 		}); n != 0 {
@@ -328,83 +266,55 @@ func TestAStepAllocatesNoGoObjects(t *testing.T) {
 	})
 }
 
+// Each goroutine has a place of its own; all of them reset the region while the others read and write.
 func TestSeveralGoroutinesMayUseAnArena(t *testing.T) {
 	devices(t, func(t *testing.T, d *fakeDevice) {
 		a, weight, scratch := small(t, d)
 		var group sync.WaitGroup
 		for g := range 4 {
 			group.Go(func() {
-				buf := bytes.Repeat([]byte{byte(g)}, 100)
-				for range 500 {
-					h, err := a.Take(scratch, "x", 100)
-					if errors.Is(err, arena.ErrCapacity) {
+				place := arena.Ref{Region: scratch, Offset: int64(g) * 512, Size: 100}
+				buf, got := bytes.Repeat([]byte{byte(g + 1)}, 100), make([]byte, 100)
+				for i := range 500 {
+					h, err := a.Handle(place, "x")
+					if err != nil {
+						t.Error(err)
+					}
+					if i%50 == 0 {
 						_ = a.Reset(scratch)
-						continue
 					}
 					if err := h.Write(buf); err != nil && !errors.Is(err, arena.ErrStale) {
 						t.Error(err)
 					}
-					got := make([]byte, 100)
 					if err := h.Read(got); err == nil && !bytes.Equal(got, buf) {
 						t.Errorf("goroutine %d read bytes of another", g)
 					}
 					if _, err := a.Handle(weight, "weight"); err != nil {
 						t.Error(err)
 					}
-					_, _ = a.Stats(), a.Report().String()
+					_ = a.Stats()
 				}
 			})
 		}
 		group.Wait()
-		_ = a.Reset(scratch)
-		if a.InUse() != 768 {
-			t.Errorf("%d bytes in use, want 768", a.InUse())
+		if step := a.Stats().Regions[scratch].Step; step != 41 {
+			t.Errorf("step %d after 40 resets, want 41", step)
 		}
 	})
 }
 
-func TestReportsAddUp(t *testing.T) {
-	a, _, scratch := small(t, new(fakeDevice))
-	if _, err := a.Take(scratch, "activations", 1100); err != nil {
-		t.Fatal(err)
-	}
-	rep := a.Report()
-	var owned, total int64
-	for _, o := range rep.Owners {
-		var sum int64
-		for _, n := range o.Regions {
-			sum += n
+func TestStatsCountPartsAndResets(t *testing.T) {
+	a, _, scratch := small(t, &fakeDevice{separate: true})
+	for range 1000 {
+		if err := a.Reset(scratch); err != nil {
+			t.Fatal(err)
 		}
-		if sum != o.Bytes {
-			t.Errorf("owner %q: regions add up to %d, not %d", o.Name, sum, o.Bytes)
-		}
-		owned += o.Bytes
 	}
-	for _, r := range rep.Regions {
-		total += r.Size
-	}
-	if owned != 1700 || total != 3072 || rep.Total != total {
-		t.Errorf("got %d owned, %d in regions, total %d", owned, total, rep.Total)
-	}
-	want := `arena on fake: 3072 bytes
-
-      region  offset  reserved  in parts  parts  share
-  parameters       0      1024       600      2  33.3%
-     scratch    1024      2048      1100      1  66.7%
-
-       owner  bytes  parameters  scratch
-  (nobody's)   1100           0     1100
-      hidden    500         500        0
-         out    100         100        0
-`
-	got := strings.Split(rep.String(), "\n")
-	for i := range got {
-		got[i] = strings.TrimRight(got[i], " ")
-	}
-	if diff := cmp.Diff(strings.Split(want, "\n"), got); diff != "" {
-		t.Errorf("text: %s", diff)
-	}
-	if !slices.IsSortedFunc(rep.Owners, func(a, b arena.Owner) int { return int(b.Bytes - a.Bytes) }) {
-		t.Error("owners are not sorted by bytes")
+	want := arena.Stats{Reserved: 3072, InUse: 768, Pinned: 3072, Regions: []arena.RegionStats{
+		{Name: "parameters", Reserved: 1024, InUse: 768, Step: 1},
+		{Name: "scratch", Reserved: 2048, Step: 1001},
+	}}
+	if diff := cmp.Diff(want, a.Stats()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Check proves that plan is right for p, or returns a [PlanError]: a place for every buffer, none negative, misaligned or
-// beyond the capacity, none that overflows, and no two buffers that live at once share a byte. Its claim about the peak is
-// checked as well. It shares no code with [Solve], and it is cheap enough to run on every plan.
+// Check returns nil if plan is a correct placement for p, else a [PlanError]. It proves that every
+// buffer has an offset which is aligned and within the plan and the capacity, that no two live
+// buffers share a byte, and that the peak is as stated. It shares no code with [Solve], and is
+// cheap enough to run on every plan.
 func Check(p Problem, plan Plan) error {
 	if len(plan.Offsets) != len(p.Buffers) {
 		return &PlanError{FaultLength, -1, -1, fmt.Sprintf("%d offsets for %d buffers", len(plan.Offsets), len(p.Buffers))}
@@ -39,15 +40,15 @@ func Check(p Problem, plan Plan) error {
 	return checkOverlap(p, plan, changes)
 }
 
-// change is the begin or end of a life.
+// change is the start or end of a live range.
 type change struct {
 	at    int32
-	born  bool
+	start bool
 	index int32
 	size  int64
 }
 
-// checkPlace checks buffer i alone and returns the bytes it occupies.
+// checkPlace checks the offset of buffer i and returns the bytes that it needs.
 func checkPlace(p Problem, plan Plan, i int) (int64, error) {
 	b, off := p.Buffers[i], plan.Offsets[i]
 	fault := func(f Fault, format string, args ...any) (int64, error) {
@@ -61,7 +62,7 @@ func checkPlace(p Problem, plan Plan, i int) (int64, error) {
 		return fault(FaultOffset, "offset %d", off)
 	}
 	if align < 0 || off%align != 0 {
-		return fault(FaultAlignment, "offset %d is no multiple of %d", off, align)
+		return fault(FaultAlignment, "offset %d is not a multiple of %d", off, align)
 	}
 	if b.Size < 0 || b.Start < 0 || b.End < b.Start {
 		return fault(FaultLength, "%d bytes during [%d, %d)", b.Size, b.Start, b.End)
@@ -82,15 +83,16 @@ func checkPlace(p Problem, plan Plan, i int) (int64, error) {
 	return size, nil
 }
 
-// checkOverlap walks through time with the live ranges sorted by offset. What is born must end before the next range
-// begins, and begin after the one before it ends; ranges in place are disjoint, so these two are enough.
+// checkOverlap goes through the instructions in order and keeps the live buffers sorted by offset.
+//
+// Invariant: live buffers are disjoint. So a new one must only be compared with its two neighbours.
 func checkOverlap(p Problem, plan Plan, changes []change) error {
 	slices.SortFunc(changes, func(a, b change) int {
 		if a.at != b.at {
 			return int(a.at) - int(b.at)
 		}
-		if a.born != b.born { // the dead leave before the new come
-			if b.born {
+		if a.start != b.start { // a buffer that ends makes room for one that starts at the same instruction
+			if b.start {
 				return -1
 			}
 			return 1
@@ -111,7 +113,7 @@ func checkOverlap(p Problem, plan Plan, changes []change) error {
 	for _, c := range changes {
 		off := plan.Offsets[c.index]
 		at, same := slices.BinarySearchFunc(live, off, below)
-		if !c.born {
+		if !c.start {
 			live = slices.Delete(live, at, at+1)
 			sum -= c.size
 			continue

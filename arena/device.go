@@ -1,78 +1,82 @@
 package arena
 
-// Device is what an arena needs of a machine: memory, and queues of work on it.
-// All methods may be called from any goroutine. Once the device is closed, or where it never was opened, those of the device, and of all
-// that was made on it, return errors that wrap ErrClosed, but for Close, which returns nil.
+// Device is the memory and the streams of a machine, as an arena uses them. It is safe for
+// concurrent use.
+//
+// After Close, and on a device that was never opened, all methods of the device and of everything
+// opened on it return errors that wrap ErrClosed; Close itself returns nil.
 type Device interface {
-	// Name says which device this is, for people: "cpu", "emu".
+	// Name returns the name of the device, for people: "cpu", "emu".
 	Name() string
-	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil,
-	// and a slot needs no pinned twin: what the loader writes is where the kernels read.
+	// Unified reports whether device memory is host memory. Then Memory.Bytes is never nil, and a
+	// slot needs no pinned copy: kernels read the bytes that the loader writes.
 	Unified() bool
-	// Info returns the memory of the device as it is now.
+	// Info returns the current state of the device's memory.
 	Info() (Info, error)
-	// Alloc makes one block of device memory, aligned to Align or better.
+	// Alloc allocates one block of device memory, aligned to at least Align.
 	Alloc(bytes int64) (Memory, error)
-	// Pin makes one block of host memory that asynchronous copies may use.
+	// Pin allocates one block of pinned host memory, which asynchronous copies need.
 	Pin(bytes int64) (Memory, error)
-	// NewStream makes a queue whose work runs in order, beside that of other streams.
+	// NewStream opens a stream: a queue of work that runs in order. Work in two streams may overlap.
 	NewStream(name string) (Stream, error)
-	// NewEvent makes a marker that streams record and wait for.
+	// NewEvent opens an event: a marker that streams record and wait for.
 	NewEvent() (Event, error)
-	// Close releases everything that is left. Safe to call twice.
+	// Close releases the device and everything opened on it. A second call does nothing.
 	Close() error
 }
 
 // Info is a device's memory, in bytes.
 type Info struct {
-	Total   int64 // what the device has
-	Free    int64 // what could be allocated now
-	Context int64 // what the device's own context takes, outside any arena
+	Total   int64 // all memory of the device
+	Free    int64 // memory that could be allocated now
+	Context int64 // memory that the device's own context needs, outside any arena
 }
 
-// Memory is one allocation.
+// Memory is one allocated block.
 type Memory interface {
-	// Size is the length in bytes.
+	// Size returns the length in bytes.
 	Size() int64
-	// Bytes is the allocation as the host sees it, or nil where the host cannot.
+	// Bytes returns the block itself, or nil if the host cannot see it.
 	Bytes() []byte
-	// Free gives the memory back. A second call is an error that wraps ErrFreed; the first one after the device's Close, which freed
-	// the memory, is one that wraps ErrClosed.
+	// Free releases the block. A second call returns an error that wraps ErrFreed; the first call
+	// after the device's Close, which released the block, returns one that wraps ErrClosed.
 	Free() error
 }
 
-// Span is a part of an allocation.
+// Span is a range of a block.
 type Span struct {
 	Memory Memory
 	Offset int64 // bytes
 	Size   int64 // bytes
 }
 
-// Stream is a queue of work on one device, executed in order.
-// Calls enqueue and return; what goes wrong later is kept and returned by the next Sync, first error first. Until then work that is
-// enqueued is dropped.
+// Stream is a queue of work on one device, executed in order. Calls enqueue work and return. The
+// first error of the work is kept and returned by the next Sync; until then further work is
+// dropped.
 type Stream interface {
-	// Copy enqueues a copy of equally long spans. Each lies in device or pinned memory.
+	// Copy enqueues a copy between spans of one size, in device memory or pinned memory.
 	Copy(dst, src Span) error
-	// Fill enqueues setting every byte of dst.
+	// Fill enqueues setting every byte of dst to b.
 	Fill(dst Span, b byte) error
-	// Record marks the work enqueued so far; e is done when that work is.
+	// Record places e after the work enqueued so far: e is done when that work is.
 	Record(e Event) error
-	// Wait holds back work enqueued from now on until the last record of e is done. Where work before that record went wrong, its
-	// error counts as this stream's own: what would follow computes from values that were never made.
+	// Wait delays work enqueued from now on until the last record of e is done. An error of the
+	// work before that record becomes an error of this stream, because later work would read values
+	// that were not computed.
 	Wait(e Event) error
 	// Sync blocks until all work enqueued so far is done.
 	Sync() error
-	// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to call twice.
+	// Close waits for the work, releases the stream, and returns an error that no Sync has
+	// returned. A second call does nothing.
 	Close() error
 }
 
-// Event is a marker in a stream. One that was never recorded counts as done.
+// Event is a marker in a stream. An event that was never recorded is done.
 type Event interface {
 	// Sync blocks until the last record is done, and returns the first error of the work before it.
 	Sync() error
 	// Done reports, without blocking, whether Sync would return at once.
 	Done() bool
-	// Close releases the event. Safe to call twice.
+	// Close releases the event. A second call does nothing.
 	Close() error
 }

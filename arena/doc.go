@@ -1,9 +1,14 @@
-// Package arena decides where every byte lives before any is allocated, and holds the one block in which they then do.
+// Package arena plans memory and holds it: it gives every buffer an offset before anything is
+// allocated, and allocates one block once.
 //
-// A [Problem] lists buffers with their sizes and lifetimes; [Solve] answers with a [Plan], and [Check] proves it. A [Layout]
-// lists regions and the parts in them, and its total is what [New] allocates: an [Arena]. Parts stay where they are;
-// the rest of a region is handed out by [Arena.Take] and taken back by [Arena.Reset], after which a [Handle] of before
-// fails with [ErrStale]. [Arena.Report] says who has what. A [Sentry] finds calls that write outside of their buffers.
+// Planning: a [Problem] lists buffers with sizes and live ranges. [Solve] returns a [Plan], an
+// offset for each buffer such that no two live buffers overlap. [Check] proves a plan.
 //
-// [Device], [Memory], [Stream] and [Event] are what a machine must offer.
+// Holding: a [Layout] lists regions and the named parts in them. [New] allocates the total of a
+// layout on a [Device]: the [Arena]. A [Handle] reads and writes a range of it; after [Arena.Reset]
+// of its region it fails with [ErrStale].
+//
+// Debugging: a [Sentry] finds calls that write outside their buffers.
+//
+// [Device], [Memory], [Stream] and [Event] are the interfaces that a device implements.
 package arena

@@ -2,29 +2,29 @@ package arena
 
 import "fmt"
 
-// DType is the type in which one element is stored.
+// DType is the storage type of one element.
 type DType uint8
 
-// The storage types. Integers are for data (pixels, labels, indices) and status words, floating point of 16 bits for values
-// that are kept; arithmetic is done in float32 and float64.
+// The storage types. Arithmetic uses Float32 and Float64. The 16-bit types store values between
+// operations; the integer types store data (pixels, labels, indices) and status words.
 const (
 	Float32 DType = iota + 1
 	Float64
 	Uint8
 	Int32
 	Int64
-	Bfloat16 // the upper half of a float32: 8 bits of exponent, 7 of fraction
-	Float16  // IEEE 754 binary16: 5 bits of exponent, 10 of fraction
+	BFloat16 // the upper half of a float32: 8 exponent bits, 7 fraction bits
+	Float16  // IEEE 754 binary16: 5 exponent bits, 10 fraction bits
 )
 
-// Size returns the bytes of one element, 0 for an unknown type.
+// Size returns the size of one element in bytes, 0 for an unknown type.
 func (d DType) Size() int64 {
 	switch d {
 	case Float32, Int32:
 		return 4
 	case Float64, Int64:
 		return 8
-	case Bfloat16, Float16:
+	case BFloat16, Float16:
 		return 2
 	case Uint8:
 		return 1
@@ -32,13 +32,14 @@ func (d DType) Size() int64 {
 	return 0
 }
 
-// Float reports whether arithmetic is done in d.
+// Float reports whether d is a type of arithmetic: Float32 or Float64.
 func (d DType) Float() bool { return d == Float32 || d == Float64 }
 
-// Half reports whether d is floating point of 16 bits, in which values are kept but nothing is computed.
-func (d DType) Half() bool { return d == Bfloat16 || d == Float16 }
+// Half reports whether d is a 16-bit floating-point type, which stores values but is not a type of
+// arithmetic.
+func (d DType) Half() bool { return d == BFloat16 || d == Float16 }
 
-// String returns the type's name: that of Go where Go has it.
+// String returns the name of the type, such as "float32" or "bfloat16".
 func (d DType) String() string {
 	switch d {
 	case Float32:
@@ -51,7 +52,7 @@ func (d DType) String() string {
 		return "int32"
 	case Int64:
 		return "int64"
-	case Bfloat16:
+	case BFloat16:
 		return "bfloat16"
 	case Float16:
 		return "float16"

@@ -5,31 +5,41 @@ import (
 	"fmt"
 )
 
-// The classes of error. What this package returns wraps one of them.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the shared
+// ones below.
 var (
-	// ErrCapacity is wrapped by errors about memory that does not suffice: see [CapacityError].
+	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
 	ErrCapacity = errors.New("not enough memory")
-	// ErrStale is wrapped by errors about handles whose region was reset since: see [StaleError].
+	// ErrStale: the region of a handle was reset since. The error is a [StaleError].
 	ErrStale = errors.New("stale handle")
-	// ErrClosed is wrapped by errors about the use of something that was closed.
-	ErrClosed = errors.New("closed")
-	// ErrFreed is wrapped by errors about memory that was given back before.
+	// ErrFreed: the memory was freed before.
 	ErrFreed = errors.New("freed")
-	// ErrInvalid is wrapped by errors about sizes, lifetimes and places that make no sense.
+	// ErrInvalid: a size, live range or offset is negative, too large or outside its region.
 	ErrInvalid = errors.New("invalid")
-	// ErrPlan is wrapped by what [Check] finds: see [PlanError].
+	// ErrPlan: [Check] found a mistake in a plan. The error is a [PlanError].
 	ErrPlan = errors.New("wrong plan")
-	// ErrOverrun is wrapped by what a [Sentry] finds: see [OverrunError].
+	// ErrOverrun: a [Sentry] found a write outside the buffers of a call. The error is an
+	// [OverrunError].
 	ErrOverrun = errors.New("write outside of a buffer")
 )
 
-// CapacityError says how much memory was asked for and how much there is. It wraps ErrCapacity.
+// Classes of errors that all packages share, under the same names.
+var (
+	// ErrClosed: something was used after its Close, or before it was opened.
+	ErrClosed = errors.New("closed")
+	// ErrBusy: another call uses the same thing.
+	ErrBusy = errors.New("in use")
+	// ErrOption: an option or argument is outside its range.
+	ErrOption = errors.New("bad option")
+)
+
+// CapacityError reports a request for more memory than there is. It wraps ErrCapacity.
 type CapacityError struct {
-	Name    string // what asked: an arena, a region, the largest buffer at the peak
+	Name    string // what needs the memory: an arena, or the largest buffer at the peak
 	Need    int64  // bytes
 	Have    int64  // bytes
-	At      int32  // the instruction at which Need arises, -1 where there is none
-	Largest []Part // the largest owners, largest first; may be empty
+	At      int32  // the instruction that needs it, -1 if there is none
+	Largest []Part // up to five of the parts that need it, largest first
 }
 
 func (e *CapacityError) Error() string {
@@ -51,17 +61,17 @@ func (e *CapacityError) Error() string {
 // Unwrap returns ErrCapacity.
 func (e *CapacityError) Unwrap() error { return ErrCapacity }
 
-// StaleError says that a handle outlived its region's contents. It wraps ErrStale.
+// StaleError reports the use of a handle after a reset of its region. It wraps ErrStale.
 type StaleError struct {
-	Name   string // of the handle
-	Region string
-	Taken  uint64 // the step, counted from 1 by resets of the region, that the handle comes from
-	Now    uint64 // the present one
+	Name   string // name of the handle
+	Region string // name of the region
+	Step   uint64 // the step of the handle, counted from 1 by resets of the region
+	Now    uint64 // the current step
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("stale handle %q: taken in step %d of %s, now in step %d: copy what you want to keep before the reset",
-		e.Name, e.Taken, e.Region, e.Now)
+	return fmt.Sprintf("stale handle %q: it is of step %d of region %s, which is in step %d: read the value before the reset",
+		e.Name, e.Step, e.Region, e.Now)
 }
 
 // Unwrap returns ErrStale.
@@ -70,19 +80,19 @@ func (e *StaleError) Unwrap() error { return ErrStale }
 // Fault is a kind of mistake in a plan.
 type Fault uint8
 
-// The kinds of mistake that Check tells apart.
+// The kinds of mistakes that Check finds.
 const (
-	FaultLength    Fault = iota + 1 // another number of offsets than buffers
-	FaultOffset                     // a negative offset
-	FaultAlignment                  // an offset that is not a multiple of the buffer's alignment
-	FaultOverflow                   // an end beyond the largest int64
-	FaultBytes                      // an end beyond Plan.Bytes, or a negative Plan.Bytes
-	FaultCapacity                   // Plan.Bytes beyond Problem.Capacity
-	FaultOverlap                    // two buffers that live at once share bytes
-	FaultPeak                       // Plan.Live is not what lives at Plan.LiveAt
+	FaultLength    Fault = iota + 1 // the numbers of offsets and buffers differ, or a buffer has a negative length
+	FaultOffset                     // an offset is negative
+	FaultAlignment                  // an offset is not a multiple of the buffer's alignment
+	FaultOverflow                   // an end is beyond the largest int64
+	FaultBytes                      // an end is beyond Plan.Bytes, or Plan.Bytes is negative
+	FaultCapacity                   // Plan.Bytes is beyond Problem.Capacity
+	FaultOverlap                    // two live buffers share bytes
+	FaultPeak                       // Plan.Live is not the peak, or not the live bytes at Plan.LiveAt
 )
 
-// String names the fault.
+// String returns the name of the fault, such as "overlap".
 func (f Fault) String() string {
 	names := [...]string{"", "length", "offset", "alignment", "overflow", "bytes", "capacity", "overlap", "peak"}
 	if int(f) < len(names) && f > 0 {
@@ -94,8 +104,8 @@ func (f Fault) String() string {
 // PlanError is a mistake in a plan. It wraps ErrPlan.
 type PlanError struct {
 	Fault  Fault
-	Buffer int // index of the buffer at fault, -1 where it is the plan as a whole
-	Other  int // index of the one it collides with, -1 where there is none
+	Buffer int // index of the buffer, -1 for a mistake of the whole plan
+	Other  int // index of the buffer that it overlaps, -1 if there is none
 	Detail string
 }
 
@@ -104,23 +114,23 @@ func (e *PlanError) Error() string { return fmt.Sprintf("wrong plan: %s: %s", e.
 // Unwrap returns ErrPlan.
 func (e *PlanError) Unwrap() error { return ErrPlan }
 
-// OverrunError says that a call wrote outside of its buffers. It wraps ErrOverrun.
+// OverrunError reports a call that wrote outside its buffers. It wraps ErrOverrun.
 type OverrunError struct {
-	Call        string // label of the call after which it was found
-	Instruction int32
-	Buffer      string // the buffer whose guard, or whose place after its death, was written; "" where nobody was
-	Offset      int64  // the first byte overwritten, counted from the buffer's first, or else from the memory's
-	Size        int64  // the buffer's payload in bytes
-	Dead        bool   // the buffer's life was over: someone wrote through a stale reference or far out of bounds
+	Call        string // label of the call
+	Instruction int32  // index of the call
+	Buffer      string // the buffer past whose end, or in whose former place, the call wrote; "" if there is none
+	Offset      int64  // first overwritten byte, from the start of the buffer, or of the memory if Buffer is ""
+	Size        int64  // size of the buffer in bytes
+	Dead        bool   // the live range of the buffer was over: a stale reference, or a write far out of bounds
 }
 
 func (e *OverrunError) Error() string {
 	if e.Buffer == "" {
-		return fmt.Sprintf("call %q (instruction %d) wrote where nothing has lived yet: byte %d of the memory",
+		return fmt.Sprintf("call %q (instruction %d) wrote to memory that no buffer has used: byte %d",
 			e.Call, e.Instruction, e.Offset)
 	}
 	if e.Dead {
-		return fmt.Sprintf("call %q (instruction %d) wrote into dead memory, at byte %d of where %q had its %d bytes",
+		return fmt.Sprintf("call %q (instruction %d) wrote to freed memory: byte %d of the former place of %q (%d bytes)",
 			e.Call, e.Instruction, e.Offset, e.Buffer, e.Size)
 	}
 	return fmt.Sprintf("call %q (instruction %d) wrote past the end of %q: byte %d of %d",

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Handle stands for a range of an arena during one step of its region. It is a small value: copy it freely. It keeps
-// no memory alive, and after the step, or after Close, all its methods fail: it never reads bytes that are
-// somebody else's by then. The zero Handle fails always.
+// Handle is a checked reference to a range of an arena, for one step of its region. It is a small
+// value that may be copied; it keeps no memory alive. After the step, or after Arena.Close, Err,
+// Bytes, Read and Write fail, so that a handle never reads bytes that were reused. The zero Handle
+// always fails.
 type Handle struct {
 	arena *Arena
 	name  string
@@ -16,24 +17,26 @@ type Handle struct {
 	ref   Ref
 }
 
-// Name returns what the handle was made with.
+// Name returns the name given to Arena.Handle.
 func (h Handle) Name() string { return h.name }
 
-// Ref returns the place, for calls that are to work on it. It stays the same when the handle is stale.
+// Ref returns the place. It also works on a stale handle.
 func (h Handle) Ref() Ref { return h.ref }
 
-// Err returns nil, a [StaleError], or an error that wraps ErrClosed or ErrInvalid.
+// Err returns nil if the handle is valid, else a [StaleError] or an error that wraps ErrClosed or
+// ErrInvalid.
 func (h Handle) Err() error {
 	if h.arena == nil {
-		return fmt.Errorf("%w handle: it was never taken", ErrInvalid)
+		return fmt.Errorf("%w handle: use Arena.Handle", ErrInvalid)
 	}
 	h.arena.mu.RLock()
 	defer h.arena.mu.RUnlock()
 	return h.valid()
 }
 
-// Bytes returns the range as the host sees it, without a copy. The slice itself cannot fail when the step is over:
-// do not keep it longer. Where the host cannot see device memory it is an error: use Read and Write.
+// Bytes returns the range itself, not a copy. Do not use the slice after the step: unlike the
+// handle it cannot fail. If the host cannot see device memory, Bytes returns an error that wraps
+// ErrInvalid: use Read and Write.
 func (h Handle) Bytes() ([]byte, error) {
 	if h.arena == nil {
 		return nil, h.Err()
@@ -45,21 +48,22 @@ func (h Handle) Bytes() ([]byte, error) {
 	}
 	b := h.arena.bytes(h.ref)
 	if b == nil {
-		return nil, fmt.Errorf("%w use of handle %q: the host cannot see the memory of %s: use Read and Write",
+		return nil, fmt.Errorf("%w use of handle %q: the host cannot see the memory of %s: call Read or Write",
 			ErrInvalid, h.name, h.arena.device.Name())
 	}
 	return b, nil
 }
 
-// Read copies the whole range to dst, which has its size, on any device. Work on streams that writes to the range
-// must be done.
+// Read copies the range to dst, which must have the size of the range. It works on every device.
+// Work on streams that writes to the range must be done.
 func (h Handle) Read(dst []byte) error { return h.move(dst, false) }
 
-// Write copies src, which has the size of the range, to it, on any device. Work on streams that uses the range must
-// be done.
+// Write copies src, which must have the size of the range, to the range. It works on every device.
+// Work on streams that uses the range must be done.
 func (h Handle) Write(src []byte) error { return h.move(src, true) }
 
-// move copies between b and the range while the arena can be neither reset nor closed.
+// move copies between b and the range. It holds the lock, so that the arena is neither reset nor
+// closed meanwhile.
 func (h Handle) move(b []byte, write bool) error {
 	if h.arena == nil {
 		return h.Err()
@@ -73,11 +77,11 @@ func (h Handle) move(b []byte, write bool) error {
 	if int64(len(b)) != h.ref.Size {
 		return fmt.Errorf("%w size: %d bytes for handle %q, which has %d", ErrInvalid, len(b), h.name, h.ref.Size)
 	}
-	if mine := a.bytes(h.ref); mine != nil {
+	if host := a.bytes(h.ref); host != nil {
 		if write {
-			b, mine = mine, b
+			b, host = host, b
 		}
-		copy(b, mine)
+		copy(b, host)
 		return nil
 	}
 	at := Span{Memory: a.memory, Offset: a.regions[h.ref.Region].Offset + h.ref.Offset, Size: h.ref.Size}
@@ -87,7 +91,7 @@ func (h Handle) move(b []byte, write bool) error {
 	return nil
 }
 
-// valid is Err under the arena's lock.
+// valid is Err for a caller that holds the arena's lock.
 func (h Handle) valid() error {
 	if h.arena.closed {
 		return fmt.Errorf("handle %q: %w", h.name, h.arena.errClosed())
@@ -95,13 +99,13 @@ func (h Handle) valid() error {
 	if h.arena.host != nil && h.arena.memory.Bytes() == nil {
 		return fmt.Errorf("handle %q: the device %s was %w before the arena", h.name, h.arena.device.Name(), ErrClosed)
 	}
-	if now := h.arena.use[h.ref.Region].step; now != h.step {
-		return &StaleError{Name: h.name, Region: h.arena.regions[h.ref.Region].Name, Taken: h.step, Now: now}
+	if now := h.arena.steps[h.ref.Region]; now != h.step {
+		return &StaleError{Name: h.name, Region: h.arena.regions[h.ref.Region].Name, Step: h.step, Now: now}
 	}
 	return nil
 }
 
-// bytes returns what the host sees of a range, nil where it cannot.
+// bytes returns the memory of a range, or nil if the host cannot see it.
 func (a *Arena) bytes(ref Ref) []byte {
 	if a.host == nil {
 		return nil
@@ -110,21 +114,23 @@ func (a *Arena) bytes(ref Ref) []byte {
 	return a.host[from : from+ref.Size : from+ref.Size]
 }
 
-// stageBytes is the size of a stage: large enough that the copy dwarfs its start, small beside any model.
+// stageBytes is the largest size of a stage: the time of such a copy is much longer than its
+// launch, and the memory is small compared with a model.
 const stageBytes = 256 << 10
 
-// StageBytes returns how much host memory New pins for Handle.Read and Handle.Write, beside a block of total bytes on a device whose
-// memory the host cannot see.
+// StageBytes returns the bytes of host memory that New pins, for Handle.Read and Handle.Write, when
+// it allocates a block of total bytes on a device whose memory the host cannot see.
 func StageBytes(total int64) int64 { return min(stageBytes, total) }
 
-// stage carries bytes between Go memory and device memory that the host cannot see, piece by piece: asynchronous copies
-// may use pinned memory only.
+// stage is a staging buffer: it copies between Go memory and device memory that the host cannot
+// see, piece by piece. Asynchronous copies need pinned memory.
 type stage struct {
 	mu     sync.Mutex
 	pinned Memory
 	stream Stream
 }
 
+// open pins the buffer and opens the stream.
 func (s *stage) open(dev Device, bytes int64) (err error) {
 	if s.pinned, err = dev.Pin(StageBytes(bytes)); err != nil {
 		return fmt.Errorf("pinned buffer of %d bytes: %w", StageBytes(bytes), err)
@@ -135,6 +141,7 @@ func (s *stage) open(dev Device, bytes int64) (err error) {
 	return nil
 }
 
+// close releases both, if open was called.
 func (s *stage) close() error {
 	if s.pinned == nil {
 		return nil
@@ -150,7 +157,7 @@ func (s *stage) size() int64 {
 	return s.pinned.Size()
 }
 
-// move copies between b and device memory, which are equally long, and waits.
+// move copies between b and at, which have the same size, and waits for the copies.
 func (s *stage) move(b []byte, at Span, write bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,11 +167,11 @@ func (s *stage) move(b []byte, at Span, write bool) error {
 	}
 	for len(b) > 0 {
 		n := min(int64(len(b)), s.pinned.Size())
-		mine, there := Span{Memory: s.pinned, Size: n}, Span{Memory: at.Memory, Offset: at.Offset, Size: n}
-		dst, src := mine, there
+		pinned, device := Span{Memory: s.pinned, Size: n}, Span{Memory: at.Memory, Offset: at.Offset, Size: n}
+		dst, src := pinned, device
 		if write {
 			copy(host[:n], b)
-			dst, src = there, mine
+			dst, src = device, pinned
 		}
 		if err := s.stream.Copy(dst, src); err != nil {
 			return err

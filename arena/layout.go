@@ -8,13 +8,13 @@ import (
 
 // Part is a named range of a region.
 type Part struct {
-	Owner  string // whose it is: a layer, "" for nobody's in particular
-	Name   string // what it is: "weight"
+	Owner  string // the layer that it belongs to, "" for none
+	Name   string // such as "weight"
 	Offset int64  // bytes from the start of the region
-	Size   int64  // payload bytes; the next part starts at the next multiple of Align
+	Size   int64  // bytes, without the padding up to the next multiple of Align
 }
 
-// label returns owner/name.
+// label returns owner/name, or the name without an owner.
 func (p Part) label() string {
 	if p.Owner == "" {
 		return p.Name
@@ -27,31 +27,32 @@ type RegionInfo struct {
 	Name   string
 	Offset int64  // bytes from the start of the arena, a multiple of Align
 	Size   int64  // reserved bytes, a multiple of Align
-	Bytes  int64  // payload of the parts; what Reserve added beyond them does not count
+	Bytes  int64  // sum of the parts' sizes, without padding
 	Parts  []Part // in order of offset
 }
 
-// Layout is a list of regions and of the parts in them, made before any memory exists. The zero value is empty.
-// A layout keeps its first error, so that a row of calls needs one check: see [Layout.Err].
-// It is not for several goroutines at once.
+// Layout lists regions and the parts in them, before any memory exists. The zero value is empty.
+// After an error all further calls do nothing, so that one check at the end is enough: see
+// [Layout.Err]. A Layout is not safe for concurrent use.
 //
 //	| region 0          | region 1   | region 2                     |
-//	| part | part |     | part       | reserved, for Take           |
+//	| part | part |     | part       | reserved, without parts      |
 //	0            multiples of Align                          Total()
 type Layout struct {
 	regions []RegionInfo
-	ends    []int64 // by region: bytes that parts occupy, a multiple of Align
+	ends    []int64 // by region: the end of its last part, a multiple of Align
 	err     error
 }
 
-// Region adds an empty region after the others.
+// Region appends an empty region and returns its index.
 func (l *Layout) Region(name string) Region {
 	l.regions = append(l.regions, RegionInfo{Name: name})
 	l.ends = append(l.ends, 0)
 	return Region(len(l.regions) - 1)
 }
 
-// Place appends a part to region r, at the next multiple of Align, and returns its place.
+// Place appends a part of that many bytes to region r, at the next multiple of Align, and returns
+// its place.
 func (l *Layout) Place(r Region, owner, name string, bytes int64) Ref {
 	p := Part{Owner: owner, Name: name, Size: bytes}
 	if !l.valid(r, p.label(), bytes) {
@@ -71,9 +72,9 @@ func (l *Layout) Place(r Region, owner, name string, bytes int64) Ref {
 	return Ref{Region: r, Offset: p.Offset, Size: bytes}
 }
 
-// Reserve makes region r at least so many bytes long, whatever lies in it: several programs that share a region
-// each reserve what they want, and it is as long as the longest. Bytes beyond the parts are for [Arena.Take],
-// or for a plan of the caller's own.
+// Reserve makes region r at least that many bytes long. Programs that share a region each reserve
+// what they need: the region is as long as the longest. The bytes after the last part are for a
+// [Plan] of the caller.
 func (l *Layout) Reserve(r Region, bytes int64) {
 	if !l.valid(r, "reservation", bytes) {
 		return
@@ -86,7 +87,7 @@ func (l *Layout) Reserve(r Region, bytes int64) {
 	l.grow(&l.regions[r], end)
 }
 
-// Total returns the bytes of all regions: what an arena of this layout allocates.
+// Total returns the size of all regions in bytes: the size of an arena with this layout.
 func (l *Layout) Total() int64 {
 	var n int64
 	for _, r := range l.regions {
@@ -95,7 +96,8 @@ func (l *Layout) Total() int64 {
 	return n
 }
 
-// Base returns where region r starts, in bytes from the start of the arena. It moves while regions before it grow.
+// Base returns the offset of region r from the start of the arena, in bytes. It moves when a region
+// before it grows.
 func (l *Layout) Base(r Region) int64 {
 	if !l.valid(r, "base", 0) {
 		return 0
@@ -107,7 +109,7 @@ func (l *Layout) Base(r Region) int64 {
 	return n
 }
 
-// Regions returns the regions as they are now, in order. The caller owns the result.
+// Regions returns a copy of the regions, in order.
 func (l *Layout) Regions() []RegionInfo {
 	out := slices.Clone(l.regions)
 	var at int64
@@ -119,11 +121,11 @@ func (l *Layout) Regions() []RegionInfo {
 	return out
 }
 
-// Err returns the first error of the calls so far: a negative size, a region of another layout, a size too large
-// for an int64.
+// Err returns the first error: a negative size, a region that the layout does not have, or a total
+// beyond the largest int64. The error wraps ErrInvalid.
 func (l *Layout) Err() error { return l.err }
 
-// valid notes an error where r is no region or bytes is negative.
+// valid reports whether r is a region and bytes is not negative, and records an error otherwise.
 func (l *Layout) valid(r Region, what string, bytes int64) bool {
 	if r < 0 || int(r) >= len(l.regions) {
 		l.fail(fmt.Errorf("%w region %d for %q: the layout has %d", ErrInvalid, r, what, len(l.regions)))
@@ -136,7 +138,7 @@ func (l *Layout) valid(r Region, what string, bytes int64) bool {
 	return true
 }
 
-// grow makes q at least size bytes long, where the sum of all regions stays an int64.
+// grow makes q at least size bytes long, or records an error if the total would overflow an int64.
 func (l *Layout) grow(q *RegionInfo, size int64) {
 	if size <= q.Size {
 		return
@@ -148,14 +150,15 @@ func (l *Layout) grow(q *RegionInfo, size int64) {
 	q.Size = size
 }
 
+// fail records the first error.
 func (l *Layout) fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
 }
 
-// addAligned returns a + b rounded up to Align, and whether that is an int64. Neither is negative.
-func addAligned(a, b int64) (int64, bool) {
+// addAligned returns a + b rounded up to Align. ok: the sum does not overflow. Neither is negative.
+func addAligned(a, b int64) (sum int64, ok bool) {
 	if b > math.MaxInt64-Align-a {
 		return 0, false
 	}

@@ -8,18 +8,19 @@ import (
 	"slices"
 )
 
-// solver places buffers whose lifetimes are connected; those of other times do not concern them.
+// solver places one component at a time: buffers whose live ranges are connected by overlaps.
+// Buffers of different components never live together.
 type solver struct {
 	ctx    context.Context
 	effort int64 // steps of search left
-	target int64 // bytes below which nothing is gained
+	target int64 // bytes; a lower plan is not better
 
 	items   []item
 	keys    [][]float64 // by order, by item: see orders
 	order   []int32
 	spots   []spot
 	offsets []int64
-	looked  int64 // buffers that place has looked at, in all components
+	scanned int64 // buffers that place has compared, in all components
 }
 
 // found is what a solver returns for a component.
@@ -27,7 +28,7 @@ type found struct {
 	offsets []int64
 	height  int64 // bytes
 	method  string
-	optimal bool // height is proved to be the least, or at most the target
+	optimal bool // no plan is lower, or height is at most the target
 }
 
 // spot is a placed item.
@@ -36,8 +37,9 @@ type spot struct {
 	start, end int32
 }
 
-// orders are sequences of keys, largest first, ties in the order of the items. The last three are MiniMalloc's
-// (Moffitt, ASPLOS 2023, §5): lifetime, area and the peak over the lifetime.
+// orders lists sort keys: items with larger keys come first, ties keep the order of the items. The
+// last three orders are those of MiniMalloc (Moffitt, ASPLOS 2023, §5): lifetime, area, and the
+// peak during the lifetime.
 var orders = [...]struct {
 	name string
 	keys []int
@@ -62,10 +64,10 @@ const (
 	numKeys
 )
 
-// maxScan bounds the portfolio's work on huge problems: buffers looked at, about 2 s of one core.
+// maxScan limits the portfolio on huge problems: compared buffers, about 2 s of one core.
 const maxScan = 2_000_000_000
 
-// solve tries the portfolio, then repairs of its orders, then the search.
+// solve places items, which are one component: by the portfolio, then by repair, then by the search.
 func (s *solver) solve(items []item) (found, error) {
 	s.items = items
 	s.keys = itemKeys(items)
@@ -74,10 +76,10 @@ func (s *solver) solve(items []item) (found, error) {
 	for _, o := range orders {
 		s.sort(o.keys)
 		for _, first := range []bool{false, true} {
-			if s.looked > maxScan && best.method != "" {
+			if s.scanned > maxScan && best.method != "" {
 				return best, nil
 			}
-			if err := s.alive(); err != nil {
+			if err := s.cancelled(); err != nil {
 				return found{}, err
 			}
 			height, above := s.place(first, best.height)
@@ -102,15 +104,15 @@ func (s *solver) solve(items []item) (found, error) {
 	return s.improve(best)
 }
 
-// alive returns the error of a context that is done.
-func (s *solver) alive() error {
+// cancelled returns the error of the context if it is done.
+func (s *solver) cancelled() error {
 	if err := s.ctx.Err(); err != nil {
 		return fmt.Errorf("solve: %w", err)
 	}
 	return nil
 }
 
-// method names how items are placed.
+// method returns the name of a gap rule and an order.
 func method(first bool, order string) string {
 	if first {
 		return "first fit by " + order
@@ -118,7 +120,8 @@ func method(first bool, order string) string {
 	return "best fit by " + order
 }
 
-// itemKeys returns what orders sort by. Products are rounded once: the same everywhere.
+// itemKeys returns the sort keys, by key and item. Each product is rounded once, so that keys are
+// equal on all machines.
 func itemKeys(items []item) [][]float64 {
 	keys := make([][]float64, numKeys)
 	all := make([]float64, numKeys*len(items))
@@ -143,7 +146,7 @@ func itemKeys(items []item) [][]float64 {
 	return keys
 }
 
-// sectionTotals returns the distinct starts of sorted items and the bytes that live there.
+// sectionTotals returns the distinct starts of sorted items and the bytes that are live at each.
 func sectionTotals(items []item) (starts []int32, totals []int64) {
 	for _, it := range items {
 		if n := len(starts); n == 0 || starts[n-1] != it.start {
@@ -163,7 +166,7 @@ func sectionTotals(items []item) (starts []int32, totals []int64) {
 	return starts, totals[:len(starts)]
 }
 
-// sort sets s.order by the given keys.
+// sort sets s.order to the items sorted by the keys.
 func (s *solver) sort(keys []int) {
 	s.order = s.order[:0]
 	for i := range s.items {
@@ -179,14 +182,15 @@ func (s *solver) sort(keys []int) {
 	})
 }
 
-// place puts items, in s.order, into the first or the tightest gap between those already placed that live at
-// the same time, and returns the height. It gives up at the first that ends at limit or above: that is the item at position above of
-// s.order, else -1.
+// place places the items in s.order, each into the first or the tightest gap between the placed
+// items that are live at the same time. It returns the height, and -1. If an item ends at limit or
+// above, it stops and returns the position of that item in s.order.
+//
 // Invariant: s.spots is sorted by off.
 func (s *solver) place(first bool, limit int64) (height int64, above int) {
 	spots := s.spots[:0]
 	for n, i := range s.order {
-		s.looked += int64(len(spots))
+		s.scanned += int64(len(spots))
 		it := &s.items[i]
 		pick, waste, cur := int64(-1), int64(math.MaxInt64), int64(0)
 		for k := range spots {

@@ -2,7 +2,6 @@ package arena_test
 
 import (
 	"encoding/csv"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,19 +12,11 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/seed"
 )
 
-var seed = flag.Uint64("seed", 1, "seed of random tests")
-
-// random returns a generator and prints the seed should the test fail.
-func random(t testing.TB) *rand.Rand {
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with -seed %d", *seed)
-		}
-	})
-	return rand.New(rand.NewPCG(*seed, 0x5eed))
-}
+// random returns a generator and prints the seed if the test fails.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0x5eed) }
 
 // lifetimes makes n buffers of mixed sizes and alignments that live at random.
 func lifetimes(r *rand.Rand, n int) arena.Problem {

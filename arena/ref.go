@@ -1,15 +1,15 @@
 package arena
 
-// Align is the alignment in bytes of every offset that a layout or plan gives out.
+// Align is the alignment in bytes of every offset in a layout or plan.
 const Align = 256
 
-// Round returns the next multiple of Align that is not below n.
+// Round rounds n up to a multiple of Align.
 func Round(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }
 
 // Region is the index of a region in its layout.
 type Region int32
 
-// Ref says where a value lies, before any memory exists: an offset into a region.
+// Ref is the place of a value: a range of a region. It is known before any memory exists.
 type Ref struct {
 	Region Region
 	Offset int64 // bytes from the start of the region

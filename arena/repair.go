@@ -4,20 +4,21 @@ import "slices"
 
 // Limits of repair.
 const (
-	repairs   = 30 // with each order and rule
-	lookSteps = 4  // buffers looked at that cost as much as a step of the search
+	repairs   = 30 // attempts for each order and gap rule
+	scanSteps = 4  // buffers that place compares in the time of one step of the search
 )
 
-// repair looks for a plan that meets the target by squeaky wheel optimization (Joslin and Clements, 1999): items are placed in an order
-// of the portfolio; the first that ends above the target moves forward by a quarter of its way, and all are placed anew.
-// Its effort is a quarter of what there is where the search may follow, else all.
+// repair looks for a plan that meets the target by squeaky wheel optimization (Joslin and Clements,
+// 1999): it places items in an order of the portfolio, moves the first item that ends above the
+// target forward by a quarter of the distance to the front, and places all items again. It spends a
+// quarter of the effort if the search may follow, else all.
 func (s *solver) repair(best found) (found, error) {
 	effort := s.effort
 	if len(s.items) <= maxSearch {
 		effort /= 4
 	}
-	from := s.looked
-	spent := func() int64 { return (s.looked - from) / lookSteps }
+	from := s.scanned
+	spent := func() int64 { return (s.scanned - from) / scanSteps }
 	defer func() { s.effort -= min(s.effort, spent()) }()
 	for _, o := range orders {
 		for _, first := range []bool{false, true} {
@@ -26,7 +27,7 @@ func (s *solver) repair(best found) (found, error) {
 				if spent() >= effort {
 					return best, nil
 				}
-				if err := s.alive(); err != nil {
+				if err := s.cancelled(); err != nil {
 					return found{}, err
 				}
 				height, above := s.place(first, s.target+1)

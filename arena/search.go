@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// improve searches for a plan that is lower than best: first one that meets the target, then, where that is proved
-// impossible or takes too long, by bisection between what is excluded and what is found.
+// improve searches for a plan lower than best. It first tries the target. If that is proved
+// impossible or takes too long, it bisects between the excluded heights and the best one found.
 func (s *solver) improve(best found) (found, error) {
 	unit := s.items[0].align // all heights are multiples of it
 	for _, it := range s.items {
 		unit = gcd(gcd(unit, it.align), it.size)
 	}
-	d := newSearch(s, unit)
-	low, proved := s.target-s.target%unit, true // nothing below low is of use
+	d := newSearch(s)
+	low, proved := s.target-s.target%unit, true // heights below low need not be tried
 	try := func(capacity, effort int64) (verdict, error) {
 		v, err := d.run(capacity, effort)
 		if v == fits {
@@ -44,8 +44,8 @@ func (s *solver) improve(best found) (found, error) {
 	return best, nil
 }
 
-// meet searches for a plan of the given capacity with half of the effort, in turns of growing length with each
-// preference: which of them is lucky differs from problem to problem.
+// meet searches for a plan of the given capacity with half of the effort. It alternates between the
+// preferences, in runs of growing length, because no preference is the fastest for all problems.
 func (s *solver) meet(try func(capacity, effort int64) (verdict, error), capacity int64) (verdict, error) {
 	for part := int64(64); ; part /= 4 {
 		effort := min(max(1, s.effort/2/part/numPreferences), s.effort)
@@ -65,20 +65,21 @@ func (s *solver) meet(try func(capacity, effort int64) (verdict, error), capacit
 type verdict uint8
 
 const (
-	unknown  verdict = iota // the effort ended before
-	fits                    // there is a plan of this capacity, in search.offsets
-	excluded                // there is none
+	unknown  verdict = iota // the effort was spent
+	fits                    // a plan of this capacity is in search.offsets
+	excluded                // there is no such plan
 )
 
 const numPreferences = 3
 
 // search is a depth-first search for places within a capacity, after MiniMalloc (Moffitt, ASPLOS 2023).
 //
-// Any plan can be pushed down until every item lies at 0 or on top of another: it is canonical. Read from the lowest
-// item to the highest, it puts each item on what is there already, so a search that places items by rising offset, each at
-// its floor, sees all canonical plans. Ours prunes as MiniMalloc does: by sections (what is still to come over an instruction must
-// fit above its floor), by dominance (an item is not placed where another would fit below it), and by splitting what no
-// longer shares a section. Items that are alike keep their order.
+// In a canonical plan every item lies at 0 or on top of another item; any plan can be made
+// canonical by pushing items down. A search that places items by rising offset, each at the floor
+// of its sections, therefore finds all canonical plans. It prunes as MiniMalloc does: by sections
+// (the items still to place in a section must fit above its floor), by dominance (an item is not
+// placed where another one would fit below it), and by splitting groups of items that no longer
+// share a section. Equal items keep their order.
 //
 //	offset
 //	  │      ┌───────┐
@@ -90,38 +91,40 @@ const numPreferences = 3
 type search struct {
 	s       *solver
 	nodes   []node
-	rank    [numPreferences][]int32 // by preference, by node: small means to be tried first
-	floor   []int64                 // by section: the top of what lies there
-	left    []int64                 // by section: bytes still to be placed
-	least   []int64                 // by section: the lowest offset that one still to be placed may get; scratch of visit
+	rank    [numPreferences][]int32 // by preference, by node: a node of small rank is tried first
+	floor   []int64                 // by section: the top of the placed items
+	left    []int64                 // by section: bytes still to place
+	lowest  []int64                 // by section: the lowest offset of an item still to place; scratch of prune
 	placed  []bool                  // by node
 	offsets []int64                 // by node
 	undo    []floorChange
-	stack   []int32 // lists of nodes, one behind another: candidates and groups of all open levels
+	stack   []int32 // lists of nodes, one after another: candidates and groups of all open levels
 
 	capacity int64
 	pref     int
 	limit    int64 // steps left in this run
-	checked  int64 // steps at the last look at the context
+	checked  int64 // steps left when the context was last checked
 	err      error
 }
 
-// node is an item with its life in sections: the distinct starts, without those whose live set is part of the next one's.
+// node is an item with its live range in sections. A section is a run of starts without an end in
+// between: its last start has the largest live set.
 type node struct {
 	from, to int32
 	size     int64
 	align    int64
-	twin     int32 // the node before it that is like it in everything, -1 for none
+	twin     int32 // the node before it that is equal in all fields, -1 if there is none
 }
 
-// floorChange is what a placement did to a section.
+// floorChange is one change of a placement, to undo it.
 type floorChange struct {
 	section int32
 	node    int32
-	floor   int64
+	floor   int64 // before the placement
 }
 
-func newSearch(s *solver, unit int64) *search {
+// newSearch prepares the search for the items of s.
+func newSearch(s *solver) *search {
 	d := &search{s: s, pref: -1}
 	section, count := sections(s.items)
 	starts, _ := sectionTotals(s.items)
@@ -146,24 +149,24 @@ func newSearch(s *solver, unit int64) *search {
 			d.rank[k][i] = int32(r)
 		}
 	}
-	d.floor, d.left, d.least = make([]int64, count), make([]int64, count), make([]int64, count)
+	d.floor, d.left, d.lowest = make([]int64, count), make([]int64, count), make([]int64, count)
 	d.placed, d.offsets = make([]bool, len(s.items)), make([]int64, len(s.items))
 	return d
 }
 
-// sections maps the distinct starts of sorted items to sections, and counts these. Starts without a death in between
-// are one section: its last start sees the most.
+// sections maps the distinct starts of sorted items to sections and returns their number. Starts
+// without an end in between are one section.
 func sections(items []item) (section []int32, count int) {
 	starts, _ := sectionTotals(items)
-	dies := make([]bool, len(starts)+1) // by start: whether one that lived at the start before is dead
+	ends := make([]bool, len(starts)+1) // by start: an item live at the previous start has ended
 	for _, it := range items {
 		t, _ := slices.BinarySearch(starts, it.end)
-		dies[t] = true
+		ends[t] = true
 	}
 	section = make([]int32, len(starts))
 	for t := 1; t < len(starts); t++ {
 		section[t] = section[t-1]
-		if dies[t] {
+		if ends[t] {
 			section[t]++
 		}
 	}
@@ -197,7 +200,7 @@ func (d *search) run(capacity, effort int64) (verdict, error) {
 	return excluded, nil
 }
 
-// height returns the bytes of the plan found.
+// height returns the height of the plan found, in bytes.
 func (d *search) height() int64 {
 	var h int64
 	for i, n := range d.nodes {
@@ -206,8 +209,9 @@ func (d *search) height() int64 {
 	return h
 }
 
-// split divides the nodes in stack[lo:hi] into groups that share no section, and searches each: one group
-// without a solution excludes the whole. Placements so far ended at offset last, with the node of rank lastRank.
+// split divides the nodes in stack[lo:hi] into groups that share no section and searches each; it
+// returns false if one group has no solution. last is the offset of the latest placement, lastRank
+// the rank of its node.
 func (d *search) split(lo, hi int, last int64, lastRank int32) bool {
 	list := d.stack[lo:hi]
 	slices.SortFunc(list, func(a, b int32) int {
@@ -229,7 +233,8 @@ func (d *search) split(lo, hi int, last int64, lastRank int32) bool {
 	return true
 }
 
-// visit places the nodes in stack[lo:hi], which are connected.
+// visit places the nodes in stack[lo:hi], which are connected by shared sections. It returns false
+// if it cannot.
 func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	below, ok := d.prune(lo, hi, last)
 	if !ok {
@@ -250,7 +255,8 @@ func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	slices.SortFunc(d.stack[base:end], func(a, b int32) int {
 		return cmp.Or(cmp.Compare(d.offsets[a], d.offsets[b]), cmp.Compare(rank[a], rank[b]))
 	})
-	// Offsets of nodes not placed are scratch that deeper levels overwrite.
+	// Deeper levels overwrite the offsets of nodes that are not placed, so that they are computed
+	// again.
 	for k := base; k < end; k++ {
 		i := d.stack[k]
 		off := d.rest(i)
@@ -274,8 +280,8 @@ func (d *search) visit(lo, hi int, last int64, lastRank int32) bool {
 	return false
 }
 
-// prune computes where the nodes in stack[lo:hi] would rest now, into offsets, and whether all can still fit. It also
-// returns the lowest top any of them would have: one that starts there or above is not the next.
+// prune computes the offset of each node in stack[lo:hi] on the current floors. ok: all may still
+// fit. below is the lowest top among them: a node whose offset is not lower is not placed next.
 func (d *search) prune(lo, hi int, last int64) (below int64, ok bool) {
 	if !d.spend(lo, hi) {
 		return 0, false
@@ -286,7 +292,7 @@ func (d *search) prune(lo, hi int, last int64) (below int64, ok bool) {
 		to = max(to, d.nodes[i].to)
 	}
 	for t := from; t < to; t++ {
-		d.least[t] = d.capacity
+		d.lowest[t] = d.capacity
 	}
 	for _, i := range d.stack[lo:hi] {
 		n := &d.nodes[i]
@@ -298,18 +304,19 @@ func (d *search) prune(lo, hi int, last int64) (below int64, ok bool) {
 			return 0, false
 		}
 		for t := n.from; t < n.to; t++ {
-			d.least[t] = min(d.least[t], off)
+			d.lowest[t] = min(d.lowest[t], off)
 		}
 	}
 	for t := from; t < to; t++ {
-		if d.left[t] > 0 && max(d.floor[t], d.least[t])+d.left[t] > d.capacity {
+		if d.left[t] > 0 && max(d.floor[t], d.lowest[t])+d.left[t] > d.capacity {
 			return 0, false
 		}
 	}
 	return below, true
 }
 
-// spend counts the steps of a visit, and looks at the context now and then.
+// spend subtracts the steps of a visit and checks the context every 2²⁰ steps. It returns false
+// when none are left.
 func (d *search) spend(lo, hi int) bool {
 	steps := int64(hi - lo)
 	for _, i := range d.stack[lo:hi] {
@@ -325,7 +332,7 @@ func (d *search) spend(lo, hi int) bool {
 	return d.limit > 0
 }
 
-// rest returns the lowest offset at which node i lies on what is placed.
+// rest returns the offset of node i on the current floors.
 func (d *search) rest(i int32) int64 {
 	n := &d.nodes[i]
 	var off int64
@@ -335,7 +342,7 @@ func (d *search) rest(i int32) int64 {
 	return alignUp(off, n.align)
 }
 
-// put places node i.
+// put places node i and records how to undo it.
 func (d *search) put(i int32, off int64) {
 	n := &d.nodes[i]
 	d.placed[i], d.offsets[i] = true, off
@@ -346,7 +353,7 @@ func (d *search) put(i int32, off int64) {
 	}
 }
 
-// revert takes back placements, newest first, until mark of them are left.
+// revert undoes changes, newest first, until mark of them are left.
 func (d *search) revert(mark int) {
 	for k := len(d.undo) - 1; k >= mark; k-- {
 		c := d.undo[k]
@@ -357,6 +364,7 @@ func (d *search) revert(mark int) {
 	d.undo = d.undo[:mark]
 }
 
+// gcd returns the greatest common divisor.
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// GuardBytes is the least number of bytes between a buffer's payload and its neighbour, where [Guarded] has asked for them.
+// GuardBytes is the number of bytes that [Guarded] adds to each buffer.
 const GuardBytes = 64
 
 const (
-	poisonByte = 0xFF // four of them are a NaN in float32, eight in float64
+	poisonByte = 0xFF // repeated, it is a NaN in float32 and float64
 	guardByte  = 0xA5
 )
 
@@ -20,34 +20,36 @@ var (
 	guards = bytes.Repeat([]byte{guardByte}, 4096)
 )
 
-// Guarded returns p with every buffer longer by GuardBytes: the problem to solve, and to give to NewSentry, where
-// writes outside of buffers are to be found. Payloads stay at the start of their buffers.
+// Guarded returns a copy of p in which every buffer is longer by GuardBytes: solve this problem,
+// and pass it to NewSentry. The values stay at the start of their buffers; the guard follows them.
 func Guarded(p Problem) Problem {
 	p.Buffers = slices.Clone(p.Buffers)
 	for i := range p.Buffers {
-		if p.Buffers[i].Size >= 0 { // what is wrong stays so, for Solve to say
+		if p.Buffers[i].Size >= 0 { // Solve reports a negative size
 			p.Buffers[i].Size += GuardBytes
 		}
 	}
 	return p
 }
 
-// Sentry watches scratch memory while a program runs, call by call, and names the call that writes where it must not.
-// It is for debugging: every call costs a look at all bytes that are not payload of live buffers.
+// Sentry checks scratch memory while a program runs and names the call that writes outside its
+// buffers. It is for debugging: after every call it reads all bytes that do not belong to the
+// values of live buffers.
 //
-//	│ payload │ guard │ payload  │ guard │ poison: nobody's now │
-//	╰ live: anything ╯╰ live ───────────╯╰ whoever reads it gets NaN, whoever writes is found ╯
+//	│ value   │ guard │ value    │ guard │ poison: no live buffer      │
+//	╰ live buffer ────╯╰ live buffer ────╯╰ reads give NaN, writes are found ╯
 //
-// Begin a step, then run a call, ask After, run the next, ask After. It is not for several goroutines at once.
+// Call Begin at the start of a step, and After when each instruction is done. A Sentry is not safe
+// for concurrent use.
 type Sentry struct {
 	memory  []byte
-	buffers []watched // that are live at some time, by offset, then start
+	buffers []watched // with a live range, sorted by offset, then start
 	next    int32     // the instruction that runs next
 	begun   bool
-	live    []*watched // scratch of After: by offset
+	live    []*watched // scratch of After: the live buffers, sorted by offset
 }
 
-// watched is a buffer under watch.
+// watched is a buffer and its guard.
 type watched struct {
 	name       string
 	start, end int32
@@ -56,7 +58,8 @@ type watched struct {
 	top        int64 // where the next buffer may start
 }
 
-// NewSentry watches memory, of which plan has given the buffers of p their places. p comes from Guarded, and the plan is checked.
+// NewSentry returns a sentry for memory, in which plan places the buffers of p. p must come from
+// Guarded. NewSentry checks the plan.
 func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	if err := Check(p, plan); err != nil {
 		return nil, fmt.Errorf("sentry: %w", err)
@@ -67,7 +70,7 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	s := &Sentry{memory: memory}
 	for i, b := range p.Buffers {
 		if b.Size < GuardBytes {
-			return nil, fmt.Errorf("sentry: %w buffer %q: %d bytes have no room for a guard: use Guarded", ErrInvalid, b.Name, b.Size)
+			return nil, fmt.Errorf("sentry: %w buffer %q: %d bytes are too few for a guard: use Guarded", ErrInvalid, b.Name, b.Size)
 		}
 		if b.Start == b.End {
 			continue
@@ -85,19 +88,21 @@ func NewSentry(p Problem, plan Plan, memory []byte) (*Sentry, error) {
 	return s, nil
 }
 
-// Begin starts a step: it poisons everything and arms the guards of what is live at instruction 0.
+// Begin starts a step: it poisons all memory and writes the guards of the buffers that are live at
+// instruction 0.
 func (s *Sentry) Begin() {
 	fill(s.memory, poison)
 	s.next, s.begun = 0, true
 	s.arm(0)
 }
 
-// After looks at memory when the call of instruction i is done: guards of live buffers must be whole, and memory that is
-// nobody's must still be poison, or else it returns an [OverrunError]. Then it poisons what has died with i and arms
-// what is born with i+1. Instructions are asked about in order, each once.
+// After checks the memory when instruction i, labelled call, is done. It returns an [OverrunError]
+// unless the guards of live buffers and the poison between them are unchanged. Then it poisons the
+// buffers whose live range ends with i and writes the guards of those that start at i+1. Call it
+// once for each instruction, in order.
 func (s *Sentry) After(i int32, call string) error {
 	if !s.begun || i != s.next {
-		return fmt.Errorf("sentry: %w order: after instruction %d (%q), where %d is next: begin every step, leave out none",
+		return fmt.Errorf("sentry: %w order: After of instruction %d (%q), want %d: call Begin for each step and After for each instruction",
 			ErrInvalid, i, call, s.next)
 	}
 	s.live = s.live[:0]
@@ -129,7 +134,7 @@ func (s *Sentry) After(i int32, call string) error {
 	return nil
 }
 
-// arm writes the guards of buffers whose life starts at instruction i.
+// arm writes the guards of the buffers that start at instruction i.
 func (s *Sentry) arm(i int32) {
 	for _, b := range s.buffers {
 		if b.start == i {
@@ -138,7 +143,8 @@ func (s *Sentry) arm(i int32) {
 	}
 }
 
-// stray describes a write at byte at, which is nobody's: it names who had it last, or else whose end is next below.
+// stray returns the error of a write to byte at, which is in no live buffer. It names the last
+// buffer that used the byte, else the live buffer below it.
 func (s *Sentry) stray(i int32, call string, at int64) error {
 	e := &OverrunError{Call: call, Instruction: i, Offset: at, Dead: true}
 	var owner *watched
@@ -161,14 +167,14 @@ func (s *Sentry) stray(i int32, call string, at int64) error {
 	return e
 }
 
-// fill writes a repeated pattern.
+// fill fills b with a repeated pattern.
 func fill(b, pattern []byte) {
 	for len(b) > 0 {
 		b = b[copy(b, pattern):]
 	}
 }
 
-// mismatch returns the first index where b is not the repeated pattern, -1 where there is none.
+// mismatch returns the first index at which b differs from the repeated pattern, -1 if there is none.
 func mismatch(b, pattern []byte) int64 {
 	for at := 0; at < len(b); at += len(pattern) {
 		part := b[at:min(at+len(pattern), len(b))]

@@ -149,7 +149,7 @@ func TestAWriteBeforeAnythingHasLivedIsFound(t *testing.T) {
 	p := watch(t, arena.Problem{Buffers: []arena.Buffer{{Name: "late", Size: 10, Start: 3, End: 4}}})
 	p.sentry.Begin()
 	p.memory[4] = 0
-	want := `call "early" (instruction 0) wrote where nothing has lived yet: byte 4 of the memory`
+	want := `call "early" (instruction 0) wrote to memory that no buffer has used: byte 4`
 	if err := p.sentry.After(0, "early"); !errors.Is(err, arena.ErrOverrun) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Buffer is something that needs bytes for a while.
+// Buffer needs bytes during its live range, the instructions Start to End-1.
 type Buffer struct {
 	Name  string
 	Owner string // the layer it belongs to, "" for none
-	Size  int64  // payload bytes; occupied are Size rounded up to Align
+	Size  int64  // bytes; a plan reserves Size rounded up to Align
 	Align int64  // bytes, a power of two; 0 means the constant Align
-	Start int32  // the first instruction during which it is live
-	End   int32  // the first instruction after that during which it is not; End = Start is never live
+	Start int32  // first instruction of the live range
+	End   int32  // instruction after the last one of the live range; End = Start: the buffer needs no bytes
 }
 
-// align returns the alignment in bytes.
+// align returns the alignment in bytes, with the default.
 func (b Buffer) align() int64 {
 	if b.Align == 0 {
 		return Align
@@ -26,36 +26,39 @@ func (b Buffer) align() int64 {
 	return b.Align
 }
 
-// Problem asks for places for buffers in one range of memory.
+// Problem lists buffers to place in one range of memory.
 type Problem struct {
 	Buffers  []Buffer
 	Capacity int64 // bytes; 0 means no limit
-	// Effort limits the search that follows where simple orders do not reach the bound, in inner-loop steps and not in
-	// time, so that the same problem has the same plan everywhere. 0 means about 200 ms; negative means no search.
+	// Effort limits the search that runs when the simple orders do not reach the bound. It counts
+	// inner-loop steps, not time, so that a problem has the same plan on every machine. 0 means
+	// about 200 ms; negative means no search.
 	Effort int64
 }
 
-// Plan says where the buffers of a problem go.
+// Plan gives each buffer of a problem an offset.
 type Plan struct {
-	Offsets []int64 // by buffer, in bytes; 0 for buffers that occupy nothing
-	Bytes   int64   // bytes that all of them need
-	Live    int64   // the most bytes that live at once: no plan needs fewer
-	LiveAt  int32   // the first instruction at which that many live
-	Method  string  // what found it, for people
-	Optimal bool    // whether it is proved that no plan needs fewer bytes
+	Offsets []int64 // by buffer, in bytes; 0 for a buffer that needs no bytes
+	Bytes   int64   // size of the range that holds all buffers
+	Live    int64   // peak: the most bytes that are live at one instruction; no plan needs fewer
+	LiveAt  int32   // first instruction with that many live bytes
+	Method  string  // the method that found the plan, for people
+	Optimal bool    // it is proved that no plan needs fewer bytes
 }
 
-// defaultEffort is worth about 200 ms of one core (AMD EPYC, 2.5 GHz class).
+// defaultEffort takes about 200 ms of one core (AMD EPYC, 2.5 GHz class).
 const defaultEffort = 40_000_000
 
-// maxSearch is the number of buffers, live at connected times, up to which the search is tried.
+// maxSearch is the largest number of buffers of one component (see solver) for which the search runs.
 const maxSearch = 1500
 
-// Solve finds offsets for the buffers of p, such that none that live at once overlap, in as few bytes as it can.
-// The result depends on p alone, and its Bytes not even on the order of the buffers.
+// Solve places the buffers of p in as few bytes as it can, such that no two live buffers overlap.
+// The result depends on p alone; Plan.Bytes does not depend on the order of the buffers.
 //
-// It tries a portfolio of orders and gap rules, and where these stay above the bound of [Bound], repairs of these orders and then a search
-// for a plan that meets it. A plan beyond p.Capacity is a [CapacityError]. When ctx is done, Solve returns its error.
+// It first tries a portfolio of orders and gap rules. If none reaches the bound of [Bound], it
+// repairs these orders and then searches for a plan that does. A plan that needs more than
+// p.Capacity is a [CapacityError]; a bad buffer is an error that wraps ErrInvalid. If ctx is done,
+// Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
 	if err != nil {
@@ -87,7 +90,7 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 		if found.height > plan.Bytes {
 			plan.Bytes, plan.Method = found.height, found.method
 		}
-		// What is no higher than this costs nothing.
+		// Later components of up to this height do not enlarge the plan.
 		if found.height > s.target {
 			s.target, plan.Optimal = found.height, found.optimal
 		}
@@ -99,8 +102,9 @@ func Solve(ctx context.Context, p Problem) (Plan, error) {
 	return plan, nil
 }
 
-// Bound returns the most bytes that live at once, alignment included, and the first instruction at which they do.
-// Buffers that make no sense count as nothing; a sum beyond an int64 is the largest int64.
+// Bound returns the peak: the most bytes that are live at one instruction, rounded to their
+// alignments, and the first such instruction. Invalid buffers count as 0 bytes; a sum that
+// overflows is the largest int64.
 func Bound(p Problem) (bytes int64, at int32) {
 	items := make([]item, 0, len(p.Buffers))
 	for i, b := range p.Buffers {
@@ -112,7 +116,7 @@ func Bound(p Problem) (bytes int64, at int32) {
 	return bound(items)
 }
 
-// item is a buffer as the solver sees it.
+// item is a buffer of the solver.
 type item struct {
 	start, end int32
 	index      int32 // in Problem.Buffers
@@ -120,20 +124,21 @@ type item struct {
 	align      int64
 }
 
+// occupies reports whether the item needs bytes at any time.
 func (it item) occupies() bool { return it.size > 0 && it.start < it.end }
 
-// compareItems orders items so that only those that are alike in everything are ordered by index.
+// compareItems orders items by their properties; the index only breaks ties of equal items.
 func compareItems(a, b item) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(b.size, a.size),
 		cmp.Compare(b.align, a.align), cmp.Compare(a.index, b.index))
 }
 
-// newItem checks b and rounds its size.
+// newItem validates b and rounds its size.
 func newItem(b Buffer, index int) (item, error) {
 	align := b.align()
 	switch {
 	case align < 0 || align&(align-1) != 0:
-		return item{}, fmt.Errorf("%w alignment of buffer %q: %d is no power of two", ErrInvalid, b.Name, b.Align)
+		return item{}, fmt.Errorf("%w alignment of buffer %q: %d is not a power of two", ErrInvalid, b.Name, b.Align)
 	case b.Size < 0 || b.Size > math.MaxInt64-align:
 		return item{}, fmt.Errorf("%w size of buffer %q: %d bytes", ErrInvalid, b.Name, b.Size)
 	case b.Start < 0 || b.End < b.Start:
@@ -142,7 +147,7 @@ func newItem(b Buffer, index int) (item, error) {
 	return item{start: b.Start, end: b.End, index: int32(index), size: alignUp(b.Size, align), align: align}, nil
 }
 
-// itemize checks p and returns those of its buffers that occupy something, sorted.
+// itemize validates p and returns the buffers that need bytes, sorted by compareItems.
 func itemize(p Problem) ([]item, error) {
 	if p.Capacity < 0 {
 		return nil, fmt.Errorf("%w capacity: %d bytes", ErrInvalid, p.Capacity)
@@ -151,7 +156,7 @@ func itemize(p Problem) ([]item, error) {
 		return nil, fmt.Errorf("%w number of buffers: %d", ErrInvalid, len(p.Buffers))
 	}
 	items := make([]item, 0, len(p.Buffers))
-	room := int64(math.MaxInt64) // for all of them on top of each other: then nothing later can overflow
+	room := int64(math.MaxInt64) // all buffers on top of each other must fit: then no later sum overflows
 	for i, b := range p.Buffers {
 		it, err := newItem(b, i)
 		if err != nil {
@@ -161,7 +166,7 @@ func itemize(p Problem) ([]item, error) {
 			continue
 		}
 		if it.align > room-it.size {
-			return nil, fmt.Errorf("%w size of buffer %q: with those before it, its %d bytes exceed the largest offset",
+			return nil, fmt.Errorf("%w size of buffer %q: its %d bytes and the buffers before it exceed the largest offset",
 				ErrInvalid, b.Name, b.Size)
 		}
 		room -= it.size + it.align
@@ -185,7 +190,7 @@ func bound(items []item) (bytes int64, at int32) {
 			return math.MaxInt64, it.start
 		}
 		live += it.size
-		// The peak of an instruction is known once all that start there are counted.
+		// All buffers that start at this instruction must be counted before it can be the peak.
 		if live > bytes && (i+1 == len(items) || items[i+1].start != it.start) {
 			bytes, at = live, it.start
 		}
@@ -193,7 +198,7 @@ func bound(items []item) (bytes int64, at int32) {
 	return bytes, at
 }
 
-// overCapacity names the largest buffers that live at instruction at.
+// overCapacity returns a CapacityError that lists the largest buffers live at instruction at.
 func overCapacity(p Problem, need int64, at int32) error {
 	e := &CapacityError{Name: "plan", Need: need, Have: p.Capacity, At: at}
 	for _, b := range p.Buffers {
@@ -208,7 +213,7 @@ func overCapacity(p Problem, need int64, at int32) error {
 	return e
 }
 
-// largest sorts parts by size and returns the first five.
+// largest sorts parts by size and returns the five largest.
 func largest(parts []Part) []Part {
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Size, a.Size) })
 	return parts[:min(5, len(parts))]

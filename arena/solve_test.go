@@ -38,6 +38,7 @@ func solved(t testing.TB, p arena.Problem) (arena.Plan, float64) {
 }
 
 func TestTenThousandRandomSetsPassCheck(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	ratios := map[string][]float64{}
 	optimal := map[string]int{}
@@ -68,6 +69,7 @@ func TestTenThousandRandomSetsPassCheck(t *testing.T) {
 
 // Seeds from 1 to 10 have between 97 % and 100 % of their steps at the bound.
 func TestRandomTrainingStepsMeetTheBound(t *testing.T) {
+	t.Parallel()
 	const steps = 300
 	r := random(t)
 	var missed []float64
@@ -85,6 +87,7 @@ func TestRandomTrainingStepsMeetTheBound(t *testing.T) {
 
 // A step of ten thousand instructions is planned with work for less than two seconds, and hardly above the bound.
 func TestTenThousandInstructionsArePlannedInBoundedWork(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("places ten thousand buffers twice: run without -short")
 	}
@@ -113,6 +116,7 @@ func TestTracesOfRealStepsMeetTheBound(t *testing.T) {
 }
 
 func TestSolveIsExactOnSmallProblems(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	compare := func(p arena.Problem) (ratio float64) {
 		plan, ratio := solved(t, p)
@@ -142,6 +146,7 @@ func TestSolveIsExactOnSmallProblems(t *testing.T) {
 
 // TestSaturatedSetsAreProvedOptimal lets the search find or exclude plans where simple orders mostly fail.
 func TestSaturatedSetsAreProvedOptimal(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	repaired, searched := 0, 0
 	for range 5_000 {
@@ -207,6 +212,7 @@ func leastBytes(p arena.Problem) int64 {
 }
 
 func TestPlansDependOnTheProblemAlone(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	for range 300 {
 		p := lifetimes(r, 1+r.IntN(80))
@@ -312,6 +318,7 @@ func TestProblemsThatMakeNoSenseAreNamed(t *testing.T) {
 }
 
 func TestSolveStopsWhenItsContextDoes(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := arena.Solve(ctx, arena.Problem{Buffers: []arena.Buffer{{Size: 1, End: 1}}}); !errors.Is(err, context.Canceled) {

@@ -2,7 +2,7 @@ package arena
 
 import "context"
 
-// Work returns how many buffers the portfolio and its repairs look at to place those of p.
+// Work returns how many buffers the portfolio and its repairs compare to place those of p.
 func Work(p Problem) int64 {
 	items, err := itemize(p)
 	if err != nil {
@@ -13,5 +13,5 @@ func Work(p Problem) int64 {
 	if _, err := s.solve(items); err != nil {
 		return 0
 	}
-	return s.looked
+	return s.scanned
 }

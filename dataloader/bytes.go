@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Element is a Go type with a storage type: int is stored as int64, or int32 on a 32-bit machine.
+// Element is a Go type with a storage type. int is stored as int64, on a 32-bit machine as int32.
 type Element interface {
 	~float32 | ~float64 | ~uint8 | ~int32 | ~int64 | ~int
 }
@@ -33,7 +33,7 @@ func typeOf[T Element]() arena.DType {
 	return arena.Int64
 }
 
-// bytesOf returns the memory of data, not a copy.
+// bytesOf returns the memory of data as bytes, without a copy.
 func bytesOf[T Element](data []T) []byte {
 	if len(data) == 0 {
 		return nil
@@ -41,9 +41,9 @@ func bytesOf[T Element](data []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(data[0])))
 }
 
-// View returns b, a field of a sample or of a batch, as elements of type T: the same memory, for Fetch and Map to
-// write to. It is nil where b is not a whole number of elements or not aligned for T; the memory that a loader
-// passes is aligned for the field's type.
+// View returns the memory of b, one field of a sample or batch, as elements of type T, for Fetch
+// and Map to read and write. It returns nil if b is not a whole number of elements or not aligned
+// for T. The memory that a loader passes is aligned for the type of the field.
 func View[T Element](b []byte) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))

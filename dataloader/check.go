@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Check returns every mistake in what ds says of itself: nil, no samples, more samples than an int32 counts, no fields,
-// fields of the same name, and fields that no memory can hold. A panic in ds is a *PanicError.
+// Check validates ds and returns every mistake: a nil dataset, no samples, more than 2³¹-1 samples,
+// no fields, fields with the same name, and invalid fields (*FieldError). A panic in ds is a
+// *PanicError.
 func Check(ds Dataset) (err error) {
 	if ds == nil {
 		return fmt.Errorf("nil dataset: %w", ErrOption)
@@ -44,6 +45,7 @@ func blame(ds Dataset, err *error) {
 	}
 }
 
+// checkFields returns every mistake in the fields.
 func checkFields(fields []Field) error {
 	if len(fields) == 0 {
 		return fmt.Errorf("dataset has no fields: %w", ErrField)
@@ -63,8 +65,8 @@ func checkFields(fields []Field) error {
 	return errors.Join(errs...)
 }
 
-// changed returns a *ChangedError where the dataset has another length than when the loader was made, or, if these are asked for, other
-// fields.
+// changed returns a *ChangedError if the length of the dataset has changed since New. If fields is
+// set, it also compares the fields.
 func (l *Loader) changed(fields bool) (err error) {
 	defer blame(l.ds, &err)
 	if n := l.ds.Len(); n != len(l.order) {
@@ -76,6 +78,7 @@ func (l *Loader) changed(fields bool) (err error) {
 	return nil
 }
 
+// equal reports whether the fields are the same.
 func (f Field) equal(g Field) bool {
 	return f.Name == g.Name && f.Type == g.Type && f.Scale == g.Scale && f.Shift == g.Shift && slices.Equal(f.Shape, g.Shape)
 }

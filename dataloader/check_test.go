@@ -212,7 +212,7 @@ func (*done) Sync() error { return nil }
 
 func TestAStuckErrorTellsWhatToDo(t *testing.T) {
 	e := &dataloader.StuckError{Blocked: []dataloader.Blocked{{Worker: 1, Index: 5}}}
-	want := "worker 1 is in fetch of sample 5: it ignores its context and may still write to its batch's memory, which is kept: close again when it has returned"
+	want := "worker 1 is in Fetch of sample 5: it ignores its context and may still write to the slots: close again after it returns"
 	if e.Error() != want {
 		t.Errorf("got %q, want %q", e.Error(), want)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// The binary version of CIFAR-10 (Krizhevsky, 2009): records of a label and an image, nothing before, between or after them.
+// The binary version of CIFAR-10 (Krizhevsky, 2009): records of a label and an image, nothing
+// before, between or after them.
 //
 //	offset 0  label          0 to 9
 //	       1  red            32 rows of 32 pixels; then green, then blue
@@ -27,7 +28,7 @@ const (
 	cifarClasses = 10
 )
 
-// cifar is a dataset of records as they are stored.
+// cifar is a dataset of records in memory.
 type cifar struct {
 	records []byte
 	fields  []Field
@@ -40,10 +41,10 @@ func newCIFAR(records []byte) *cifar {
 	}}
 }
 
-// Len is the number of records.
+// Len returns the number of records.
 func (c *cifar) Len() int { return len(c.records) / cifarRecord }
 
-// Fields describes image and label.
+// Fields returns the image and the label.
 func (c *cifar) Fields() []Field { return slices.Clone(c.fields) }
 
 // Fetch copies one record.
@@ -54,9 +55,12 @@ func (c *cifar) Fetch(_ context.Context, at At, dst [][]byte) error {
 	return nil
 }
 
-// CIFAR10 reads the six files of the binary version of CIFAR-10 from a directory, or from cifar-10-batches-bin in it, where the
-// published archive puts them: data_batch_1.bin to data_batch_5.bin, and test_batch.bin. The fields are "x", uint8 with
-// scale 1/255, of shape [3, 32, 32], and "y", uint8 in [0, 10). Nothing is converted: a sample is 3,073 bytes in memory.
+// CIFAR10 reads the binary version of CIFAR-10 from a directory, or from its folder
+// cifar-10-batches-bin, into which the published archive unpacks: data_batch_1.bin to
+// data_batch_5.bin, and test_batch.bin.
+//
+// A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], and "y", uint8 in [0,
+// 10). It needs 3,073 bytes of memory.
 func CIFAR10(dir string) (train, test Dataset, err error) {
 	if inner := filepath.Join(dir, "cifar-10-batches-bin"); isDir(inner) {
 		dir = inner
@@ -76,12 +80,14 @@ func CIFAR10(dir string) (train, test Dataset, err error) {
 	return train, test, nil
 }
 
+// isDir reports whether path is a directory.
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// openCIFAR reads files of 10,000 records each, one after another. Memory is taken once all are known to be there.
+// openCIFAR reads files of 10,000 records each. It allocates memory after checking that all files
+// are there.
 func openCIFAR(names ...string) (Dataset, error) {
 	var errs []error
 	for _, name := range names {
@@ -109,6 +115,7 @@ func openCIFAR(names ...string) (Dataset, error) {
 	return newCIFAR(records), nil
 }
 
+// openRecords fills dst from the file called name.
 func openRecords(name string, dst []byte) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -118,8 +125,8 @@ func openRecords(name string, dst []byte) error {
 	return readRecords(name, f, dst)
 }
 
-// ReadCIFAR10 reads n records in the binary form of CIFAR-10 up to the end of r, as CIFAR10 does from files. What departs from the
-// format is a *FormatError. It takes n·3,073 bytes of memory.
+// ReadCIFAR10 reads n records in the format of CIFAR10 up to the end of r. A violation of the
+// format is a *FormatError. It allocates n·3,073 bytes.
 func ReadCIFAR10(r io.Reader, n int) (Dataset, error) {
 	if n < 1 || n > (1<<40)/cifarRecord {
 		return nil, fmt.Errorf("cifar-10: %d records: must be 1 to %d: %w", n, (1<<40)/cifarRecord, ErrOption)
@@ -131,7 +138,7 @@ func ReadCIFAR10(r io.Reader, n int) (Dataset, error) {
 	return newCIFAR(records), nil
 }
 
-// readRecords fills dst with records from r, which must end after them, and checks their labels. Errors of the medium are passed on.
+// readRecords fills dst with records from r, which must end after them, and checks their labels.
 func readRecords(file string, r io.Reader, dst []byte) error {
 	n, err := io.ReadFull(r, dst)
 	switch {
@@ -156,7 +163,7 @@ func readRecords(file string, r io.Reader, dst []byte) error {
 	return nil
 }
 
-// cifarSize is the error of a file that ends early, or is known to be too long.
+// cifarSize returns the error for a file of the wrong length.
 func cifarSize(file string, records int, got int64) error {
 	want := int64(records) * cifarRecord
 	e := &FormatError{File: file, Offset: min(got, want), What: "records", Got: fmt.Sprintf("%d bytes", got),

@@ -14,6 +14,7 @@ import (
 
 // TestCIFAR10RefusesWhatIsNoFile has a pipe among the files: to open it would wait for a writer.
 func TestCIFAR10RefusesWhatIsNoFile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	pictures(t, dir, nil)
 	pipe := filepath.Join(dir, "test_batch.bin")

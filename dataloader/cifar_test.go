@@ -52,6 +52,7 @@ func pictures(t *testing.T, dir string, change map[string][]byte) {
 }
 
 func TestCIFAR10IsReadAsItIsStored(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	second := records(10000)
 	second[7*cifarRecord] = 3
@@ -79,6 +80,7 @@ func TestCIFAR10IsReadAsItIsStored(t *testing.T) {
 }
 
 func TestBadCIFAR10NamesTheFileAndThePlace(t *testing.T) {
+	t.Parallel()
 	label := records(10000)
 	label[4321*cifarRecord] = 10
 	for _, c := range []struct {

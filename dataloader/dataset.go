@@ -10,28 +10,29 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Dataset is a fixed number of samples. All methods may be called from many goroutines at once.
+// Dataset is a source of samples, read by index. Its methods must be safe for concurrent use.
 type Dataset interface {
-	// Len is the number of samples. It must not change while a loader uses the dataset.
+	// Len returns the number of samples. It must not change while a loader uses the dataset.
 	Len() int
-	// Fields describes one sample. The caller does not change what it returns.
+	// Fields returns the fields of a sample. The caller does not modify them.
 	Fields() []Field
-	// Fetch writes sample at.Index: field k into dst[k], which is exactly Fields()[k].Bytes() long, in the byte
-	// order of this machine. It must fill dst[k], not replace it, and must not keep it: the memory is read by a
-	// device as soon as Fetch has returned. It should return soon after ctx is done.
+	// Fetch writes sample at.Index: field k to dst[k], which has exactly Fields()[k].Bytes() bytes,
+	// in the byte order of this machine. It must write into dst[k], not replace it, and must not
+	// keep it, because a device reads the memory after Fetch returns. It should return soon after
+	// ctx is done.
 	Fetch(ctx context.Context, at At, dst [][]byte) error
 }
 
-// Field describes one part of every sample, as it is stored.
+// Field is one named part of every sample, such as an image or a label.
 type Field struct {
 	Name  string
 	Type  arena.DType
 	Shape []int // of one sample, row-major; nil for a scalar
-	// Decoded value = Scale*stored + Shift, computed on the device. Scale 0 means 1.
+	// The device decodes a stored value x to Scale*x + Shift. Scale 0 means 1.
 	Scale, Shift float64
 }
 
-// Bytes is the size of the field in one sample, or -1 where type or shape is not valid.
+// Bytes returns the size of the field in one sample, or -1 if its type or shape is not valid.
 func (f Field) Bytes() int64 {
 	n := f.Type.Size()
 	if n == 0 {
@@ -46,7 +47,7 @@ func (f Field) Bytes() int64 {
 	return n
 }
 
-// check returns what is wrong with the field, or "".
+// check returns a description of the first mistake in the field, or "".
 func (f Field) check() string {
 	if f.Name == "" {
 		return "has no name"
@@ -60,7 +61,7 @@ func (f Field) check() string {
 		}
 	}
 	if f.Bytes() < 0 {
-		return fmt.Sprintf("shape %v has more bytes than an int64 can count", f.Shape)
+		return fmt.Sprintf("the size of shape %v overflows an int64", f.Shape)
 	}
 	if !finite(f.Scale) || !finite(f.Shift) {
 		return fmt.Sprintf("scale %v and shift %v must be finite", f.Scale, f.Shift)
@@ -68,9 +69,10 @@ func (f Field) check() string {
 	return ""
 }
 
+// finite reports whether x is neither infinite nor NaN.
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// SampleBytes is the size of one sample in its storage types.
+// SampleBytes returns the size of one sample in bytes, in its storage types.
 func SampleBytes(ds Dataset) int64 {
 	var n int64
 	for _, f := range ds.Fields() {
@@ -79,8 +81,8 @@ func SampleBytes(ds Dataset) int64 {
 	return n
 }
 
-// Indices is a dataset of n samples with the single field "index": the sample's own index, as int32.
-// It drives an epoch over data that are on the device already.
+// Indices returns a dataset of n samples with one field, "index", of type int32: the index of the
+// sample. It orders the samples of an epoch when the data are already on the device.
 func Indices(n int) Dataset { return indices(n) }
 
 type indices int
@@ -97,7 +99,9 @@ func (n indices) Fetch(_ context.Context, at At, dst [][]byte) error {
 // fill implements instant.
 func (n indices) fill(fields [][]byte, samples []int32) { copy(fields[0], bytesOf(samples)) }
 
-// Subset is the samples [from, to) of ds, numbered from 0. A sample's random draws stay those that it has in ds.
+// Subset returns the samples [from, to) of ds, numbered from 0. A sample has the same random draws
+// as in ds. An empty range is an error that wraps ErrEmpty, a range outside ds one that wraps
+// ErrOption.
 func Subset(ds Dataset, from, to int) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err
@@ -111,7 +115,8 @@ func Subset(ds Dataset, from, to int) (Dataset, error) {
 	return &subset{Dataset: ds, from: from, n: to - from}, nil
 }
 
-// Split is the first n samples of ds, and the rest. Neither part may be empty.
+// Split returns the first n samples of ds and the remaining ones. An empty part is an error, as in
+// Subset.
 func Split(ds Dataset, n int) (head, tail Dataset, err error) {
 	if head, err = Subset(ds, 0, n); err != nil {
 		return nil, nil, err
@@ -122,12 +127,13 @@ func Split(ds Dataset, n int) (head, tail Dataset, err error) {
 	return head, tail, nil
 }
 
+// subset is the samples [from, from+n) of a dataset.
 type subset struct {
 	Dataset
 	from, n int
 }
 
-// Len is n, or less where the dataset has shrunk, for a loader to notice.
+// Len returns n, or less if the dataset has shrunk, so that a loader notices.
 func (s *subset) Len() int { return max(0, min(s.n, s.Dataset.Len()-s.from)) }
 
 func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
@@ -135,13 +141,15 @@ func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 	return s.Dataset.Fetch(ctx, at, dst)
 }
 
-// Map is ds with every sample changed in place by f, right after it was fetched. f may be called by many goroutines
-// at once, must be a function of the sample and of at.Rand alone, and must not keep sample. Maps of Maps see
-// independent draws. A nil f is an error of Check, and so of New.
+// Map returns a dataset that fetches samples of ds and calls f to change each in place: data
+// augmentation. f must be safe for concurrent use, must depend only on the sample and on at.Rand,
+// and must not keep the sample. In a Map of a Map the two functions have independent draws. Check,
+// and therefore New, returns an error for a nil f.
 func Map(ds Dataset, f func(at At, sample [][]byte) error) Dataset {
 	return &mapped{Dataset: ds, f: f}
 }
 
+// mapped is a dataset whose samples f changes.
 type mapped struct {
 	Dataset
 	f func(at At, sample [][]byte) error

@@ -1,17 +1,23 @@
-// Package dataloader fills the places of a batch ahead of whoever consumes them, in an order fixed by a seed.
+// Package dataloader reads samples into the slots of a trainer ahead of their use, in an order
+// fixed by a seed.
 //
-// A Dataset says how many samples there are, which fields each has, in which storage type, and writes one sample
-// into memory that it is given. A Loader owns the workers and the order of an epoch. A Run is one pass over the
-// data: Next hands out a filled Slot, Release gives it back to be filled again.
+// A [Dataset] is a source of samples, read by index. All samples have the same fields, each a
+// [Field], and Fetch writes one sample to memory of the caller. [FromSlices], [MNIST], [CIFAR10],
+// [OpenIDX] and [Indices] make datasets; [Map], [Select], [Subset] and [Split] make datasets of
+// others. [Check] validates one.
+//
+// A [Loader] has the workers, goroutines that fetch samples, and the order of the samples in each
+// epoch. Its [Loader.Epoch] starts a [Run], one pass over the data: [Run.Next] returns a filled
+// [Slot], and [Run.Release] gives the slot back to be filled again.
 //
 //	           Release(slot, copied)                  Next
 //	trainer ───────────────────────► free ─ workers ─► filled ───────► trainer
-//	                  refilled once copied.Sync() returned    in order of steps
+//	                 refilled after copied.Sync() returns    in the order of steps
 //
-// The memory of a run is the slots that the caller passes, 4 bytes a sample for the order, and nothing else: samples
-// are written in place, in the type in which they are stored, and a step allocates nothing. A consumer that stops
-// releasing stops the readers.
+// A run uses the slots of the caller and 4 bytes a sample for the order, and no other memory:
+// samples are written in place, in their storage types, and a step allocates nothing. Workers stop
+// when no slot is released.
 //
-// What is read, in which order, and every random draw of a sample depend on the seed, the epoch and the sample's
-// index alone, never on the number of workers.
+// Samples, their order and their random draws depend only on the seed, the epoch and the sample's
+// index, never on the number of workers.
 package dataloader

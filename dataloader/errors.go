@@ -4,44 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
 )
 
 // Classes of errors, for errors.Is.
 var (
 	// ErrEmpty: the dataset has no samples.
 	ErrEmpty = errors.New("dataset has no samples")
-	// ErrShort: the dataset has fewer samples than one batch and the tail is dropped, so no batch would be left.
+	// ErrShort: the dataset has fewer samples than one batch, and the tail is dropped: no batch is
+	// left.
 	ErrShort = errors.New("dataset is shorter than one batch")
-	// ErrField: a field's name, type, shape or data is wrong. The error is a *FieldError.
+	// ErrField: the name, type, shape or data of a field is wrong. The error is a *FieldError.
 	ErrField = errors.New("bad field")
-	// ErrOption: an argument is outside its range.
-	ErrOption = errors.New("bad option")
-	// ErrSlot: a slot is too small, has other fields than the dataset, or is released without being held.
+	// ErrOption: an option or argument is outside its range. It is [arena.ErrOption].
+	ErrOption = arena.ErrOption
+	// ErrSlot: a slot is too small or has other fields than the dataset, or a released slot is not
+	// held.
 	ErrSlot = errors.New("bad slot")
-	// ErrHeld: every slot is held, so that no batch can ever be filled: release one before the next call to Next.
+	// ErrHeld: the caller holds every slot, so that no batch can be filled: release one before Next.
 	ErrHeld = errors.New("all slots are held: release one first")
-	// ErrBusy: the loader or run is in use by another call.
-	ErrBusy = errors.New("in use")
-	// ErrClosed: the loader or run was closed.
-	ErrClosed = errors.New("closed")
-	// ErrFormat: a file is not what its format demands. The error is a *FormatError.
+	// ErrBusy: another call uses the loader or run. It is [arena.ErrBusy].
+	ErrBusy = arena.ErrBusy
+	// ErrClosed: the loader or run was closed. It is [arena.ErrClosed].
+	ErrClosed = arena.ErrClosed
+	// ErrFormat: a file violates its format. The error is a *FormatError.
 	ErrFormat = errors.New("bad format")
-	// ErrStuck: a reader does not come back. The error is a *StuckError.
-	ErrStuck = errors.New("reader does not return")
-	// ErrChanged: a dataset changed its length or its fields while it was in use. The error is a *ChangedError.
+	// ErrStuck: a Fetch or Sync does not return. The error is a *StuckError.
+	ErrStuck = errors.New("worker does not return")
+	// ErrChanged: the length or the fields of a dataset changed while it was in use. The error is a
+	// *ChangedError.
 	ErrChanged = errors.New("dataset changed")
-	// ErrPanic: a dataset's code panicked. The error is a *PanicError.
+	// ErrPanic: a dataset or Waiter panicked. The error is a *PanicError.
 	ErrPanic = errors.New("panic")
 )
 
-// FieldError says what is wrong with one field. It unwraps to ErrField.
+// FieldError reports a mistake in one field. It unwraps to ErrField.
 type FieldError struct {
-	Index   int    // position among the dataset's fields
-	Name    string // the field's name
+	Index   int    // index of the field in the dataset
+	Name    string // name of the field
 	Problem string
 }
 
-// Error names the field and the problem.
+// Error returns the field and the problem.
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("field %d %q: %s", e.Index, e.Name, e.Problem)
 }
@@ -49,15 +54,15 @@ func (e *FieldError) Error() string {
 // Unwrap returns ErrField.
 func (e *FieldError) Unwrap() error { return ErrField }
 
-// SampleError is the failure of one sample. Err is what the dataset returned, or a *PanicError.
+// SampleError reports a failed Fetch. It unwraps to Err.
 type SampleError struct {
-	Worker int // which worker served the sample, 0-based
-	Index  int // the sample's index in the dataset
-	Step   int // the batch that the sample belongs to, 0-based
-	Err    error
+	Worker int   // number of the worker, from 0
+	Index  int   // index of the sample in the dataset
+	Step   int   // number of its batch in the epoch, from 0
+	Err    error // the error of Fetch, or a *PanicError
 }
 
-// Error names the worker, the sample and the cause.
+// Error returns the worker, the sample and the cause.
 func (e *SampleError) Error() string {
 	return fmt.Sprintf("worker %d: sample %d (step %d): %v", e.Worker, e.Index, e.Step, e.Err)
 }
@@ -65,17 +70,17 @@ func (e *SampleError) Error() string {
 // Unwrap returns the cause.
 func (e *SampleError) Unwrap() error { return e.Err }
 
-// ChangedError says that a dataset is not what it was when its loader was made. It unwraps to ErrChanged.
+// ChangedError reports a dataset that has changed since New. It unwraps to ErrChanged.
 type ChangedError struct {
 	Dataset  string // its Go type
-	Was, Now int    // samples; the same where it is the fields that changed
+	Was, Now int    // numbers of samples; equal if the fields changed
 }
 
-// Error names the dataset and what changed.
+// Error returns the type of the dataset and the change.
 func (e *ChangedError) Error() string {
 	what := fmt.Sprintf("%d samples became %d", e.Was, e.Now)
 	if e.Was == e.Now {
-		what = "its fields became others"
+		what = "its fields changed"
 	}
 	return fmt.Sprintf("dataset of type %s: %s: it must not change while it is in use", e.Dataset, what)
 }
@@ -83,32 +88,32 @@ func (e *ChangedError) Error() string {
 // Unwrap returns ErrChanged.
 func (e *ChangedError) Unwrap() error { return ErrChanged }
 
-// SlotError is the failure of the event that guards a slot against being refilled too early.
+// SlotError reports a failed Sync of the Waiter of a slot. It unwraps to Err.
 type SlotError struct {
 	Slot int // index into the slots of the run
-	Step int // the batch that was to be filled, 0-based
+	Step int // number of the batch that was to be filled, from 0
 	Err  error
 }
 
-// Error names the slot, the step and the cause.
+// Error returns the slot, the step and the cause.
 func (e *SlotError) Error() string {
-	return fmt.Sprintf("slot %d before step %d: wait for its last reader: %v", e.Slot, e.Step, e.Err)
+	return fmt.Sprintf("slot %d before step %d: sync with its last reader: %v", e.Slot, e.Step, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *SlotError) Unwrap() error { return e.Err }
 
-// PanicError is a panic in a dataset's or waiter's code, caught in a worker. It unwraps to ErrPanic and, where the
-// panic's value is an error, to that.
+// PanicError reports a panic in a dataset or Waiter. It unwraps to ErrPanic and, if the value of
+// the panic is an error, to that.
 type PanicError struct {
-	Value any    // what was passed to panic
+	Value any    // the argument of panic
 	Stack []byte // the worker's stack at the panic
 }
 
-// Error gives the panic's text, without the stack.
+// Error returns the value of the panic, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap returns ErrPanic and the panic's value if it is an error.
+// Unwrap returns ErrPanic, and Value if it is an error.
 func (e *PanicError) Unwrap() []error {
 	if err, ok := e.Value.(error); ok {
 		return []error{ErrPanic, err}
@@ -116,20 +121,20 @@ func (e *PanicError) Unwrap() []error {
 	return []error{ErrPanic}
 }
 
-// Blocked is one call that has not returned.
+// Blocked is a call of foreign code that has not returned.
 type Blocked struct {
-	Worker int
-	Index  int // the sample being fetched, or -1 where a slot's event is awaited
+	Worker int // number of the worker, from 0
+	Index  int // index of the sample in Fetch, or -1 for the Sync of a Waiter
 }
 
-// StuckError says which calls had not returned when Close gave up waiting for them. Until they do, they may still
-// write to the slots: that memory must stay allocated, and nobody may rely on what it holds. Whoever owns the memory closes again
-// later; a trainer keeps it until a Close succeeds. It unwraps to ErrStuck.
+// StuckError lists the calls that had not returned when Close stopped waiting. Until they return
+// they may write to the slots: keep that memory allocated, do not rely on its contents, and call
+// Close again later. It unwraps to ErrStuck.
 type StuckError struct {
-	Blocked []Blocked // by worker
+	Blocked []Blocked // sorted by worker
 }
 
-// Error names every sample that is being fetched.
+// Error returns every blocked worker and its sample.
 func (e *StuckError) Error() string {
 	var b strings.Builder
 	for i, c := range e.Blocked {
@@ -137,31 +142,32 @@ func (e *StuckError) Error() string {
 			b.WriteString(", ")
 		}
 		if c.Index < 0 {
-			fmt.Fprintf(&b, "worker %d waits for a slot's last reader", c.Worker)
+			fmt.Fprintf(&b, "worker %d is in Sync of a slot's Waiter", c.Worker)
 		} else {
-			fmt.Fprintf(&b, "worker %d is in fetch of sample %d", c.Worker, c.Index)
+			fmt.Fprintf(&b, "worker %d is in Fetch of sample %d", c.Worker, c.Index)
 		}
 	}
 	if len(e.Blocked) == 0 {
-		return "a worker is slow to come back: try again"
+		return "a worker has not returned yet: close again"
 	}
-	return b.String() + ": it ignores its context and may still write to its batch's memory, which is kept: close again when it has returned"
+	return b.String() + ": it ignores its context and may still write to the slots: close again after it returns"
 }
 
 // Unwrap returns ErrStuck.
 func (e *StuckError) Unwrap() error { return ErrStuck }
 
-// FormatError says where a file departs from its format. It unwraps to ErrFormat and to Err.
+// FormatError reports the first place where a file violates its format. It unwraps to ErrFormat and
+// to Err.
 type FormatError struct {
-	File   string // path, or "" for a reader
+	File   string // path of the file, "" for a reader
 	Offset int64  // bytes from the start of the (decompressed) file
-	What   string // the part of the format concerned
-	Want   string
-	Got    string
-	Err    error // the cause, where there is one
+	What   string // part of the format, such as "rank"
+	Want   string // expected value
+	Got    string // value in the file
+	Err    error  // the cause, or nil
 }
 
-// Error names file, place, and what was expected and found there.
+// Error returns the file, the place, and the expected and actual values.
 func (e *FormatError) Error() string {
 	file := e.File
 	if file == "" {
@@ -174,7 +180,7 @@ func (e *FormatError) Error() string {
 	return s
 }
 
-// Unwrap returns ErrFormat and the cause.
+// Unwrap returns ErrFormat and, if it is not nil, Err.
 func (e *FormatError) Unwrap() []error {
 	if e.Err != nil {
 		return []error{ErrFormat, e.Err}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"io"
 	"math/rand/v2"
 	"sync/atomic"
@@ -13,29 +12,17 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"go.uber.org/goleak"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
 
 // TestMain demands that no test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+// random returns a generator and prints the seed if the test fails.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 1) }
 
 // fake is a dataset with an "id" (int32) and a "draw" (8 bytes, the sample's first random number), whose Fetch may be
 // made to misbehave.

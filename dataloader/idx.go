@@ -16,26 +16,26 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// IDX is the contents of a file in the IDX format: one array of numbers, as MNIST and its kin are published.
+// IDX is a file in the IDX format: one array of numbers. MNIST and similar data sets are published
+// in it.
 //
 //	offset 0  0 0 type rank      type: 8 uint8, 12 int32, 13 float32, 14 float64
 //	       4  rank dimensions    uint32, big-endian; the first counts the samples
 //	          elements           row-major, big-endian, to the end of the file
 type IDX struct {
-	File string // where it came from, "" for a reader
+	File string // path of the file, "" for a reader
 	Type arena.DType
-	Dims []int
+	Dims []int  // the first is the number of samples
 	Data []byte // row-major, in the byte order of this machine
 }
 
-// IDXLimit is the most bytes of elements that OpenIDX and ReadIDX accept where no other limit is given: 1 GiB.
+// IDXLimit is the default limit of OpenIDX and ReadIDX, in bytes of elements: 1 GiB.
 const IDXLimit = 1 << 30
 
-// maxRank bounds the number of dimensions of an IDX file.
+// maxRank limits the number of dimensions of an IDX file.
 const maxRank = 8
 
-// OpenIDX reads the IDX file at path, compressed with gzip or not. Files with more than limit bytes of elements are
-// refused; 0 means IDXLimit. See ReadIDX.
+// OpenIDX reads the IDX file at path, as ReadIDX does.
 func OpenIDX(path string, limit int64) (*IDX, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,14 +49,15 @@ func OpenIDX(path string, limit int64) (*IDX, error) {
 	return readIDX(path, f, size, limit)
 }
 
-// ReadIDX reads one array in the IDX format, compressed with gzip or not, up to the end of r. Arrays with more than
-// limit bytes of elements are refused; 0 means IDXLimit. What departs from the format is a *FormatError. Memory
-// grows with the bytes that really arrive, whatever the header claims.
+// ReadIDX reads one array in the IDX format, plain or compressed with gzip, up to the end of r. An
+// array with more than limit bytes of elements is an error; limit 0 means IDXLimit. A violation of
+// the format is a *FormatError. Memory grows with the bytes that are read, whatever size the header
+// claims.
 func ReadIDX(r io.Reader, limit int64) (*IDX, error) {
 	return readIDX("", r, -1, limit)
 }
 
-// readIDX reads r, of size bytes where that is known, else -1.
+// readIDX reads r, which has size bytes; -1: the size is not known.
 func readIDX(file string, r io.Reader, size, limit int64) (*IDX, error) {
 	if limit == 0 {
 		limit = IDXLimit
@@ -78,7 +79,7 @@ func readIDX(file string, r io.Reader, size, limit int64) (*IDX, error) {
 		defer z.Close()
 		p.r = z
 		if size >= 0 {
-			// Deflate expands by less than 1032 (zlib technical details); this many bytes are certain not to be there.
+			// Deflate expands by a factor below 1032 (zlib technical details).
 			p.size = size * 1032
 		}
 		p.whole = false
@@ -92,16 +93,18 @@ func readIDX(file string, r io.Reader, size, limit int64) (*IDX, error) {
 	return p.x, nil
 }
 
+// idxParser reads one IDX file.
 type idxParser struct {
 	x     *IDX
 	r     io.Reader
 	at    int64 // bytes read so far
-	size  int64 // an upper bound of what r holds, or -1
-	bytes int64 // of the elements
-	whole bool  // size is exact, so that header has made sure that all elements are there
+	size  int64 // upper bound of the bytes in r, or -1
+	bytes int64 // bytes of the elements
+	whole bool  // size is exact: header has checked that r holds all elements
 }
 
-// fail makes the error for the present position. Errors of the medium itself are passed on as they are.
+// fail returns the error for the current position: a *FormatError, unless err is an error of the
+// medium.
 func (p *idxParser) fail(what, want, got string, err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -112,7 +115,8 @@ func (p *idxParser) fail(what, want, got string, err error) error {
 	return fmt.Errorf("idx %s: %s at byte %d: %w", p.x.File, what, p.at, err)
 }
 
-// header reads type and dimensions and makes sure that the elements can exist before any memory is taken for them.
+// header reads the type and the dimensions. It checks that the elements can exist before memory is
+// allocated for them.
 func (p *idxParser) header(limit int64) error {
 	var magic [4]byte
 	if err := p.fill(magic[:], "magic number"); err != nil {
@@ -151,7 +155,7 @@ func (p *idxParser) header(limit int64) error {
 	return nil
 }
 
-// dims reads the dimensions. Their product stays within limit, so that it cannot overflow.
+// dims reads the dimensions and checks that their product, in bytes, is at most limit.
 func (p *idxParser) dims(rank int, limit int64) error {
 	p.bytes = p.x.Type.Size()
 	for i := range rank {
@@ -176,6 +180,7 @@ func (p *idxParser) dims(rank int, limit int64) error {
 	return nil
 }
 
+// idxType returns the name of a type code that is not supported.
 func idxType(b byte) string {
 	switch b {
 	case 0x09:
@@ -199,7 +204,8 @@ func (p *idxParser) fill(b []byte, what string) error {
 	return nil
 }
 
-// elements reads the elements, growing with what arrives, and makes sure that nothing follows them.
+// elements reads the elements and checks that nothing follows them. Memory grows with the bytes
+// that are read.
 func (p *idxParser) elements() error {
 	var err error
 	room := min(p.bytes, 1<<20)
@@ -235,7 +241,7 @@ func (p *idxParser) elements() error {
 	return nil
 }
 
-// native turns big-endian elements into this machine's order, in place.
+// native converts big-endian elements to the byte order of this machine, in place, or back.
 func native(b []byte, t arena.DType) []byte {
 	var probe [2]byte
 	binary.NativeEndian.PutUint16(probe[:], 1)
@@ -249,7 +255,7 @@ func native(b []byte, t arena.DType) []byte {
 	return b
 }
 
-// Len is the number of samples: the first dimension.
+// Len returns the number of samples: the first dimension.
 func (x *IDX) Len() int {
 	if len(x.Dims) == 0 {
 		return 0
@@ -257,8 +263,9 @@ func (x *IDX) Len() int {
 	return x.Dims[0]
 }
 
-// Array is the file as a field of a dataset, without copying it. The shape of a sample is the file's own, or the one
-// given, which must have as many elements; FromSlices tells.
+// Array returns the file as a field called name, for FromSlices, without copying it. Without a
+// shape, a sample has the dimensions of the file after the first. A shape must have the same number
+// of elements; FromSlices checks it.
 func (x *IDX) Array(name string, shape ...int) Array {
 	if len(shape) == 0 && len(x.Dims) > 0 {
 		shape = x.Dims[1:]
@@ -266,7 +273,8 @@ func (x *IDX) Array(name string, shape ...int) Array {
 	return Array{Field: Field{Name: name, Type: x.Type, Shape: slices.Clone(shape)}, data: x.Data}
 }
 
-// CheckLabels makes sure that the file holds one integer a sample, each in [0, classes).
+// CheckLabels returns a *FormatError unless the file holds one integer for each sample, in [0,
+// classes).
 func (x *IDX) CheckLabels(classes int) error {
 	head := int64(4 + 4*len(x.Dims))
 	if x.Type.Float() {

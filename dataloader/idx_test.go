@@ -183,6 +183,7 @@ func TestBadIDXIsRefusedWithPlaceAndReason(t *testing.T) {
 }
 
 func TestEveryTruncationAndEveryFlippedByteIsSafe(t *testing.T) {
+	t.Parallel()
 	good := raw(8, []uint32{4, 5}, make([]byte, 20))
 	for _, b := range [][]byte{good, zip(t, good)} {
 		for n := range b {

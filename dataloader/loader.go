@@ -11,54 +11,55 @@ import (
 	"time"
 )
 
-// Tail says what becomes of the samples that do not fill a batch.
+// Tail selects what a loader does with the samples that do not fill a batch.
 type Tail uint8
 
 const (
-	// KeepTail makes them a last batch with fewer rows.
+	// KeepTail puts them into a last batch with fewer rows.
 	KeepTail Tail = iota
-	// DropTail leaves them out of the epoch; with Shuffle, others each time.
+	// DropTail leaves them out of the epoch. With Shuffle these are other samples in each epoch.
 	DropTail
 )
 
 // Options of a Loader.
 type Options struct {
-	Batch   int           // samples of a batch, 1 or more
-	Shuffle bool          // a new order every epoch, a function of Seed and epoch; false: the dataset's own order
-	Seed    uint64        // of the order and of every At
-	Workers int           // goroutines that fetch; 0: half of GOMAXPROCS, rounded up, at most 8. No result depends on it
-	Tail    Tail          // what becomes of the last, short batch; default KeepTail
-	Grace   time.Duration // how long Close waits for a Fetch that ignores its context; 0: 500 ms
+	Batch   int           // samples in a batch, 1 or more
+	Shuffle bool          // use a new order in each epoch, fixed by Seed and epoch; false: the order of the dataset
+	Seed    uint64        // seed of the order and of the random draws of samples (At.Rand)
+	Workers int           // goroutines that fetch; 0: half of GOMAXPROCS, rounded up, at most 8. Results do not depend on it
+	Tail    Tail          // the last, short batch; default KeepTail
+	Grace   time.Duration // time that Close waits for a Fetch that ignores its context; 0: 500 ms
 }
 
-// maxWorkers bounds Options.Workers against slips: more readers than this is a mistake in units.
+// maxWorkers limits Options.Workers, to find mistakes in units.
 const maxWorkers = 4096
 
-// errNoContext is about a nil context.
+// errNoContext is the error for a nil context.
 var errNoContext = fmt.Errorf("no context: use context.Background(): %w", ErrOption)
 
-// Loader reads a dataset in batches, epoch after epoch, with the same workers and buffers. One epoch runs at a time.
-// Its methods may be called from any goroutine.
+// Loader reads a dataset in batches, epoch after epoch, with the same workers. One epoch runs at a
+// time. A Loader is safe for concurrent use.
 type Loader struct {
 	ds      Dataset
 	opt     Options
 	fields  []Field
 	bytes   []int   // of one sample, by field
-	instant instant // ds, where it is so
+	instant instant // ds, if it is instant, else nil
 	steps   int     // batches of an epoch
 	order   []int32
 	workers []*worker
-	gone    chan struct{} // closed when the last worker has left
+	gone    chan struct{} // closed when the last worker has returned
 
 	mu     sync.Mutex
-	wake   sync.Cond // there may be work, or the loader is closed
+	wake   sync.Cond // signals work, or that the loader is closed
 	run    *Run      // the current or latest epoch
-	live   int       // workers that have not left
+	live   int       // workers that have not returned
 	closed bool
 }
 
-// New checks the dataset and the options and starts the workers, which wait until Epoch gives them work. It
-// allocates 4 bytes a sample for the order. Close ends the workers.
+// New validates the dataset and the options and starts the workers, which wait for Epoch. It
+// allocates 4 bytes a sample for the order. The caller must Close the loader, which stops the
+// workers.
 func New(ds Dataset, opt Options) (*Loader, error) {
 	if err := errors.Join(Check(ds), opt.check()); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 		return nil, err
 	}
 	if opt.Tail == DropTail && n < opt.Batch {
-		return nil, fmt.Errorf("%d samples, batch %d: keep the tail, or batch <= %d: %w", n, opt.Batch, n, ErrShort)
+		return nil, fmt.Errorf("%d samples, batch %d: keep the tail, or set a batch of at most %d: %w", n, opt.Batch, n, ErrShort)
 	}
 	if opt.Workers == 0 {
 		opt.Workers = min((runtime.GOMAXPROCS(0)+1)/2, 8)
@@ -101,13 +102,14 @@ func New(ds Dataset, opt Options) (*Loader, error) {
 	return l, nil
 }
 
-// instant is a dataset whose samples take no time to make: Next writes them itself, in its caller, where the slot need not be waited
-// for. That costs less than waking a worker.
+// instant is a dataset whose samples need no time to compute. Next writes them itself if the slot
+// is free, which costs less than waking a worker.
 type instant interface {
-	fill(fields [][]byte, samples []int32) // writes the first rows of each field
+	fill(fields [][]byte, samples []int32) // writes the samples to the first rows of each field
 }
 
-// describe returns the length and the fields of ds, which Check has accepted, or a *ChangedError where they are others by now.
+// describe returns the length and a copy of the fields of ds, or an error that wraps ErrChanged if
+// Check would no longer accept them.
 func describe(ds Dataset) (n int, fields []Field, err error) {
 	defer blame(ds, &err)
 	n, fields = ds.Len(), slices.Clone(ds.Fields())
@@ -115,11 +117,12 @@ func describe(ds Dataset) (n int, fields []Field, err error) {
 		fields[k].Shape = slices.Clone(fields[k].Shape)
 	}
 	if n < 1 || int64(n) > math.MaxInt32 || checkFields(fields) != nil {
-		return 0, nil, fmt.Errorf("dataset of type %T answers otherwise each time it is asked: %w", ds, ErrChanged)
+		return 0, nil, fmt.Errorf("dataset of type %T: its length or fields differ between two calls: %w", ds, ErrChanged)
 	}
 	return n, fields, nil
 }
 
+// check returns every mistake in the options.
 func (o Options) check() error {
 	var errs []error
 	bad := func(name string, value any, want string) {
@@ -143,25 +146,28 @@ func (o Options) check() error {
 	return errors.Join(errs...)
 }
 
-// Steps is the number of batches of an epoch.
+// Steps returns the number of batches in an epoch.
 func (l *Loader) Steps() int { return l.steps }
 
-// Dropped is the number of samples that an epoch leaves out: 0 unless the tail is dropped.
+// Dropped returns the number of samples that an epoch leaves out: 0 unless Options.Tail is DropTail.
 func (l *Loader) Dropped() int { return len(l.order) - min(len(l.order), l.steps*l.opt.Batch) }
 
-// Workers is the number of goroutines that fetch.
+// Workers returns the number of workers.
 func (l *Loader) Workers() int { return len(l.workers) }
 
-// Epoch starts pass number epoch over the data, into slots, and returns at once. Slots may not overlap, stay the
-// caller's, and are written until the run is closed: at most len(slots) batches are under way, counting those that
-// the caller holds. ctx goes to every Fetch; when it is done, the run ends. The run must be closed before the next epoch.
+// Epoch starts pass number epoch over the data and returns at once. Workers fill the slots in the
+// order of steps; the number of slots is the number of batches that are filled or held by the
+// caller at one time. The caller owns the memory of the slots, which must not overlap and is
+// written until the run is closed.
 //
-// A dataset that is not what it was when the loader was made is a *ChangedError, here or from Next.
+// ctx is passed to every Fetch; when it is done, the run ends. The run must be closed before the
+// next epoch, otherwise the error wraps ErrBusy. If the dataset has changed since New, Epoch or
+// Next returns a *ChangedError.
 //
-// It starts no goroutine and its allocations do not depend on the number of steps.
+// Epoch starts no goroutine, and its allocations do not depend on the number of steps.
 func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, error) {
 	if l == nil || l.gone == nil {
-		return nil, fmt.Errorf("the loader was not made: use New: %w", ErrOption)
+		return nil, fmt.Errorf("loader: use New: %w", ErrOption)
 	}
 	if ctx == nil {
 		return nil, fmt.Errorf("epoch %d: %w", epoch, errNoContext)
@@ -196,7 +202,7 @@ func (l *Loader) Epoch(ctx context.Context, epoch int, slots []Slot) (*Run, erro
 	return l.run, nil
 }
 
-// checkSlots reports every slot that cannot hold a batch.
+// checkSlots returns an error for every slot that cannot hold a batch.
 func (l *Loader) checkSlots(slots []Slot) error {
 	if len(slots) == 0 {
 		return fmt.Errorf("no slots: pass 1 or more: %w", ErrSlot)
@@ -217,7 +223,7 @@ func (l *Loader) checkSlots(slots []Slot) error {
 	return errors.Join(errs...)
 }
 
-// blocked names the workers whose calls have not returned. l.mu is held.
+// blocked lists the workers whose calls of foreign code have not returned. l.mu is held.
 func (l *Loader) blocked() *StuckError {
 	e := new(StuckError)
 	for _, w := range l.workers {
@@ -228,8 +234,9 @@ func (l *Loader) blocked() *StuckError {
 	return e
 }
 
-// Close closes the current run, ends the workers and returns when they have left. A worker whose Fetch ignores its
-// context is left behind after Options.Grace, and the error is a *StuckError. Safe to call twice.
+// Close closes the current run, stops the workers and waits for them. If a Fetch ignores its
+// context for longer than Options.Grace, Close returns a *StuckError and its worker runs on until
+// the Fetch returns. A second call is allowed.
 func (l *Loader) Close() error {
 	if l == nil || l.gone == nil {
 		return nil
@@ -244,6 +251,6 @@ func (l *Loader) Close() error {
 			return err
 		}
 	}
-	<-l.gone // Every worker is outside the dataset's code, so this is short.
+	<-l.gone // no worker is in code of the dataset, so that the wait is short
 	return nil
 }

@@ -11,13 +11,15 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// mnistClasses is the number of digits, and of kinds of clothes in Fashion-MNIST.
+// mnistClasses is the number of classes, in MNIST and in Fashion-MNIST.
 const mnistClasses = 10
 
-// MNIST reads the four files of MNIST, or of a data set in its form, from a directory: train- and
-// t10k-images-idx3-ubyte, train- and t10k-labels-idx1-ubyte, each plain or with .gz. The fields are "x", uint8 with
-// scale 1/255, of shape [28, 28] or the one given (784; or 1, 28, 28), and "y", uint8 in [0, 10). Nothing is
-// converted: a sample is 785 bytes in memory.
+// MNIST reads the four files of MNIST, or of a data set with the same files such as Fashion-MNIST,
+// from a directory: train-images-idx3-ubyte, train-labels-idx1-ubyte, and both for t10k, each plain
+// or with .gz.
+//
+// A sample has the fields "x", uint8 with scale 1/255, and "y", uint8 in [0, 10). The shape of x is
+// [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory.
 func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
 	train, trainErr := mnistPart(dir, "train", shape)
 	test, testErr := mnistPart(dir, "t10k", shape)
@@ -56,7 +58,7 @@ func mnistPart(dir, part string, shape []int) (Dataset, error) {
 	return FromSlices(images.Len(), images.Array("x", shape...).Scaled(1.0/255, 0), labels.Array("y"))
 }
 
-// openPart reads the file called name under the names by which it is published.
+// openPart reads the file called name, under any of the names with which it is published.
 func openPart(dir, name string) (*IDX, error) {
 	dotted := strings.Replace(name, "-idx", ".idx", 1)
 	for _, n := range []string{name, name + ".gz", dotted, dotted + ".gz"} {

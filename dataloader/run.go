@@ -10,37 +10,38 @@ import (
 	"time"
 )
 
-// Slot is the memory of one batch. Field k has room for at least Batch rows of the dataset's field k, row-major.
+// Slot is the memory of one batch. Fields[k] holds at least Options.Batch rows of the dataset's
+// field k, row-major.
 type Slot struct {
 	Fields [][]byte
-	Ready  Waiter // where not nil, the first fill of an epoch waits for it, as after Release
+	Ready  Waiter // the first fill of an epoch waits for it, as after Release; nil: no wait
 }
 
-// Waiter is an event after which a slot may be overwritten; arena.Event is one. Sync is called from a worker.
+// Waiter is an event, such as an arena.Event, after which a slot may be overwritten. Workers call Sync.
 type Waiter interface{ Sync() error }
 
-// Batch is a filled slot, the caller's until it is released.
+// Batch is a filled slot. The caller holds it until it calls Release.
 type Batch struct {
 	Slot    int     // index into the slots of the run
-	Step    int     // 0-based, in order
-	Rows    int     // samples in the slot: the loader's Batch, or fewer in the last
-	Indices []int32 // [Rows] the samples' indices in the dataset; valid until Release or Close
+	Step    int     // number of the batch in the epoch, from 0
+	Rows    int     // samples in the slot: Options.Batch, or fewer in the last batch
+	Indices []int32 // [Rows] indices of the samples in the dataset; valid until Release or Close
 }
 
-// state is where a slot is in its circle.
+// state is the state of a slot.
 type state uint8
 
 const (
-	free    state = iota // nothing left to fill it with
-	waiting              // for its Waiter
+	free    state = iota // no step is left to fill it with
+	waiting              // its Waiter must be synced
 	syncing              // a worker is in its Waiter's Sync
-	filling              // rows are being fetched
-	due                  // for Next to write itself, where the dataset is instant
-	filled               // whole, and not yet handed out
-	held                 // by the caller
+	filling              // workers fetch its rows
+	due                  // Next fills it, because the dataset is instant
+	filled               // Next may return it
+	held                 // the caller holds it
 )
 
-// fill is what happens to one slot. All fields are guarded by the loader's mu, except done.
+// fill is a slot and the batch in it. The loader's mu guards all fields except done.
 type fill struct {
 	slot  Slot
 	state state
@@ -48,36 +49,39 @@ type fill struct {
 	rows  int           // of that batch
 	next  int           // first row that no worker has claimed
 	left  int           // rows that are not finished
-	ready Waiter        // to be awaited before the first row
+	ready Waiter        // synced before the first row
 	done  chan struct{} // capacity 1: holds a token while state is filled
 }
 
-// Run is one epoch. Next, Release and Close may be called from any goroutine, Next from one at a time.
+// Run is one pass over the data. It is safe for concurrent use, but only one goroutine at a time
+// may call Next.
 //
-// Invariant: steps [given, issued) are in slots, in the ring at step % len(fills), and no others.
+// Invariant: the steps in slots are [given, issued); the slot of a step is ring[step % len(fills)].
 type Run struct {
 	l      *Loader
 	epoch  int
 	ctx    context.Context // of the workers; ends with Close
 	cancel context.CancelFunc
 
-	// failed is the lowest position that failed, MaxInt64 while there is none. Positions before it are still fetched,
-	// later ones are not, so that the error that Next returns does not depend on the workers' timing.
+	// failed is the lowest position that failed, MaxInt64 if there is none. Workers still fetch the
+	// positions before it but none after it, so that the error of Next does not depend on the
+	// timing of workers.
 	failed atomic.Int64
-	quiet  chan struct{} // closed when the run is closed and no worker is in it
+	quiet  chan struct{} // closed when the run is closed and no worker works for it
 
 	// Guarded by l.mu.
 	fills  []fill
 	ring   []int // slot of a step
-	issued int   // steps that were given a slot
+	issued int   // steps that have got a slot
 	given  int   // steps that Next has returned
-	busy   int   // workers at work for this run
+	busy   int   // workers that work for this run
 	asked  bool  // a call of Next is waiting
 	closed bool
 	err    error // of position failed
-	last   error // what Next returned when it failed
+	last   error // the error that Next returned, and returns from now on
 }
 
+// newRun returns a run with the first steps in its slots.
 func newRun(ctx context.Context, l *Loader, epoch int, slots []Slot) *Run {
 	r := &Run{l: l, epoch: epoch, fills: make([]fill, len(slots)), ring: make([]int, len(slots)), quiet: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
@@ -89,12 +93,13 @@ func newRun(ctx context.Context, l *Loader, epoch int, slots []Slot) *Run {
 	return r
 }
 
-// position numbers what can fail in an epoch, in order: of each step first the slot's Waiter (row -1), then its rows.
+// position numbers everything that can fail in an epoch, in order: for each step first the Waiter
+// of its slot (row -1), then its rows.
 func (r *Run) position(step, row int) int64 {
 	return int64(step)*int64(r.l.opt.Batch+1) + int64(row+1)
 }
 
-// ended is the error of a context that is done, with its cause where that says more.
+// ended returns the error of a context that is done, with its cause if that differs.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
@@ -103,7 +108,7 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// issue gives slot i the next step, if there is one. l.mu is held.
+// issue assigns the next step, if there is one, to slot i. l.mu is held.
 func (r *Run) issue(i int, ready Waiter) {
 	f := &r.fills[i]
 	if r.issued == r.l.steps {
@@ -123,10 +128,13 @@ func (r *Run) issue(i int, ready Waiter) {
 	r.issued++
 }
 
-// Next waits for the next batch. Batches come in the order of their steps, and are the same whatever the number of
-// workers is. At the end of the epoch it returns io.EOF. When a sample failed it returns a *SampleError, after the
-// batches before it, and the same again from then on. When ctx is done it returns ctx's error, and may be called again;
-// when the epoch's own context is done, that one's. It allocates nothing.
+// Next waits for the next batch and returns it. Batches come in the order of their steps and do not
+// depend on the number of workers. At the end of the epoch Next returns io.EOF.
+//
+// If a sample fails, Next returns the batches before it, and then its *SampleError in every call.
+// If ctx is done, Next returns its error and may be called again; if the context of the epoch is
+// done, it returns that error. If the caller holds all slots, the error wraps ErrHeld; if another
+// call of Next is waiting, ErrBusy. Next allocates nothing.
 func (r *Run) Next(ctx context.Context) (Batch, error) {
 	if r == nil || r.l == nil {
 		return Batch{}, fmt.Errorf("next: %w", errNoRun)
@@ -149,10 +157,10 @@ func (r *Run) Next(ctx context.Context) (Batch, error) {
 	return r.take(ctx, f)
 }
 
-// errNoRun is about a Run that no loader made.
-var errNoRun = fmt.Errorf("the run was not made: use Loader.Epoch: %w", ErrOption)
+// errNoRun is the error of a zero Run.
+var errNoRun = fmt.Errorf("run: use Loader.Epoch: %w", ErrOption)
 
-// abandon ends the run with err, for this call of Next and all later ones.
+// abandon ends the run with err, the result of this and all later calls of Next.
 func (r *Run) abandon(err error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -162,7 +170,8 @@ func (r *Run) abandon(err error) {
 	}
 }
 
-// await returns the slot that the next batch is in or will be in. Where it is due, await writes the batch and returns that instead.
+// await returns the slot of the next batch, which may not be filled yet. If the slot is due, await
+// fills it and returns the batch instead.
 func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -187,7 +196,7 @@ func (r *Run) await(ctx context.Context) (*fill, Batch, error) {
 	return f, Batch{}, nil
 }
 
-// give hands f out. l.mu is held.
+// give marks f as held and returns its batch. l.mu is held.
 func (r *Run) give(f *fill) Batch {
 	f.state = held
 	r.given++
@@ -195,7 +204,7 @@ func (r *Run) give(f *fill) Batch {
 	return Batch{Slot: r.ring[f.step%len(r.ring)], Step: f.step, Rows: f.rows, Indices: r.l.order[first : first+f.rows : first+f.rows]}
 }
 
-// over returns why no batch will be given to a caller with ctx, or nil. l.mu is held.
+// over returns the error that ends a call of Next with ctx, or nil. l.mu is held.
 func (r *Run) over(ctx context.Context) error {
 	switch {
 	case r.closed:
@@ -210,14 +219,14 @@ func (r *Run) over(ctx context.Context) error {
 	return nil
 }
 
-// take hands f out, or returns why it cannot.
+// take returns the batch in f, or the error that ended the wait.
 func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
 	r.asked = false
 	if err := r.over(ctx); err != nil {
 		if f.state == filled && len(f.done) == 0 {
-			f.done <- struct{}{} // for the next call
+			f.done <- struct{}{} // the next call returns this batch
 		}
 		return Batch{}, err
 	}
@@ -228,10 +237,13 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 	return r.give(f), nil
 }
 
-// Release gives a slot back, to be refilled once ready.Sync has returned; nil means at once. An error of Sync
-// reaches Next in the place of the batch that would have been in the slot. Release does not wait and allocates
-// nothing. Where no batch is left for the slot, nobody waits for ready: pass it on in Slot.Ready of the next epoch.
-// Releasing a slot that is not held is an error that wraps ErrSlot.
+// Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is
+// nil. Next returns an error of Sync, as a *SlotError, instead of the batch that would have been in
+// the slot. Release does not wait and allocates nothing. A slot that the caller does not hold is an
+// error that wraps ErrSlot.
+//
+// When no step is left for the slot, no worker calls ready.Sync: pass ready in Slot.Ready of the
+// next epoch.
 func (r *Run) Release(slot int, ready Waiter) error {
 	if r == nil || r.l == nil {
 		return fmt.Errorf("release slot %d: %w", slot, errNoRun)
@@ -254,10 +266,12 @@ func (r *Run) Release(slot int, ready Waiter) error {
 	return nil
 }
 
-// Close ends the run. It returns when no worker reads or writes for it any more; a worker whose Fetch ignores its context
-// is left behind after Options.Grace, and the error is then a *StuckError that names its sample. Until Stuck
-// returns nil, that Fetch may still write to the row that it was given: keep the slots allocated, and rely on
-// nothing in them. Nothing else is harmed by it, and the loader can be used again once it has returned. Safe to call twice.
+// Close ends the run and waits until no worker reads or writes for it. A second call is allowed.
+//
+// If a Fetch ignores its context for longer than Options.Grace, Close returns a *StuckError that
+// names its sample. Until Stuck returns nil, that Fetch may still write to its row: keep the slots
+// allocated and do not rely on their contents. The loader can be used again after that Fetch
+// returns.
 func (r *Run) Close() error {
 	if r == nil || r.l == nil {
 		return nil
@@ -282,7 +296,7 @@ func (r *Run) Close() error {
 		case <-r.quiet:
 			return nil
 		case <-t.C:
-			// A worker that is not inside the dataset's code is only slow.
+			// A worker that is not in code of the dataset returns soon: wait another Grace.
 			if e := r.stuck(); e != nil && len(e.Blocked) > 0 {
 				return e
 			}
@@ -290,7 +304,8 @@ func (r *Run) Close() error {
 	}
 }
 
-// settle ends a closed run when its last worker has left: nothing of the run keeps the caller's memory alive from then on. l.mu is held.
+// settle ends a closed run when no worker works for it, and drops all references to the caller's
+// memory. l.mu is held.
 func (r *Run) settle() {
 	if !r.closed || r.busy > 0 {
 		return
@@ -301,7 +316,7 @@ func (r *Run) settle() {
 	close(r.quiet)
 }
 
-// Stuck returns a *StuckError while a closed run has workers that have not come back, else nil. As long as it does,
+// Stuck returns a *StuckError while a worker of a closed run has not returned, else nil. Until then
 // the memory of the slots must stay allocated.
 func (r *Run) Stuck() error {
 	if r == nil || r.l == nil {
@@ -313,6 +328,7 @@ func (r *Run) Stuck() error {
 	return nil
 }
 
+// stuck is Stuck with the concrete type.
 func (r *Run) stuck() *StuckError {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()

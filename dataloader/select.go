@@ -8,9 +8,12 @@ import (
 	"sync"
 )
 
-// Select is ds with only the fields of these names, in this order: for a model that does not use the others. Of a dataset in
-// memory, and of a Subset of one, it is another view of the same columns. Any other dataset goes on writing all of its fields,
-// those that are left out to memory of Select's own, one sample a worker.
+// Select returns ds with only the named fields, in the given order. A model needs it if it does not
+// use all fields. An unknown or repeated name is an error that wraps ErrOption.
+//
+// For a dataset in memory (FromSlices) and a Subset of one it refers to the same columns. Any other
+// dataset still fetches all of its fields; the fields that are not selected go to memory of Select,
+// one sample for each worker.
 func Select(ds Dataset, names ...string) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func Select(ds Dataset, names ...string) (Dataset, error) {
 		return &subset{Dataset: inner, from: ds.from, n: ds.n}, err
 	}
 	s := &selected{Dataset: ds, from: from}
-	var left []int64 // bytes of what is left out, by field of ds; 0 for the others
+	var left []int64 // by field of ds: its bytes if it is not selected, else 0
 	for k, f := range fields {
 		left = append(left, f.Bytes())
 		if slices.Contains(from, k) {
@@ -52,10 +55,10 @@ func Select(ds Dataset, names ...string) (Dataset, error) {
 	return s, nil
 }
 
-// choose returns where the names are among the fields.
+// choose returns the indices of the named fields.
 func choose(fields []Field, names []string) ([]int, error) {
 	if len(names) == 0 {
-		return nil, fmt.Errorf("select no fields: name one or more: %w", ErrOption)
+		return nil, fmt.Errorf("no fields selected: name one or more: %w", ErrOption)
 	}
 	var from []int
 	var errs []error
@@ -76,21 +79,22 @@ func choose(fields []Field, names []string) ([]int, error) {
 	return from, errors.Join(errs...)
 }
 
-// selected is some fields of a dataset.
+// selected is a dataset with some fields of another.
 type selected struct {
 	Dataset
-	from    []int // by field: its index in Dataset
+	from    []int // by field: its index among the fields of Dataset
 	fields  []Field
 	samples sync.Pool // of *sample
 }
 
-// sample is where a dataset writes one sample, by field.
+// sample is memory for one sample of the inner dataset, by field.
 type sample struct {
-	all  [][]byte // what Fetch is given
-	left [][]byte // memory of the fields that are left out; of the others, none
+	all  [][]byte // the dst of Fetch
+	left [][]byte // memory of the fields that are not selected; nil for the others
 }
 
-// Fields returns the fields that were selected, or, where the dataset's are others by now, all of these, for a loader to notice.
+// Fields returns the selected fields. If the fields of the dataset have changed it returns them
+// all, so that a loader notices.
 func (s *selected) Fields() []Field {
 	all := s.Dataset.Fields()
 	for i, k := range s.from {
@@ -116,7 +120,7 @@ func (s *selected) Fetch(ctx context.Context, at At, dst [][]byte) error {
 		all[k] = nil
 	}
 	if err == nil {
-		s.samples.Put(x) // else it may still be written to
+		s.samples.Put(x) // after an error the dataset may still write to it
 	}
 	return err
 }

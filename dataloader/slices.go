@@ -7,14 +7,16 @@ import (
 	"slices"
 )
 
-// Array is one field of all samples, in memory. Its data are not copied: they must not change while in use.
+// Array is one field of all samples, in memory. It refers to the caller's data, which must not
+// change while in use.
 type Array struct {
 	Field
 	data []byte // [N, Field.Bytes()]
 }
 
-// Column makes a field of data that holds the samples one after another, each of the given shape (none: scalars).
-// The data keep their type and are not copied. Scale and Shift may be set in the Array that is returned.
+// Column returns a field called name of data, which holds the samples one after another, each of
+// the given shape; without a shape each sample is a scalar. It does not copy data. The storage type
+// is that of T.
 func Column[T Element](name string, data []T, shape ...int) Array {
 	return Array{
 		Field: Field{Name: name, Type: typeOf[T](), Shape: slices.Clone(shape)},
@@ -22,7 +24,8 @@ func Column[T Element](name string, data []T, shape ...int) Array {
 	}
 }
 
-// Scaled returns the array with the rule by which the device decodes it: scale*stored + shift.
+// Scaled returns the array with Scale and Shift set: the device decodes a stored value x to scale*x
+// + shift.
 func (a Array) Scaled(scale, shift float64) Array {
 	a.Scale, a.Shift = scale, shift
 	return a
@@ -36,7 +39,8 @@ type Slices struct {
 	data   [][]byte // by field
 }
 
-// FromSlices makes a dataset of n samples from columns, without copying them. Every column must hold exactly n.
+// FromSlices returns a dataset of n samples from columns, without copying them. A column that does
+// not hold exactly n samples is a *FieldError; all mistakes are reported together.
 func FromSlices(n int, columns ...Array) (*Slices, error) {
 	s := &Slices{n: n}
 	for _, c := range columns {
@@ -53,7 +57,7 @@ func FromSlices(n int, columns ...Array) (*Slices, error) {
 		have := int64(len(s.data[k])) / f.Type.Size()
 		if have%size != 0 || have/size != int64(n) {
 			errs = append(errs, &FieldError{Index: k, Name: f.Name, Problem: fmt.Sprintf(
-				"has %d elements, %d samples of shape %v need %d each", have, n, f.Shape, size)})
+				"has %d elements: %d samples of shape %v need %d each", have, n, f.Shape, size)})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -62,10 +66,10 @@ func FromSlices(n int, columns ...Array) (*Slices, error) {
 	return s, nil
 }
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (s *Slices) Len() int { return s.n }
 
-// Fields describes the columns, in the order in which they were given.
+// Fields returns the fields in the order of the columns.
 func (s *Slices) Fields() []Field { return s.fields }
 
 // Fetch copies one sample.

@@ -13,6 +13,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
+	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -86,7 +88,7 @@ func openEmu(t testing.TB, o emu.Options) arena.Device {
 		}
 		return nil
 	}
-	d := hostile{emu.Open(o), &broken}
+	d := hostile{emutest.Open(t, o), &broken}
 	t.Cleanup(func() {
 		if l := d.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)
@@ -139,7 +141,7 @@ type place struct {
 func newStage(t testing.TB, dev arena.Device, ds dataloader.Dataset, n, batch int) *stage {
 	t.Helper()
 	g := &stage{t: t, dev: dev}
-	if d, ok := dev.(interface{ Touch(arena.Span, bool) }); ok {
+	if d, ok := dev.(kernels.HostAccessChecker); ok {
 		g.touch = d.Touch
 	}
 	size := int64(0) // of a slot

@@ -9,31 +9,31 @@ import (
 	"sync/atomic"
 )
 
-// What worker.sample holds when no sample is being fetched.
+// Values of worker.sample that are not the index of a sample.
 const (
-	idle    = math.MinInt64 // outside other people's code
-	syncRow = -1            // in a Waiter's Sync
+	idle    = math.MinInt64 // the worker is not in foreign code
+	syncRow = -1            // the worker is in a Waiter's Sync
 )
 
 // worker is one goroutine that fetches.
 type worker struct {
 	id     int
 	dst    [][]byte     // [fields] passed to Fetch
-	sample atomic.Int64 // the index being fetched
+	sample atomic.Int64 // index of the sample that is being fetched
 }
 
-// job is rows [from, to) of a slot, or its Waiter where from = to.
+// job is the rows [from, to) of a slot, or its Waiter if from = to.
 type job struct {
 	r        *Run
 	f        *fill
 	from, to int
 }
 
-// serve is a worker's life. If a dataset ends the goroutine (runtime.Goexit), another takes its place.
+// serve is the goroutine of a worker. If a dataset ends it with runtime.Goexit, serve starts a new one.
 func (l *Loader) serve(w *worker) {
-	whole := false
+	done := false
 	defer func() {
-		if !whole {
+		if !done {
 			go l.serve(w)
 			return
 		}
@@ -51,11 +51,11 @@ func (l *Loader) serve(w *worker) {
 		}
 		w.do(j)
 	}
-	whole = true
+	done = true
 }
 
-// claim waits for work. It is false when the loader is closed.
-func (l *Loader) claim() (job, bool) {
+// claim waits for work and returns it. ok is false when the loader is closed.
+func (l *Loader) claim() (j job, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for !l.closed {
@@ -70,8 +70,9 @@ func (l *Loader) claim() (job, bool) {
 	return job{}, false
 }
 
-// find takes the earliest piece of work: a slot to be awaited, or some rows. Rows are taken a quarter of a worker's
-// share at a time, so that one slow sample does not hold up a batch. l.mu is held.
+// find returns the earliest piece of work: the Waiter of a slot, or some rows. A job has a quarter
+// of a worker's share of the rows, so that one slow sample does not delay the whole batch. l.mu is
+// held.
 func (r *Run) find() (job, bool) {
 	if r.closed || r.ctx.Err() != nil {
 		return job{}, false
@@ -95,7 +96,7 @@ func (r *Run) find() (job, bool) {
 	return job{}, false
 }
 
-// do carries out a job, and accounts for it whatever happens inside.
+// do runs a job. finish runs also after a panic.
 func (w *worker) do(j job) {
 	defer w.finish(j)
 	if j.from == j.to {
@@ -118,13 +119,13 @@ func (w *worker) do(j job) {
 	}
 }
 
-// finish takes the job off the books.
+// finish counts the job as done.
 func (w *worker) finish(j job) {
 	r, f, l := j.r, j.f, j.r.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.sample.Store(idle)
-	clear(w.dst) // a waiting worker keeps nobody's memory alive
+	clear(w.dst) // a waiting worker must not keep the caller's memory alive
 	if f.state == syncing && j.from == j.to {
 		f.state, f.ready = filling, nil
 		l.wake.Broadcast()
@@ -138,7 +139,7 @@ func (w *worker) finish(j job) {
 	r.settle()
 }
 
-// fail records err for a position unless an earlier one failed.
+// fail records err for a position, unless an earlier position failed.
 func (r *Run) fail(position int64, err error) {
 	r.l.mu.Lock()
 	defer r.l.mu.Unlock()
@@ -150,10 +151,10 @@ func (r *Run) fail(position int64, err error) {
 
 var (
 	errExit    = errors.New("runtime.Goexit was called")
-	errReplace = errors.New("fetch replaced a slice of dst: it must write into it")
+	errReplace = errors.New("Fetch replaced a slice of dst: it must write into it")
 )
 
-// fetch has the dataset write one row.
+// fetch calls the dataset's Fetch for one row.
 func (w *worker) fetch(j job, row, index int) (err error) {
 	l := j.r.l
 	for k, size := range l.bytes {
@@ -180,7 +181,7 @@ func (w *worker) fetch(j job, row, index int) (err error) {
 	return err
 }
 
-// sync waits until the slot may be overwritten.
+// sync calls the Sync of the slot's Waiter.
 func (w *worker) sync(j job) (err error) {
 	slot := j.r.slotOf(j.f)
 	w.sample.Store(syncRow)
@@ -211,7 +212,7 @@ func (r *Run) slotOf(f *fill) int {
 	return -1
 }
 
-// notEOF makes sure that nobody takes a reader's end of file for the end of the epoch.
+// notEOF turns io.EOF into io.ErrUnexpectedEOF: io.EOF of Next means the end of the epoch.
 func notEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w (%v)", io.ErrUnexpectedEOF, err)
@@ -219,7 +220,8 @@ func notEOF(err error) error {
 	return err
 }
 
-// caught turns what recover returned into an error; nil means that the goroutine is being ended.
+// caught returns the error for the value of recover. Without a panic, runtime.Goexit ended the
+// goroutine.
 func caught(value any) error {
 	if value == nil {
 		return errExit

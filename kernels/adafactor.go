@@ -5,56 +5,44 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // AdafactorAttrs are the attributes of Adafactor.
 type AdafactorAttrs struct {
 	UpdateAttrs
 	Epsilon  float64 // added to the square of each element of the gradient
-	Limit    float64 // a step's root mean square before the rate: larger ones are scaled down to it
-	Relative bool    // the rate is a share of the parameter's own root mean square, or of Least where that is larger
+	Limit    float64 // of the root mean square of a step before the rate is applied: a larger step is scaled down to it
+	Relative bool    // the rate is multiplied by the parameter's root mean square, or by Least if that is larger
 	Least    float64
 }
 
-// LeastEpsilon is the least Epsilon of Adafactor, a normal number of float32: the mean of squares of gradients that are 0 must not be 0.
+// LeastEpsilon is the lower limit of Adafactor's Epsilon: a normal number of float32, so that the
+// mean of squares is above 0 even if all gradients are 0.
 const LeastEpsilon = 0x1p-126
 
-// MostSquare is the most that Adafactor's means of squares become: what their type can hold, or in float64 less, so that means can be added up.
-func MostSquare(t arena.DType) float64 {
-	if t == arena.Float32 {
-		return math.MaxFloat32
-	}
-	return 0x1p960
-}
-
-// Adafactor keeps of the mean of squared gradients only its means over the rows and over the columns of each matrix: see FactorOf. Where
-// rows and columns are independent, their product is that mean. controls[2] is the weight of the new in the running means, 1 - β₂.
+// Adafactor keeps running means of squared gradients for the rows and the columns of each matrix,
+// instead of for each element. A parameter consists of the matrices of its last two dimensions; a
+// vector is not factored. controls[2] is the weight of the new squares in the running means, 1 -
+// β₂.
 //
 //	R, C = means of g² + Epsilon over each row and each column, running with weight controls[2]
 //	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit)
 //	param -= rate·(rms(param) or Least if Relative)·u + rate·Decay·param
 //
-// R and C are at most MostSquare, so that a step is finite wherever the gradient is. rms is over the whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, decay as in PyTorch's
-// torch.optim.Adafactor. Operands: see update.go; the states are FactorSpecs of the parameter.
+// R and C are limited (numeric.MostSquare), so that the step of a finite gradient is finite. rms is
+// over the whole parameter.
+// Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, with the decay of
+// PyTorch's torch.optim.Adafactor. Operands: see update.go; the states are those of
+// AdafactorStates.
 var Adafactor = Register(&Op{
 	Name: "adafactor", Updates: []int8{0, 4, 5},
 	Infer: inferAdafactor, Ref: refAdafactor, Cases: adafactorCase,
 	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
 })
 
-// FactorOf returns how a parameter consists of matrices: those of its last two dimensions. A vector is one matrix of one column, whose
-// product of means is the mean itself: it is not factored.
-func FactorOf(param Shape) (matrices, rows, columns int) {
-	switch n := len(param); n {
-	case 0, 1:
-		return 1, param.Elems(), 1
-	default:
-		return param[:n-2].Elems(), param[n-2], param[n-1]
-	}
-}
-
-// FactorSpecs returns what Adafactor keeps for a parameter: a mean for each row, and one for each column.
-func FactorSpecs(param Spec) (rows, columns Spec) {
+// factorSpecs returns the specs of Adafactor's states: a mean for each row, and one for each column.
+func factorSpecs(param Spec) (rows, columns Spec) {
 	s, n := param.Shape, len(param.Shape)
 	if n < 2 {
 		return param, Spec{param.Type, Shape{1}}
@@ -63,9 +51,9 @@ func FactorSpecs(param Spec) (rows, columns Spec) {
 	return Spec{param.Type, append(Shape{}, s[:n-1]...)}, columns
 }
 
-// AdafactorStates returns what Adafactor keeps for a parameter.
+// AdafactorStates returns the states of Adafactor for a parameter.
 func AdafactorStates(param Spec) []State {
-	rows, columns := FactorSpecs(param)
+	rows, columns := factorSpecs(param)
 	return []State{{"rows", rows}, {"columns", columns}}
 }
 
@@ -83,8 +71,8 @@ func inferAdafactor(attrs any, in []Spec) ([]Spec, error) {
 
 func refAdafactor(attrs any, in, out []Tensor) {
 	a := attrs.(AdafactorAttrs)
-	scale := keepUpdate(a.Common(), in, out)
-	matrices, rows, columns := FactorOf(in[0].Shape)
+	scale := copyUpdate(a.Common(), in, out)
+	matrices, rows, columns := numeric.Matrices(in[0].Shape)
 	param, n := out[0].Data, float64(len(out[0].Data))
 	if in[2].Data[0] != 0 || n == 0 {
 		return
@@ -99,7 +87,7 @@ func refAdafactor(attrs any, in, out []Tensor) {
 	}
 	for m := range matrices {
 		at := rows * columns
-		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, MostSquare(out[1].Type))
+		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, numeric.MostSquare(out[1].Type))
 	}
 	by := rate * size / max(1, math.Sqrt(squareSum(step)/n)/a.Limit)
 	for i, u := range step {
@@ -107,7 +95,8 @@ func refAdafactor(attrs any, in, out []Tensor) {
 	}
 }
 
-// factorStep moves the means of a matrix's squares and divides g by the root of what they stand for.
+// factorStep updates the means of a matrix's squares, and divides g by the root of the mean that
+// they give for each element.
 func factorStep(g, rows, columns []float64, epsilon, fresh, most float64) {
 	byRow, byColumn := make([]float64, len(rows)), make([]float64, len(columns))
 	for i, v := range g {
@@ -136,24 +125,24 @@ func squareSum(x []float64) float64 {
 	return sum
 }
 
-// adafactorCase has means of 0.5 and more, so that no step is a quotient of small numbers. Some gradients have squares that their type cannot
-// hold.
+// adafactorCase has means of 0.5 and more, so that no step is a quotient of small numbers. The
+// squares of some gradients overflow their type.
 func adafactorCase(r *rand.Rand, float arena.DType) Case {
 	relative := r.IntN(2) == 0
 	c := updateCase(r, float, 2, func(r *rand.Rand, u UpdateAttrs) AdafactorAttrs {
 		return AdafactorAttrs{u, 1e-30, 0.25 + r.Float64(), relative, 1e-3}
 	})
 	first, fill, huge := len(c.In)-2, c.Fill, r.IntN(4) == 0
-	if r.IntN(4) == 0 { // of rows for several blocks of a device
+	if r.IntN(4) == 0 { // enough rows for several blocks of a device
 		c.In[0].Shape = Shape{1 + r.IntN(300), 1 + r.IntN(80)}
 		c.In[1] = c.In[0]
 	}
-	c.In[first], c.In[first+1] = FactorSpecs(c.In[0])
+	c.In[first], c.In[first+1] = factorSpecs(c.In[0])
 	c.Fill = func(r *rand.Rand, k int, data []float64) {
 		fill(r, k, data)
 		switch {
 		case k == 1 && huge:
-			most := math.Sqrt(MostSquare(float))
+			most := math.Sqrt(numeric.MostSquare(float))
 			for i := range data {
 				data[i] *= math.Pow(most, 1.25*r.Float64())
 			}

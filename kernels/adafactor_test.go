@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// [1 2; 3 4] has squares of mean 2.5 and 12.5 by row, 5 and 10 by column, 7.5 in all. So they stand for [2.5·5 2.5·10; 12.5·5 12.5·10] / 7.5, the step's
-// squares are 0.6 1.2 1.08 0.96, and their mean is 0.96.
+// [1 2; 3 4] has squares of mean 2.5 and 12.5 by row, 5 and 10 by column, 7.5 in all. So they stand
+// for [2.5·5 2.5·10; 12.5·5 12.5·10] / 7.5, the step's squares are 0.6 1.2 1.08 0.96, and their
+// mean is 0.96.
 func TestAdafactorGivesHandComputedValues(t *testing.T) {
 	squares := []float64{0.6, 1.2, 1.08, 0.96}
 	for _, c := range []struct {
@@ -77,7 +78,8 @@ func TestAdafactorOfSeveralMatricesIsThatOfEach(t *testing.T) {
 func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, param, grad []float64, fresh float64, rows, columns []float64) []kernels.Tensor {
 	t.Helper()
 	p := kernels.Spec{Type: arena.Float64, Shape: shape}
-	r, c := kernels.FactorSpecs(p)
+	states := kernels.AdafactorStates(p)
+	r, c := states[0].Spec, states[1].Spec
 	out, err := kernels.Eval(kernels.Adafactor, a, []kernels.Tensor{{Spec: p, Data: param}, {Spec: p, Data: grad}, vector(arena.Int32, 0, 0, 0, 0),
 		vector(arena.Float64, 0.1, 1, fresh, 0, 0, 0, 0, 0), {Spec: r, Data: rows}, {Spec: c, Data: columns}})
 	if err != nil {
@@ -86,7 +88,8 @@ func adafactor(t *testing.T, a kernels.AdafactorAttrs, shape kernels.Shape, para
 	return out
 }
 
-// The square of each gradient is more than the type of its mean can hold. The step is as large as Limit allows.
+// The square of each gradient is more than the type of its mean can hold. The step is as large as
+// Limit allows.
 func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
 	for _, c := range []struct {
 		float arena.DType
@@ -94,7 +97,8 @@ func TestAdafactorTakesAFiniteStepAfterAnyFiniteGradient(t *testing.T) {
 	}{{arena.Float32, 1e20}, {arena.Float32, math.MaxFloat32}, {arena.Float64, 1e155}, {arena.Float64, 1e290}} {
 		for _, shape := range []kernels.Shape{{2, 2}, {4}} {
 			p := kernels.Spec{Type: c.float, Shape: shape}
-			rows, columns := kernels.FactorSpecs(p)
+			states := kernels.AdafactorStates(p)
+			rows, columns := states[0].Spec, states[1].Spec
 			in := []kernels.Tensor{{Spec: p, Data: make([]float64, 4)}, {Spec: p, Data: []float64{c.grad, -c.grad, c.grad, c.grad}}, vector(arena.Int32, 0, 0, 0, 0),
 				vector(arena.Float64, 0.1, 1, 1, 0, 0, 0, 0, 0), {Spec: rows, Data: make([]float64, rows.Shape.Elems())}, {Spec: columns, Data: make([]float64, columns.Shape.Elems())}}
 			out, err := kernels.Eval(kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1}, in)

@@ -11,19 +11,21 @@ type AdamAttrs struct {
 	Beta1, Beta2, Epsilon float64
 }
 
-// Adam keeps running means m of gradients and v of their squares. controls[2] = 1 - Beta1^t, controls[3] = 1 - Beta2^t.
+// Adam keeps running means m of gradients and v of their squares. controls[2] = 1 - Beta1^t,
+// controls[3] = 1 - Beta2^t.
 //
 //	m = Beta1·m + (1 - Beta1)·g
 //	v = Beta2·v + (1 - Beta2)·g²
 //	param -= rate·(m / controls[2]) / (√(v / controls[3]) + Epsilon)
 //
-// Source: Kingma and Ba, ICLR 2015, algorithm 1. Decay is added to the gradient. Operands: see update.go.
+// Source: Kingma and Ba, ICLR 2015, algorithm 1. Decay is added to the gradient. Operands: see
+// update.go.
 var Adam = Register(update("adam", 2, false, randomAdam,
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {
 		return p - c[0]*adamStep(attrs.(AdamAttrs), c, g, s)
 	}))
 
-// AdamW is Adam whose weight decay stays out of the means: param -= rate·(step + Decay·param).
+// AdamW is Adam with decoupled weight decay: param -= rate·(step + Decay·param).
 // Source: Loshchilov and Hutter, ICLR 2019. Operands: see update.go.
 var AdamW = Register(update("adamw", 2, true, randomAdam,
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {
@@ -31,15 +33,16 @@ var AdamW = Register(update("adamw", 2, true, randomAdam,
 		return p - c[0]*(adamStep(a, c, g, s)+a.Decay*p)
 	}))
 
-// adamStep moves the means and returns the step before the rate.
+// adamStep updates the means, and returns the step before the rate is applied.
 func adamStep(a AdamAttrs, c []float64, g float64, s []float64) float64 {
 	s[0] = a.Beta1*s[0] + (1-a.Beta1)*g
 	s[1] = a.Beta2*s[1] + (1-a.Beta2)*g*g
 	return s[0] / c[2] / (math.Sqrt(s[1]/c[3]) + a.Epsilon)
 }
 
-// move applies a rule that is AdamW where decoupled, else Adam, to an element: it moves the means s and returns the parameter.
-func (a AdamAttrs) move(decoupled bool, c []float64, p, g float64, s []float64) float64 {
+// apply updates an element by AdamW if decoupled, else by Adam: it changes the means s and returns
+// the parameter.
+func (a AdamAttrs) apply(decoupled bool, c []float64, p, g float64, s []float64) float64 {
 	if decoupled {
 		return p - c[0]*(adamStep(a, c, g, s)+a.Decay*p)
 	}

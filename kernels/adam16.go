@@ -1,65 +1,37 @@
 package kernels
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Adam16Attrs are the attributes of Adam16.
 type Adam16Attrs struct {
 	AdamAttrs
-	Decoupled bool // Decay stays out of the means, as in AdamW
+	Decoupled bool // weight decay as in AdamW
 }
 
-// Adam16 is Adam, or AdamW where Decoupled, that keeps its means in bfloat16.
+// Adam16 is Adam, or AdamW if Decoupled, with its means in bfloat16.
 //
 //	param [...], grad [...], guard, controls (, scale), m bfloat16 [...], v bfloat16 [...] → param, m, v
 //
-// A step is Adam's, with the means before they are rounded. A mean of squares moves by a thousandth of itself while neighbours in bfloat16
-// are a hundredth apart: rounded to the nearest it would stand still. So a mean becomes one of its two neighbours by chance, the nearer one
-// more often, and is right on average (Forsythe, 1950; for training Gupta, Agrawal, Gopalakrishnan and Narayanan, ICML 2015). Chance is
-// Noise of the operands: the same on every device, and whether a parameter is updated as a whole or in pieces.
+// A step is Adam's, with the means before they are rounded. An update changes a mean of squares by
+// about a thousandth, and neighbours in bfloat16 are a hundredth apart: rounded to the nearest, the
+// mean would never change. So means are rounded stochastically, which is right on average
+// (Forsythe, 1950; for training Gupta, Agrawal, Gopalakrishnan and Narayanan, ICML 2015). The
+// random bits are a function of the operands (numeric.Noise): the same on every device, and for a
+// parameter that is updated in pieces.
 var Adam16 = Register(&Op{
 	Name: "adam16", Updates: []int8{0, 4, 5}, Infer: inferAdam16, Ref: refAdam16, Cases: adam16Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 26 * int64(in[0].Shape.Elems()) },
 })
 
-// Adam16States returns what Adam16 keeps for a parameter.
+// Adam16States returns the states of Adam16 for a parameter.
 func Adam16States(param Spec) []State {
-	mean := Spec{arena.Bfloat16, param.Shape}
+	mean := Spec{arena.BFloat16, param.Shape}
 	return []State{{"m", mean}, {"v", mean}}
-}
-
-// Noise returns 32 bits that look random: those by which update number t rounds the means of an element whose parameter and gradient, before
-// it is prepared, have these Words. The lower half is for m, the upper one for v.
-// Source of the last three lines: Wellons, hash-prospector, lowbias32, whose every bit of the result depends on every bit of x.
-func Noise(param, grad, t uint32) uint32 {
-	x := param*NoiseParam + grad + t*NoiseUpdate
-	x = (x ^ x>>16) * NoiseM0
-	x = (x ^ x>>15) * NoiseM1
-	return x ^ x>>16
-}
-
-// The constants of Noise: what parameter and update are multiplied with, and the multipliers of lowbias32.
-const (
-	NoiseParam  = 0x9E3779B1
-	NoiseUpdate = 0x85EBCA77
-	NoiseM0     = 0x7FEB352D
-	NoiseM1     = 0x846CA68B
-)
-
-// Word returns the bits of x, both halves of a float64 as one.
-func Word[T float32 | float64](x T) uint32 {
-	switch x := any(x).(type) {
-	case float32:
-		return math.Float32bits(x)
-	case float64:
-		b := math.Float64bits(x)
-		return uint32(b) ^ uint32(b>>32)
-	}
-	return 0
 }
 
 func inferAdam16(attrs any, in []Spec) ([]Spec, error) {
@@ -72,27 +44,27 @@ func inferAdam16(attrs any, in []Spec) ([]Spec, error) {
 
 func refAdam16(attrs any, in, out []Tensor) {
 	a := attrs.(Adam16Attrs)
-	scale := keepUpdate(a.UpdateAttrs, in, out)
+	scale := copyUpdate(a.UpdateAttrs, in, out)
 	if in[2].Data[0] != 0 {
 		return
 	}
-	word := Word[float64]
+	word := numeric.Word[float64]
 	if in[0].Type == arena.Float32 {
-		word = func(x float64) uint32 { return Word(float32(x)) }
+		word = func(x float64) uint32 { return numeric.Word(float32(x)) }
 	}
 	controls, m, v := in[3].Data, out[1].Data, out[2].Data
 	for i, p := range in[0].Data {
 		g := in[1].Data[i]
-		noise := Noise(word(p), word(g), uint32(int64(controls[1])))
+		noise := numeric.Noise(word(p), word(g), uint32(int64(controls[1])))
 		s := []float64{m[i], v[i]}
-		out[0].Data[i] = a.move(a.Decoupled, controls, p, a.prepare(g, scale), s)
-		m[i] = float64(FromBfloat16(DitherBfloat16(float32(s[0]), uint16(noise))))
-		v[i] = float64(FromBfloat16(DitherBfloat16(float32(s[1]), uint16(noise>>16))))
+		out[0].Data[i] = a.apply(a.Decoupled, controls, p, a.prepare(g, scale), s)
+		m[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[0]), uint16(noise))))
+		v[i] = float64(numeric.FromBFloat16(numeric.DitherBFloat16(float32(s[1]), uint16(noise>>16))))
 	}
 }
 
-// adam16Case has means that stay far from 0, so that an error of a float32 is small beside what lies between neighbours in bfloat16. It may
-// decide between them.
+// adam16Case has means far from 0, so that a float32 error is small against the distance of
+// neighbours in bfloat16. It may still decide between two neighbours.
 func adam16Case(r *rand.Rand, float arena.DType) Case {
 	decoupled := r.IntN(2) == 0
 	c := updateCase(r, float, 2, func(_ *rand.Rand, u UpdateAttrs) Adam16Attrs {

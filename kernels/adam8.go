@@ -5,78 +5,46 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// Block8 is how many elements of a state that is kept in bytes share their scales.
+// Block8 is the number of elements of an 8-bit state that share a scale.
 const Block8 = 256
-
-// What Encode8 and Decode8 call top: a code of a mean has a sign and seven bits, one of a root eight.
-const (
-	TopSigned   = 6
-	TopUnsigned = 7
-)
-
-// Least8 is what a block's largest mean or root must be at least, or it and its block become 0: so little moves nothing any more, and
-// what its codes would stand for are denormal numbers, a hundred times as slow.
-const Least8 = 0x1p-80
 
 // Adam8Attrs are the attributes of Adam8.
 type Adam8Attrs struct {
 	AdamAttrs
-	Decoupled bool // Decay stays out of the means, as in AdamW
+	Decoupled bool // weight decay as in AdamW
 }
 
-// Adam8 is Adam, or AdamW where Decoupled, that keeps a byte an element for each mean.
+// Adam8 is Adam, or AdamW if Decoupled, with its means in 8-bit codes.
 //
 //	param [...], grad [...], guard, controls (, scale), m uint8 [...], root uint8 [...], largest [blocks, 2] → param, m, root, largest
 //
 // Elements form blocks of 256 in row-major order, the last of which may be shorter. In block b
 //
-//	mean = largest[b, 0] · Decode8 of m as an int8;  root = √v = largest[b, 1] · Decode8 of root
+//	mean = largest[b, 0] · value of m as an int8;  root = √v = largest[b, 1] · value of root
 //
-// where largest is the largest magnitude in the block, in the parameter's type; 0 for one below Least8. A step is Adam's, with the means before they become codes
-// again, rounded to the nearest; a root that is not 0 does not become 0, since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²)
-// also where v would be more, or less, than its type can hold.
+// with the values of numeric.Decode8. largest is the largest magnitude in the block, in the
+// parameter's type, and 0 if it is below numeric.Least8. A step is Adam's, with the means before
+// they become codes again, rounded to the nearest; a root that is not 0 never becomes 0, since
+// steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²), also if v would
+// overflow or underflow.
 //
-// Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise quantization", ICLR 2022, sections 2 and 3. Ours has
-// smaller blocks, a code whose intervals are powers of 8 in place of 10, so that it needs no table, and keeps √v in place of v: twice the
+// Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise
+// quantization", ICLR 2022, sections 2 and 3. This one has smaller blocks; its code has intervals
+// of powers of 8 instead of 10 and needs no table; it keeps √v instead of v, which has twice the
 // range.
 var Adam8 = Register(&Op{
 	Name: "adam8", Updates: []int8{0, 4, 5, 6}, Infer: inferAdam8, Ref: refAdam8, Cases: adam8Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 40 * int64(in[0].Shape.Elems()) },
 })
 
-// Adam8States returns what Adam8 keeps for a parameter.
+// Adam8States returns the states of Adam8 for a parameter.
 func Adam8States(param Spec) []State {
 	codes := Spec{arena.Uint8, param.Shape}
 	blocks := (param.Shape.Elems() + Block8 - 1) / Block8
 	return []State{{"m", codes}, {"root", codes}, {"largest", Spec{param.Type, Shape{blocks, 2}}}}
-}
-
-// Encode8 returns the code of x, from 0 to 2·2^top - 1: the nearest, the larger one of two. What is not below 1 has the last one. Codes
-// 2^k to 2·2^k - 1 are spread evenly over the interval from 8^(k-top-1), which is left out, to 8^(k-top), and 0 is code 0.
-func Encode8[T float32 | float64](x T, top int) int {
-	if !(x < 1) {
-		return 2<<top - 1
-	}
-	k := top
-	for ; k > 0 && x < 0.125; k-- {
-		x *= 8
-	}
-	return 1<<k - 1 + int((8*x-1)*T(int(1)<<k)/7+0.5)
-}
-
-// Decode8 returns the number that a code stands for, from 0 to 1.
-func Decode8[T float32 | float64](code, top int) T {
-	if code == 0 {
-		return 0
-	}
-	k := top
-	x := T(0.125)
-	for ; code < 1<<k; k-- {
-		x *= 0.125
-	}
-	return x * (1 + 7*T(code-1<<k+1)/T(int(1)<<k))
 }
 
 func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
@@ -89,7 +57,7 @@ func inferAdam8(attrs any, in []Spec) ([]Spec, error) {
 
 func refAdam8(attrs any, in, out []Tensor) {
 	a := attrs.(Adam8Attrs)
-	scale := keepUpdate(a.UpdateAttrs, in, out)
+	scale := copyUpdate(a.UpdateAttrs, in, out)
 	if in[2].Data[0] != 0 {
 		return
 	}
@@ -100,7 +68,7 @@ func refAdam8(attrs any, in, out []Tensor) {
 		var next [2]float64
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * Decode8[float64](int(root[lo+i]), TopUnsigned)}
+			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * numeric.Decode8[float64](int(root[lo+i]), numeric.TopUnsigned)}
 			p[i] = a.step(in[3].Data, p[i], g, &s)
 			states[i] = s
 			for k, v := range s {
@@ -110,7 +78,7 @@ func refAdam8(attrs any, in, out []Tensor) {
 			}
 		}
 		for k, v := range next {
-			if most[k] = 0; v >= Least8 {
+			if most[k] = 0; v >= numeric.Least8 {
 				most[k] = Round(out[3].Type, v)
 			}
 		}
@@ -121,7 +89,8 @@ func refAdam8(attrs any, in, out []Tensor) {
 	}
 }
 
-// step moves an element's mean and root, and returns the parameter. Squares are not made, so that any root is what its type can hold.
+// step updates an element's mean and root, and returns the parameter. It computes no squares, so
+// that no root overflows.
 func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 	kept := 1.0
 	if a.Decoupled {
@@ -135,37 +104,38 @@ func (a Adam8Attrs) step(c []float64, p, g float64, s *[2]float64) float64 {
 	return kept*p - c[0]*unbias/c[2]*(s[0]/(s[1]+a.Epsilon*unbias))
 }
 
-// decodeSigned returns what a byte stands for that holds an int8.
+// decodeSigned returns the value of a byte that holds the code of a mean as an int8.
 func decodeSigned(b float64) float64 {
 	code := int8(uint8(b))
 	if code < 0 {
-		return -Decode8[float64](-int(code), TopSigned)
+		return -numeric.Decode8[float64](-int(code), numeric.TopSigned)
 	}
-	return Decode8[float64](int(code), TopSigned)
+	return numeric.Decode8[float64](int(code), numeric.TopSigned)
 }
 
-// encodeSigned returns the byte of v, of which the largest magnitude is most.
+// encodeSigned returns the byte for a mean v of a block whose largest magnitude is most.
 func encodeSigned(v, most float64) float64 {
 	if most == 0 {
 		return 0
 	}
-	code := Encode8(math.Abs(v)/most, TopSigned)
+	code := numeric.Encode8(math.Abs(v)/most, numeric.TopSigned)
 	if v < 0 {
 		code = -code
 	}
 	return float64(uint8(code))
 }
 
-// encodeRoot returns the byte of v, which is not below 0.
+// encodeRoot returns the byte for a root v ≥ 0 of a block whose largest root is most.
 func encodeRoot(v, most float64) float64 {
 	if most == 0 || v == 0 {
 		return 0
 	}
-	return float64(max(1, Encode8(v/most, TopUnsigned)))
+	return float64(max(1, numeric.Encode8(v/most, numeric.TopUnsigned)))
 }
 
-// adam8Case has roots that are too large for a rounding to matter to the step. A rounding may decide between a code and the next. In some cases gradients, means
-// and roots are of a size whose squares their type cannot hold.
+// adam8Case has roots so large that a rounding error hardly changes the step. A rounding may decide
+// between neighbouring codes. In some cases the squares of gradients, means and roots overflow
+// their type.
 func adam8Case(r *rand.Rand, float arena.DType) Case {
 	decoupled := r.IntN(2) == 0
 	c := updateCase(r, float, 0, func(_ *rand.Rand, u UpdateAttrs) Adam8Attrs {
@@ -188,7 +158,7 @@ func adam8Case(r *rand.Rand, float arena.DType) Case {
 			}
 		case 1:
 			for i := range data {
-				data[i] = float64(1<<TopUnsigned + r.IntN(1<<TopUnsigned))
+				data[i] = float64(1<<numeric.TopUnsigned + r.IntN(1<<numeric.TopUnsigned))
 			}
 		case 2:
 			between(r, data, 0.5*size, size)

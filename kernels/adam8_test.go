@@ -6,44 +6,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
-
-func TestCodesOfAByteGrowFromNothingToAllAndAreTheNearest(t *testing.T) {
-	r := random(t)
-	for _, top := range []int{kernels.TopSigned, kernels.TopUnsigned} {
-		values := make([]float64, 2<<top)
-		for code := range values {
-			values[code] = kernels.Decode8[float64](code, top)
-			if code > 0 && !(values[code] > values[code-1]) {
-				t.Errorf("top %d: code %d is %v, the one before %v", top, code, values[code], values[code-1])
-			}
-			if got := kernels.Encode8(values[code], top); got != code {
-				t.Errorf("top %d: code %d is %v, whose code is %d", top, code, values[code], got)
-			}
-			if got := kernels.Encode8(float32(values[code]), top); got != code {
-				t.Errorf("top %d: code %d is %v, whose code as a float32 is %d", top, code, values[code], got)
-			}
-		}
-		last := len(values) - 1
-		if values[0] != 0 || values[last] != 1 || values[1] != math.Pow(8, -float64(top)) {
-			t.Errorf("top %d: codes 0, 1 and %d are %v, %v and %v", top, last, values[0], values[1], values[last])
-		}
-		for range 10_000 {
-			x := math.Pow(8, -float64(top)*r.Float64()) // the first interval, below, is that of one code
-			got := math.Abs(kernels.Decode8[float64](kernels.Encode8(x, top), top) - x)
-			for code, v := range values {
-				if math.Abs(v-x) < got-1e-15 {
-					t.Fatalf("top %d: %v has the code %d, %d is nearer", top, x, kernels.Encode8(x, top), code)
-				}
-			}
-		}
-		for _, x := range []float64{1, 1.5, math.Inf(1), math.NaN()} {
-			if got := kernels.Encode8(x, top); got != last {
-				t.Errorf("top %d: the code of %v is %d, want %d", top, x, got, last)
-			}
-		}
-	}
-}
 
 // TestTheFirstUpdateOfAdam8 is done by hand: gradients 1 and -0.5 in one block, 2 in the next.
 func TestTheFirstUpdateOfAdam8(t *testing.T) {
@@ -60,8 +24,8 @@ func TestTheFirstUpdateOfAdam8(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each step is the rate, whatever the gradient. A half lies in the largest interval, from 1/8 to 1: 3/7 of 64 steps for m, after
-	// code 63, and 3/7 of 128 for the root, after code 127.
+	// Each step is the rate, whatever the gradient. A half lies in the largest interval, from 1/8
+	// to 1: 3/7 of 64 steps for m, after code 63, and 3/7 of 128 for the root, after code 127.
 	root := math.Sqrt(0.001)
 	for _, c := range []struct {
 		what      string
@@ -82,7 +46,7 @@ func TestABlockOfAdam8ThatDecaysEndsInZeros(t *testing.T) {
 	p := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2}}
 	in := []kernels.Tensor{{Spec: p, Data: []float64{1, 1}}, {Spec: p, Data: []float64{0, 0}}, vector(arena.Int32, 0, 0, 0, 0), vector(arena.Float64, 0.1, 1, 0.1, 0.001, 0, 0, 0, 0)}
 	for i, s := range kernels.Adam8States(p) {
-		in = append(in, kernels.Tensor{Spec: s.Spec, Data: [][]float64{{127, 1}, {255, 1}, {kernels.Least8, kernels.Least8}}[i]})
+		in = append(in, kernels.Tensor{Spec: s.Spec, Data: [][]float64{{127, 1}, {255, 1}, {numeric.Least8, numeric.Least8}}[i]})
 	}
 	out, err := kernels.Eval(kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}}, in)
 	if err != nil {

@@ -10,14 +10,17 @@ import (
 // BatchNormAttrs are the attributes of BatchNorm and its gradient.
 type BatchNormAttrs struct {
 	Eps      float64 // added to the variance; above 0
-	Momentum float64 // of the running statistics, in [0, 1]: for RunningStat, not used here
-	Relu     bool    // what is below 0 becomes 0
+	Momentum float64 // of the running statistics, in [0, 1]: for RunningStat; BatchNorm itself ignores it
+	ReLU     bool    // y = max(y, 0)
 }
 
 // BatchNorm normalises each channel over the batch.
-// x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [C], variance [C] (biased).
-// y = scale·x + shift with scale = gamma/√(variance + Eps) and shift = beta - mean·scale, both rounded to the type of x,
-// from mean and variance as they are stored; Relu: max(y, 0). A channel needs at least 2 elements.
+//
+//	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [C], variance [C] (biased)
+//
+// y = scale·x + shift, or max(scale·x + shift, 0) with ReLU. scale = gamma/√(variance + Eps) and
+// shift = beta - mean·scale are computed from the stored mean and variance, and rounded to the type
+// of x. A channel needs at least 2 elements.
 // Source: Ioffe and Szegedy, ICML 2015, algorithm 1.
 var BatchNorm = Register(&Op{
 	Name: "batchNorm", InPlace: []int8{0}, Infer: inferBatchNorm, Ref: refBatchNorm, Cases: batchNormCases,
@@ -25,10 +28,12 @@ var BatchNorm = Register(&Op{
 })
 
 // BatchNormGrad is the gradient of BatchNorm.
-// x [B, C, ...], gamma [C], beta [C], mean [C], variance [C], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C].
+//
+//	x [B, C, ...], gamma [C], beta [C], mean [C], variance [C], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C]
+//
 // With x̂ = (x - mean)/√(variance + Eps) and n elements a channel: dbeta = Σ dy, dgamma = Σ dy·x̂,
-// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). Relu: dy counts only where scale·x + shift > 0, by the very
-// arithmetic of BatchNorm.
+// dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With ReLU, dy counts as 0 where
+// scale·x + shift, computed exactly as in BatchNorm, is not above 0.
 var BatchNormGrad = Register(&Op{
 	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad, Cases: batchNormGradCases,
 	Cost: func(_ any, in, _ []Spec) int64 { return 10 * int64(in[0].Shape.Elems()) },
@@ -36,13 +41,15 @@ var BatchNormGrad = Register(&Op{
 
 // RunningStatAttrs are the attributes of RunningStat.
 type RunningStatAttrs struct {
-	Momentum float64 // share of the new batch, in [0, 1]
+	Momentum float64 // weight of the new batch, in [0, 1]
 	Factor   float64 // n/(n-1) for a variance of n elements, which makes it unbiased; 1 for a mean
 }
 
-// RunningStat moves a running statistic towards that of a batch.
-// running [C], batch [C], guard int32 [4] → running.
-// running = (1 - Momentum)·running + Momentum·Factor·batch. Where guard[0] is not 0 nothing changes.
+// RunningStat updates a running statistic with that of a batch.
+//
+//	running [C], batch [C], guard int32 [4] → running
+//
+// running = (1 - Momentum)·running + Momentum·Factor·batch. If guard[0] is not 0 nothing changes.
 var RunningStat = Register(&Op{
 	Name: "runningStat", Updates: []int8{0}, Infer: inferRunningStat,
 	Ref: func(attrs any, in, out []Tensor) {
@@ -64,7 +71,7 @@ var RunningStat = Register(&Op{
 			In:    []Spec{s, s, GuardSpec},
 			Fill: func(r *rand.Rand, k int, data []float64) {
 				if k == 2 {
-					data[0] = truth(stopped)
+					data[0] = oneIf(stopped)
 					return
 				}
 				normal(r, data)
@@ -79,7 +86,7 @@ func init() {
 	}
 }
 
-// Scale returns what BatchNorm multiplies the elements of a channel with, and adds then.
+// Scale returns the factor and the summand that BatchNorm applies to the elements of a channel.
 func (a BatchNormAttrs) Scale(gamma, beta, mean, variance float64) (scale, shift float64) {
 	scale = gamma / math.Sqrt(variance+a.Eps)
 	return scale, beta - mean*scale
@@ -101,7 +108,7 @@ func checkMomentum(name string, m float64) error {
 	return nil
 }
 
-// channels checks that operand 0 is x [B, C, ...] and that those from 1 up to and without last are [C].
+// channels checks that operand 0 is x [B, C, ...] and that operands 1 to last-1 are [C].
 func channels(name string, in []Spec, last int) error {
 	x := in[0]
 	if len(x.Shape) < 2 {
@@ -130,7 +137,7 @@ func inferBatchNormGrad(attrs any, in []Spec) ([]Spec, error) {
 	return out, err
 }
 
-// inferChannels checks batch normalization of n operands, of which those from 1 up to and without last are [C].
+// inferChannels checks the n operands of a batch normalization, of which operands 1 to last-1 are [C].
 func inferChannels(name string, attrs any, in []Spec, n, last int) ([]Spec, error) {
 	a, err := attrsOf[BatchNormAttrs](name, attrs)
 	if err != nil {
@@ -176,7 +183,7 @@ func inferRunningStat(attrs any, in []Spec) ([]Spec, error) {
 	return sameSpecs(name, in[:2], 2)
 }
 
-// planes visits the elements of x [B, C, ...] by channel and image: those from lo up to and without hi are contiguous.
+// planes visits the elements of x [B, C, ...] by channel and image: elements lo to hi-1 are contiguous.
 func planes(x Shape, visit func(channel, lo, hi int)) {
 	n := x[2:].Elems()
 	for c := range x[1] {
@@ -205,7 +212,7 @@ func refBatchNorm(attrs any, in, out []Tensor) {
 		scale, shift := a.Scale(in[1].Data[c], in[2].Data[c], mean[c], variance[c])
 		for i := lo; i < hi; i++ {
 			y[i] = scale*x[i] + shift
-			if a.Relu && y[i] < 0 {
+			if a.ReLU && y[i] < 0 {
 				y[i] = 0
 			}
 		}
@@ -219,7 +226,7 @@ func refBatchNormGrad(attrs any, in, out []Tensor) {
 	n := float64(channelCount(in[0].Shape))
 	through := func(c, i int) float64 {
 		scale, shift := a.Scale(gamma[c], beta[c], mean[c], variance[c])
-		if a.Relu && !(scale*x[i]+shift > 0) {
+		if a.ReLU && !(scale*x[i]+shift > 0) {
 			return 0
 		}
 		return dy[i]
@@ -248,14 +255,16 @@ func randomChannels(r *rand.Rand) Shape {
 	return s
 }
 
-// normTolerance is for results of normalization of values up to size: mean and shift are rounded to float32, which errs
-// by 2^-24·size, and then divided by √eps at the worst; sums over n add what sumTolerance says.
+// normTolerance is the tolerance of a normalization of n values up to size: mean and shift are
+// rounded to float32, with an error of 2^-24·size, and divided by √eps at worst; sums over n values
+// add sumTolerance.
 func normTolerance(n int, size, eps float64) float64 {
 	return sumTolerance(n) + 0x1p-22*size/math.Sqrt(eps)
 }
 
-// twoSided fills data with values around offset that keep away from it: ±(1 ± 0.3), in turn. Neither is the variance of any
-// two neighbours small, nor is a normalised value near 0, where a rectifier has its kink.
+// twoSided fills data with values on alternating sides of offset, at a distance of 0.7 to 1.3. So
+// the variance of any two neighbours is large, and no normalised value is near 0, where ReLU is not
+// differentiable.
 func twoSided(r *rand.Rand, data []float64, offset float64) {
 	for i := range data {
 		data[i] = offset + float64(1-i%2*2)*(0.7+0.6*r.Float64())
@@ -264,10 +273,11 @@ func twoSided(r *rand.Rand, data []float64, offset float64) {
 
 // batchNormAttrs returns random attributes.
 func batchNormAttrs(r *rand.Rand) BatchNormAttrs {
-	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, Relu: r.IntN(2) == 0}
+	return BatchNormAttrs{Eps: []float64{1e-1, 1e-3, 1e-5}[r.IntN(3)], Momentum: 0.1, ReLU: r.IntN(2) == 0}
 }
 
-// batchNormCases have channels that alternate between two sides of their mean, which is sometimes far from 0.
+// batchNormCases have channels whose values alternate between two sides of their mean, which is
+// sometimes far from 0.
 func batchNormCases(r *rand.Rand, float arena.DType) Case {
 	s, a := randomChannels(r), batchNormAttrs(r)
 	offset := []float64{0, 0, 10, -100}[r.IntN(4)]
@@ -288,7 +298,7 @@ func batchNormCases(r *rand.Rand, float arena.DType) Case {
 	}
 }
 
-// byChannel fills each channel of x [B, C, ...] at once, in the order of the batch.
+// byChannel calls fill for the elements of each channel of x [B, C, ...], in the order of the batch.
 func byChannel(x Shape, data []float64, fill func(v []float64)) {
 	v := make([]float64, channelCount(x))
 	for c := range x[1] {

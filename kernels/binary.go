@@ -5,9 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// Functions of two elements.  a [...], b [...] → y, their shapes broadcast as in NumPy, of one float type.
-// Gradients are summed back to the operands' shapes. The gradient of Pow by its exponent takes the logarithm of the
-// base, so that it is NaN for negative bases, where the power is not differentiable.
+// Functions of two elements.
+//
+//	a [...], b [...] → y, their shapes broadcast as in NumPy, of one float type
+//
+// Gradients are summed to the operands' shapes. The gradient of Pow by its exponent uses the
+// logarithm of the base: it is NaN for a negative base, where the power is not differentiable.
 var (
 	Add = Register(binary("add", func(x, y float64) float64 { return x + y }, binaryCases(), binaryKey("+")))
 	Sub = Register(binary("sub", func(x, y float64) float64 { return x - y }, binaryCases(), binaryKey("-")))
@@ -16,15 +19,18 @@ var (
 	Pow = Register(binary("pow", math.Pow, binaryCases(base, nil), binaryKey("^")))
 )
 
-// Comparisons.  a [...], b [...] → y, 1 where the comparison holds and 0 elsewhere, in the operands' type.
-// With NaN all are 0 but NotEqual.
+// Comparisons.
+//
+//	a [...], b [...] → y, 1 where the comparison holds and 0 elsewhere, in the operands' type
+//
+// If an operand is NaN, NotEqual is 1 and the others are 0.
 var (
-	Less         = Register(binary("less", func(x, y float64) float64 { return truth(x < y) }, binaryCases(whole, whole), binaryKey("<")))
-	LessEqual    = Register(binary("less_equal", func(x, y float64) float64 { return truth(x <= y) }, binaryCases(whole, whole), binaryKey("<=")))
-	Greater      = Register(binary("greater", func(x, y float64) float64 { return truth(x > y) }, binaryCases(whole, whole), binaryKey(">")))
-	GreaterEqual = Register(binary("greater_equal", func(x, y float64) float64 { return truth(x >= y) }, binaryCases(whole, whole), binaryKey(">=")))
-	Equal        = Register(binary("equal", func(x, y float64) float64 { return truth(x == y) }, binaryCases(whole, whole), binaryKey("==")))
-	NotEqual     = Register(binary("not_equal", func(x, y float64) float64 { return truth(x != y) }, binaryCases(whole, whole), binaryKey("!=")))
+	Less         = Register(binary("less", func(x, y float64) float64 { return oneIf(x < y) }, binaryCases(whole, whole), binaryKey("<")))
+	LessEqual    = Register(binary("less_equal", func(x, y float64) float64 { return oneIf(x <= y) }, binaryCases(whole, whole), binaryKey("<=")))
+	Greater      = Register(binary("greater", func(x, y float64) float64 { return oneIf(x > y) }, binaryCases(whole, whole), binaryKey(">")))
+	GreaterEqual = Register(binary("greater_equal", func(x, y float64) float64 { return oneIf(x >= y) }, binaryCases(whole, whole), binaryKey(">=")))
+	Equal        = Register(binary("equal", func(x, y float64) float64 { return oneIf(x == y) }, binaryCases(whole, whole), binaryKey("==")))
+	NotEqual     = Register(binary("not_equal", func(x, y float64) float64 { return oneIf(x != y) }, binaryCases(whole, whole), binaryKey("!=")))
 )
 
 func init() {
@@ -47,8 +53,8 @@ func init() {
 // binaryKey is the Gorgonia key of an operator of two operands.
 func binaryKey(operator string) string { return "gorgonia.elemBinOp:" + operator }
 
-// truth is 1 for true and 0 for false.
-func truth(b bool) float64 {
+// oneIf is 1 for true and 0 for false.
+func oneIf(b bool) float64 {
 	if b {
 		return 1
 	}

@@ -16,8 +16,8 @@ var awkward = []int{1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 15, 16, 17, 31, 33}
 // randomDim returns an awkward dimension.
 func randomDim(r *rand.Rand) int { return awkward[r.IntN(len(awkward))] }
 
-// randomShape returns a shape of the given rank, usually of less than 2,000 elements, and now and then of some 20,000,
-// so that work is split among threads too.
+// randomShape returns a shape of the given rank, usually of less than 2,000 elements, sometimes of
+// about 20,000, so that devices split the work among threads.
 func randomShape(r *rand.Rand, rank int) Shape {
 	s := make(Shape, rank)
 	limit := 2000
@@ -57,7 +57,8 @@ func labels(r *rand.Rand, data []float64, n int) {
 	}
 }
 
-// indices fills data with indices of n rows, of which as many as wrong are none: behind the last row, far from all, below 0.
+// indices fills data with row indices below n, and makes up to wrong of them invalid: past the last
+// row, negative, or very large.
 func indices(r *rand.Rand, data []float64, t arena.DType, n, wrong int) {
 	labels(r, data, max(1, min(n, 256)))
 	outside := []float64{min(float64(n), 255), 255}
@@ -72,7 +73,7 @@ func indices(r *rand.Rand, data []float64, t arena.DType, n, wrong int) {
 	}
 }
 
-// awayFromZero pushes values at least gap away from 0, on the side on which they are.
+// awayFromZero moves values away from 0 by gap and keeps their signs.
 func awayFromZero(data []float64, gap float64) {
 	for i, v := range data {
 		data[i] = v + math.Copysign(gap, v)
@@ -89,18 +90,19 @@ func randomType(r *rand.Rand, float arena.DType) arena.DType {
 	return []arena.DType{float, float, arena.Uint8, arena.Int32, arena.Int64}[r.IntN(5)]
 }
 
-// randomHalf returns a type of 16 bits.
+// randomHalf returns a 16-bit type.
 func randomHalf(r *rand.Rand) arena.DType {
-	return []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+	return []arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)]
 }
 
-// wideRange fills data with float32s of all sizes that types of 16 bits tell apart: normal ones and denormals, too large ones, ties between two.
+// wideRange fills data with float32 numbers that 16-bit types treat differently: normal and
+// denormal ones, ties between two, and overflows.
 func wideRange(r *rand.Rand, data []float64) {
 	for i := range data {
 		v := math.Ldexp(r.NormFloat64(), r.IntN(60)-40)
 		switch r.IntN(4) {
 		case 0:
-			v = Round([]arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)], v) * (1 + []float64{0x1p-8, 0x1p-11}[r.IntN(2)])
+			v = Round([]arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)], v) * (1 + []float64{0x1p-8, 0x1p-11}[r.IntN(2)])
 		case 1:
 			v *= 0x1p-80
 		}
@@ -111,7 +113,7 @@ func wideRange(r *rand.Rand, data []float64) {
 // fillAny writes whole numbers of at most 100, which every storage type holds.
 func fillAny(r *rand.Rand, _ int, data []float64) { labels(r, data, 101) }
 
-// unaryCases are cases of one float operand with values from fill; nil: standard normal.
+// unaryCases returns cases of one float operand with values from fill. Nil: standard normal.
 func unaryCases(fill func(r *rand.Rand, data []float64)) caseFunc {
 	return func(r *rand.Rand, float arena.DType) Case {
 		c := Case{In: []Spec{{float, randomShape(r, randomRank(r))}}}
@@ -122,8 +124,8 @@ func unaryCases(fill func(r *rand.Rand, data []float64)) caseFunc {
 	}
 }
 
-// binaryCases are cases of two float operands whose shapes broadcast; a value of operand k comes from fill[k], nil:
-// standard normal.
+// binaryCases returns cases of two float operands whose shapes broadcast. fill[k] fills operand k.
+// Nil: standard normal.
 func binaryCases(fill ...func(r *rand.Rand, data []float64)) caseFunc {
 	return func(r *rand.Rand, float arena.DType) Case {
 		out := randomShape(r, randomRank(r))
@@ -139,7 +141,8 @@ func binaryCases(fill ...func(r *rand.Rand, data []float64)) caseFunc {
 	}
 }
 
-// narrow returns a shape that broadcasts to out: half of the time out itself, else with dimensions left out or 1.
+// narrow returns a shape that broadcasts to out: in half of the cases out itself, else with
+// dimensions removed or set to 1.
 func narrow(r *rand.Rand, out Shape) Shape {
 	s := append(Shape{}, out...)
 	if r.IntN(2) == 0 {
@@ -154,6 +157,6 @@ func narrow(r *rand.Rand, out Shape) Shape {
 	return s
 }
 
-// sumTolerance is for float32 sums of n terms of size about 1 in any order: each addition errs by 2^-24 of a partial
-// sum that random signs let grow like sqrt n, n times.
+// sumTolerance is the tolerance of a float32 sum of n terms of size about 1 in any order: each of n
+// additions has an error of 2^-24 of the partial sum, which grows like √n for random signs.
 func sumTolerance(n int) float64 { return 1e-5 + 3e-7*float64(n) }

@@ -7,28 +7,33 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ChainAttrs are the attributes of Chain: elementwise steps, and what becomes of the last one's result.
+// ChainAttrs are the attributes of Chain: elementwise steps, and a reduction of the last result.
 type ChainAttrs struct {
 	Steps       []Step
-	Reduce      *Op // nil: the last step is the result. Sum, Mean or Max: it is reduced at once
+	Reduce      *Op // Sum, Mean or Max of the last step's result. Nil: that is the result
 	ReduceAttrs ReduceAttrs
 }
 
-// Step is one operation of a chain, with Elem set, or Fill. Of a chain with n inputs, operands 0 to n-1 are the inputs
-// and operand n+i is the result of step i. B is -1 where Op takes one operand, A and B are where it is Fill.
+// Step is one operation of a chain: an elementwise one, or Fill. In a chain with n inputs, operands
+// 0 to n-1 are the inputs and operand n+i is the result of step i. A and B are the step's operands,
+// -1 for none: an Op of one operand has no B, Fill has neither.
 type Step struct {
 	Op    *Op
 	Attrs any
 	A, B  int
 }
 
-// Chain is elementwise operations in one pass over memory.  n tensors of one float type that broadcast → y.
-// Every step computes as its op alone would, rounded to the type: the same bits fused or not. So does the reduction
-// at the end, whose operand then never exists as a whole.
-// It has no gradient of its own: chains are made after gradients.
+// Chain fuses elementwise operations into one pass over memory.
+//
+//	n tensors of one float type that broadcast → y
+//
+// Every step, and the reduction at the end, gives the same bits as the operation alone. Values
+// between steps are never in memory as a whole. It has no gradient: the compiler makes chains after
+// the gradients.
 var Chain = Register(&Op{
 	Name: "chain", InPlace: []int8{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
-	// One that ends in a reduction writes elements of its result while operands of that very shape, which it repeats, are still read.
+	// A chain with a reduction writes elements of its result while it still reads operands of that
+	// shape, which broadcast.
 	Overwrites: func(attrs any) bool { return attrs.(*ChainAttrs).Reduce == nil },
 	Infer:      inferChain,
 	Ref:        refChain,
@@ -68,7 +73,7 @@ func inferChain(attrs any, in []Spec) ([]Spec, error) {
 	return out, nil
 }
 
-// Last returns the spec of the last step's result for operands of specs in: what is reduced, where the chain ends so.
+// Last returns the spec of the last step's result, before a reduction, for operands of specs in.
 func (a *ChainAttrs) Last(in []Spec) (Spec, error) {
 	if len(a.Steps) == 0 {
 		return Spec{}, attrError("chain", "has no steps")
@@ -97,14 +102,14 @@ func (a *ChainAttrs) Last(in []Spec) (Spec, error) {
 	}
 	out := known[len(known)-1]
 	for _, s := range in {
-		if shape, err := BroadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
+		if shape, err := broadcastShapes(s.Shape, out.Shape); err != nil || !shape.Equal(out.Shape) {
 			return Spec{}, shapeError("chain", "operand %v does not broadcast to the result %v", s, out)
 		}
 	}
 	return out, nil
 }
 
-// stepOperands returns the operands of step i, of those known before it.
+// stepOperands returns the operands of step i, which must be among the known ones before it.
 func stepOperands(i int, s Step, known int) ([]int, error) {
 	var operands []int
 	switch {
@@ -141,7 +146,7 @@ func refChain(attrs any, in, out []Tensor) {
 		st[k] = broadcastStrides(x.Shape, y.Shape)
 	}
 	v := make([]float64, len(in)+len(steps))
-	walk(y.Shape, st, func(i int, at []int) {
+	forEachIndex(y.Shape, st, func(i int, at []int) {
 		for k, x := range in {
 			v[k] = x.Data[at[k]]
 		}
@@ -163,9 +168,9 @@ func (s Step) eval(v []float64) float64 {
 	return s.Op.Elem(s.Attrs, v[s.A], v[s.B])
 }
 
-// chainCases are random trees of steps that keep values near 1: each step's result passes a squashing op before it is
-// used again in a product. Comparisons are left out, as rounding may decide them; tests of devices compare those with
-// the ops one by one.
+// chainCases returns random trees of steps that keep values near 1: each result passes a squashing
+// op before a product uses it again. There are no comparisons, whose results a rounding may decide;
+// tests of devices compare chains of those with the single ops.
 func chainCases(r *rand.Rand, float arena.DType) Case {
 	shape := randomShape(r, randomRank(r))
 	c := Case{In: []Spec{{float, shape}}}
@@ -197,13 +202,13 @@ func chainCases(r *rand.Rand, float arena.DType) Case {
 	c.Tolerance = 1e-4
 	if r.IntN(3) == 0 {
 		reducedChain(r, a, shape)
-		// Each of the terms may have ten times the error that those of a plain reduction have.
+		// Each term may have ten times the error of a term of a plain reduction.
 		c.Tolerance = 10 * sumTolerance(reducedCount(shape, a.ReduceAttrs.Axes))
 	}
 	return c
 }
 
-// reducedChain lets a chain whose result is of that shape end in a reduction along some axes.
+// reducedChain ends a chain with a result of the given shape in a reduction along some axes.
 func reducedChain(r *rand.Rand, a *ChainAttrs, shape Shape) {
 	a.Reduce = []*Op{Sum, Mean, Max}[r.IntN(3)]
 	a.ReduceAttrs.Keep = r.IntN(2) == 0
@@ -216,10 +221,10 @@ func reducedChain(r *rand.Rand, a *ChainAttrs, shape Shape) {
 
 // randomStep is a step of one operand with moderate results.
 func randomStep(r *rand.Rand, operand int) Step {
-	s := Step{Op: []*Op{Tanh, Sigmoid, Relu, LeakyRelu, Affine, Neg, Abs, Sin, Cos, Softplus}[r.IntN(10)], A: operand, B: -1}
+	s := Step{Op: []*Op{Tanh, Sigmoid, ReLU, LeakyReLU, Affine, Neg, Abs, Sin, Cos, Softplus}[r.IntN(10)], A: operand, B: -1}
 	switch s.Op {
-	case LeakyRelu:
-		s.Attrs = LeakyReluAttrs{0.1}
+	case LeakyReLU:
+		s.Attrs = LeakyReLUAttrs{0.1}
 	case Affine:
 		s.Attrs = AffineAttrs{0.5, 0.25}
 	}

@@ -83,7 +83,7 @@ func TestAMatMulHasTheBitsOfItsParts(t *testing.T) {
 		float := []arena.DType{arena.Float32, arena.Float64}[i%2]
 		c := kernels.MatMul.Cases(r, float)
 		in, a := kerneltest.Fill(r, c), c.Attrs.(kernels.MatMulAttrs)
-		y := runStored(t, kernels.MatMul, kernels.MatMulAttrs{TransA: a.TransA, TransB: a.TransB, Operands: a.Operands}, in[0], in[1])
+		y := runStored(t, kernels.MatMul, kernels.MatMulAttrs{TransA: a.TransA, TransB: a.TransB, ComputeType: a.ComputeType}, in[0], in[1])
 		if a.Rows != [2]int{} {
 			y = runStored(t, kernels.Slice, rowsOf(y.Shape, len(y.Shape)-2, a.Rows), y)
 		}

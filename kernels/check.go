@@ -8,14 +8,18 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// GuardSpec is the status word of a program: guard[0] is 0, or the code of the first tensor that was not finite.
+// GuardSpec is the spec of a program's status word: element 0 is 0, or the code of the first check
+// that failed.
 var GuardSpec = Spec{arena.Int32, Shape{4}}
 
-// CheckFiniteAttrs are the attributes of CheckFinite. Code names the tensor, and is not 0.
+// CheckFiniteAttrs are the attributes of CheckFinite. Code identifies the tensor, and is not 0.
 type CheckFiniteAttrs struct{ Code int32 }
 
-// CheckFinite remembers the first tensor that holds NaN or an infinity.  x [...], guard int32 [4] → guard.
-// Where guard[0] is 0 and an element of x is not finite, guard[0] = Code.
+// CheckFinite records the first tensor that has a NaN or an infinity.
+//
+//	x [...], guard int32 [4] → guard
+//
+// If guard[0] is 0 and an element of x is not finite: guard[0] = Code.
 var CheckFinite = Register(&Op{
 	Name: "check_finite", Updates: []int8{1},
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {

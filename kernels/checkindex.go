@@ -6,14 +6,18 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// CheckIndexAttrs are the attributes of CheckIndex. Code names the indices, and is not 0.
+// CheckIndexAttrs are the attributes of CheckIndex. Code identifies the indices, and is not 0.
 type CheckIndexAttrs struct {
-	Rows int // of what the indices are of
+	Rows int // valid indices are 0 to Rows-1
 	Code int32
 }
 
-// CheckIndex remembers the first index that is not one of a row.  index int [R], guard int32 [4] → guard.
-// Where guard[0] is 0 and an index is not in 0..Rows-1, guard = Code, the place of the first such, and its lower and upper half.
+// CheckIndex records the first index that is out of range.
+//
+//	index int [R], guard int32 [4] → guard
+//
+// If guard[0] is 0 and an index is not in 0..Rows-1: guard = Code, the position of the first such
+// index, and its lower and upper 32 bits.
 var CheckIndex = Register(&Op{
 	Name: "check_index", Updates: []int8{1},
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {

@@ -7,8 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// SumSquares is the sum of squares of a tensor.  x [...] of a float type → y float64 ().  y = Σ x².
-// It is summed in float64, in a fixed order.
+// SumSquares is the sum of squares of a tensor.
+//
+//	x [...] of a float type → y float64 ()
+//
+// y = Σ x². It is summed in float64, in a fixed order.
 var SumSquares = Register(&Op{
 	Name: "sum_squares",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -31,7 +34,7 @@ var SumSquares = Register(&Op{
 // ClipNormAttrs are the attributes of ClipNorm.
 type ClipNormAttrs struct {
 	Max    float64
-	Scaled bool // operand 0 is u, which the tensors are to be multiplied by anyway; else u is 1
+	Scaled bool // operand 0 is u, a factor that the tensors are multiplied by in any case. Otherwise u is 1
 }
 
 // First returns which operand is the first sum of squares.
@@ -42,8 +45,12 @@ func (a ClipNormAttrs) First() int {
 	return 0
 }
 
-// ClipNorm is the factor that brings the norm of several tensors together, each times u, down to Max, from their sums of squares.
-// (u float64 (),) n × float64 () → scale float64 ().  scale = min(u, Max / √Σ), u where all are 0: u·min(1, Max / (u·√Σ)).
+// ClipNorm computes, from the sums of squares of several tensors, the factor that limits their
+// common norm to Max.
+//
+//	(u float64 (),) n × float64 () → scale float64 ()
+//
+// scale = min(u, Max / √Σ), and u if all sums are 0.
 // Source: Pascanu et al., ICML 2013, section 3.2.
 var ClipNorm = Register(&Op{
 	Name: "clip_norm",
@@ -83,7 +90,7 @@ var ClipNorm = Register(&Op{
 		c := Case{Attrs: a}
 		n := 1 + r.IntN(9)
 		if r.IntN(8) == 0 {
-			n = 300 // more than one kernel of a GPU takes
+			n = 300 // more than one GPU kernel has parameters for
 		}
 		for range a.First() + n {
 			c.In = append(c.In, Spec{arena.Float64, Shape{}})

@@ -12,16 +12,20 @@ type ConvAttrs struct {
 	Pad              [2]int      // zeros on both sides
 	Groups           int         // at least 1, divides C and O
 	Bias             bool        // operand 2 is a bias [O]
-	Act              *Op         // nil, Relu, LeakyRelu, Sigmoid or Tanh
+	Act              *Op         // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
-	Operands         arena.DType // that x and w are rounded to, see Factors
+	ComputeType      arena.DType // that x and w are rounded to, see MatMul
 }
 
-// Conv is a convolution without flipping, as all of deep learning means it.
-// x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW], OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1.
-// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the C/Groups channels of its group.
-// The result has the same bits as Conv, Add and the activation one after the other. Devices may sum by other algorithms, whose
-// errors are those of a few more additions, and in which an infinity makes NaN of its neighbours (Winograd's, for 3x3 kernels).
+// Conv is a 2-D convolution (a cross-correlation: the kernel is not flipped).
+//
+//	x [B, C, H, W], w [O, C/Groups, KH, KW] (, bias [O]) → y [B, O, OH, OW]
+//	OH = (H + 2·Pad - Dilation·(KH-1) - 1)/Stride + 1
+//
+// y = act(Σ x[b, c, oh·Stride - Pad + kh·Dilation, ...]·w[o, c, kh, kw] + bias[o]); o sums over the
+// C/Groups channels of its group. The result has the same bits as Conv, Add and the activation one
+// after another. Devices may use Winograd's algorithm for 3x3 kernels: its errors are those of a
+// few more additions, and an infinity makes its neighbours NaN.
 var Conv = Register(&Op{
 	Name: "conv",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -33,7 +37,7 @@ var Conv = Register(&Op{
 		if a.Bias {
 			operands = 3
 		}
-		typ, err := Factors("conv", in, operands, a.Operands)
+		typ, err := productType("conv", in, operands, a.ComputeType)
 		if err != nil {
 			return nil, err
 		}
@@ -55,11 +59,11 @@ var Conv = Register(&Op{
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		w, x, k, _ := convCase(r, float)
 		a := ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Bias: r.IntN(2) == 0}
-		a.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
-		if a.Act == LeakyRelu {
-			a.ActAttrs = LeakyReluAttrs{0.1}
+		a.Act = []*Op{nil, nil, ReLU, LeakyReLU, Sigmoid, Tanh}[r.IntN(6)]
+		if a.Act == LeakyReLU {
+			a.ActAttrs = LeakyReLUAttrs{0.1}
 		}
-		a.Operands = w.operands
+		a.ComputeType = w.operands
 		c := Case{Attrs: a, In: w.stored(r, float, x, k), Tolerance: sumTolerance(k[1:].Elems())}
 		if a.Bias {
 			c.In = append(c.In, Spec{float, k[:1]})
@@ -68,17 +72,20 @@ var Conv = Register(&Op{
 	},
 })
 
-// ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution, and what its output
-// does not tell.
+// ConvGradAttrs are the attributes of ConvGradInput and ConvGradWeight: those of the convolution,
+// and a size that the operands do not determine.
 type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
-	Operands              arena.DType // that both operands are rounded to, see Factors
+	ComputeType           arena.DType // that both operands are rounded to, see MatMul
 }
 
-// ConvGradInput is the gradient of Conv by its input.  w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W].
-// dx sums w·dy over all products of Conv that x takes part in.
+// ConvGradInput is the gradient of Conv by its input.
+//
+//	w [O, C/Groups, KH, KW], dy [B, O, OH, OW] → dx [B, C, H, W]
+//
+// dx sums w·dy over all products of Conv with that element of x.
 var ConvGradInput = Register(&Op{
 	Name: "convGradInput",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -95,7 +102,7 @@ var ConvGradInput = Register(&Op{
 	},
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(ConvGradAttrs)
-		in = roundFactors(a.Operands, in)
+		in = roundFactors(a.ComputeType, in)
 		w, dy, dx := in[0], in[1], out[0]
 		clear(dx.Data)
 		gradWindows(a).visit(dx.Shape, w.Shape, dy.Shape, func(x, k, y int) {
@@ -110,8 +117,11 @@ var ConvGradInput = Register(&Op{
 	},
 })
 
-// ConvGradWeight is the gradient of Conv by its weights.  x [B, C, H, W], dy [B, O, OH, OW] → dw [O, C/Groups, KH, KW].
-// dw sums x·dy over all products of Conv that w takes part in. Devices sum in a fixed order.
+// ConvGradWeight is the gradient of Conv by its weights.
+//
+//	x [B, C, H, W], dy [B, O, OH, OW] → dw [O, C/Groups, KH, KW]
+//
+// dw sums x·dy over all products of Conv with that element of w. Devices sum in a fixed order.
 var ConvGradWeight = Register(&Op{
 	Name: "convGradWeight",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -128,7 +138,7 @@ var ConvGradWeight = Register(&Op{
 	},
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(ConvGradAttrs)
-		in = roundFactors(a.Operands, in)
+		in = roundFactors(a.ComputeType, in)
 		x, dy, dw := in[0], in[1], out[0]
 		clear(dw.Data)
 		gradWindows(a).visit(x.Shape, dw.Shape, dy.Shape, func(at, k, y int) {
@@ -183,7 +193,7 @@ func init() {
 
 func refConv(attrs any, in, out []Tensor) {
 	a := attrs.(ConvAttrs)
-	in = roundFactors(a.Operands, in)
+	in = roundFactors(a.ComputeType, in)
 	x, w, y := in[0], in[1], out[0]
 	clear(y.Data)
 	windowsOf(a).visit(x.Shape, w.Shape, y.Shape, func(at, k, o int) { y.Data[o] += x.Data[at] * w.Data[k] })
@@ -200,7 +210,7 @@ func refConv(attrs any, in, out []Tensor) {
 	}
 }
 
-// roundAll rounds what was summed in float64.
+// roundAll rounds float64 sums to the type of t.
 func roundAll(t Tensor) { each(t.Data, func(v float64) float64 { return Round(t.Type, v) }) }
 
 // convCost counts a multiplication and an addition for every product.

@@ -6,45 +6,45 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// windows says which elements of an image a convolution multiplies with its weights: what its three ops have in common.
+// windows holds the geometry of a convolution, which its three ops share.
 type windows struct {
 	stride, pad, dilation [2]int // height, width
 	groups                int
-	size                  [2]int // of gradients: what their operands do not tell
+	size                  [2]int // of gradients: ConvGradAttrs.Size
 	operands              arena.DType
 }
 
 func windowsOf(a ConvAttrs) windows {
-	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups, operands: a.Operands}
+	return windows{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups, operands: a.ComputeType}
 }
 
 func gradWindows(a ConvGradAttrs) windows {
-	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size, a.Operands}
+	return windows{a.Stride, a.Pad, a.Dilation, a.Groups, a.Size, a.ComputeType}
 }
 
-// grad returns the attributes of a gradient whose result has so many rows and columns.
+// grad returns the attributes of a gradient whose result has the given rows and columns.
 func (w windows) grad(rows, cols int) ConvGradAttrs {
 	return ConvGradAttrs{w.stride, w.pad, w.dilation, w.groups, [2]int{rows, cols}, w.operands}
 }
 
 // conv returns the attributes of the convolution itself.
 func (w windows) conv() ConvAttrs {
-	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, Operands: w.operands}
+	return ConvAttrs{Stride: w.stride, Pad: w.pad, Dilation: w.dilation, Groups: w.groups, ComputeType: w.operands}
 }
 
-// convMost bounds attributes, so that no product of two of them and a dimension overflows.
+// convMost limits attributes, so that no product of two of them and a dimension overflows.
 const convMost = 1 << 20
 
-// check refuses attributes that no operands fit.
+// check returns an error for attributes that are invalid for all operands.
 func (w windows) check(op string) error {
 	for i, axis := range []string{"height", "width"} {
 		switch {
 		case w.stride[i] < 1 || w.stride[i] > convMost:
-			return attrError(op, "stride %v: that of the %s must be 1 to %d", w.stride, axis, convMost)
+			return attrError(op, "stride %v: the %s must be 1 to %d", w.stride, axis, convMost)
 		case w.dilation[i] < 1 || w.dilation[i] > convMost:
-			return attrError(op, "dilation %v: that of the %s must be 1 to %d", w.dilation, axis, convMost)
+			return attrError(op, "dilation %v: the %s must be 1 to %d", w.dilation, axis, convMost)
 		case w.pad[i] < 0 || w.pad[i] > convMost:
-			return attrError(op, "padding %v: that of the %s must be 0 to %d", w.pad, axis, convMost)
+			return attrError(op, "padding %v: the %s must be 0 to %d", w.pad, axis, convMost)
 		}
 	}
 	if w.groups < 1 {
@@ -90,7 +90,8 @@ func (w windows) makes(op string, x, k, dy Shape) error {
 	return err
 }
 
-// convGradOperands checks what both gradients take, and returns the type of what they make and dy's shape.
+// convGradOperands checks the operands of both gradients, and returns the type of the result and
+// the shape of dy.
 func convGradOperands(op string, attrs any, in []Spec) (w windows, typ arena.DType, dy Shape, err error) {
 	a, err := attrsOf[ConvGradAttrs](op, attrs)
 	if err != nil {
@@ -103,7 +104,7 @@ func convGradOperands(op string, attrs any, in []Spec) (w windows, typ arena.DTy
 	if w.size[0] < 0 || w.size[1] < 0 {
 		return w, 0, nil, attrError(op, "size %v must not be negative", w.size)
 	}
-	if typ, err = Factors(op, in, 2, w.operands); err != nil {
+	if typ, err = productType(op, in, 2, w.operands); err != nil {
 		return w, 0, nil, err
 	}
 	if dy = in[1].Shape; len(dy) != 4 {
@@ -140,8 +141,8 @@ func (w windows) visit(x, k, y Shape, f func(x, k, y int)) {
 	}
 }
 
-// convCase returns a random convolution and the shapes of its input, weights and output: mostly tiny, now and then with
-// enough work to be split among threads.
+// convCase returns a random convolution and the shapes of its input, weights and output: mostly
+// tiny, sometimes with enough work for several threads.
 func convCase(r *rand.Rand, float arena.DType) (w windows, x, k, y Shape) {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
 	for {
@@ -167,7 +168,7 @@ func convCase(r *rand.Rand, float arena.DType) (w windows, x, k, y Shape) {
 			x[2+i] = 1 + r.IntN(pick(4, 9, 18, 35))
 		}
 		limit := int64(pick(100_000, 100_000, 100_000, 1_000_000))
-		if r.IntN(16) == 0 { // many channels of the commonest kernel, for which devices have algorithms of their own
+		if r.IntN(16) == 0 { // many channels and the most common kernel size, for which devices have special algorithms
 			w = windows{stride: [2]int{1, 1}, pad: [2]int{r.IntN(3), r.IntN(3)}, dilation: [2]int{1, 1}, groups: 1}
 			x[1], k[0], k[1], k[2], k[3] = 32+r.IntN(3), 32+r.IntN(3), 0, 3, 3
 			k[1], x[2], x[3], limit = x[1], 3+r.IntN(5), 3+r.IntN(5), 1_000_000

@@ -7,14 +7,20 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Cross entropy of each row's softmax with its class, stable.  logits [R, C], labels int [R] → loss [R].
+// Cross entropy of each row's softmax with its class, stable.
+//
+//	logits [R, C], labels int [R] → loss [R]
+//
 // loss = log Σ exp(x - max x) - (x[label] - max x). A label outside 0..C-1 gives NaN.
 var CrossEntropy = Register(&Op{
 	Name:  "cross_entropy",
 	Infer: inferRows("cross_entropy", classRow), Ref: refCrossEntropy, Cost: costRows, Cases: rowCases(classRow),
 })
 
-// CrossEntropyGrad is the gradient of CrossEntropy.  logits [R, C], labels int [R], dy [R] → dlogits [R, C].
+// CrossEntropyGrad is the gradient of CrossEntropy.
+//
+//	logits [R, C], labels int [R], dy [R] → dlogits [R, C]
+//
 // dlogits = dy·(softmax - onehot(label)). A label outside 0..C-1 gives a row of NaN.
 var CrossEntropyGrad = Register(&Op{
 	Name: "cross_entropy_grad", InPlace: []int8{0},
@@ -22,43 +28,52 @@ var CrossEntropyGrad = Register(&Op{
 	Cases: rowCases(classRow | rowGrad),
 })
 
-// CrossEntropyDense is cross entropy with a distribution over the classes.  logits [R, C], target [R, C] → loss [R].
+// CrossEntropyDense is cross entropy with a distribution over the classes.
+//
+//	logits [R, C], target [R, C] → loss [R]
+//
 // loss = -Σ target·logsoftmax(logits).
 var CrossEntropyDense = Register(&Op{
 	Name:  "cross_entropy_dense",
 	Infer: inferRows("cross_entropy_dense", 0), Ref: refCrossEntropyDense, Cost: costRows, Cases: rowCases(0),
 })
 
-// CrossEntropyDenseGrad is the gradient of CrossEntropyDense by its logits.  logits [R, C], target [R, C], dy [R] →
-// dlogits [R, C].  dlogits = dy·(softmax·Σ target - target).
+// CrossEntropyDenseGrad is the gradient of CrossEntropyDense by its logits.
+//
+//	logits [R, C], target [R, C], dy [R] → dlogits [R, C]
+//
+// dlogits = dy·(softmax·Σ target - target).
 var CrossEntropyDenseGrad = Register(&Op{
 	Name: "cross_entropy_dense_grad", InPlace: []int8{0, 1},
 	Infer: inferRows("cross_entropy_dense_grad", rowGrad), Ref: refCrossEntropyDenseGrad, Cost: costRows,
 	Cases: rowCases(rowGrad),
 })
 
-// Correct tells which rows have their largest logit at the label, the first one of equals.
-// logits [R, C], labels int [R] → y [R], 1 or 0.
+// Correct is 1 for each row whose largest logit, the first of equal ones, is at the label.
+//
+//	logits [R, C], labels int [R] → y [R], 1 or 0
 var Correct = Register(&Op{
 	Name:  "correct",
 	Infer: inferRows("correct", classRow), Cost: costRows, Cases: rowCases(classRow),
 	Ref: func(_ any, in, out []Tensor) {
 		c := in[0].Shape[1]
 		for i := range out[0].Data {
-			out[0].Data[i] = truth(float64(argmax(in[0].Data[i*c:][:c])) == in[1].Data[i])
+			out[0].Data[i] = oneIf(float64(argmax(in[0].Data[i*c:][:c])) == in[1].Data[i])
 		}
 	},
 })
 
-// CorrectDense tells which rows have their largest logit where the target is largest, the first one of equals.
-// logits [R, C], target [R, C] → y [R], 1 or 0.
+// CorrectDense is 1 for each row whose largest logit is where the target is largest; of equal ones
+// the first counts.
+//
+//	logits [R, C], target [R, C] → y [R], 1 or 0
 var CorrectDense = Register(&Op{
 	Name:  "correct_dense",
 	Infer: inferRows("correct_dense", 0), Cost: costRows, Cases: rowCases(0),
 	Ref: func(_ any, in, out []Tensor) {
 		c := in[0].Shape[1]
 		for i := range out[0].Data {
-			out[0].Data[i] = truth(argmax(in[0].Data[i*c:][:c]) == argmax(in[1].Data[i*c:][:c]))
+			out[0].Data[i] = oneIf(argmax(in[0].Data[i*c:][:c]) == argmax(in[1].Data[i*c:][:c]))
 		}
 	},
 })
@@ -77,7 +92,7 @@ func init() {
 	Correct.Grad, CorrectDense.Grad = noGrad, noGrad
 }
 
-// rowKind says what an op on rows of logits takes.
+// rowKind is the kind of operands of an op on rows of logits.
 type rowKind int
 
 const (
@@ -154,7 +169,7 @@ func refCrossEntropyGrad(_ any, in, out []Tensor) {
 		}
 		m, log := logSum(x)
 		for j := range x {
-			dx[j] = in[2].Data[i] * (math.Exp(x[j]-m-log) - truth(j == int(label)))
+			dx[j] = in[2].Data[i] * (math.Exp(x[j]-m-log) - oneIf(j == int(label)))
 		}
 	}
 }

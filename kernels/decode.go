@@ -12,8 +12,11 @@ type DecodeAttrs struct {
 	Scale, Shift float64
 }
 
-// Decode turns stored data into floats.  x [...] of any type → y [...] of type To.  y = Scale·x + Shift.
-// It has no gradient: data is not learnt.
+// Decode converts stored data to floats.
+//
+//	x [...] of any type → y [...] of type To
+//
+// y = Scale·x + Shift. It has no gradient: it applies to data, not to parameters.
 var Decode = Register(&Op{
 	Name: "decode",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -25,7 +28,7 @@ var Decode = Register(&Op{
 			return nil, err
 		}
 		if !a.To.Float() {
-			return nil, attrError("decode", "to %v, which is no float", a.To)
+			return nil, attrError("decode", "to %v, which is no float type", a.To)
 		}
 		return []Spec{{a.To, in[0].Shape}}, nil
 	},

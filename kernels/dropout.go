@@ -5,21 +5,26 @@ import (
 	"math/rand/v2"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// ControlStep is the place of the number of the training step, from 1, in the controls.
+// ControlStep is the index in the controls vector of the number of the training step, from 1.
 const ControlStep = 7
 
 // DropoutAttrs are the attributes of Dropout.
 type DropoutAttrs struct {
-	Rate  float64 // share of elements that become 0, in [0, 1)
+	Rate  float64 // probability that an element becomes 0, in [0, 1)
 	Seed  uint64  // of the run
-	Layer uint64  // tells layers of a model apart, see LayerKey
+	Layer uint64  // distinguishes the layers of a model: see LayerKey
 }
 
-// Dropout clears elements at random and scales those that stay.  x [...], controls float64 [8] → y [...].
-// Element i stays, as x/(1 - Rate), where word i%4 of Philox is at least Rate·2^32 (see Threshold). Its key is Seed; its counter is
-// i/4, the low 32 bits of the step, and Layer. It is its own gradient: the step's elements are the same for dy.
+// Dropout clears elements at random and scales the others.
+//
+//	x [...], controls float64 [8] → y [...]
+//
+// Element i becomes x/(1 - Rate) if word i%4 of numeric.Philox is at least Rate·2^32 (see
+// Threshold), else 0. The generator's key is Seed; its counter is i/4, the low 32 bits of the step,
+// and Layer. Dropout is its own gradient: dy has the same elements cleared.
 // Source: Srivastava et al., JMLR 15, 2014, scaled in training ("inverted").
 var Dropout = Register(&Op{
 	Name: "dropout", InPlace: []int8{0},
@@ -48,7 +53,7 @@ var Dropout = Register(&Op{
 		var words [4]uint32
 		for i, v := range in[0].Data {
 			if i%4 == 0 {
-				words = Philox(a.Counter(i/4, step), a.Key())
+				words = numeric.Philox(a.Counter(i/4, step), a.Key())
 			}
 			if words[i%4] >= least {
 				out[0].Data[i] = v * scale
@@ -70,7 +75,7 @@ var Dropout = Register(&Op{
 	},
 })
 
-// maxDropout is the most elements of an operand: 32 bits of the counter tell four from the next four.
+// maxDropout is the largest number of elements: 32 bits of the counter number groups of four.
 const maxDropout = 4 << 32
 
 func init() {
@@ -79,20 +84,20 @@ func init() {
 	}
 }
 
-// LayerKey returns the Layer of a layer of that name.
+// LayerKey returns DropoutAttrs.Layer for a layer of the given name.
 func LayerKey(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return h.Sum64()
 }
 
-// Threshold is what a random word must at least be for its element to stay: Rate·2^32, rounded down.
+// Threshold returns the least random word of an element that is kept: Rate·2^32, rounded down.
 func (a DropoutAttrs) Threshold() uint32 { return uint32(a.Rate * (1 << 32)) }
 
-// Key is the key of the generator.
+// Key returns the key of the generator.
 func (a DropoutAttrs) Key() [2]uint32 { return [2]uint32{uint32(a.Seed), uint32(a.Seed >> 32)} }
 
-// Counter is the counter of the generator for elements 4·quad to 4·quad + 3 in a step.
+// Counter returns the counter of the generator for elements 4·quad to 4·quad + 3 in a step.
 func (a DropoutAttrs) Counter(quad int, step float64) [4]uint32 {
 	return [4]uint32{uint32(quad), uint32(int64(step)), uint32(a.Layer), uint32(a.Layer >> 32)}
 }

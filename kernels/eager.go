@@ -2,8 +2,8 @@ package kernels
 
 import "fmt"
 
-// Eager is a Graph that has values: it computes what is applied at once, by the references of the operations.
-// Its zero value is empty and ready.
+// Eager is a Graph that computes each operation at once, by its reference. The zero value is an
+// empty graph. It is not safe for use by several goroutines.
 type Eager struct {
 	tensors []Tensor
 }
@@ -16,7 +16,8 @@ func (g *Eager) Input(x Tensor) Value {
 	return Value(len(g.tensors) - 1)
 }
 
-// Apply computes a use of op and returns its first output. It panics with an error where specs do not fit.
+// Apply computes a use of op and returns its first output. It panics with an error where specs do
+// not fit.
 func (g *Eager) Apply(op *Op, attrs any, in ...Value) Value {
 	return g.Node(op, attrs, in...).Out[0]
 }
@@ -26,7 +27,8 @@ func (g *Eager) ApplyAll(op *Op, attrs any, in ...Value) []Value {
 	return g.Node(op, attrs, in...).Out
 }
 
-// Node computes a use of op and returns it with all its outputs. It panics with an error where specs do not fit.
+// Node computes a use of op and returns it with all its outputs. It panics with an error where
+// specs do not fit.
 func (g *Eager) Node(op *Op, attrs any, in ...Value) Node {
 	operands := make([]Tensor, len(in))
 	for i, v := range in {
@@ -54,7 +56,8 @@ func (g *Eager) Tensor(v Value) Tensor {
 	return g.tensors[v]
 }
 
-// Eval computes op by its reference, in float64 whatever the types.
+// Eval computes op by its reference, in float64 whatever the types of the operands, and returns the
+// outputs.
 func Eval(op *Op, attrs any, in []Tensor) ([]Tensor, error) {
 	s := make([]Spec, len(in))
 	for i, x := range in {

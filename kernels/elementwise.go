@@ -12,7 +12,7 @@ func unary(name string, elem func(x float64) float64, cases caseFunc, gorgonia .
 }
 
 // binary is an elementwise op of two float operands that broadcast, and no attributes.
-// a, b -> y of the broadcast shape. It may run in place of an operand that has that shape.
+// a, b -> y of the broadcast shape. It may overwrite an operand that has that shape.
 func binary(name string, elem func(x, y float64) float64, cases caseFunc, gorgonia ...string) *Op {
 	e := func(_ any, x, y float64) float64 { return elem(x, y) }
 	return &Op{
@@ -27,7 +27,7 @@ func binary(name string, elem func(x, y float64) float64, cases caseFunc, gorgon
 	}
 }
 
-// inferBroadcast is the spec of n floats broadcast to one shape.
+// inferBroadcast returns the spec of n float operands broadcast to one shape.
 func inferBroadcast(name string, in []Spec, n int) ([]Spec, error) {
 	if err := floats(name, in, n); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func inferBroadcast(name string, in []Spec, n int) ([]Spec, error) {
 	for i, s := range in {
 		shapes[i] = s.Shape
 	}
-	shape, err := BroadcastShapes(shapes...)
+	shape, err := broadcastShapes(shapes...)
 	if err != nil {
 		return nil, shapeError(name, "shapes %v do not broadcast", shapes)
 	}
@@ -61,5 +61,5 @@ func refElem(elem func(attrs any, x, y float64) float64, attrs any, in, out []Te
 	}
 	shape := out[0].Shape
 	st := [][]int{broadcastStrides(in[0].Shape, shape), broadcastStrides(in[1].Shape, shape)}
-	walk(shape, st, func(i int, at []int) { y[i] = elem(attrs, a[at[0]], b[at[1]]) })
+	forEachIndex(shape, st, func(i int, at []int) { y[i] = elem(attrs, a[at[0]], b[at[1]]) })
 }

@@ -8,11 +8,14 @@ import (
 
 // EncodeAttrs are the attributes of Encode.
 type EncodeAttrs struct {
-	To arena.DType // of 16 bits
+	To arena.DType // a 16-bit type
 }
 
-// Encode keeps numbers in 16 bits.  x [...] of float32 → y [...] of type To, rounded to the nearest, of two to the even one. Decode turns
-// them back. It has no gradient: it is put in after gradients are made.
+// Encode rounds numbers to 16 bits.
+//
+//	x [...] of float32 → y [...] of type To, rounded to the nearest, ties to even
+//
+// Decode is its inverse. It has no gradient: the compiler adds it after the gradients.
 var Encode = Register(&Op{
 	Name: "encode",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -24,7 +27,7 @@ var Encode = Register(&Op{
 			return nil, err
 		}
 		if !a.To.Half() {
-			return nil, attrError("encode", "to %v, which is not of 16 bits", a.To)
+			return nil, attrError("encode", "to %v, which is no 16-bit type", a.To)
 		}
 		if in[0].Type != arena.Float32 {
 			return nil, shapeError("encode", "takes float32, not %v", in[0])

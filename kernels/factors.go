@@ -7,10 +7,12 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Factors checks the n operands of a product of tensors, and returns the type of the result. The first two are the factors. With operands 0 or
-// Float32 all are of one type, float32 or float64, and so is the result. With Bfloat16 or Float16 each factor is rounded to it, to the nearest, of two to the even one,
-// before it is multiplied; a factor may be stored in float32 or in that type. Then sums, other operands and the result are float32.
-func Factors(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
+// productType checks the n operands of a product, and returns the type of the result. The first two
+// operands are the factors. If operands is 0 or Float32, all have one type, float32 or float64, and
+// so has the result. If it is BFloat16 or Float16, each factor is rounded to it before it is
+// multiplied, to the nearest, ties to even; a factor may be stored in float32 or in that type.
+// Sums, other operands and the result are then float32.
+func productType(op string, in []Spec, n int, operands arena.DType) (arena.DType, error) {
 	if !operands.Half() {
 		if operands != 0 && operands != arena.Float32 {
 			return 0, attrError(op, "operands of type %v: must be bfloat16, float16 or float32", operands)
@@ -44,16 +46,16 @@ func roundFactors(operands arena.DType, in []Tensor) []Tensor {
 	return in
 }
 
-// OperandsOf returns the type that the factors of a product are rounded to, 0 where they are taken as they are.
-func OperandsOf(attrs any) arena.DType {
+// ComputeTypeOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
+func ComputeTypeOf(attrs any) arena.DType {
 	var t arena.DType
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	case ConvGradAttrs:
-		t = a.Operands
+		t = a.ComputeType
 	}
 	if !t.Half() {
 		return 0
@@ -61,23 +63,24 @@ func OperandsOf(attrs any) arena.DType {
 	return t
 }
 
-// WithOperands returns the attributes of a product whose factors are rounded to t, 0 for not at all. Attributes of other operations stay as they are.
-func WithOperands(attrs any, t arena.DType) any {
+// WithComputeType returns the attributes of a product with its factors rounded to t, 0 for not at all.
+// Attributes of other operations are returned unchanged.
+func WithComputeType(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
 	case MatMulAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	case ConvGradAttrs:
-		a.Operands = t
+		a.ComputeType = t
 		return a
 	}
 	return attrs
 }
 
-// randomFactors returns what the factors of a product of floats are rounded to, mostly nothing.
+// randomFactors returns a type to round the factors of a product of floats to, mostly 0.
 func randomFactors(r *rand.Rand, float arena.DType) arena.DType {
 	if float != arena.Float32 || r.IntN(3) > 0 {
 		return 0
@@ -85,7 +88,7 @@ func randomFactors(r *rand.Rand, float arena.DType) arena.DType {
 	return randomHalf(r)
 }
 
-// randomStored returns the type in which such a factor is stored.
+// randomStored returns a type to store such a factor in.
 func randomStored(r *rand.Rand, float, operands arena.DType) arena.DType {
 	if operands.Half() && r.IntN(2) == 0 {
 		return operands

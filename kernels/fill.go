@@ -13,7 +13,11 @@ type FillAttrs struct {
 	Value float64
 }
 
-// Fill is a constant.  → y [Shape] of type Type.  y = Value.
+// Fill is a constant.
+//
+//	→ y [Shape] of type Type
+//
+// y = Value.
 var Fill = Register(&Op{
 	Name: "fill",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -33,7 +37,7 @@ var Fill = Register(&Op{
 		v := attrs.(FillAttrs).Value
 		each(out[0].Data, func(float64) float64 { return v })
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		return Case{Attrs: FillAttrs{randomType(r, float), randomShape(r, randomRank(r)), float64(r.IntN(100))}}
 	},

@@ -6,8 +6,11 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Gather picks rows.  data [N, ...] of any type, index int [R] → y [R, ...].  y[i] = data[index[i]].
-// An index outside 0..N-1 gives a row of zeros.
+// Gather picks rows.
+//
+//	data [N, ...] of any type, index int [R] → y [R, ...]
+//
+// y[i] = data[index[i]]. An index outside 0..N-1 gives a row of zeros.
 var Gather = Register(&Op{
 	Name: "gather",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -32,7 +35,7 @@ var Gather = Register(&Op{
 			}
 		}
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s, at := randomShape(r, 1+r.IntN(3)), randomInteger(r)
 		return Case{

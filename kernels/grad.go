@@ -1,10 +1,10 @@
 package kernels
 
-// What gradient rules are built from. An op's Grad refers to other ops, and theirs to it: the rules are therefore set
-// in init functions, once all ops exist.
+// Helpers for gradient rules. The Grad of an op refers to other ops, whose Grad may refer to it:
+// init functions set the rules, once all ops exist.
 
-// SumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of that shape.
-func SumTo(g Graph, v Value, shape Shape) Value {
+// sumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of shape.
+func sumTo(g Graph, v Value, shape Shape) Value {
 	from := g.Spec(v).Shape
 	if from.Equal(shape) {
 		return v
@@ -29,16 +29,17 @@ func unaryGrad(rule func(g Graph, x, y, dy Value) Value) func(Graph, Node, []Val
 	}
 }
 
-// binaryGrad is the Grad of an op of two operands that broadcast: each gradient is summed to its operand's shape.
+// binaryGrad is the Grad of an op of two operands that broadcast: each gradient is summed to its
+// operand's shape.
 func binaryGrad(rule func(g Graph, a, b, y, dy Value) (da, db Value)) func(Graph, Node, []Value) []Value {
 	return func(g Graph, n Node, dy []Value) []Value {
 		a, b := n.In[0], n.In[1]
 		da, db := rule(g, a, b, n.Out[0], dy[0])
-		return []Value{SumTo(g, da, g.Spec(a).Shape), SumTo(g, db, g.Spec(b).Shape)}
+		return []Value{sumTo(g, da, g.Spec(a).Shape), sumTo(g, db, g.Spec(b).Shape)}
 	}
 }
 
-// noGrad is the Grad of an op whose result does not change with small changes of its operands.
+// noGrad is the Grad of an op whose gradient is 0 everywhere.
 func noGrad(_ Graph, n Node, _ []Value) []Value {
 	d := make([]Value, len(n.In))
 	for i := range d {
@@ -62,7 +63,7 @@ func reshape(g Graph, x Value, shape Shape) Value {
 	return g.Apply(Reshape, ReshapeAttrs{Shape: shape}, x)
 }
 
-// expand repeats v, which was reduced along axes to a shape that keeps them as 1 or drops them, to shape.
+// expand broadcasts v, which was reduced along axes, to shape. The axes of v are 1 or missing.
 func expand(g Graph, v Value, axes []int, shape Shape) Value {
 	v = reshape(g, v, reducedShape(shape, axes, true))
 	if g.Spec(v).Shape.Equal(shape) {

@@ -11,8 +11,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
-// TestGradientsAgreeWithDifferences compares every gradient rule with central differences in float64, along random
-// directions of each operand and along single elements, for the scalar Σ w·y with random weights w.
+// TestGradientsAgreeWithDifferences compares every gradient rule with central differences in
+// float64, along random directions of each operand and along single elements, for the scalar Σ w·y
+// with random weights w.
 func TestGradientsAgreeWithDifferences(t *testing.T) {
 	for _, op := range kernels.All() {
 		if op.Grad == nil {
@@ -35,7 +36,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	t.Helper()
 	in := kerneltest.Fill(r, c)
 	for k := range in { // gradients are of floats, even where the op moves any type
-		if movesOnly(op, c) && op != kernels.OneHot && !(op == kernels.Gather && k == 1) {
+		if movesOnly(op, c) && !(op == kernels.Gather && k == 1) {
 			in[k].Type = arena.Float64
 		}
 	}
@@ -53,7 +54,7 @@ func checkGradient(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case) {
 	if slices.ContainsFunc(y.Data, math.IsNaN) {
 		return // a label that is no class: there is nothing to differentiate
 	}
-	if act := activation(c.Attrs); act == kernels.Relu || act == kernels.LeakyRelu {
+	if act := activation(c.Attrs); act == kernels.ReLU || act == kernels.LeakyReLU {
 		if slices.ContainsFunc(y.Data, func(v float64) bool { return math.Abs(v) < 1e-3 }) {
 			return // a difference might step over the kink at 0
 		}
@@ -84,7 +85,8 @@ func activation(attrs any) *kernels.Op {
 	return nil
 }
 
-// checkDirections compares gradient d of operand k with differences along a dense direction and two single elements.
+// checkDirections compares gradient d of operand k with differences along a dense direction and two
+// single elements.
 func checkDirections(t *testing.T, r *rand.Rand, op *kernels.Op, c kernels.Case, in []kernels.Tensor, k int, d, w kernels.Tensor) {
 	t.Helper()
 	for try := range 3 {

@@ -14,18 +14,24 @@ type GroupNormAttrs struct {
 }
 
 // GroupNorm normalises groups of channels within each image.
-// x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [B, G], rstd [B, G].
-// Mean and rstd = 1/√(variance + Eps) are over the C/G channels of a group; y = (x - mean)·rstd·gamma + beta.
-// Source: Wu and He, ECCV 2018. One group is layer normalization of the image, C groups are instance normalization.
+//
+//	x [B, C, ...], gamma [C], beta [C] → y [B, C, ...], mean [B, G], rstd [B, G]
+//
+// Mean and rstd = 1/√(variance + Eps) are over the C/G channels of a group; y = (x -
+// mean)·rstd·gamma + beta.
+// Source: Wu and He, ECCV 2018. One group is layer normalization of the image, C groups are
+// instance normalization.
 var GroupNorm = Register(&Op{
 	Name: "groupNorm", InPlace: []int8{0}, Infer: inferGroupNorm, Ref: refGroupNorm, Cases: groupNormCases,
 	Cost: func(_ any, in, _ []Spec) int64 { return 8 * int64(in[0].Shape.Elems()) },
 })
 
 // GroupNormGrad is the gradient of GroupNorm.
-// x [B, C, ...], gamma [C], mean [B, G], rstd [B, G], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C].
-// With x̂ = (x - mean)·rstd, g = dy·gamma and n elements a group: dx = rstd·(g - Σg/n - x̂·Σ(g·x̂)/n), sums over a group;
-// dgamma = Σ dy·x̂ and dbeta = Σ dy, over a channel.
+//
+//	x [B, C, ...], gamma [C], mean [B, G], rstd [B, G], dy [B, C, ...] → dx [B, C, ...], dgamma [C], dbeta [C]
+//
+// With x̂ = (x - mean)·rstd, g = dy·gamma and n elements a group: dx = rstd·(g - Σg/n -
+// x̂·Σ(g·x̂)/n), sums over a group; dgamma = Σ dy·x̂ and dbeta = Σ dy, over a channel.
 var GroupNormGrad = Register(&Op{
 	Name: "groupNormGrad", InPlace: []int8{0, 4}, Infer: inferGroupNormGrad, Ref: refGroupNormGrad, Cases: groupNormGradCases,
 	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
@@ -37,7 +43,8 @@ func init() {
 	}
 }
 
-// groupsOf checks attributes, count and x of a group normalization and returns the specs of a value a channel and a group.
+// groupsOf checks attributes, operand count and x of a group normalization. It returns the specs of
+// one value a channel, and one a group.
 func groupsOf(name string, attrs any, in []Spec, n int) (channel, group Spec, err error) {
 	a, err := attrsOf[GroupNormAttrs](name, attrs)
 	if err != nil {
@@ -130,7 +137,8 @@ func randomGroups(r *rand.Rand) (Shape, int) {
 	return s, g
 }
 
-// groupNormCases have groups that lie on both sides of their mean, so that a variance is small only where they are one element.
+// groupNormCases have groups with values on both sides of their mean, so that only groups of one
+// element have a small variance.
 func groupNormCases(r *rand.Rand, float arena.DType) Case {
 	s, groups := randomGroups(r)
 	n := s[1:].Elems() / groups

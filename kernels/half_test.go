@@ -8,6 +8,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // format describes a type of 16 bits as IEEE 754 does.
@@ -20,8 +21,8 @@ type format struct {
 }
 
 var formats = []format{
-	{arena.Bfloat16, 7, 127, kernels.ToBfloat16, kernels.FromBfloat16},
-	{arena.Float16, 10, 15, kernels.ToFloat16, kernels.FromFloat16},
+	{arena.BFloat16, 7, 127, numeric.ToBFloat16, numeric.FromBFloat16},
+	{arena.Float16, 10, 15, numeric.ToFloat16, numeric.FromFloat16},
 }
 
 // value is the definition: (-1)^s · 2^(e-bias) · 1.f, or 2^(1-bias) · 0.f where e is 0.
@@ -42,7 +43,8 @@ func (f format) value(h uint16) float64 {
 	return v
 }
 
-// nearest is rounding by its definition: of the two values around v the nearer, of two equally near the even one.
+// nearest is rounding by its definition: of the two values around v the nearer, of two equally near
+// the even one.
 func (f format) nearest(v float64) uint16 {
 	if v != v {
 		return 0x7fff
@@ -106,7 +108,8 @@ func store(kind arena.DType, v float64) uint16 {
 	return binary.LittleEndian.Uint16(b)
 }
 
-// Values at, between and beside all patterns are rounded to the nearest, ties to even, from float32 and, once, from float64.
+// Values at, between and beside all patterns are rounded to the nearest, ties to even, from float32
+// and, once, from float64.
 func TestHalfRounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, f := range formats {

@@ -7,17 +7,19 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// HostAttrs are the attributes of Host: a Go function on operands that the host can see.
+// HostAttrs are the attributes of Host: a Go function on the bytes of operands.
 type HostAttrs interface {
 	// Infer returns the specs of the outputs, or an error that wraps ErrShape.
 	Infer(in []Spec) ([]Spec, error)
-	// Run computes outputs from inputs. It keeps no slice, and writes to out only.
+	// Run computes outputs from inputs. It writes to out only, and keeps no slice after it returns.
 	Run(in, out [][]byte) error
-	// String says what it computes, for plans and errors.
+	// String names the function in plans and errors.
 	String() string
 }
 
-// Host is the fallback for what has no kernel: it calls a Go function, which may allocate.  n tensors → m tensors.
+// Host calls a Go function, which may allocate: the fallback for operations without a kernel.
+//
+//	n tensors → m tensors
 var Host = Register(&Op{
 	Name: "host",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -28,15 +30,15 @@ var Host = Register(&Op{
 		return h.Infer(in)
 	},
 	Ref:  refHost,
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := Spec{randomType(r, float), randomShape(r, randomRank(r))}
 		return Case{Attrs: hostReverse{}, In: []Spec{s}, Fill: fillAny}
 	},
 })
 
-// refHost runs the function on encoded operands. [Run] gives it the operands' own bytes, and returns its error; here an
-// error is a panic.
+// refHost runs the function on encoded operands, and panics with its error. [Run] passes it the
+// operands' own bytes and returns its error.
 func refHost(attrs any, in, out []Tensor) {
 	x, y := make([][]byte, len(in)), make([][]byte, len(out))
 	for i, t := range in {
@@ -54,7 +56,7 @@ func refHost(attrs any, in, out []Tensor) {
 	}
 }
 
-// hostReverse is the function that Host is tested with: it reverses the bytes of its operand.
+// hostReverse is the function that tests Host: it reverses the bytes of its operand.
 type hostReverse struct{}
 
 func (hostReverse) Infer(in []Spec) ([]Spec, error) {

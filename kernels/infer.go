@@ -6,7 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// shapeError names the operation and what does not fit, and wraps ErrShape.
+// shapeError names the operation and the mismatch, and wraps ErrShape.
 func shapeError(op, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %w", op, fmt.Sprintf(format, args...), ErrShape)
 }
@@ -16,7 +16,7 @@ func attrError(op, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %w", op, fmt.Sprintf(format, args...), ErrAttrs)
 }
 
-// attrsOf returns attrs as the type that op takes.
+// attrsOf returns attrs as type T, which op requires.
 func attrsOf[T any](op string, attrs any) (T, error) {
 	a, ok := attrs.(T)
 	if !ok {
@@ -25,7 +25,7 @@ func attrsOf[T any](op string, attrs any) (T, error) {
 	return a, nil
 }
 
-// noAttrs refuses attributes of an op that has none.
+// noAttrs returns an error if attrs are given to an op that has none.
 func noAttrs(op string, attrs any) error {
 	if attrs != nil {
 		return attrError(op, "takes no attributes, not %T", attrs)
@@ -33,7 +33,7 @@ func noAttrs(op string, attrs any) error {
 	return nil
 }
 
-// count checks the number of operands.
+// count returns an error unless there are n operands.
 func count(op string, in []Spec, n int) error {
 	if len(in) != n {
 		return shapeError(op, "takes %d operands, not %d", n, len(in))
@@ -41,7 +41,7 @@ func count(op string, in []Spec, n int) error {
 	return nil
 }
 
-// floats checks that there are n operands, all of one floating-point type.
+// floats returns an error unless there are n operands of one floating-point type.
 func floats(op string, in []Spec, n int) error {
 	if err := count(op, in, n); err != nil {
 		return err
@@ -59,7 +59,7 @@ func integer(t arena.DType) bool {
 	return t == arena.Uint8 || t == arena.Int32 || t == arena.Int64
 }
 
-// checkShape refuses a target shape with negative dimensions.
+// checkShape returns an error for a target shape with a negative dimension.
 func checkShape(op string, s Shape) error {
 	for _, d := range s {
 		if d < 0 {
@@ -69,9 +69,9 @@ func checkShape(op string, s Shape) error {
 	return nil
 }
 
-// BroadcastShapes returns the shape that shapes broadcast to, by NumPy's rules: aligned at the last dimension, where
-// dimensions agree or are 1.
-func BroadcastShapes(shapes ...Shape) (Shape, error) {
+// broadcastShapes returns the shape that shapes broadcast to, by NumPy's rules: aligned at the last
+// dimension, where dimensions agree or are 1.
+func broadcastShapes(shapes ...Shape) (Shape, error) {
 	rank := 0
 	for _, s := range shapes {
 		rank = max(rank, len(s))
@@ -105,7 +105,7 @@ func strides(s Shape) []int {
 	return st
 }
 
-// broadcastStrides returns the strides of s read as out: 0 along dimensions that are repeated.
+// broadcastStrides returns the strides of s broadcast to out: 0 along dimensions that are repeated.
 func broadcastStrides(s, out Shape) []int {
 	st := make([]int, len(out))
 	own := strides(s)
@@ -117,8 +117,9 @@ func broadcastStrides(s, out Shape) []int {
 	return st
 }
 
-// walk visits the elements of shape in row-major order. i counts them, at[k] is where strides[k] leads.
-func walk(shape Shape, strides [][]int, visit func(i int, at []int)) {
+// forEachIndex visits the elements of shape in row-major order. i counts them; at[k] is the
+// element's offset by strides[k].
+func forEachIndex(shape Shape, strides [][]int, visit func(i int, at []int)) {
 	at := make([]int, len(strides))
 	index := make([]int, len(shape))
 	for i, n := 0, shape.Elems(); i < n; i++ {
@@ -139,7 +140,7 @@ func walk(shape Shape, strides [][]int, visit func(i int, at []int)) {
 	}
 }
 
-// lines calls visit for each line of shape along axis: its elements are start, start+step, ..., n of them.
+// lines calls visit for each line of shape along axis: its n elements are start, start+step, ...
 func lines(shape Shape, axis int, visit func(start, step, n int)) {
 	step := shape[axis+1:].Elems()
 	n := shape[axis]
@@ -150,7 +151,7 @@ func lines(shape Shape, axis int, visit func(start, step, n int)) {
 	}
 }
 
-// same is the Infer of ops of n floats of equal shape that make one more, and have no attributes.
+// same is the Infer of an op without attributes whose n float operands and result have the same spec.
 func same(op string, n int) func(any, []Spec) ([]Spec, error) {
 	return func(attrs any, in []Spec) ([]Spec, error) {
 		if err := noAttrs(op, attrs); err != nil {
@@ -160,7 +161,7 @@ func same(op string, n int) func(any, []Spec) ([]Spec, error) {
 	}
 }
 
-// sameSpecs checks n floats of equal shape and returns the spec of one.
+// sameSpecs checks that n float operands have the same spec, and returns it.
 func sameSpecs(op string, in []Spec, n int) ([]Spec, error) {
 	if err := floats(op, in, n); err != nil {
 		return nil, err

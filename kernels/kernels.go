@@ -1,8 +1,16 @@
-// Package kernels is the table of operations, and how a device executes calls of them.
+// Package kernels defines the operations, and the interface of the devices that execute them.
 //
-// An [Op] is everything that is true of an operation on any device: the shapes it takes and makes, a
-// float64 reference, its gradient in terms of other operations, and the Gorgonia type that it is
-// read from. A [Call] is one use of an op on operands whose places are known, and a [Device] executes calls.
+// An [Op] holds what is true of an operation on any device: its shape rule, a float64 reference,
+// its gradient in terms of other operations, random test cases, and the Gorgonia type that it is
+// read from. One file holds one operation, or one family of them: [MatMul], [Conv], [Softmax],
+// [Adam]. [All], [ByName] and [ByGorgonia] look operations up. A [Spec] is the type and [Shape] of
+// an operand.
+//
+// A [Call] is one use of an op on operands at known places of an arena. A [Device] checks calls
+// (Supports), sizes their workspace (Workspace) and prepares them ([Device.Bind]) to a [Program],
+// which launches them on a stream. The devices are kernels/cpu, kernels/cuda and kernels/emu; a
+// device may have the capabilities [HostStager], [ReferenceRunner] and [HostAccessChecker]. [Run]
+// executes a call by its reference, and [Eval] computes an op on tensors in float64.
 package kernels
 
 import (
@@ -12,61 +20,83 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ErrUnsupported is wrapped by errors about calls that a device has no kernel for.
-var ErrUnsupported = errors.New("unsupported operation")
+// The classes of error of this package; other errors wrap them.
+var (
+	// ErrUnsupported: the device has no kernel for a call.
+	ErrUnsupported = errors.New("unsupported operation")
+	// ErrShape: types or shapes of operands do not fit their operation.
+	ErrShape = errors.New("shapes do not fit")
+	// ErrAttrs: the operation cannot have these attributes, whatever its operands.
+	ErrAttrs = errors.New("attributes do not fit")
+)
 
-// ErrShape is wrapped by errors about operands whose types or shapes do not fit their operation.
-var ErrShape = errors.New("shapes do not fit")
-
-// ErrAttrs is wrapped by errors about attributes that an operation cannot have.
-var ErrAttrs = errors.New("attributes do not fit")
-
-// Op is an operation: one row of the table that compiler, devices and tests are driven by.
+// Op is an operation: one row of the table that drives the compiler, the devices and the tests. An
+// Op is registered once and never changes; its functions may be called from several goroutines at
+// once.
 type Op struct {
-	// Name is unique, lower-case, from the field: "matmul", "softmax".
+	// Name is unique and lower-case: "matmul", "softmax".
 	Name string
 
-	// Gorgonia lists what the op is read from: a Go type name, with ":" and the operator's name where one type
-	// stands for several operations ("*gorgonia.softmaxOp", "gorgonia.elemUnaryOp:tanh").
+	// Gorgonia lists the Gorgonia operations that the op is read from: a Go type name, followed by
+	// ":" and the operator's name where one type stands for several operations
+	// ("*gorgonia.softmaxOp", "gorgonia.elemUnaryOp:tanh").
 	Gorgonia []string
 	// Decode turns the fields of such a Gorgonia op into attributes. Nil: the op has none.
 	Decode func(f Fields) (attrs any, err error)
 
-	// Infer returns the specs of the outputs, or an error that names the mismatch: it wraps ErrShape where the operands
-	// do not fit, ErrAttrs where no operands could.
+	// Infer returns the specs of the outputs, or an error that names the mismatch: it wraps
+	// ErrShape if the operands do not fit, ErrAttrs if no operands would.
 	Infer func(attrs any, in []Spec) ([]Spec, error)
-	// Ref computes the outputs in float64. It is the meaning of the op.
+	// Ref computes the outputs in float64. It defines the op; kernels are tested against it.
 	Ref func(attrs any, in, out []Tensor)
-	// Grad returns the gradient of each input, None where there is none. Nil: the op is not differentiable
-	// (updates, checks, gradients themselves).
+	// Grad returns the gradient of each input, None where there is none. Nil: the op is not
+	// differentiable (updates, checks, gradients themselves).
 	Grad func(g Graph, n Node, dy []Value) []Value
 	// Cases returns a random test case: small, awkward shapes included, values where the op is defined
 	// and, if Grad is set, smooth. Every op has it.
 	Cases func(r *rand.Rand, float arena.DType) Case
 
-	// InPlace lists the inputs whose memory output 0 may take over when nobody else reads them. See InPlaceOf.
+	// InPlace lists the inputs that output 0 may overwrite if no later instruction reads them. See
+	// InPlaceFor.
 	InPlace []int8
-	// Overwrites reports whether InPlace holds for these attributes. Nil: for any.
+	// Overwrites reports whether InPlace holds for these attributes. Nil: it always does.
 	Overwrites func(attrs any) bool
-	// Updates pairs outputs with inputs: output k is input Updates[k], changed where it lies.
+	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See UpdatesFor.
 	// Such an op exists for its effect (optimizers, status words).
 	Updates []int8
-	// View, when set and true for a call, says that output 0 is input 0's bytes from offset on: nothing runs.
+	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.
+	// Nil: never.
 	View func(attrs any, in []Spec) (offset int64, ok bool)
-	// Elem is set for elementwise ops, of one or two inputs (y is 0 for one): what happens to an element.
-	// Inputs broadcast as in NumPy. Such ops can be fused into chains.
+	// Elem is set for elementwise ops of one or two inputs: it computes an element, from x alone (y
+	// is 0) or from x and y. Inputs broadcast as in NumPy. Such ops can be fused into chains.
 	Elem func(attrs any, x, y float64) float64
-	// Cost returns floating-point operations. Nil: one an output element.
+	// Cost returns the number of floating-point operations. Nil: one for each element of output 0.
 	Cost func(attrs any, in, out []Spec) (flops int64)
 }
 
-// InPlaceOf returns op.InPlace as it is for these attributes.
-func InPlaceOf(op *Op, attrs any) []int8 {
+// InPlaceFor returns InPlace for these attributes: none if Overwrites excludes them.
+func (op *Op) InPlaceFor(attrs any) []int8 {
 	if op.Overwrites != nil && !op.Overwrites(attrs) {
 		return nil
 	}
 	return op.InPlace
 }
+
+// UpdatesFor returns Updates for these attributes: the states of an optimizer rule that is Scaled
+// come one operand later.
+func (op *Op) UpdatesFor(attrs any) []int8 {
+	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
+		updates := append([]int8(nil), op.Updates...)
+		for i := 1; i < len(updates); i++ {
+			updates[i]++
+		}
+		return updates
+	}
+	return op.Updates
+}
+
+// IsTransfer reports whether op copies between device memory and pinned memory.
+func (op *Op) IsTransfer() bool { return op == Prefetch || op == Writeback }
 
 // Case is one random use of an op, for tests.
 type Case struct {
@@ -74,11 +104,12 @@ type Case struct {
 	In    []Spec
 	// Fill writes values for input k. Nil: standard normal for floats, 0 for integers.
 	Fill func(r *rand.Rand, k int, data []float64)
-	// Tolerance is the relative error that a float32 device may have against Ref, 0 for 1e-5 (float64: 1e-12).
-	// Where it is set, the op's file says where it comes from.
+	// Tolerance is the relative error that a float32 device may have against Ref. 0: 1e-5 (float64:
+	// 1e-12). The op's file derives any other value.
 	Tolerance float64
-	// Steps is by how many codes an element of an output of type Uint8, or by how many neighbours one of type Bfloat16, may differ from Ref:
-	// such as are roundings of numbers that may differ themselves. Codes are those of an int8, or of a uint8.
+	// Steps is how far an element of an output of type Uint8 or BFloat16 may be from Ref, in codes
+	// or in neighbouring numbers: a small error of the value before it is rounded may decide
+	// between two of them. Codes are those of an int8 or a uint8.
 	Steps int8
 }
 
@@ -94,12 +125,12 @@ type Value int32
 // None is no value.
 const None Value = -1
 
-// Graph is what a gradient rule builds with.
+// Graph is a graph under construction, to which a gradient rule adds operations.
 type Graph interface {
-	// Apply adds a use of op and returns its first output. Specs that do not fit are a bug in the rule: it panics
-	// with an error, which the compiler returns.
+	// Apply adds a use of op and returns its first output. Specs that do not fit are a bug in the
+	// rule: Apply panics with an error, which the compiler returns.
 	Apply(op *Op, attrs any, in ...Value) Value
-	// ApplyAll is Apply for an op of several outputs: it returns all of them.
+	// ApplyAll adds a use of an op of several outputs, and returns all of them.
 	ApplyAll(op *Op, attrs any, in ...Value) []Value
 	// Spec returns the type and shape of v.
 	Spec(v Value) Spec
@@ -120,62 +151,4 @@ type Fields interface {
 	Float(name string) (float64, error)
 	Bool(name string) (bool, error)
 	Ints(name string) ([]int, error)
-}
-
-// Operand is a tensor of a call and its place.
-type Operand struct {
-	Spec
-	Ref arena.Ref
-}
-
-// Call is one use of an op on operands whose places are known. It holds references, never pointers, until bound.
-type Call struct {
-	Op    *Op
-	Attrs any
-	In    []Operand
-	Out   []Operand
-	Work  arena.Ref // workspace, of the size that Device.Workspace gave
-	Label string    // what errors call it: layer and node
-}
-
-// Specs returns the types and shapes of operands.
-func Specs(operands []Operand) []Spec {
-	s := make([]Spec, len(operands))
-	for i, o := range operands {
-		s[i] = o.Spec
-	}
-	return s
-}
-
-// Device executes calls on the memory of an arena.
-type Device interface {
-	arena.Device
-	// Supports returns nil, or an error that wraps ErrUnsupported, for an op on such operands.
-	Supports(op *Op, attrs any, in, out []Spec) error
-	// Workspace returns the scratch bytes that the device's kernel for such a call wants.
-	Workspace(op *Op, attrs any, in, out []Spec) int64
-	// Bind prepares calls, to be launched in this order, for memory at fixed places.
-	Bind(calls []Call, at Binding) (Program, error)
-}
-
-// Binding is where the regions that calls refer to lie.
-type Binding struct {
-	Memory arena.Memory
-	Base   []int64 // by region: bytes from the start of Memory
-	// Pinned are regions that lie in pinned host memory instead, all in one block of it: only transfers refer to them. A device whose memory is the
-	// host's takes none.
-	Pinned map[arena.Region]arena.Span
-	// After are copies that end each launch, such as those of results to pinned memory.
-	After []Copy
-}
-
-// Copy is a copy of equally long spans, of device or pinned memory.
-type Copy struct{ Dst, Src arena.Span }
-
-// Program is a list of calls, prepared.
-type Program interface {
-	// Launch enqueues all calls, and the copies after them. It allocates nothing.
-	Launch(s arena.Stream) error
-	// Close releases what Bind made. Safe to call twice.
-	Close() error
 }

@@ -7,10 +7,14 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// LayerNormAttrs are the attributes of LayerNorm and its gradient. Eps is added to the variance, and is above 0.
+// LayerNormAttrs are the attributes of LayerNorm and its gradient. Eps is added to the variance,
+// and is above 0.
 type LayerNormAttrs struct{ Eps float64 }
 
-// LayerNorm normalises each row.  x [..., N], gamma [N], beta [N] → y [..., N], mean [R], rstd [R], with R rows.
+// LayerNorm normalises each row.
+//
+//	x [..., N], gamma [N], beta [N] → y [..., N], mean [R], rstd [R], with R rows
+//
 // rstd = 1/√(variance + Eps); y = (x - mean)·rstd·gamma + beta.
 // Source: Ba, Kiros and Hinton, arXiv:1607.06450.
 var LayerNorm = Register(&Op{
@@ -19,7 +23,9 @@ var LayerNorm = Register(&Op{
 })
 
 // LayerNormGrad is the gradient of LayerNorm.
-// x [..., N], gamma [N], mean [R], rstd [R], dy [..., N] → dx [..., N], dgamma [N], dbeta [N].
+//
+//	x [..., N], gamma [N], mean [R], rstd [R], dy [..., N] → dx [..., N], dgamma [N], dbeta [N]
+//
 // With x̂ = (x - mean)·rstd and g = dy·gamma: dx = rstd·(g - Σg/N - x̂·Σ(g·x̂)/N), sums over a row;
 // dgamma = Σ dy·x̂ and dbeta = Σ dy, over the rows.
 var LayerNormGrad = Register(&Op{
@@ -33,7 +39,8 @@ func init() {
 	}
 }
 
-// rowsOf checks operands of a layer normalization and returns the spec of a value a column, and of one a row.
+// rowsOf checks operands of a layer normalization. It returns the specs of one value a column, and
+// one a row.
 func rowsOf(name string, attrs any, in []Spec, n int) (column, row Spec, err error) {
 	a, err := attrsOf[LayerNormAttrs](name, attrs)
 	if err != nil {
@@ -53,7 +60,7 @@ func rowsOf(name string, attrs any, in []Spec, n int) (column, row Spec, err err
 	return Spec{x.Type, x.Shape[last:]}, Spec{x.Type, Shape{x.Shape[:last].Elems()}}, nil
 }
 
-// expect checks operands against what they must be.
+// expect returns an error unless the first operands have the specs want.
 func expect(name string, in []Spec, want ...Spec) error {
 	for k, w := range want {
 		if !in[k].Equal(w) {
@@ -125,7 +132,8 @@ func refLayerNormGrad(_ any, in, out []Tensor) {
 	}
 }
 
-// layerNormCases have rows that lie on both sides of their mean, so that a variance is small only where N is 1.
+// layerNormCases have rows with values on both sides of their mean, so that only rows of one
+// element have a small variance.
 func layerNormCases(r *rand.Rand, float arena.DType) Case {
 	s := randomShape(r, 1+r.IntN(3))
 	n := s[len(s)-1]

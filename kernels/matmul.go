@@ -7,24 +7,31 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// MatMulAttrs are the attributes of MatMul. Bias: a third operand is added to every row. Act is nil, Relu, LeakyRelu,
-// Sigmoid or Tanh, with its attributes. Add, which excludes both: the product is added to a third operand. Rows: only the rows from the first to
-// before the second are computed, with the bits that they have in the whole product where they begin at a multiple of 16, and end at one or with it; zero: all.
-// Operands: the type that a and b are rounded to, see Factors.
+// MatMulAttrs are the attributes of MatMul.
 type MatMulAttrs struct {
 	TransA, TransB bool // a is [K, M], b is [N, K]
-	Bias           bool
-	Act            *Op
-	ActAttrs       any
-	Add            bool
-	Rows           [2]int
-	Operands       arena.DType
+	Bias           bool // a third operand is added to every row
+	Act            *Op  // nil, ReLU, LeakyReLU, Sigmoid or Tanh
+	ActAttrs       any  // attributes of Act
+	Add            bool // the product is added to a third operand; excludes Bias and Act
+	// Rows selects the rows from Rows[0] to Rows[1]-1 of the result. Zero: all. They have the bits
+	// of the whole product if Rows[0] is a multiple of 16, and Rows[1] is one or the number of
+	// rows.
+	Rows [2]int
+	// ComputeType is the type that the factors a and b are rounded to, to the nearest, ties to even:
+	// BFloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A factor
+	// may be stored in the type that it is rounded to.
+	ComputeType arena.DType
 }
 
-// MatMul multiplies matrices.  a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N].  y = act(a·b + bias), or sum + a·b.
-// With rank 3 and more the leading dimensions are equal, and each pair of matrices is multiplied.
-// With a bias and an activation the result has the same bits as MatMul, Add and the activation one after the other. A sum is one in exact
-// arithmetic only: devices may begin with it.
+// MatMul multiplies matrices.
+//
+//	a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N]
+//
+// y = act(a·b + bias), or sum + a·b. Operands of rank 3 and more have equal leading dimensions;
+// their matrices are multiplied one by one. With Bias and Act the result has the same bits as
+// MatMul, Add and the activation one after another. With Add it need not: devices may begin their
+// sums with the third operand.
 var MatMul = Register(&Op{
 	Name:     "matmul",
 	Gorgonia: []string{"gorgonia.linAlgBinOp"},
@@ -63,9 +70,9 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		operands = 3
 	}
 	if t.Add && (t.Bias || t.Act != nil) {
-		return nil, attrError("matmul", "what is added to a sum has neither a bias nor an activation")
+		return nil, attrError("matmul", "a product that is added to a sum has neither a bias nor an activation")
 	}
-	typ, err := Factors("matmul", in, operands, t.Operands)
+	typ, err := productType("matmul", in, operands, t.ComputeType)
 	if err != nil {
 		return nil, err
 	}
@@ -100,12 +107,12 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 	return []Spec{out}, checkAct("matmul", t.Act, t.ActAttrs, out)
 }
 
-// checkAct refuses what is not an activation that a matmul or a convolution ends with.
+// checkAct returns an error unless act can be the activation of a product with result out.
 func checkAct(op string, act *Op, attrs any, out Spec) error {
 	switch act {
 	case nil:
 		return noAttrs(op, attrs)
-	case Relu, LeakyRelu, Sigmoid, Tanh:
+	case ReLU, LeakyReLU, Sigmoid, Tanh:
 		_, err := act.Infer(attrs, []Spec{out})
 		return err
 	}
@@ -114,7 +121,7 @@ func checkAct(op string, act *Op, attrs any, out Spec) error {
 
 func refMatMul(attrs any, in, out []Tensor) {
 	t := attrs.(MatMulAttrs)
-	in, y := roundFactors(t.Operands, in), out[0]
+	in, y := roundFactors(t.ComputeType, in), out[0]
 	r := len(y.Shape) - 2
 	m, n := y.Shape[r], y.Shape[r+1]
 	all, k := in[0].Shape[r], in[0].Shape[r+1]
@@ -154,8 +161,8 @@ func refMatMul(attrs any, in, out []Tensor) {
 	}
 }
 
-// gradMatMul: da = dz·bᵀ and db = aᵀ·dz for y = act(z), with both sides transposed where the operand was, and a cut to the rows
-// that were computed.
+// gradMatMul computes da = dz·bᵀ and db = aᵀ·dz for y = act(z). For a transposed operand both sides
+// are transposed; with Rows, a is sliced to these rows.
 func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	t := n.Attrs.(MatMulAttrs)
 	a, b, dz := n.In[0], n.In[1], dy[0]
@@ -173,7 +180,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 		dz = t.Act.Grad(g, Node{Op: t.Act, Attrs: t.ActAttrs, In: []Value{None}, Out: n.Out}, dy)[0]
 	}
 	product := func(a, b Value, transA, transB bool) Value {
-		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB, Operands: t.Operands}, a, b)
+		return g.Apply(MatMul, MatMulAttrs{TransA: transA, TransB: transB, ComputeType: t.ComputeType}, a, b)
 	}
 	var da, db Value
 	if t.TransA {
@@ -191,7 +198,7 @@ func gradMatMul(g Graph, n Node, dy []Value) []Value {
 	}
 	switch {
 	case t.Bias:
-		return []Value{da, db, SumTo(g, dz, g.Spec(n.In[2]).Shape)}
+		return []Value{da, db, sumTo(g, dz, g.Spec(n.In[2]).Shape)}
 	case t.Add:
 		return []Value{da, db, dz}
 	}
@@ -207,14 +214,14 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 		m, k, n = 1+r.IntN(20), 1+r.IntN(40), 1+r.IntN(300)
 	}
 	t := MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0, Bias: r.IntN(2) == 0}
-	t.Act = []*Op{nil, nil, Relu, LeakyRelu, Sigmoid, Tanh}[r.IntN(6)]
-	if t.Act == LeakyRelu {
-		t.ActAttrs = LeakyReluAttrs{0.1}
+	t.Act = []*Op{nil, nil, ReLU, LeakyReLU, Sigmoid, Tanh}[r.IntN(6)]
+	if t.Act == LeakyReLU {
+		t.ActAttrs = LeakyReLUAttrs{0.1}
 	}
 	if r.IntN(5) == 0 {
 		t = MatMulAttrs{TransA: t.TransA, TransB: t.TransB, Add: true}
 	}
-	t.Operands = randomFactors(r, float)
+	t.ComputeType = randomFactors(r, float)
 	if m > 0 && r.IntN(3) == 0 {
 		first := r.IntN(m)
 		t.Rows = [2]int{first, first + 1 + r.IntN(m-first)}
@@ -230,7 +237,7 @@ func matMulCases(r *rand.Rand, float arena.DType) Case {
 	if t.TransB {
 		b = append(slices.Clone(lead), n, k)
 	}
-	c := Case{Attrs: t, In: []Spec{{randomStored(r, float, t.Operands), a}, {randomStored(r, float, t.Operands), b}}, Tolerance: sumTolerance(k)}
+	c := Case{Attrs: t, In: []Spec{{randomStored(r, float, t.ComputeType), a}, {randomStored(r, float, t.ComputeType), b}}, Tolerance: sumTolerance(k)}
 	switch {
 	case t.Bias:
 		c.In = append(c.In, Spec{float, Shape{n}})

@@ -15,29 +15,42 @@ type PoolAttrs struct {
 	CountPad       bool   // AvgPool: padding counts in the mean, as zeros
 }
 
-// PoolGradAttrs are the attributes of the gradients of pooling. Size is the height and width of the image.
+// PoolGradAttrs are the attributes of the gradients of pooling. Size is the height and width of the
+// image.
 type PoolGradAttrs struct {
 	PoolAttrs
 	Size [2]int
 }
 
-// MaxPool takes the largest pixel of each window.  x [B, C, H, W] → y [B, C, OH, OW], index, of the same shape.
-// OH = (H + Pad + PadEnd - Kernel)/Stride + 1. index is the place of the maximum in its window, row·KW + column: the
-// first one of equals, and the first NaN where there is one. It is uint8 where KH·KW ≤ 256, else int32. Padding never wins.
+// MaxPool returns the largest pixel of each window.
+//
+//	x [B, C, H, W] → y [B, C, OH, OW], index, of the same shape
+//
+// OH = (H + Pad + PadEnd - Kernel)/Stride + 1. index is the position of the maximum in its window,
+// row·KW + column: the first of equal ones, or the first NaN. It is uint8 where KH·KW ≤ 256, else
+// int32. Padding never wins.
 var MaxPool = Register(&Op{Name: "maxPool", Infer: inferMaxPool, Ref: refMaxPool, Cost: costPool, Cases: maxPoolCases})
 
-// MaxPoolGrad gives each gradient to the pixel that won.  index [B, C, OH, OW], dy [B, C, OH, OW] → dx [B, C, H, W].
-// An index that is no pixel of the image is left out.
+// MaxPoolGrad adds each gradient to the pixel that was the maximum.
+//
+//	index [B, C, OH, OW], dy [B, C, OH, OW] → dx [B, C, H, W]
+//
+// An index outside the image adds nothing.
 var MaxPoolGrad = Register(&Op{
 	Name: "maxPoolGrad", Infer: inferMaxPoolGrad, Ref: refMaxPoolGrad, Cases: maxPoolGradCases,
 	Cost: func(_ any, in, _ []Spec) int64 { return int64(in[1].Shape.Elems()) },
 })
 
-// AvgPool takes the mean of each window.  x [B, C, H, W] → y [B, C, OH, OW].  The mean is over the pixels of the image
-// that the window covers, or over KH·KW where CountPad is set.
+// AvgPool returns the mean of each window.
+//
+//	x [B, C, H, W] → y [B, C, OH, OW]
+//
+// The mean is over the pixels of the image that the window covers, or over KH·KW with CountPad.
 var AvgPool = Register(&Op{Name: "avgPool", Infer: inferAvgPool, Ref: refAvgPool, Cost: costPool, Cases: avgPoolCases})
 
-// AvgPoolGrad shares each gradient among the pixels of its window.  dy [B, C, OH, OW] → dx [B, C, H, W].
+// AvgPoolGrad distributes each gradient evenly to the pixels of its window.
+//
+//	dy [B, C, OH, OW] → dx [B, C, H, W]
 var AvgPoolGrad = Register(&Op{
 	Name: "avgPoolGrad", Infer: inferAvgPoolGrad, Ref: refAvgPoolGrad, Cases: avgPoolGradCases,
 	Cost: func(attrs any, in, _ []Spec) int64 {
@@ -59,7 +72,7 @@ func init() {
 	}
 }
 
-// IndexType is the type of MaxPool's index.
+// IndexType returns the type of MaxPool's index.
 func (a PoolAttrs) IndexType() arena.DType {
 	if a.Kernel[0]*a.Kernel[1] <= 256 {
 		return arena.Uint8
@@ -67,8 +80,8 @@ func (a PoolAttrs) IndexType() arena.DType {
 	return arena.Int32
 }
 
-// Window returns the pixels of an image of size pixels along axis (0: height) that window k covers, from first up to
-// but not including end, and where the window itself starts.
+// Window returns the pixels from first to end-1, along axis (0: height) of an image of size pixels,
+// that window k covers, and the start of the window itself, which may be in the padding.
 func (a PoolAttrs) Window(axis, k, size int) (start, first, end int) {
 	start = k*a.Stride[axis] - a.Pad[axis]
 	return start, max(start, 0), min(start+a.Kernel[axis], size)
@@ -90,7 +103,7 @@ func (a PoolAttrs) check(name string) error {
 	return nil
 }
 
-// pooled returns the shape of what windows over x give.
+// pooled returns the shape of the result for x.
 func (a PoolAttrs) pooled(name string, x Shape) (Shape, error) {
 	if len(x) != 4 {
 		return nil, shapeError(name, "takes images [B, C, H, W], not %v", x)
@@ -196,8 +209,8 @@ func costPool(attrs any, _, out []Spec) int64 {
 	return int64(k[0]*k[1]) * int64(out[0].Shape.Elems())
 }
 
-// windows visits the windows of all planes in row-major order: window i of image plane starting at element plane, with
-// its top left corner at row, col, which can lie in the padding.
+// windows visits the windows of all planes in row-major order. Window i belongs to the plane that
+// starts at element plane; its top left corner is at row, col, which may be in the padding.
 func (a PoolAttrs) windows(x, y Shape, visit func(i, plane, row, col int)) {
 	i := 0
 	for p := range y[0] * y[1] {
@@ -210,7 +223,8 @@ func (a PoolAttrs) windows(x, y Shape, visit func(i, plane, row, col int)) {
 	}
 }
 
-// pixels visits the pixels of a window that lie in an image of shape x: at is their place in the plane, k that in the window.
+// pixels visits the pixels of a window inside an image of shape x, with their positions at in the
+// plane and k in the window.
 func (a PoolAttrs) pixels(x Shape, row, col int, visit func(at, k int)) {
 	for r := max(row, 0); r < min(row+a.Kernel[0], x[2]); r++ {
 		for c := max(col, 0); c < min(col+a.Kernel[1], x[3]); c++ {
@@ -219,7 +233,7 @@ func (a PoolAttrs) pixels(x Shape, row, col int, visit func(at, k int)) {
 	}
 }
 
-// share is what the mean over the window at row, col is divided by.
+// share returns the divisor of the mean over the window at row, col.
 func (a PoolAttrs) share(x Shape, row, col int) float64 {
 	n := 0
 	if a.pixels(x, row, col, func(int, int) { n++ }); a.CountPad {
@@ -271,7 +285,7 @@ func refAvgPoolGrad(attrs any, in, out []Tensor) {
 	})
 }
 
-// randomPool returns attributes and images that fit them: one in three with the usual windows of 2x2.
+// randomPool returns attributes and images that fit them; one in three has the usual windows of 2x2.
 func randomPool(r *rand.Rand) (PoolAttrs, Shape) {
 	x := randomShape(r, 4)
 	a := PoolAttrs{Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}, CountPad: r.IntN(2) == 0}
@@ -290,7 +304,7 @@ func randomPool(r *rand.Rand) (PoolAttrs, Shape) {
 	return a, x
 }
 
-// maxPoolCases have values that lie apart, so that a small step changes no maximum; one in eight has a NaN.
+// maxPoolCases have distinct values, so that a small step changes no maximum; one in eight has a NaN.
 func maxPoolCases(r *rand.Rand, float arena.DType) Case {
 	a, x := randomPool(r)
 	bad := r.IntN(8) == 0
@@ -304,7 +318,7 @@ func maxPoolCases(r *rand.Rand, float arena.DType) Case {
 	}}
 }
 
-// pooledCase returns the shape of gradients of pooling, which randomPool makes to fit.
+// pooledCase returns attributes, and the shape of the gradients that fit them.
 func pooledCase(r *rand.Rand) (PoolGradAttrs, Shape) {
 	a, x := randomPool(r)
 	y, err := a.pooled("pool", x)

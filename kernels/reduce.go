@@ -8,16 +8,18 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ReduceAttrs are the attributes of Sum, Mean and Max: the axes to reduce, sorted and distinct, none for all of them;
-// and whether they stay as dimensions of 1.
+// ReduceAttrs are the attributes of Sum, Mean and Max.
 type ReduceAttrs struct {
-	Axes []int
-	Keep bool
+	Axes []int // to reduce, sorted and distinct. None: all
+	Keep bool  // reduced axes stay, as dimensions of 1
 }
 
-// Reductions along axes.  x [...] → y, x's shape without Axes, of x's float type.
-// Mean divides the sum by the number of elements. Max is NaN where an element is. Devices sum in a fixed order.
-// The gradient of Max is shared evenly among equal maxima.
+// Reductions along axes.
+//
+//	x [...] → y, x's shape without Axes, of x's float type
+//
+// Mean divides the sum by the number of elements. Max is NaN where an element is. Devices sum in a
+// fixed order. The gradient of Max is divided evenly among equal maxima.
 var (
 	Sum  = Register(reduction("sum", refSum, reduceCases, "gorgonia.sumOp"))
 	Mean = Register(reduction("mean", refMean, reduceCases))
@@ -69,7 +71,7 @@ func reduction(name string, ref func(attrs any, in, out []Tensor), cases caseFun
 	}
 }
 
-// checkAxes refuses axes outside s, and those not in increasing order.
+// checkAxes returns an error for axes outside s, and for axes that are not increasing.
 func checkAxes(name string, axes []int, s Shape) error {
 	last := -1
 	for _, a := range axes {
@@ -81,7 +83,7 @@ func checkAxes(name string, axes []int, s Shape) error {
 	return nil
 }
 
-// reducedShape returns s without axes, or with 1 in their place. No axes: all of them.
+// reducedShape returns s without axes, or with keep with 1 for them. No axes: all of them.
 func reducedShape(s Shape, axes []int, keep bool) Shape {
 	out := make(Shape, 0, len(s))
 	for i, d := range s {
@@ -95,7 +97,7 @@ func reducedShape(s Shape, axes []int, keep bool) Shape {
 	return out
 }
 
-// reducedCount returns how many elements are reduced to one.
+// reducedCount returns the number of elements that are reduced to one.
 func reducedCount(s Shape, axes []int) int {
 	n := 1
 	for i, d := range s {
@@ -106,10 +108,10 @@ func reducedCount(s Shape, axes []int) int {
 	return n
 }
 
-// reduce folds every element of x into its place of y.
+// reduce folds every element of x into its element of y.
 func reduce(attrs any, x, y Tensor, fold func(y *float64, x float64)) {
 	st := broadcastStrides(reducedShape(x.Shape, attrs.(ReduceAttrs).Axes, true), x.Shape)
-	walk(x.Shape, [][]int{st}, func(i int, at []int) { fold(&y.Data[at[0]], x.Data[i]) })
+	forEachIndex(x.Shape, [][]int{st}, func(i int, at []int) { fold(&y.Data[at[0]], x.Data[i]) })
 }
 
 func refSum(attrs any, in, out []Tensor) {
@@ -143,7 +145,7 @@ func reduceCases(r *rand.Rand, float arena.DType) Case {
 	return Case{Attrs: a, In: []Spec{{float, s}}, Tolerance: sumTolerance(reducedCount(s, a.Axes))}
 }
 
-// maxCases have values that lie apart, so that a small step changes no maximum.
+// maxCases have distinct values, so that a small step changes no maximum.
 func maxCases(r *rand.Rand, float arena.DType) Case {
 	c := reduceCases(r, float)
 	c.Fill = func(r *rand.Rand, _ int, data []float64) {

@@ -9,8 +9,8 @@ import (
 var table = map[string]*Op{}
 var byGorgonia = map[string]*Op{}
 
-// Register adds op to the table and returns it. It panics when the name or a Gorgonia type is taken: that is a bug
-// which the first test of any package finds.
+// Register adds op to the table and returns it. It is called while packages initialise. It panics
+// if the name or a Gorgonia type is taken, which is a bug.
 func Register(op *Op) *Op {
 	if op.Name == "" || table[op.Name] != nil {
 		panic(fmt.Sprintf("kernels: operation %q is registered twice or has no name", op.Name))
@@ -21,14 +21,14 @@ func Register(op *Op) *Op {
 	table[op.Name] = op
 	for _, g := range op.Gorgonia {
 		if byGorgonia[g] != nil {
-			panic(fmt.Sprintf("kernels: %s is read by %q and %q", g, byGorgonia[g].Name, op.Name))
+			panic(fmt.Sprintf("kernels: Gorgonia type %s belongs to %q and to %q", g, byGorgonia[g].Name, op.Name))
 		}
 		byGorgonia[g] = op
 	}
 	return op
 }
 
-// All returns the registered operations, by name.
+// All returns the registered operations, sorted by name.
 func All() []*Op {
 	ops := make([]*Op, 0, len(table))
 	for _, op := range table {
@@ -38,8 +38,8 @@ func All() []*Op {
 	return ops
 }
 
-// ByName returns the operation of that name, or nil.
+// ByName returns the operation with that name, or nil.
 func ByName(name string) *Op { return table[name] }
 
-// ByGorgonia returns the operation that is read from a Gorgonia op, or nil. See [Op.Gorgonia] for keys.
+// ByGorgonia returns the operation for a key of [Op.Gorgonia], or nil.
 func ByGorgonia(key string) *Op { return byGorgonia[key] }

@@ -5,19 +5,19 @@ import (
 	"math/rand/v2"
 )
 
-// RmsPropAttrs are the attributes of RmsProp.
-type RmsPropAttrs struct {
+// RMSPropAttrs are the attributes of RMSProp.
+type RMSPropAttrs struct {
 	UpdateAttrs
 	Rho, Epsilon float64
 }
 
-// RmsProp divides by the root of a running mean s of squared gradients.
+// RMSProp divides gradients by the root of a running mean s of their squares.
 // s = Rho·s + (1 - Rho)·g²; param -= rate·g / (√s + Epsilon).
 // Source: Hinton's lecture 6e. Operands: see update.go.
-var RmsProp = Register(update("rmsprop", 1, false,
-	func(_ *rand.Rand, u UpdateAttrs) RmsPropAttrs { return RmsPropAttrs{u, 0.9, 1e-8} },
+var RMSProp = Register(update("rmsprop", 1, false,
+	func(_ *rand.Rand, u UpdateAttrs) RMSPropAttrs { return RMSPropAttrs{u, 0.9, 1e-8} },
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {
-		a := attrs.(RmsPropAttrs)
+		a := attrs.(RMSPropAttrs)
 		s[0] = a.Rho*s[0] + (1-a.Rho)*g*g
 		return p - c[0]*g/(math.Sqrt(s[0])+a.Epsilon)
 	}))

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Load decodes the first len(dst) elements of type t from src, little-endian.
@@ -32,19 +33,20 @@ func Load(dst []float64, t arena.DType, src []byte) {
 		for i := range dst {
 			dst[i] = float64(int64(le.Uint64(src[8*i:])))
 		}
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		for i := range dst {
-			dst[i] = float64(FromBfloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(numeric.FromBFloat16(le.Uint16(src[2*i:])))
 		}
 	case arena.Float16:
 		for i := range dst {
-			dst[i] = float64(FromFloat16(le.Uint16(src[2*i:])))
+			dst[i] = float64(numeric.FromFloat16(le.Uint16(src[2*i:])))
 		}
 	}
 }
 
-// Store encodes src as elements of type t at the start of dst, little-endian: floats rounded to nearest, integers
-// truncated. What does not fit an integer type is undefined.
+// Store encodes src as elements of type t at the start of dst, little-endian: floats are rounded to
+// nearest, integers truncated. The result for a number that an integer type cannot hold is
+// undefined.
 func Store(dst []byte, t arena.DType, src []float64) {
 	le := encoding.LittleEndian
 	switch t {
@@ -68,40 +70,40 @@ func Store(dst []byte, t arena.DType, src []float64) {
 		for i, v := range src {
 			le.PutUint64(dst[8*i:], uint64(int64(v)))
 		}
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		for i, v := range src {
 			le.PutUint16(dst[2*i:], half(t, v))
 		}
 	}
 }
 
-// Round returns v as a value of floating-point type t holds it.
+// Round returns v rounded to floating-point type t.
 func Round(t arena.DType, v float64) float64 {
 	switch t {
 	case arena.Float32:
 		return float64(float32(v))
-	case arena.Bfloat16:
-		return float64(FromBfloat16(half(t, v)))
+	case arena.BFloat16:
+		return float64(numeric.FromBFloat16(half(t, v)))
 	case arena.Float16:
-		return float64(FromFloat16(half(t, v)))
+		return float64(numeric.FromFloat16(half(t, v)))
 	}
 	return v
 }
 
-// Run executes a call by its op's reference, whatever the device: slow, and the meaning of the op.
-// operand returns the bytes of an operand. Outputs may lie where inputs lie: all inputs are read before any output is
-// written. It returns an error for operands of the wrong length and for an op that fails.
+// Run executes a call by its op's reference, slowly. operand returns the bytes of an operand.
+// Outputs may alias inputs: all inputs are read before any output is written. Run returns an error
+// for operands of the wrong length, and for an op that fails or panics.
 func Run(c Call, operand func(Operand) []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%s %q: %v", c.Op.Name, c.Label, r)
 		}
 	}()
-	in, err := places(c, c.In, operand)
+	in, err := operandBytes(c, c.In, operand)
 	if err != nil {
 		return err
 	}
-	out, err := places(c, c.Out, operand)
+	out, err := operandBytes(c, c.Out, operand)
 	if err != nil {
 		return err
 	}
@@ -137,8 +139,8 @@ func runRef(c Call, in, out [][]byte) {
 	}
 }
 
-// places returns the bytes of operands, checked for length.
-func places(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte, error) {
+// operandBytes returns the bytes of operands, checked for length.
+func operandBytes(c Call, operands []Operand, operand func(Operand) []byte) ([][]byte, error) {
 	b := make([][]byte, len(operands))
 	for i, o := range operands {
 		b[i] = operand(o)

@@ -6,11 +6,14 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ScatterAttrs are the attributes of Scatter: how many rows the result has.
+// ScatterAttrs are the attributes of Scatter. Rows is the number of rows of the result.
 type ScatterAttrs struct{ Rows int }
 
-// Scatter adds rows up at their indices: the gradient of Gather.  index int [R], dy [R, ...] float → y [Rows, ...].
-// y[index[i]] += dy[i], in the order of i. Rows with an index outside 0..Rows-1 are left out.
+// Scatter sums rows by index: the gradient of Gather.
+//
+//	index int [R], dy [R, ...] float → y [Rows, ...]
+//
+// y[index[i]] += dy[i], in the order of i. Rows with an index outside 0..Rows-1 are ignored.
 var Scatter = Register(&Op{
 	Name: "scatter",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {

@@ -2,12 +2,12 @@ package kernels
 
 import "math/rand/v2"
 
-// SgdAttrs are the attributes of Sgd.
-type SgdAttrs struct{ UpdateAttrs }
+// SGDAttrs are the attributes of SGD.
+type SGDAttrs struct{ UpdateAttrs }
 
-// Sgd is plain gradient descent, without state.  param -= rate·g.  Operands: see update.go.
-var Sgd = Register(update("sgd", 0, false,
-	func(_ *rand.Rand, u UpdateAttrs) SgdAttrs { return SgdAttrs{u} },
+// SGD is plain gradient descent; it has no state.  param -= rate·g.  Operands: see update.go.
+var SGD = Register(update("sgd", 0, false,
+	func(_ *rand.Rand, u UpdateAttrs) SGDAttrs { return SGDAttrs{u} },
 	func(_ any, c []float64, p, g float64, _ []float64) float64 { return p - c[0]*g }))
 
 // MomentumAttrs are the attributes of Momentum.
@@ -17,9 +17,10 @@ type MomentumAttrs struct {
 	Nesterov bool
 }
 
-// Momentum keeps a velocity v.  v = Momentum·v + g; param -= rate·v, with Nesterov rate·(g + Momentum·v).
-// Source: Sutskever et al., ICML 2013, in the form in which the rate is outside the velocity (PyTorch's).
-// Operands: see update.go.
+// Momentum keeps a velocity v.  v = Momentum·v + g; param -= rate·v, with Nesterov rate·(g +
+// Momentum·v).
+// Source: Sutskever et al., ICML 2013, in the form in which the rate is outside the velocity
+// (PyTorch's). Operands: see update.go.
 var Momentum = Register(update("momentum", 1, false,
 	func(r *rand.Rand, u UpdateAttrs) MomentumAttrs { return MomentumAttrs{u, 0.9, r.IntN(2) == 0} },
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {

@@ -10,7 +10,9 @@ import (
 // ReshapeAttrs are the attributes of Reshape.
 type ReshapeAttrs struct{ Shape Shape }
 
-// Reshape reads the same elements as another shape of as many.  x [...] → y [Shape], of x's type.
+// Reshape gives the same elements another shape.
+//
+//	x [...] → y [Shape], of x's type
 var Reshape = Register(&Op{
 	Name: "reshape",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -31,7 +33,7 @@ var Reshape = Register(&Op{
 	},
 	View: func(any, []Spec) (int64, bool) { return 0, true },
 	Ref:  func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, randomRank(r))
 		to := append(Shape{1}, s...)
@@ -45,7 +47,9 @@ var Reshape = Register(&Op{
 // TransposeAttrs are the attributes of Transpose.
 type TransposeAttrs struct{ Perm []int }
 
-// Transpose permutes dimensions: dimension i of the result is dimension Perm[i] of x.  x [...] → y, of x's type.
+// Transpose permutes dimensions: dimension i of the result is dimension Perm[i] of x.
+//
+//	x [...] → y, of x's type
 var Transpose = Register(&Op{
 	Name: "transpose", Gorgonia: []string{"gorgonia.transposeOp"},
 	Decode: func(f Fields) (any, error) {
@@ -81,9 +85,9 @@ var Transpose = Register(&Op{
 		for i, p := range attrs.(TransposeAttrs).Perm {
 			st[i] = own[p]
 		}
-		walk(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[at[0]] })
+		forEachIndex(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[at[0]] })
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, randomRank(r))
 		return Case{Attrs: TransposeAttrs{r.Perm(len(s))}, In: []Spec{{randomType(r, float), s}}, Fill: fillAny}
@@ -93,7 +97,9 @@ var Transpose = Register(&Op{
 // BroadcastAttrs are the attributes of Broadcast.
 type BroadcastAttrs struct{ Shape Shape }
 
-// Broadcast repeats x along dimensions that are 1 or missing on the left.  x [...] → y [Shape], of x's type.
+// Broadcast repeats x along its dimensions of 1, and along dimensions that it lacks on the left.
+//
+//	x [...] → y [Shape], of x's type
 var Broadcast = Register(&Op{
 	Name: "broadcast",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -107,16 +113,16 @@ var Broadcast = Register(&Op{
 		if err := checkShape("broadcast", a.Shape); err != nil {
 			return nil, err
 		}
-		if s, err := BroadcastShapes(in[0].Shape, a.Shape); err != nil || !s.Equal(a.Shape) {
+		if s, err := broadcastShapes(in[0].Shape, a.Shape); err != nil || !s.Equal(a.Shape) {
 			return nil, shapeError("broadcast", "%v does not broadcast to %v", in[0].Shape, a.Shape)
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
 	},
 	Ref: func(_ any, in, out []Tensor) {
 		st := broadcastStrides(in[0].Shape, out[0].Shape)
-		walk(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[at[0]] })
+		forEachIndex(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[at[0]] })
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		to := randomShape(r, randomRank(r))
 		return Case{Attrs: BroadcastAttrs{to}, In: []Spec{{randomType(r, float), narrow(r, to)}}, Fill: fillAny}
@@ -126,7 +132,9 @@ var Broadcast = Register(&Op{
 // ConcatAttrs are the attributes of Concat.
 type ConcatAttrs struct{ Axis int }
 
-// Concat joins tensors along an axis; their other dimensions agree.  n tensors → y, of one type.
+// Concat joins tensors along an axis; their other dimensions are equal.
+//
+//	n tensors → y, of one type
 var Concat = Register(&Op{
 	Name: "concat", Gorgonia: []string{"gorgonia.concatOp"},
 	Decode: func(f Fields) (any, error) {
@@ -163,11 +171,11 @@ var Concat = Register(&Op{
 		st := strides(out[0].Shape)
 		start := 0
 		for _, x := range in {
-			walk(x.Shape, [][]int{st}, func(i int, at []int) { out[0].Data[start+at[0]] = x.Data[i] })
+			forEachIndex(x.Shape, [][]int{st}, func(i int, at []int) { out[0].Data[start+at[0]] = x.Data[i] })
 			start += x.Shape[axis] * st[axis]
 		}
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, 1+r.IntN(3))
 		axis := r.IntN(len(s))
@@ -195,7 +203,7 @@ func init() {
 		return []Value{g.Apply(Transpose, TransposeAttrs{back}, dy[0])}
 	}
 	Broadcast.Grad = func(g Graph, n Node, dy []Value) []Value {
-		return []Value{SumTo(g, dy[0], g.Spec(n.In[0]).Shape)}
+		return []Value{sumTo(g, dy[0], g.Spec(n.In[0]).Shape)}
 	}
 	Concat.Grad = func(g Graph, n Node, dy []Value) []Value {
 		axis := n.Attrs.(ConcatAttrs).Axis
@@ -211,5 +219,5 @@ func init() {
 	}
 }
 
-// moves is the Cost of ops that only move data.
-func moves(any, []Spec, []Spec) int64 { return 0 }
+// noFlops is the Cost of ops that only move data.
+func noFlops(any, []Spec, []Spec) int64 { return 0 }

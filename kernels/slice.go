@@ -7,12 +7,16 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// SliceAttrs are the attributes of Slice: for each dimension the first index, the one to stop before, and the step,
-// which is positive.
+// SliceAttrs are the attributes of Slice: for each dimension the first index, the end, exclusive,
+// and the step, at least 1.
 type SliceAttrs struct{ Start, End, Step []int }
 
-// Slice takes a range of every dimension; ranks stay.  x [...] → y, of x's type.
-// It is a view where the range is contiguous: full in all dimensions after the first that is longer than 1.
+// Slice selects a range of every dimension; the rank stays.
+//
+//	x [...] → y, of x's type
+//
+// It is a view if the range is contiguous: full in all dimensions after the first one with a range
+// longer than 1.
 var Slice = Register(&Op{
 	Name: "slice",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -40,23 +44,24 @@ var Slice = Register(&Op{
 	Ref: func(attrs any, in, out []Tensor) {
 		a := attrs.(SliceAttrs)
 		start, st := sliceStrides(in[0].Shape, a.Start, a.Step)
-		walk(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[start+at[0]] })
+		forEachIndex(out[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[i] = in[0].Data[start+at[0]] })
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, randomRank(r))
 		return Case{Attrs: randomRange(r, s), In: []Spec{{randomType(r, float), s}}, Fill: fillAny}
 	},
 })
 
-// UnsliceAttrs are the attributes of Unslice: the shape that was cut, the first indices and the steps.
+// UnsliceAttrs are the attributes of Unslice: the shape of the result, the first indices and the steps.
 type UnsliceAttrs struct {
 	Shape       Shape
 	Start, Step []int
 }
 
-// Unslice puts x where a Slice took it from, and zeros elsewhere: the gradient of Slice.  x [...] → y [Shape], of x's
-// type.
+// Unslice writes x to a range of a tensor of zeros: the gradient of Slice.
+//
+//	x [...] → y [Shape], of x's type
 var Unslice = Register(&Op{
 	Name: "unslice",
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {
@@ -82,9 +87,9 @@ var Unslice = Register(&Op{
 		a := attrs.(UnsliceAttrs)
 		start, st := sliceStrides(a.Shape, a.Start, a.Step)
 		clear(out[0].Data)
-		walk(in[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[start+at[0]] = in[0].Data[i] })
+		forEachIndex(in[0].Shape, [][]int{st}, func(i int, at []int) { out[0].Data[start+at[0]] = in[0].Data[i] })
 	},
-	Cost: moves,
+	Cost: noFlops,
 	Cases: func(r *rand.Rand, float arena.DType) Case {
 		s := randomShape(r, randomRank(r))
 		a := randomRange(r, s)
@@ -134,7 +139,7 @@ func sliceStrides(s Shape, start, step []int) (first int, st []int) {
 	return first, st
 }
 
-// fullRange takes all of s.
+// fullRange selects all of s.
 func fullRange(s Shape) SliceAttrs {
 	a := SliceAttrs{Start: make([]int, len(s)), End: slices.Clone(s), Step: make([]int, len(s))}
 	for i := range a.Step {
@@ -143,7 +148,7 @@ func fullRange(s Shape) SliceAttrs {
 	return a
 }
 
-// randomRange takes a part of s that is not empty, a contiguous one half of the time.
+// randomRange selects a part of s that is not empty, in half of the cases a contiguous one.
 func randomRange(r *rand.Rand, s Shape) SliceAttrs {
 	a := fullRange(s)
 	contiguous := r.IntN(2) == 0

@@ -7,10 +7,13 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// SoftmaxAttrs are the attributes of Softmax, LogSoftmax and their gradients: the axis along which results add up to 1.
+// SoftmaxAttrs are the attributes of Softmax, LogSoftmax and their gradients. Along Axis, results
+// of Softmax add up to 1.
 type SoftmaxAttrs struct{ Axis int }
 
-// Softmax and its logarithm along an axis.  x [...] → y [...], of one float type.
+// Softmax and its logarithm along an axis.
+//
+//	x [...] → y [...], of one float type
 //
 //	softmax      y = exp(x - max x) / Σ exp(x - max x)
 //	log_softmax  y = x - max x - log Σ exp(x - max x)
@@ -19,7 +22,9 @@ var (
 	LogSoftmax = Register(alongAxis("log_softmax", 1, refLogSoftmax))
 )
 
-// Gradients of Softmax and LogSoftmax from their results.  y [...], dy [...] → dx [...], of one spec.
+// Gradients of Softmax and LogSoftmax from their results.
+//
+//	y [...], dy [...] → dx [...], of one spec
 //
 //	softmax_grad      dx = y·(dy - Σ y·dy)
 //	log_softmax_grad  dx = dy - exp(y)·Σ dy
@@ -37,7 +42,7 @@ func init() {
 	Softmax.Grad, LogSoftmax.Grad = fromResult(SoftmaxGrad), fromResult(LogSoftmaxGrad)
 }
 
-// alongAxis is an op on lines along an axis of n operands of one spec, which may run in place of any of them.
+// alongAxis is an op on the lines along an axis of n operands of one spec; it may overwrite any of them.
 func alongAxis(name string, n int, ref func(attrs any, in, out []Tensor)) *Op {
 	return &Op{
 		Name: name, Ref: ref, InPlace: []int8{0, 1}[:n],

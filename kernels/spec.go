@@ -40,13 +40,15 @@ type Spec struct {
 	Shape Shape
 }
 
-// Bytes returns what the tensor occupies.
+// Bytes returns the size of the tensor in bytes.
 func (s Spec) Bytes() int64 { return int64(s.Shape.Elems()) * s.Type.Size() }
 
-// mostBytes bounds a tensor: more than any device has, and few enough that sums of sizes do not overflow.
+// mostBytes limits a tensor: it exceeds the memory of any device, and sums of such sizes do not
+// overflow.
 const mostBytes = 1 << 46
 
-// Check returns an error that wraps ErrShape where a dimension is below 0 or the tensor takes more than 2^46 bytes.
+// Check returns an error that wraps ErrShape if a dimension is below 0 or the tensor has more than
+// 2^46 bytes.
 func (s Spec) Check() error {
 	n := s.Type.Size()
 	for _, d := range s.Shape {
@@ -57,14 +59,14 @@ func (s Spec) Check() error {
 			return nil
 		}
 		if n > mostBytes/int64(d) {
-			return fmt.Errorf("%v takes more than 2^46 bytes: %w", s, ErrShape)
+			return fmt.Errorf("%v has more than 2^46 bytes: %w", s, ErrShape)
 		}
 		n *= int64(d)
 	}
 	return nil
 }
 
-// Equal reports whether type and shape agree.
+// Equal reports whether types and shapes are equal.
 func (s Spec) Equal(t Spec) bool { return s.Type == t.Type && s.Shape.Equal(t.Shape) }
 
 // String writes the spec as float32 (2, 3).

@@ -2,34 +2,20 @@ package kernels_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/kerneltest"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of random cases; 0: one from the clock")
-
 // random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with -seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 func TestEveryOperationIsWhole(t *testing.T) {
 	for _, op := range kernels.All() {
@@ -61,7 +47,7 @@ func TestCasesFitTheirOperation(t *testing.T) {
 			if _, err := kernels.Eval(op, c.Attrs, kerneltest.Fill(r, c)); err != nil {
 				t.Errorf("%s: case %v of %v: %v", op.Name, c.Attrs, c.In, err)
 			}
-			for k, u := range kernels.UpdatesOf(op, c.Attrs) {
+			for k, u := range op.UpdatesFor(c.Attrs) {
 				if !specs[k].Equal(c.In[u]) {
 					t.Errorf("%s: output %d is %v, but updates input %d, %v", op.Name, k, specs[k], u, c.In[u])
 				}
@@ -70,8 +56,8 @@ func TestCasesFitTheirOperation(t *testing.T) {
 	}
 }
 
-// underived says why an operation has no gradient rule. Those that exist for their effect, that take nothing, and that
-// are gradients themselves need no entry.
+// underived says why an operation has no gradient rule. Those that exist for their effect, that
+// take nothing, and that are gradients themselves need no entry.
 var underived = map[string]string{
 	"chain":       "is made after gradients",
 	"host":        "has the gradient that its maker gives it",
@@ -79,7 +65,7 @@ var underived = map[string]string{
 	"encode":      "is put in after gradients are made",
 	"sum_squares": "serves clipping, after gradients",
 	"clip_norm":   "serves clipping, after gradients",
-	"fetch":       "is put in after gradients are made",
+	"prefetch":    "is put in after gradients are made",
 }
 
 // isGradient reports whether op is called a gradient: softmax_grad, maxPoolGrad.
@@ -98,8 +84,9 @@ func TestEveryOperationHasAGradientOrAReasonForNone(t *testing.T) {
 	}
 }
 
-// TestWrongOperandsAreRefused gives every operation too many and too few operands, attributes of another type, and
-// integers where floats belong: an error that wraps ErrShape or ErrAttrs and names the operation, never a panic.
+// TestWrongOperandsAreRefused gives every operation too many and too few operands, attributes of
+// another type, and integers where floats belong: an error that wraps ErrShape or ErrAttrs and
+// names the operation, never a panic.
 func TestWrongOperandsAreRefused(t *testing.T) {
 	r := random(t)
 	type other struct{}

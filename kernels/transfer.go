@@ -6,52 +6,50 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Transfers of what is kept in pinned host memory (Binding.Pinned), of any type. Nothing else touches that memory, and Binding.Moves lets
-// them run beside all other calls. They have no gradient: they are put in after gradients are made.
+// Transfers: copies from and to pinned host memory (Binding.Pinned), of any type. No other call
+// uses that memory, and Binding.StreamSchedule lets transfers overlap other calls. They have no
+// gradient: the compiler adds them after the gradients.
 //
-//	fetch   x [...] → y [...], the same bytes
-//	stow    x [...], y [...] → y, the bytes of x
+//	prefetch   x [...] → y [...], the same bytes
+//	writeback  x [...], y [...] → y, the bytes of x
 var (
-	Fetch = Register(&Op{
-		Name: "fetch", Infer: inferFetch, Cost: moves, Cases: transferCase(1),
+	Prefetch = Register(&Op{
+		Name: "prefetch", Infer: inferPrefetch, Cost: noFlops, Cases: transferCase(1),
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
-	Stow = Register(&Op{
-		Name: "stow", Infer: inferStow, Cost: moves, Cases: transferCase(2), Updates: []int8{1},
+	Writeback = Register(&Op{
+		Name: "writeback", Infer: inferWriteback, Cost: noFlops, Cases: transferCase(2), Updates: []int8{1},
 		Ref: func(_ any, in, out []Tensor) { copy(out[0].Data, in[0].Data) },
 	})
 )
 
-// Transfers reports whether op is a transfer.
-func Transfers(op *Op) bool { return op == Fetch || op == Stow }
-
-func inferFetch(attrs any, in []Spec) ([]Spec, error) {
-	if err := noAttrs("fetch", attrs); err != nil {
+func inferPrefetch(attrs any, in []Spec) ([]Spec, error) {
+	if err := noAttrs("prefetch", attrs); err != nil {
 		return nil, err
 	}
-	if err := count("fetch", in, 1); err != nil {
+	if err := count("prefetch", in, 1); err != nil {
 		return nil, err
 	}
 	return []Spec{in[0]}, nil
 }
 
-func inferStow(attrs any, in []Spec) ([]Spec, error) {
-	if err := noAttrs("stow", attrs); err != nil {
+func inferWriteback(attrs any, in []Spec) ([]Spec, error) {
+	if err := noAttrs("writeback", attrs); err != nil {
 		return nil, err
 	}
-	if err := count("stow", in, 2); err != nil {
+	if err := count("writeback", in, 2); err != nil {
 		return nil, err
 	}
 	if !in[0].Equal(in[1]) {
-		return nil, shapeError("stow", "a place for %v does not take %v", in[1], in[0])
+		return nil, shapeError("writeback", "%v does not fit a place for %v", in[0], in[1])
 	}
 	return []Spec{in[1]}, nil
 }
 
-// transferCase returns cases of so many operands of one spec.
+// transferCase returns cases of the given number of operands, all of one spec.
 func transferCase(operands int) caseFunc {
 	return func(r *rand.Rand, float arena.DType) Case {
-		s := Spec{[]arena.DType{float, arena.Uint8, arena.Int32, arena.Bfloat16}[r.IntN(4)], randomShape(r, randomRank(r))}
+		s := Spec{[]arena.DType{float, arena.Uint8, arena.Int32, arena.BFloat16}[r.IntN(4)], randomShape(r, randomRank(r))}
 		c := Case{Fill: func(r *rand.Rand, _ int, data []float64) {
 			for i := range data {
 				data[i] = float64(r.IntN(200))

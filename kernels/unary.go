@@ -7,8 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Functions of one element.  x [...] → y [...], of one float type.
-// The gradient of each follows the textbook; where the result y says as much as x, it is written in y.
+// Functions of one element.
+//
+//	x [...] → y [...], of one float type
+//
+// Where the gradient is a function of the result y, it uses y instead of x.
 var (
 	Neg         = Register(unary("neg", func(x float64) float64 { return -x }, unaryCases(nil), unaryKey("neg")))
 	Abs         = Register(unary("abs", math.Abs, unaryCases(offZero), unaryKey("abs")))
@@ -85,7 +88,11 @@ func offWhole(r *rand.Rand, data []float64) {
 // AffineAttrs are the attributes of Affine.
 type AffineAttrs struct{ Scale, Shift float64 }
 
-// Affine is a line.  x [...] → y [...].  y = Scale·x + Shift.
+// Affine scales and shifts.
+//
+//	x [...] → y [...]
+//
+// y = Scale·x + Shift.
 var Affine = Register(&Op{
 	Name: "affine", InPlace: []int8{0},
 	Infer: func(attrs any, in []Spec) ([]Spec, error) {

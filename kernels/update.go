@@ -7,11 +7,12 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// UpdateAttrs are what all optimizer rules share. The gradient is first scaled, then clipped, then decayed.
+// UpdateAttrs are the attributes that all optimizer rules share. The gradient is first scaled, then
+// clipped, then decayed.
 type UpdateAttrs struct {
 	ClipValue float64 // each element of the gradient is clipped to ±ClipValue; 0: not clipped
-	Scaled    bool    // operand 4 is a scale, Float64 (), which the gradient is multiplied by
-	Decay     float64 // weight decay: added to the gradient as Decay·param, or apart from it where the rule says so
+	Scaled    bool    // operand 4 is a scale, float64 (), that the gradient is multiplied by
+	Decay     float64 // weight decay: Decay·param is added to the gradient, or, by some rules, to the step
 }
 
 // Common returns the attributes that all rules share.
@@ -20,37 +21,27 @@ func (u UpdateAttrs) Common() UpdateAttrs { return u }
 // Updater is implemented by the attributes of every optimizer rule.
 type Updater interface{ Common() UpdateAttrs }
 
-// State is a tensor that a rule keeps beside a parameter, all zero bytes before the first update.
+// State is a tensor that a rule keeps for a parameter, all zero bytes before the first update.
 type State struct {
 	Name string
 	Spec
 }
 
-// UpdatesOf returns op.Updates as they are for these attributes: where an optimizer rule is Scaled, its states come one
-// operand later.
-func UpdatesOf(op *Op, attrs any) []int8 {
-	if u, ok := attrs.(Updater); ok && u.Common().Scaled {
-		updates := append([]int8(nil), op.Updates...)
-		for i := 1; i < len(updates); i++ {
-			updates[i]++
-		}
-		return updates
-	}
-	return op.Updates
-}
-
-// ControlShare is the place of what the gradient of the loss starts with, in the controls: the step's share of the samples that one update is
-// about, 1 or less where several steps share it, times the loss scale. ControlUnscale is that of 1 / the loss scale.
+// Indices in the controls vector.
 const (
-	ControlUnscale = 5
-	ControlShare   = 6
+	ControlUnscale = 5 // 1 / the loss scale
+	// ControlShare is the gradient of the loss at the start of the backward pass: the loss scale
+	// times the step's share of the samples of an update, which is 1, or less if several steps
+	// accumulate gradients.
+	ControlShare = 6
 )
 
-// Controls is the length of the vector that every rule reads: the learning rate, the number of the update (from 1),
-// what the rule wants beside, up to three numbers, and the trainer's: [ControlUnscale], [ControlShare], [ControlStep].
+// Controls is the length of the controls vector, which every rule reads: the learning rate, the
+// number of the update (from 1), up to three numbers of the rule, and at [ControlUnscale],
+// [ControlShare] and [ControlStep] the trainer's numbers.
 const Controls = 8
 
-// ControlsSpec is the type and shape of that vector.
+// ControlsSpec is the spec of the controls vector.
 var ControlsSpec = Spec{arena.Float64, Shape{Controls}}
 
 // rule computes the update of one element. s are its states, changed in place; it returns the parameter.
@@ -60,8 +51,8 @@ type rule func(attrs any, controls []float64, param, grad float64, s []float64) 
 //
 //	param [...], grad [...], guard int32 [4], controls float64 [8] (, scale float64 ()), states [...] → param, states
 //
-// Outputs lie on the inputs of the same name. Where guard[0] is not 0 nothing changes.
-// decoupled: the rule itself applies Decay.
+// Outputs are the inputs of the same name, changed in place. If guard[0] is not 0 nothing changes.
+// decoupled: f itself applies Decay.
 func update[A Updater](name string, states int, decoupled bool, attrs func(r *rand.Rand, u UpdateAttrs) A, f rule) *Op {
 	op := &Op{
 		Name: name, Updates: []int8{0, 4, 5}[:1+states],
@@ -95,7 +86,7 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	return out, nil
 }
 
-// inferStates returns the outputs of a rule whose states are not all of the parameter's type and shape.
+// inferStates returns the outputs of a rule whose states differ from the parameter in type or shape.
 func inferStates(name string, u UpdateAttrs, in []Spec, states func(param Spec) []State) ([]Spec, error) {
 	first, err := checkUpdate(name, u, in, len(states(Spec{})))
 	if err != nil {
@@ -111,7 +102,7 @@ func inferStates(name string, u UpdateAttrs, in []Spec, states func(param Spec) 
 	return out, nil
 }
 
-// checkUpdate checks what all rules share, and returns which operand is the first state.
+// checkUpdate checks the operands that all rules share, and returns the index of the first state.
 func checkUpdate(name string, u UpdateAttrs, in []Spec, states int) (first int, err error) {
 	if !(u.ClipValue >= 0) {
 		return 0, attrError(name, "clip value %v must not be negative", u.ClipValue)
@@ -136,8 +127,8 @@ func checkUpdate(name string, u UpdateAttrs, in []Spec, states int) (first int, 
 	return first, nil
 }
 
-// keepUpdate leaves parameter and states as they are, and returns what the gradient is to be scaled by.
-func keepUpdate(u UpdateAttrs, in, out []Tensor) (scale float64) {
+// copyUpdate copies parameter and states to the outputs, and returns the scale of the gradient.
+func copyUpdate(u UpdateAttrs, in, out []Tensor) (scale float64) {
 	first, scale := 4, 1.0
 	if u.Scaled {
 		first, scale = 5, in[4].Data[0]
@@ -159,7 +150,7 @@ func (u UpdateAttrs) prepare(g, scale float64) float64 {
 }
 
 func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rule) {
-	scale := keepUpdate(u, in, out)
+	scale := copyUpdate(u, in, out)
 	if in[2].Data[0] != 0 {
 		return
 	}
@@ -179,8 +170,9 @@ func refUpdate(attrs any, u UpdateAttrs, decoupled bool, in, out []Tensor, f rul
 	}
 }
 
-// updateCase has states such as the rules leave behind (the last one, a mean of squares, not below 0), and a guard that
-// is set in one case of eight. Results are sums of terms of size about 1, so that the usual tolerance holds.
+// updateCase has states such as the rules produce (the last one, a mean of squares, is at least 0),
+// and in one case of eight a guard that is set. Results are sums of terms of size about 1, so that
+// the default tolerance holds.
 func updateCase[A Updater](r *rand.Rand, float arena.DType, states int, attrs func(*rand.Rand, UpdateAttrs) A) Case {
 	u := UpdateAttrs{Scaled: r.IntN(2) == 0}
 	if r.IntN(2) == 0 {
@@ -205,12 +197,12 @@ func updateCase[A Updater](r *rand.Rand, float arena.DType, states int, attrs fu
 		case k < 2:
 			between(r, data, -1, 1)
 		case k == 2:
-			data[0] = truth(stopped)
+			data[0] = oneIf(stopped)
 		case k == 3: // rate, update 3, bias corrections of Adam's usual means
 			copy(data, []float64{0.1, 3, 1 - math.Pow(0.9, 3), 1 - math.Pow(0.999, 3)})
 		case k == 4 && u.Scaled:
 			data[0] = 0.25 + 0.75*r.Float64()
-		case k == first+1 || k == first && states == 1: // of squares, and too large for its sign to be in doubt
+		case k == first+1 || k == first && states == 1: // a mean of squares: far enough above 0
 			between(r, data, 0.5, 1)
 		default:
 			between(r, data, -1, 1)

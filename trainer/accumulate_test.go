@@ -47,7 +47,7 @@ func TestStepsOfAWindowLearnLikeOneLargeBatch(t *testing.T) {
 				for _, k := range []int{1, 2, 4, 8} {
 					opt := trainer.Options{Device: dev, Batch: 8 / k, Accumulate: k, EvalBatch: 8, Fields: ds.Fields(), Sequential: true, Clip: clip,
 						Optimizer: optim.SGD{Rate: 0.1, Momentum: 0.9}, Schedule: optim.Step{Every: 2, Factor: 0.5}, Seed: 3}
-					plan, err := trainer.Plan(small, opt)
+					plan, err := trainer.Plan(t.Context(), small, opt)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -121,7 +121,7 @@ func TestAnUnfinishedWindowIsForgotten(t *testing.T) {
 	})
 }
 
-// A step of a window that is not finite changes nothing, neither then nor at the window's end, and says what it was.
+// A step of a window that is not finite changes nothing, neither then nor at the end of the window, and the error names the tensor.
 func TestAWindowThatIsNotFiniteChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for at := range 5 {
@@ -152,12 +152,12 @@ func TestAWindowThatIsNotFiniteChangesNothing(t *testing.T) {
 // Gradients have one place, in their region: scratch has no other.
 func TestWindowsKeepOneCopyOfTheGradients(t *testing.T) {
 	opt := trainer.Options{Device: openCPU(t), Batch: 4}
-	alone, err := trainer.Plan(classifier(64, 4096, 3), opt)
+	alone, err := trainer.Plan(t.Context(), classifier(64, 4096, 3), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Accumulate = 8
-	windows, err := trainer.Plan(classifier(64, 4096, 3), opt)
+	windows, err := trainer.Plan(t.Context(), classifier(64, 4096, 3), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestStepsOfAWindowDropOthers(t *testing.T) {
 }
 
 func TestABadWindowIsRefused(t *testing.T) {
-	_, err := trainer.New(small, trainer.Options{Device: openCPU(t), Batch: 8, Accumulate: -1})
+	_, err := trainer.New(t.Context(), small, trainer.Options{Device: openCPU(t), Batch: 8, Accumulate: -1})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("got %v, want ErrOption", err)
 	}

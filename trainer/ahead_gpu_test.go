@@ -178,7 +178,7 @@ func TestPinnedMemoryOfAGPUIsTwoBlocks(t *testing.T) {
 	}
 }
 
-// Where there is no pinned memory to copy from, New says so: nothing is copied from anywhere else.
+// Without pinned memory to copy from, New returns an error: nothing is copied from elsewhere.
 func TestWithoutPinnedMemoryNewFailsOnAGPU(t *testing.T) {
 	emulated(t)
 	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
@@ -195,7 +195,7 @@ func TestWithoutPinnedMemoryNewFailsOnAGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := fakecuda.Calls("cuMemcpyHtoDAsync")
-		_, err := trainer.New(small, opt)
+		_, err := trainer.New(t.Context(), small, opt)
 		var e *cuda.DriverError
 		if !errors.As(err, &e) || e.Call != "cuMemHostAlloc" {
 			t.Errorf("without block %d: got %v, want the driver's error about cuMemHostAlloc", n+1, err)

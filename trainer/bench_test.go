@@ -22,7 +22,7 @@ import (
 
 // digits is 784-512-256-10, the net of examples/mlp.
 func digits(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)
@@ -47,7 +47,7 @@ func pixels(tb testing.TB, n int) dataloader.Dataset {
 	return ds
 }
 
-// rss returns the resident set of this process in bytes, 0 where the system does not say.
+// rss returns the resident set of this process in bytes, 0 if the system does not report it.
 func rss() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -89,7 +89,7 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	if resident {
 		opt.Resident = []dataloader.Dataset{ds}
 	}
-	t, err := trainer.New(digits, opt)
+	t, err := trainer.New(b.Context(), digits, opt)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -132,13 +132,13 @@ func benchmarkEpoch(b *testing.B, samples int, evaluate, resident bool) {
 	b.ReportMetric(ran*128/elapsed.Seconds(), "images/s")
 }
 
-// BenchmarkGorgonia is the pair: the same net with Adam, on Evenkeel and on Gorgonia's own tape machine. One op is one step of 128.
+// BenchmarkGorgonia compares the same net with Adam, on Evenkeel and on Gorgonia's own tape machine. One op is one step of 128.
 func BenchmarkGorgonia(b *testing.B) {
 	b.Run("evenkeel", func(b *testing.B) {
 		ds := pixels(b, 60*128)
 		dev := cputest.Open(b, cpu.Options{})
 		defer dev.Close()
-		t, err := trainer.New(digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
+		t, err := trainer.New(b.Context(), digits, trainer.Options{Device: dev, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields()})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func BenchmarkExplore(b *testing.B) {
 		b.Run(fmt.Sprintf("largest=%d", most), func(b *testing.B) {
 			opt := trainer.Options{Batch: 128, Optimizer: optim.Adam{}, Memory: 8 << 20}
 			for b.Loop() {
-				if _, err := trainer.Explore(b.Context(), digits, opt, most); err != nil {
+				if _, err := trainer.Explore(b.Context(), digits, opt, trainer.ExploreOptions{MaxBatch: most}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -27,7 +27,7 @@ func TestCuBLASLearnsInPlannedMemory(t *testing.T) {
 	ds, model := samples(t, 45, 6, 3), classifier(6, 9, 3)
 	learned := func(dev kernels.Device) (losses []float64, params []byte) {
 		opt := trainer.Options{Device: dev, Batch: 8, Optimizer: optim.Adam{}, Seed: 3, Fields: ds.Fields()}
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

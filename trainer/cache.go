@@ -11,41 +11,44 @@ import (
 	"github.com/evenkeel/evenkeel/internal/ir"
 )
 
-// cache keeps the programs of one model, for builds whose options differ where a program does not depend on them. A build with a cache can be looked at,
-// not trained from: it does not know what parameters start with.
-type cache struct {
+// programCache shares the programs of one model between plans whose options differ only in what
+// does not affect a program. A plan that uses a cache can be inspected but not trained: it has no
+// initial values.
+type programCache struct {
 	mu      sync.Mutex
-	entries map[question][]*entry
+	entries map[cacheKey][]*cacheEntry
 }
 
-// question is what a program is asked for by, beside options and homes.
-type question struct {
-	key
-	first  bool        // of its build
+// cacheKey identifies a program, apart from the options and the homes that it is compiled for.
+type cacheKey struct {
+	programKey
+	first  bool        // of its plan
 	budget int64       // of recomputation
 	like   *ir.Program // of the full batch
 }
 
-// entry has what was compiled for a question under some options.
-type entry struct {
-	opt     Options // those that decide
-	mu      sync.Mutex
-	answers []answer // by the homes that there were
+// cacheEntry holds the programs of one cacheKey under the same relevant options, one for each state
+// of the homes.
+type cacheEntry struct {
+	opt   Options // see relevantTo
+	mu    sync.Mutex
+	known []compilation
 }
 
-// answer is a program, or why there is none. Invariant: homes are all that a compilation knows of the programs before it, so where these give it the same
-// places, it has the same answer.
-type answer struct {
+// compilation is the outcome of one compilation. Invariant: a compilation depends on earlier
+// programs only through the homes, so if they give the same places again, the outcome is the same.
+type compilation struct {
 	program *ir.Program
 	err     error
-	had     [len(starting)]int // parts that there were of each region whose contents the model gives
-	places  []ir.Part          // that were asked for
+	before  [len(modelRegions)]int // initCounts before it
+	placed  []ir.Part              // homes that it asked for
 }
 
-// deciding returns o without what does not decide how program k is compiled. What is not named here is taken to decide.
-func (o Options) deciding(k key) Options {
+// relevantTo returns o without the fields that do not affect the compilation of program k. Fields
+// that are not named here do.
+func (o Options) relevantTo(k programKey) Options {
 	o.Batch, o.EvalBatch, o.Accumulate = 0, 0, 0 // k has its rows and its window
-	o.Memory, o.Recompute.Auto = 0, false        // they make the budget
+	o.Memory, o.Recompute.Auto = 0, false        // they determine the budget
 	o.Schedule, o.Sequential, o.Tail, o.Workers, o.Progress = nil, false, 0, 0, nil
 	switch {
 	case k.mode != compile.Train:
@@ -56,65 +59,68 @@ func (o Options) deciding(k key) Options {
 	return o
 }
 
-// entry returns the place for what b asks about program k.
-func (c *cache) entry(b *build, k key, like *ir.Program) *entry {
-	q := question{key: k, first: len(b.order) == 0, like: like}
+// entry returns the entry for program k of plan p.
+func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheEntry {
+	key := cacheKey{programKey: k, first: len(p.order) == 0, like: like}
 	if k.mode == compile.Train {
-		q.budget = b.budget
+		key.budget = p.budget
 	}
-	opt := b.opt.deciding(k)
+	opt := p.opt.relevantTo(k)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range c.entries[q] {
+	for _, e := range c.entries[key] {
 		if reflect.DeepEqual(e.opt, opt) {
 			return e
 		}
 	}
 	if c.entries == nil {
-		c.entries = make(map[question][]*entry)
+		c.entries = make(map[cacheKey][]*cacheEntry)
 	}
-	e := &entry{opt: opt}
-	c.entries[q] = append(c.entries[q], e)
+	e := &cacheEntry{opt: opt}
+	c.entries[key] = append(c.entries[key], e)
 	return e
 }
 
-// compile is build.compile, at most once for all builds that ask the same. One that asks while another compiles waits for it.
-func (c *cache) compile(ctx context.Context, b *build, k key, like *ir.Program) (*ir.Program, error) {
-	e := c.entry(b, k, like)
+// compile is planned.compileNow, run at most once for all plans that need the same program. A
+// caller that needs a program while another compiles it waits.
+func (c *programCache) compile(ctx context.Context, p *planned, k programKey, like *ir.Program) (*ir.Program, error) {
+	e := c.entry(p, k, like)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.answers {
-		if a := &e.answers[i]; b.takes(a) {
-			return a.program, a.err
+	for i := range e.known {
+		if known := &e.known[i]; p.tryReuse(known) {
+			return known.program, known.err
 		}
 	}
-	a := answer{had: b.begun()}
-	asked := len(b.homes.Asked())
-	a.program, a.err = b.fresh(ctx, k, like)
-	if ctx.Err() != nil || errors.Is(a.err, ir.ErrHome) { // which says nothing about other builds
-		return a.program, a.err
+	done := compilation{before: initCounts(&p.homes)}
+	asked := len(p.homes.Asked())
+	done.program, done.err = p.compileNow(ctx, k, like)
+	if ctx.Err() != nil || errors.Is(done.err, ir.ErrHome) { // such an error holds for this plan only
+		return done.program, done.err
 	}
-	a.places = slices.Clone(b.homes.Asked()[asked:])
-	e.answers = append(e.answers, a)
-	return a.program, a.err
+	done.placed = slices.Clone(p.homes.Asked()[asked:])
+	e.known = append(e.known, done)
+	return done.program, done.err
 }
 
-// begun returns the number of parts of each region whose contents the model gives.
-func (b *build) begun() (n [len(starting)]int) {
-	for i, r := range starting {
-		n[i] = len(b.homes.Parts(r))
+// initCounts returns the number of homes in each of the modelRegions.
+func initCounts(h *ir.Homes) (n [len(modelRegions)]int) {
+	for i, r := range modelRegions {
+		n[i] = len(h.Parts(r))
 	}
 	return n
 }
 
-// takes makes the homes those that b has after a compilation with answer a, and reports whether a is what that would answer.
-func (b *build) takes(a *answer) bool {
-	if b.begun() != a.had || !b.homes.Repeat(a.places) {
+// tryReuse replays the allocations of a known compilation in p's homes and reports whether p can
+// use its program. It returns false, and changes nothing, if the homes differ from those of that
+// compilation or an offset would.
+func (p *planned) tryReuse(known *compilation) bool {
+	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false
 	}
-	for i, r := range starting {
-		for _, p := range b.homes.Parts(r)[a.had[i]:] {
-			b.starts[r] = append(b.starts[r], source{name: p.Name})
+	for i, r := range modelRegions {
+		for _, home := range p.homes.Parts(r)[known.before[i]:] {
+			p.initial[r] = append(p.initial[r], initialValue{name: home.Name})
 		}
 	}
 	return true

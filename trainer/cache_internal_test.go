@@ -1,16 +1,16 @@
 package trainer
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -19,13 +19,9 @@ import (
 
 // Builds that share a cache are those that are made alone, whatever was asked before, and errors are those of the same mistakes.
 func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
-	seed, _ := flag.Lookup("seed").Value.(flag.Getter).Get().(uint64)
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
-	dev := emu.Open(emu.Options{})
+	t.Parallel()
+	r := seed.Rand(t, 0)
+	dev := emutest.Open(t, emu.Options{})
 	defer func() {
 		if err := dev.Close(); err != nil {
 			t.Error(err)
@@ -37,7 +33,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		if batch == 6 {
 			return Model{}, fmt.Errorf("takes no batch of 6")
 		}
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 2, 4, 4)
 		h := net.BatchNorm(net.Conv(x, "conv", layers.Conv2D{Out: 4, Kernel: layers.Square(3), Pad: layers.Square(1)}, layers.ReLU), "norm", nil)
 		h = net.Dense(net.Flatten(h, "flat"), "hidden", 24, layers.ReLU)
@@ -52,7 +48,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		func() { opt.Optimizer = all[r.IntN(len(all))].Optimizer },
 		func() { opt.Guard = Guard(r.IntN(2)) },
 		func() {
-			opt.Precision, opt.KeepFloat32 = []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)], nil
+			opt.Precision, opt.KeepFloat32 = []arena.DType{0, arena.BFloat16, arena.Float16}[r.IntN(3)], nil
 		},
 		func() {
 			if opt.Precision.Half() {
@@ -72,7 +68,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		func() { opt.Keep = [][]string{nil, {"hidden/w"}}[r.IntN(2)] },
 		func() { opt.Workers, opt.Sequential, opt.Seed = r.IntN(3), r.IntN(2) == 0, uint64(r.IntN(2)) },
 	}
-	known, built, compiled := new(cache), 0, [2]int{} // without the cache, and with it
+	known, built, compiled := new(programCache), 0, [2]int{} // without the cache, and with it
 	tries := 120
 	if testing.Short() {
 		tries = 40
@@ -81,9 +77,9 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		was := opt
 		redraw[r.IntN(len(redraw))]()
 		before := calls
-		fresh, want := newBuild(t.Context(), model, opt, false)
+		fresh, want := newPlanned(t.Context(), model, opt, nil)
 		between := calls
-		got, err := newBuildWith(t.Context(), model, opt, false, known)
+		got, err := newPlanned(t.Context(), model, opt, known)
 		compiled[0], compiled[1] = compiled[0]+between-before, compiled[1]+calls-between
 		if fmt.Sprint(err) != fmt.Sprint(want) {
 			t.Fatalf("%+v: got %v, want %v", opt, err, want)
@@ -97,7 +93,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 			t.Fatalf("%+v: programs from the cache are others", opt)
 		}
 		for i := range ir.Regions {
-			if r := arena.Region(i); !reflect.DeepEqual(got.homes.Parts(r), fresh.homes.Parts(r)) || len(got.starts[r]) != len(fresh.starts[r]) {
+			if r := arena.Region(i); !reflect.DeepEqual(got.homes.Parts(r), fresh.homes.Parts(r)) || len(got.initial[r]) != len(fresh.initial[r]) {
 				t.Fatalf("%+v: region %d has %v, want %v", opt, r, got.homes.Parts(r), fresh.homes.Parts(r))
 			}
 		}

@@ -31,7 +31,7 @@ func TestPlanIsExact(t *testing.T) {
 			}
 			for batch := first; batch <= 64; batch += step {
 				opt := trainer.Options{Batch: batch, Optimizer: o.Optimizer, Fields: ds.Fields(), Device: dev}
-				plan, err := trainer.Plan(small, opt)
+				plan, err := trainer.Plan(t.Context(), small, opt)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func TestPlanIsExact(t *testing.T) {
 func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 	t.Helper()
 	ds := samples(t, 67, 4, 3)
-	_, err := trainer.New(small, opt)
+	_, err := trainer.New(t.Context(), small, opt)
 	var e *trainer.CapacityError
 	if !errors.As(err, &e) || !errors.Is(err, arena.ErrCapacity) {
 		t.Fatalf("batch %d in %d of %d bytes: got %v, want a CapacityError", opt.Batch, opt.Memory, total, err)
@@ -75,7 +75,7 @@ func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 	top := e.Plan.Top(5)
 	for i := 1; i < len(top); i++ {
 		if top[i].Bytes > top[i-1].Bytes {
-			t.Errorf("batch %d: %q with %d bytes stands behind %q with %d", opt.Batch, top[i].Label(), top[i].Bytes, top[i-1].Label(), top[i-1].Bytes)
+			t.Errorf("batch %d: %q with %d bytes comes after %q with %d", opt.Batch, top[i].Label(), top[i].Bytes, top[i-1].Label(), top[i-1].Bytes)
 		}
 	}
 	text := err.Error()
@@ -93,14 +93,14 @@ func checkRefusal(t *testing.T, opt trainer.Options, total int64) {
 	}
 	if e.Fits == 0 {
 		// Places are multiples of 256 bytes: small batches need as much as a batch of 1.
-		p, err := trainer.Plan(small, trainer.Options{Batch: 1, Optimizer: opt.Optimizer, Fields: opt.Fields, Device: opt.Device})
+		p, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 1, Optimizer: opt.Optimizer, Fields: opt.Fields, Device: opt.Device})
 		if err != nil || p.Total <= opt.Memory {
 			t.Errorf("no batch would fit in %d bytes, but a batch of 1 needs %d (%v)", opt.Memory, p.Total, err)
 		}
 		return
 	}
 	opt.Batch = e.Fits
-	tr, err := trainer.New(small, opt)
+	tr, err := trainer.New(t.Context(), small, opt)
 	if err != nil {
 		t.Fatalf("the batch of %d that the error names: %v", e.Fits, err)
 	}
@@ -116,7 +116,7 @@ func TestDeviceOfExactlyThePlannedSizeIsEnough(t *testing.T) {
 			ds := samples(t, 13, 4, 3)
 			dev := d.open(t, 0)
 			opt := trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
-			plan, err := trainer.Plan(small, opt)
+			plan, err := trainer.Plan(t.Context(), small, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestDeviceOfExactlyThePlannedSizeIsEnough(t *testing.T) {
 			before, counts := countOf(short)
 			opt.Device = short
 			var e *trainer.CapacityError
-			_, err = trainer.New(small, opt)
+			_, err = trainer.New(t.Context(), small, opt)
 			if !errors.As(err, &e) || e.Need-e.Have != 1 || e.Total != plan.Total-1 || !strings.Contains(err.Error(), "free of the device's") {
 				t.Fatalf("one byte less: got %v, want a CapacityError about 1 byte of %d", err, plan.Total-1)
 			}
@@ -158,7 +158,7 @@ func TestARefusedArenaEndsNewWithoutAnotherCall(t *testing.T) {
 		}
 		return nil
 	}})
-	if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, refused) {
+	if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, refused) {
 		t.Errorf("got %v, want the device's error", err)
 	}
 	if len(after) > 0 {
@@ -169,14 +169,14 @@ func TestARefusedArenaEndsNewWithoutAnotherCall(t *testing.T) {
 func TestOverBudgetIsAnsweredWithinASecond(t *testing.T) {
 	dev := openCPU(t)
 	start := time.Now()
-	_, err := trainer.New(digits, trainer.Options{Device: dev, Batch: 4096, Optimizer: optim.Adam{}, Memory: 16 << 20})
+	_, err := trainer.New(t.Context(), digits, trainer.Options{Device: dev, Batch: 4096, Optimizer: optim.Adam{}, Memory: 16 << 20})
 	var e *trainer.CapacityError
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v, want a CapacityError", err)
 	}
 	t.Logf("answered after %v: %v", time.Since(start), err)
 	within(t, 10*time.Second, "an over-budget answer, which takes well under a second on a quiet machine", func() {
-		_, err = trainer.New(digits, trainer.Options{Device: dev, Batch: 2048, Memory: 8 << 20})
+		_, err = trainer.New(t.Context(), digits, trainer.Options{Device: dev, Batch: 2048, Memory: 8 << 20})
 	})
 	if !errors.Is(err, arena.ErrCapacity) {
 		t.Errorf("got %v, want ErrCapacity", err)
@@ -187,7 +187,7 @@ func TestMaxBatchIsTheLargestThatFits(t *testing.T) {
 	fields := samples(t, 1, 4, 3).Fields()
 	plans := make(map[int]int64)
 	for batch := 1; batch <= 40; batch++ {
-		p, err := trainer.Plan(small, trainer.Options{Batch: batch, Fields: fields, Optimizer: optim.Adam{}})
+		p, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: batch, Fields: fields, Optimizer: optim.Adam{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,12 +203,12 @@ func TestMaxBatchIsTheLargestThatFits(t *testing.T) {
 				want = batch
 			}
 		}
-		got, err := trainer.MaxBatch(small, trainer.Options{Memory: limit, Fields: fields, Optimizer: optim.Adam{}}, 30)
+		got, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Memory: limit, Fields: fields, Optimizer: optim.Adam{}}, 30)
 		if err != nil || got != want {
 			t.Errorf("%d bytes: %d, %v; want %d", limit, got, err, want)
 		}
 	}
-	if _, err := trainer.MaxBatch(small, trainer.Options{Memory: plans[1] - 1, Fields: fields, Optimizer: optim.Adam{}}, 30); !errors.Is(err, arena.ErrCapacity) {
+	if _, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Memory: plans[1] - 1, Fields: fields, Optimizer: optim.Adam{}}, 30); !errors.Is(err, arena.ErrCapacity) {
 		t.Errorf("a batch of 1 does not fit: got %v, want ErrCapacity", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestMaxBatchTakesTheDevicesFreeMemoryAndChangesNothing(t *testing.T) {
 		fit(t, tr, ds)
 		before := outputs(t, tr, ds)
 		use := inUse(tr)
-		got, err := trainer.MaxBatch(small, trainer.Options{Device: dev, Fields: ds.Fields()}, 50)
+		got, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Device: dev, Fields: ds.Fields()}, 50)
 		if err != nil || got != 50 {
 			t.Errorf("got %d, %v; want the limit of 50", got, err)
 		}
@@ -231,7 +231,7 @@ func TestMaxBatchTakesTheDevicesFreeMemoryAndChangesNothing(t *testing.T) {
 	})
 	dev := cputest.Open(t, cpu.Options{Memory: 20000})
 	t.Cleanup(func() { dev.Close() })
-	got, err := trainer.MaxBatch(small, trainer.Options{Device: dev, Fields: ds.Fields()}, 1000)
+	got, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Device: dev, Fields: ds.Fields()}, 1000)
 	if err != nil || got < 2 || got == 1000 {
 		t.Fatalf("got %d, %v; want what fits in 20000 bytes", got, err)
 	}
@@ -260,7 +260,7 @@ func TestStateOfOptimizersIsCountedAndReservedBeforeTheFirstStep(t *testing.T) {
 			}
 		}
 		for _, o := range optimizers() {
-			if p, err := trainer.Plan(small, trainer.Options{Batch: 4, Optimizer: o.Optimizer}); err != nil || p.Category("gradients") == 0 {
+			if p, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 4, Optimizer: o.Optimizer}); err != nil || p.Category("gradients") == 0 {
 				t.Errorf("%s: gradients %d bytes, %v", o.Name, p.Category("gradients"), err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestStateOfOptimizersIsCountedAndReservedBeforeTheFirstStep(t *testing.T) {
 func TestFrozenLayersCostNoGradientBytes(t *testing.T) {
 	bytes := func(opt trainer.Options) (n int64) {
 		opt.Batch = 4
-		p, err := trainer.Plan(small, opt)
+		p, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestFrozenLayersCostNoGradientBytes(t *testing.T) {
 
 func TestPassesWithoutGradientsNeedTwoLayersNotAll(t *testing.T) {
 	deep := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 10, 32) }
-	p, err := trainer.Plan(deep, trainer.Options{Batch: 64})
+	p, err := trainer.Plan(t.Context(), deep, trainer.Options{Batch: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestPassesWithoutGradientsNeedTwoLayersNotAll(t *testing.T) {
 }
 
 func TestPlanNeedsNoDeviceAndAddsUpByLayer(t *testing.T) {
-	p, err := trainer.Plan(small, trainer.Options{Batch: 16, Optimizer: optim.Adam{}})
+	p, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 16, Optimizer: optim.Adam{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestThreadsAreFewAndStayThatMany(t *testing.T) {
 		t.Errorf("%d threads after %d steps, %d after %d", last, step, first, steps/4)
 	}
 	if most := runtime.GOMAXPROCS(0) + 16; last-driver > most {
-		t.Errorf("%d threads beside the driver's %d, at most %d are allowed", last-driver, driver, most)
+		t.Errorf("%d threads in addition to the driver's %d, at most %d are allowed", last-driver, driver, most)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestAHundredLivesWithAGPULeaveNothing(t *testing.T) {
 			t.Fatalf("life %d has left %+v, %v", i, left, err)
 		}
 		if i%2 == 1 {
-			_ = l.tr.Close() // says that the device was closed before
+			_ = l.tr.Close() // returns an error: the device is closed
 		}
 		if !settles(goroutines) {
 			t.Fatalf("life %d: %d goroutines, %d before", i, runtime.NumGoroutine(), goroutines)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -25,7 +26,7 @@ func TestAHundredTrainersLeaveNothing(t *testing.T) {
 			count = 24
 		}
 		for i := range count {
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Workers: 3, Resident: []dataloader.Dataset{ds}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,7 @@ func settles(n int) bool {
 	return false
 }
 
-func TestAClosedTrainerSaysSo(t *testing.T) {
+func TestAClosedTrainerReturnsErrClosed(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 3)
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: weights})
@@ -100,7 +101,7 @@ func TestAClosedDeviceIsRefused(t *testing.T) {
 		if err := dev.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+		if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
 	})
@@ -120,7 +121,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 				}
 				return nil
 			}})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{ds}, Optimizer: optim.Adam{}, Offload: offloaded})
 			if err == nil {
 				if cerr := tr.Close(); cerr != nil && !errors.Is(cerr, injected) {
 					t.Errorf("%s %d: close: %v", call, n, cerr)
@@ -142,7 +143,7 @@ func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass says so and what follows works.
+// TestEveryFaultOfAPassIsReturnedAndSurvived fails each call that passes make, one a run: the pass returns the error, and later passes work.
 func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 	ds := samples(t, 20, 4, 3)
 	injected := errors.New("injected")
@@ -159,7 +160,7 @@ func TestEveryFaultOfAPassIsReturnedAndSurvived(t *testing.T) {
 				}
 				return nil
 			})})
-			tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,13 +195,13 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 	for _, call := range []string{"run call", "run copy", "launch", "copy", "record", "wait", "event sync"} {
 		armed := false
 		first := fmt.Errorf("the card fell off the bus: %w", emu.ErrFatal)
-		dev := emu.Open(emu.Options{Fault: faults(func(c string) error {
+		dev := emutest.Open(t, emu.Options{Fault: faults(func(c string) error {
 			if armed && c == call {
 				return first
 			}
 			return nil
 		})})
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Optimizer: optim.Adam{}, Offload: offloaded})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,10 +228,10 @@ func TestAfterAFatalFaultEveryCallFailsAndCloseReturns(t *testing.T) {
 
 // faults makes f, which is called from several goroutines, one that is called by one at a time.
 func faults(f func(call string) error) func(string, int) error {
-	turn := make(chan struct{}, 1)
+	sem := make(chan struct{}, 1)
 	return func(call string, _ int) error {
-		turn <- struct{}{}
-		defer func() { <-turn }()
+		sem <- struct{}{}
+		defer func() { <-sem }()
 		return f(call)
 	}
 }

@@ -29,7 +29,7 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 	act := activations[r.IntN(len(activations))]
 	float := []tensor.Dtype{tensor.Float32, tensor.Float64}[r.IntN(2)]
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = float
 		x := net.Input("x", batch, in)
 		h := x
@@ -78,16 +78,16 @@ func anyConfiguration(t *testing.T, dev kernels.Device) {
 	for i := range count {
 		model, opt, ds := configuration(t, r)
 		opt.Device = dev
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatalf("configuration %d: %v", i, err)
 		}
 		opt.Memory = plan.Total - 1
-		if _, err := trainer.New(model, opt); !errors.Is(err, arena.ErrCapacity) {
+		if _, err := trainer.New(t.Context(), model, opt); !errors.Is(err, arena.ErrCapacity) {
 			t.Fatalf("configuration %d, one byte below its plan: %v", i, err)
 		}
 		opt.Memory = plan.Total
-		tr, err := trainer.New(model, opt)
+		tr, err := trainer.New(t.Context(), model, opt)
 		if err != nil {
 			t.Fatalf("configuration %d in its plan: %v", i, err)
 		}
@@ -112,7 +112,7 @@ func anyConfiguration(t *testing.T, dev kernels.Device) {
 
 func TestAdamNeedsExactlyTwoParametersMoreThanSGD(t *testing.T) {
 	total := func(o optim.Optimizer) int64 {
-		plan, err := trainer.Plan(small, trainer.Options{Batch: 16, Optimizer: o})
+		plan, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 16, Optimizer: o})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +122,6 @@ func TestAdamNeedsExactlyTwoParametersMoreThanSGD(t *testing.T) {
 		return plan.Total - plan.Category("optimizer state")
 	}
 	if adam, sgd := total(optim.Adam{}), total(optim.SGD{}); adam != sgd {
-		t.Errorf("beside their state, Adam plans %d bytes and SGD %d", adam, sgd)
+		t.Errorf("without their state, Adam plans %d bytes and SGD %d", adam, sgd)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // everyLayer is a network for images of 2×8×8 with a layer of each kind.
 func everyLayer(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 2, 8, 8)
 	c := three
 	c.Out = 4
@@ -101,7 +101,7 @@ func TestPredictionsAreTheSameInBatchesOfAnySize(t *testing.T) {
 
 // words is the mean of the embeddings of three words, classified.
 func words(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Indices("x", batch, 3)
 	h := net.Flatten(net.Embedding(x, "embedding", 5, 4), "flat")
 	return net.Classifier(x, net.Dense(h, "out", 2, nil))
@@ -207,7 +207,7 @@ func TestAllTailsOfANetworkOfEveryLayerRunInTheMemoryOfTheFullBatch(t *testing.T
 
 // gorgoniaNet is a network of Gorgonia's own convolution, batch normalization, rectifier, pooling and dropout.
 func gorgoniaNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 2, 8, 8)
 	k := net.Param("conv/k", layers.HeUniform{}, 4, 2, 3, 3)
 	gamma, beta := net.Param("bn/gamma", layers.Ones{}, 1, 4, 1, 1), net.Param("bn/beta", layers.Zeros{}, 1, 4, 1, 1)

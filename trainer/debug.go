@@ -8,26 +8,32 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// debugger runs a program call by call under the eyes of a sentry.
+// debugger runs a program call by call and checks scratch after each call. The plan of a program that
+// was compiled for it leaves guard bytes around every buffer. The sentry fills bytes that no buffer
+// uses with NaN: a kernel that writes outside its buffers changes guard bytes, and a kernel that
+// reads a dead buffer computes NaN.
+//
+// The memory must be the host's, so that the sentry can read it.
 type debugger struct {
 	ir     *ir.Program
 	calls  []kernels.Program // by instruction; nil for views
 	sentry *arena.Sentry
 }
 
-func (t *Trainer) newDebugger(p *ir.Program, at kernels.Binding) (*debugger, error) {
+// newDebugger makes a debugger for a program.
+func newDebugger(m *memory, p *ir.Program, at kernels.Binding) (*debugger, error) {
 	d := &debugger{ir: p}
 	var err error
-	if d.calls, err = t.single(p, at); err != nil {
+	if d.calls, err = bindEach(m.device, p, at); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	span := t.span(arena.Ref{Region: t.region[ir.Scratch], Size: t.scratch})
-	d.sentry, err = arena.NewSentry(p.Problem, p.Plan, span.Memory.Bytes()[span.Offset:span.Offset+p.Plan.Bytes])
+	scratch := bytesOf(m.span(m.ref(arena.Ref{Region: ir.Scratch, Size: p.Plan.Bytes}, 0)))
+	d.sentry, err = arena.NewSentry(p.Problem, p.Plan, scratch)
 	return d, err
 }
 
-// single binds each instruction of p by itself.
-func (t *Trainer) single(p *ir.Program, at kernels.Binding) ([]kernels.Program, error) {
+// bindEach binds each instruction of p by itself. The caller closes the calls, after an error too.
+func bindEach(dev kernels.Device, p *ir.Program, at kernels.Binding) ([]kernels.Program, error) {
 	calls := make([]kernels.Program, len(p.Instrs))
 	for i := range p.Instrs {
 		c, ok := p.Call(i)
@@ -35,13 +41,14 @@ func (t *Trainer) single(p *ir.Program, at kernels.Binding) ([]kernels.Program, 
 			continue
 		}
 		var err error
-		if calls[i], err = t.device.Bind([]kernels.Call{c}, at); err != nil {
+		if calls[i], err = dev.Bind([]kernels.Call{c}, at); err != nil {
 			return calls, err
 		}
 	}
 	return calls, nil
 }
 
+// launch runs the program on s and waits for it. It returns the first error of a call or a check.
 func (d *debugger) launch(s arena.Stream) error {
 	d.sentry.Begin()
 	for i, c := range d.calls {
@@ -57,11 +64,13 @@ func (d *debugger) launch(s arena.Stream) error {
 	return nil
 }
 
+// close releases the calls.
 func (d *debugger) close() error { return closeAll(d.calls) }
 
-func closeAll(ps []kernels.Program) error {
+// closeAll closes programs that are not nil.
+func closeAll(programs []kernels.Program) error {
 	var errs []error
-	for _, p := range ps {
+	for _, p := range programs {
 		if p != nil {
 			errs = append(errs, p.Close())
 		}

@@ -63,7 +63,7 @@ func TestDebugModeNamesTheCallThatWritesOutside(t *testing.T) {
 // scratchLabels returns the labels of small's calls whose output lies in scratch and is longer-lived than the call.
 func scratchLabels(t *testing.T) []string {
 	t.Helper()
-	p, err := trainer.Plan(small, trainer.Options{Batch: 4, Debug: true, Device: openCPU(t)})
+	p, err := trainer.Plan(t.Context(), small, trainer.Options{Batch: 4, Debug: true, Device: openCPU(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestDebugModeFindsNothingInSoundPrograms(t *testing.T) {
 }
 
 func TestDebugModeNeedsMemoryThatTheHostSees(t *testing.T) {
-	_, err := trainer.New(small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 4, Debug: true})
+	_, err := trainer.New(t.Context(), small, trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 4, Debug: true})
 	if !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), "emu") {
 		t.Errorf("got %v, want an error about the device", err)
 	}

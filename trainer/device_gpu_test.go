@@ -34,7 +34,7 @@ func hasContext(t *testing.T, device int) bool {
 	return state.active != 0
 }
 
-// Only the GPU that was opened has a context, whatever goroutine trains on it; two of them train beside one another.
+// Only the GPU that was opened has a context, whatever goroutine trains on it; two of them train at the same time.
 func TestOnlyTheGPUThatWasOpenedHasAContext(t *testing.T) {
 	emulated(t)
 	gpu(t, "devices", 2, 1)
@@ -61,7 +61,7 @@ func TestOnlyTheGPUThatWasOpenedHasAContext(t *testing.T) {
 	for device := range 2 {
 		both.Go(func() {
 			if err := newLife(t, cuda.Options{Device: device}).until(len(phases)); err != nil {
-				t.Errorf("beside another, device %d: %v", device, err)
+				t.Errorf("at the same time, device %d: %v", device, err)
 			}
 		})
 	}

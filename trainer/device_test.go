@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"gorgonia.org/tensor"
-
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -15,7 +13,7 @@ import (
 func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 3)
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,38 +31,12 @@ func TestADeviceThatIsClosedUnderATrainerEndsEveryPass(t *testing.T) {
 	})
 }
 
-func TestADeviceThatIsClosedUnderAMachineEndsItsRuns(t *testing.T) {
-	each(t, func(t *testing.T, dev kernels.Device) {
-		m := perceptron(newSketch(t, tensor.Float64, 1))
-		vm, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range m.data {
-			letBe(t, n, randomTensor(m.r, m.dt, n.Shape()...))
-		}
-		runs(t, vm)
-		if err := dev.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for what, err := range map[string]error{"run": vm.RunAll(), "close": vm.Close()} {
-			if !errors.Is(err, arena.ErrClosed) {
-				t.Errorf("%s: %s: got %v, want arena.ErrClosed", dev.Name(), what, err)
-			}
-		}
-	})
-}
-
 func TestADeviceThatWasNotOpenedIsRefused(t *testing.T) {
 	for _, d := range targets {
 		for name, dev := range map[string]kernels.Device{"nil": d.absent, "zero": d.zero} {
 			t.Run(d.name+"/"+name, func(t *testing.T) {
-				if _, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
-					t.Errorf("trainer: got %v, want arena.ErrClosed", err)
-				}
-				m := perceptron(newSketch(t, tensor.Float64, 1))
-				if _, err := trainer.NewMachine(m.g, trainer.MachineOptions{Device: dev}); !errors.Is(err, arena.ErrClosed) {
-					t.Errorf("machine: got %v, want arena.ErrClosed", err)
+				if _, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4}); !errors.Is(err, arena.ErrClosed) {
+					t.Errorf("got %v, want arena.ErrClosed", err)
 				}
 			})
 		}

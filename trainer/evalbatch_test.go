@@ -24,7 +24,7 @@ func TestTheEvaluationBatchChangesNoResult(t *testing.T) {
 				if resident {
 					opt.Resident, opt.Fields = []dataloader.Dataset{ds}, nil
 				}
-				plan, err := trainer.Plan(small, opt)
+				plan, err := trainer.Plan(t.Context(), small, opt)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,7 +58,7 @@ func TestTheEvaluationBatchChangesNoResult(t *testing.T) {
 
 func TestABadEvaluationBatchIsRefused(t *testing.T) {
 	for _, rows := range []int{-1, 1 << 40} {
-		_, err := trainer.New(small, trainer.Options{Device: openCPU(t), Batch: 8, EvalBatch: rows, Fields: samples(t, 8, 4, 3).Fields()})
+		_, err := trainer.New(t.Context(), small, trainer.Options{Device: openCPU(t), Batch: 8, EvalBatch: rows, Fields: samples(t, 8, 4, 3).Fields()})
 		if !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("evaluation batch %d: got %v, want %v", rows, err, trainer.ErrOption)
 		}

@@ -16,27 +16,41 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Every row of the table is true: its options have the plan that it says, train at a capacity of exactly that, and are refused at a byte less,
+// Every row of the table is true: its options have a plan of its size, train in exactly that many bytes, and are refused with one byte less,
 // but where the planner chooses what to compute again and finds a smaller plan.
 func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 19, 4, 3)
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 8 << 10}
-		var told [2][]int // steps by phase
-		opt.Progress = func(p trainer.Progress) { told[p.Epoch] = append(told[p.Epoch], p.Step, p.Steps) }
-		x, err := trainer.Explore(context.Background(), small, opt, 64)
+		reports := make(map[trainer.ExplorePhase][]int) // Done and Total of each call
+		x, err := trainer.Explore(context.Background(), small, opt, trainer.ExploreOptions{MaxBatch: 64, Progress: func(p trainer.ExploreProgress) {
+			reports[p.Phase] = append(reports[p.Phase], p.Done, p.Total)
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for phase, steps := range told {
-			if n := len(steps) / 2; n == 0 || steps[0] != 1 || steps[2*n-2] != n || steps[2*n-1] != n {
-				t.Errorf("phase %d tells %v", phase, steps)
+		shown := 0
+		for i := range x.Choices.Choices {
+			if !x.Beaten(i) {
+				shown++
+			}
+		}
+		for phase, want := range map[trainer.ExplorePhase]int{trainer.ExploreCombinations: len(x.Options), trainer.ExploreBatches: shown} {
+			got := reports[phase]
+			if len(got) != 2*want {
+				t.Errorf("%v: %d reports, want %d", phase, len(got)/2, want)
+			}
+			for i := 0; i < len(got); i += 2 {
+				if got[i] != i/2+1 || got[i+1] != want {
+					t.Errorf("%v: report %d is %d of %d, want of %d", phase, i/2+1, got[i], got[i+1], want)
+				}
 			}
 		}
 		if x.Best < 0 || len(x.Options) != len(x.Choices.Choices) {
 			t.Errorf("choice %d of %d is recommended, with %d options", x.Best, len(x.Choices.Choices), len(x.Options))
 		}
-		of := 5 // one of so many choices is tried
+		of := 5 // one of 5 choices is tried
 		if testing.Short() {
 			of = 17
 		}
@@ -57,7 +71,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 				t.Error(err)
 			}
 			opt.Memory--
-			if tr, err := trainer.New(small, opt); err == nil {
+			if tr, err := trainer.New(t.Context(), small, opt); err == nil {
 				if total := tr.Plan().Total; total > opt.Memory || !opt.Recompute.Auto {
 					t.Errorf("%v: a plan of %d bytes was not refused at %d bytes", c.Settings, total, opt.Memory)
 				}
@@ -67,7 +81,7 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 			if x.Beaten(i) {
 				continue
 			}
-			if most, err := trainer.MaxBatch(small, opt, 64); most != c.MaxBatch || (err != nil) != (most == 0) {
+			if most, err := trainer.MaxBatch(t.Context(), small, opt, 64); most != c.MaxBatch || (err != nil) != (most == 0) {
 				t.Errorf("%v: largest batch %d, want %d, %v", c.Settings, c.MaxBatch, most, err)
 			}
 		}
@@ -76,23 +90,24 @@ func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
 
 // The recommended choice changes what costs least: results stay those that were asked for where any such choice fits.
 func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
+	t.Parallel()
 	r := random(t)
 	opt := trainer.Options{Device: openCPU(t), Batch: 64, Optimizer: optim.Adam{}}
 	model := classifier(64, 128, 10)
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fixed := 4 * plan.Category("parameters") // with gradients and the state of Adam
 	sgd := opt
 	sgd.Optimizer, sgd.Batch, sgd.Accumulate = optim.SGD{}, 1, 64
-	least, err := trainer.Plan(model, sgd)
+	least, err := trainer.Plan(t.Context(), model, sgd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		limit int64
-		want  string // settings of the levers
+		want  string // settings of the axes
 	}{
 		{plan.Total, "[adam kept 64 none float32]"},
 		{plan.Total - 1, "[adam freed 64 none float32]"},
@@ -105,7 +120,7 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 			continue
 		}
 		opt.Memory = c.limit
-		x, err := trainer.Explore(context.Background(), model, opt, 0)
+		x, err := trainer.Explore(context.Background(), model, opt, trainer.ExploreOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,19 +143,20 @@ func TestTheRecommendedChoiceKeepsTheResultsWhereItCan(t *testing.T) {
 	}
 }
 
-// A plan that does not fit says which change would, and that change does.
+// The error about a plan that does not fit names a change that would, and it does.
 func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 64, 64, 10)
 		model := classifier(64, 128, 10)
 		opt := trainer.Options{Device: dev, Batch: 64, Fields: ds.Fields(), Optimizer: optim.Adam{}}
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, less := range []int64{1, plan.Category("gradients"), plan.Total - 3*plan.Category("parameters") + 1} {
 			opt.Memory = plan.Total - less
-			_, err := trainer.New(model, opt)
+			_, err := trainer.New(t.Context(), model, opt)
 			var e *trainer.CapacityError
 			if !errors.As(err, &e) || e.Change == "" || !strings.Contains(err.Error(), e.Change) {
 				t.Fatalf("%d bytes less: got %v, want an error that names a change", less, err)
@@ -158,6 +174,7 @@ func TestACapacityErrorNamesTheCheapestChange(t *testing.T) {
 }
 
 func TestExploringWithoutALimitIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		opt  trainer.Options
 		most int
@@ -165,19 +182,20 @@ func TestExploringWithoutALimitIsRefused(t *testing.T) {
 		{trainer.Options{Batch: 8}, 0}, {trainer.Options{Batch: 8, Memory: -1}, 0}, {trainer.Options{Batch: 8, Memory: 1 << 20}, -1},
 		{trainer.Options{Memory: 1 << 20}, 0},
 	} {
-		if _, err := trainer.Explore(context.Background(), small, c.opt, c.most); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.Explore(context.Background(), small, c.opt, trainer.ExploreOptions{MaxBatch: c.most}); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%+v: got %v, want ErrOption", c, err)
 		}
 	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := trainer.Explore(done, small, trainer.Options{Batch: 8, Memory: 1 << 20}, 64); !errors.Is(err, context.Canceled) {
+	if _, err := trainer.Explore(done, small, trainer.Options{Batch: 8, Memory: 1 << 20}, trainer.ExploreOptions{MaxBatch: 64}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }
 
 // A model function that refuses some batches hides neither what is missing nor what would fit.
 func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
+	t.Parallel()
 	odd := errors.New("takes only whole pairs of dozens")
 	for name, refuse := range map[string]func(){"error": nil, "panic": func() { panic(odd) }} {
 		t.Run(name, func(t *testing.T) {
@@ -191,12 +209,12 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 				return trainer.Model{}, odd
 			}
 			opt := trainer.Options{Device: openCPU(t), Batch: 96, Optimizer: optim.Adam{}}
-			plan, err := trainer.Plan(model, opt)
+			plan, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
 			opt.Memory = plan.Total - 1
-			x, err := trainer.Explore(context.Background(), model, opt, 1000)
+			x, err := trainer.Explore(context.Background(), model, opt, trainer.ExploreOptions{MaxBatch: 1000})
 			if err != nil || x.Best < 0 {
 				t.Fatalf("got %v, want a choice", err)
 			}
@@ -205,7 +223,7 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 					t.Errorf("a batch of %d is a choice", o.Batch)
 				}
 			}
-			_, err = trainer.New(model, opt)
+			_, err = trainer.New(t.Context(), model, opt)
 			var e *trainer.CapacityError
 			if !errors.As(err, &e) || e.Need != plan.Total || e.Fits != 0 || e.Change == "" || !strings.Contains(err.Error(), odd.Error()) {
 				t.Fatalf("got %v, want an error that names a change and why there is no batch", err)
@@ -217,14 +235,15 @@ func TestAModelThatRefusesBatchesIsExplored(t *testing.T) {
 
 // State in host memory is staged in scratch, so an optimizer that keeps less helps there too.
 func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
+	t.Parallel()
 	opt := trainer.Options{Device: openEmu(t, emu.Options{}), Batch: 16, Optimizer: optim.Adam{}, Offload: trainer.Offload{State: true}}
 	model := classifier(64, 128, 10)
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Memory = plan.Total
-	x, err := trainer.Explore(t.Context(), model, opt, 0)
+	x, err := trainer.Explore(t.Context(), model, opt, trainer.ExploreOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +260,7 @@ func TestOptimizersAreTriedWhereStateIsInHostMemory(t *testing.T) {
 
 // What can be kept in host memory besides what is asked for is tried, on devices with memory of their own.
 func TestWhatCanBeOffloadedIsTried(t *testing.T) {
+	t.Parallel()
 	dev := openEmu(t, emu.Options{})
 	for _, c := range []struct {
 		asked trainer.Offload
@@ -252,11 +272,11 @@ func TestWhatCanBeOffloadedIsTried(t *testing.T) {
 		{trainer.Offload{Layers: []string{"hidden"}}, []string{"hidden", "state, hidden", "state, parameters"}},
 		{trainer.Offload{State: true, Parameters: true}, []string{"state, parameters"}},
 	} {
-		x, err := trainer.Explore(t.Context(), classifier(64, 128, 10), trainer.Options{Device: dev, Batch: 4, Optimizer: optim.Adam{}, Offload: c.asked, Memory: 1 << 20}, 0)
+		x, err := trainer.Explore(t.Context(), classifier(64, 128, 10), trainer.Options{Device: dev, Batch: 4, Optimizer: optim.Adam{}, Offload: c.asked, Memory: 1 << 20}, trainer.ExploreOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.Index(x.Levers, "on the host")
+		at := slices.Index(x.Axes, "on the host")
 		var got []string
 		for i, choice := range x.Choices.Choices {
 			if name := choice.Settings[at]; !slices.Contains(got, name) {

@@ -3,7 +3,6 @@ package trainer_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,33 +173,29 @@ func TestABlockedReaderCannotHangTheTrainer(t *testing.T) {
 	})
 }
 
-// TestAReaderThatIgnoresItsContextKeepsTheSlots leaves a reader behind: it may still write, so nothing else may use the memory.
+// TestAReaderThatIgnoresItsContextKeepsTheSlots has a reader that does not return: it may still write, so nothing else may use the memory.
 func TestAReaderThatIgnoresItsContextKeepsTheSlots(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		good := samples(t, 12, 4, 3)
-		var blocked atomic.Bool
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
 		release := make(chan struct{})
 		ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
 			if at.Index == 5 {
-				blocked.Store(true)
+				stop()
 				<-release
 			}
 			return nil
 		}}
-		tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer stop()
 		within(t, 10*time.Second, "a pass over a stuck reader", func() {
-			if _, err := tr.Fit(ctx, ds); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, dataloader.ErrStuck) {
-				t.Errorf("got %v, want DeadlineExceeded and ErrStuck", err)
+			if _, err := tr.Fit(ctx, ds); !errors.Is(err, context.Canceled) || !errors.Is(err, dataloader.ErrStuck) {
+				t.Errorf("got %v, want Canceled and ErrStuck", err)
 			}
 		})
-		if !blocked.Load() {
-			t.Fatal("the reader was not reached")
-		}
 		if _, err := tr.Evaluate(context.Background(), good); !errors.Is(err, trainer.ErrBusy) || !errors.Is(err, dataloader.ErrStuck) {
 			t.Errorf("another pass: got %v, want ErrBusy and ErrStuck", err)
 		}
@@ -227,16 +222,17 @@ func TestAReaderThatIgnoresItsContextKeepsTheSlots(t *testing.T) {
 func TestAStuckReaderThatComesBackFreesTheSlots(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		good := samples(t, 12, 4, 3)
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
 		release := make(chan struct{})
 		ds := &faulty{good, func(_ context.Context, at dataloader.At) error {
 			if at.Index == 5 {
+				stop()
 				<-release
 			}
 			return nil
 		}}
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: good.Fields()})
-		ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer stop()
 		if _, err := tr.Fit(ctx, ds); !errors.Is(err, dataloader.ErrStuck) {
 			t.Errorf("got %v, want ErrStuck", err)
 		}

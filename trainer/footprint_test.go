@@ -15,7 +15,7 @@ import (
 
 // perceptronNet is 784-512-256-10 with rectifiers.
 func perceptronNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 784)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)
@@ -29,7 +29,7 @@ var (
 
 // digitsNet is [conv 3×3, relu, max pooling]×2 and two dense layers, for 28×28.
 func digitsNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 1, 28, 28)
 	h := x
 	for i, out := range []int{32, 64} {
@@ -44,7 +44,7 @@ func digitsNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 
 // picturesNet is [conv 3×3, batch norm, relu]×2 at 64, 128 and 256 channels, with max pooling between, for 3×32×32.
 func picturesNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 3, 32, 32)
 	h := x
 	for i, out := range []int{64, 128, 256} {
@@ -76,20 +76,20 @@ func TestStepsStayWithinTheirMemory(t *testing.T) {
 		optimizer          optim.Optimizer
 	}{
 		{"perceptron", perceptronNet, 128, 655_360, 757_000, 2_200_000, trainer.GuardStep, nil},
-		{"perceptron, lean", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, nil},
-		{"perceptron, lean, Adam", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, optim.Adam{}},
+		{"perceptron, GuardEach", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, nil},
+		{"perceptron, GuardEach, Adam", perceptronNet, 128, 786_432, 1_015_000, 0, trainer.GuardEach, optim.Adam{}},
 		{"digits", digitsNet, 64, 8_429_568, 8_851_000, 1_700_000, trainer.GuardStep, nil},
 		{"pictures", picturesNet, 64, 100_211_712, 108_216_000, 4_600_000, trainer.GuardStep, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bare, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})
+			bare, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := bare.Programs[0].Live; got != c.live {
 				t.Errorf("%d bytes of scratch are live at %s, want %d", got, bare.Programs[0].LiveAt, c.live)
 			}
-			plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer, Device: dev})
+			plan, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: c.batch, Guard: c.guard, Optimizer: c.optimizer, Device: dev})
 			if err != nil {
 				t.Fatal(err)
 			}

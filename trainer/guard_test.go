@@ -65,7 +65,7 @@ func BenchmarkGuard(b *testing.B) {
 			dev := cputest.Open(b, cpu.Options{})
 			defer dev.Close()
 			s := &spy{Device: dev}
-			t, err := trainer.New(digits, trainer.Options{Device: s, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields(), Guard: guard})
+			t, err := trainer.New(b.Context(), digits, trainer.Options{Device: s, Batch: 128, Optimizer: optim.Adam{}, Fields: ds.Fields(), Guard: guard})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -78,7 +78,7 @@ type announcing struct {
 	t testing.TB
 }
 
-// Touch says that the host reads or writes pinned memory now.
+// Touch reports that the host reads or writes pinned memory now.
 func (d announcing) Touch(s arena.Span, write bool) {
 	if s.Size == 0 {
 		return

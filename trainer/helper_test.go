@@ -3,7 +3,6 @@ package trainer_test
 import (
 	"context"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/kernels/emu"
@@ -23,29 +24,16 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one each run")
-
-// TestMain demands that no test leaves a goroutine behind.
+// TestMain fails if a test leaves a goroutine running.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// random returns a generator whose seed is printed when the test fails.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("-seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 1))
-}
+// random returns a generator; EVENKEEL_SEED changes its numbers.
+func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }
 
 // target is a device that promises are tested on.
 type target struct {
 	name  string                                          // that of its Name
-	open  func(t testing.TB, memory int64) kernels.Device // it pretends to have so many bytes; 0: all that it has
+	open  func(t testing.TB, memory int64) kernels.Device // pretends to have this many bytes; 0: all that it has
 	count func(dev kernels.Device) counts                 // nil: it does not count
 
 	absent, zero kernels.Device // a nil pointer and a zero value of its type: not opened
@@ -120,7 +108,7 @@ func openHost(t testing.TB, o cpu.Options) kernels.Device {
 
 // openEmu opens a hostile device. At the end of the test nothing may be left on it, and no two accesses may have been unordered.
 func openEmu(t testing.TB, o emu.Options) *emu.Device {
-	dev := emu.Open(o)
+	dev := emutest.Open(t, o)
 	t.Cleanup(func() {
 		if l := dev.Ledger(); !l.Empty() {
 			t.Errorf("left on the device: %v", l)
@@ -153,7 +141,7 @@ func within(t testing.TB, limit time.Duration, what string, f func()) {
 // classifier returns in-hidden-out with ReLU and cross entropy.
 func classifier(in, hidden, out int) trainer.ModelFunc {
 	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, in)
 		h := net.Dense(x, "hidden", hidden, layers.ReLU)
 		return net.Classifier(x, net.Dense(h, "out", out, nil))
@@ -197,7 +185,7 @@ func columns(t testing.TB, n int, c ...dataloader.Array) *dataloader.Slices {
 // made returns a trainer that is closed at the end of the test.
 func made(t testing.TB, model trainer.ModelFunc, opt trainer.Options) *trainer.Trainer {
 	t.Helper()
-	tr, err := trainer.New(model, opt)
+	tr, err := trainer.New(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +262,7 @@ func about(a, b, tol float64) bool { return math.Abs(a-b) <= tol*max(1, math.Abs
 // scalar is loss = mean(x·w) over a batch of scalars, with w in float64 starting at start.
 func scalar(start float64) trainer.ModelFunc {
 	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = gorgonia.Float64
 		x := net.Input("x", batch, 1)
 		w := net.Param("layer/w", layers.Constant{Value: start}, 1, 1)
@@ -309,7 +297,7 @@ func inUse(tr *trainer.Trainer) int64 { return tr.Stats().Arena.InUse }
 
 // rowSum is loss = mean of rows x·1, for rows of 16.
 func rowSum(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 16)
 	return meanProduct(net, x, net.Param("layer/w", layers.Ones{}, 16, 1))
 }
@@ -329,7 +317,7 @@ func meanProduct(net *layers.Net, x, w *gorgonia.Node) (trainer.Model, error) {
 
 // stack is depth layers of the same width.
 func stack(g *gorgonia.ExprGraph, batch, depth, width int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, width)
 	h := x
 	for i := range depth {

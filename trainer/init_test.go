@@ -22,8 +22,8 @@ func TestInitialValuesThatCannotBeAreErrorsOfNew(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		var null *layers.Normal
 		for _, init := range []layers.Init{ruined{}, null} {
-			_, err := trainer.New(func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-				net := layers.On(g)
+			_, err := trainer.New(t.Context(), func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+				net := layers.New(g)
 				net.Weights = init
 				x := net.Input("x", batch, 4)
 				return net.Classifier(x, net.Dense(x, "out", 3, nil))
@@ -36,8 +36,8 @@ func TestInitialValuesThatCannotBeAreErrorsOfNew(t *testing.T) {
 }
 
 func TestAModelWhoseShapesDoNotFitIsAnErrorOfThatClass(t *testing.T) {
-	_, err := trainer.New(func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+	_, err := trainer.New(t.Context(), func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
+		net := layers.New(g)
 		x := net.Input("x", batch)
 		return net.Classifier(x, net.Dense(x, "out", 3, nil))
 	}, trainer.Options{Device: openCPU(t), Batch: 4})

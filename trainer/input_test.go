@@ -63,7 +63,7 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 		{"input that is not listed", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Inputs = m.Inputs[:1] }), trainer.ErrModel, "y"},
 		{"correct answers of the wrong number", changed(func(_ *gorgonia.ExprGraph, m *trainer.Model, _ int) { m.Correct = m.Loss }), trainer.ErrModel, "loss"},
 		{"input with a name of ours", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("controls", batch, 4)
 			return net.Classifier(x, net.Dense(x, "out", 3, nil))
 		}, trainer.ErrModel, "controls"},
@@ -71,14 +71,14 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				within(t, 10*time.Second, c.name, func() {
-					tr, err := trainer.New(c.model, trainer.Options{Device: dev, Batch: 4})
+					tr, err := trainer.New(t.Context(), c.model, trainer.Options{Device: dev, Batch: 4})
 					if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.text) {
 						t.Errorf("got %v, want %v that names %q", err, c.class, c.text)
 					}
 					if tr != nil {
-						t.Error("there is a trainer beside the error")
+						t.Error("New returned a trainer with the error")
 					}
-					if _, err := trainer.Plan(c.model, trainer.Options{Batch: 4}); !errors.Is(err, c.class) {
+					if _, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: 4}); !errors.Is(err, c.class) {
 						t.Errorf("Plan: got %v, want %v", err, c.class)
 					}
 				})
@@ -89,7 +89,7 @@ func TestBadModelsAreErrorsThatNameTheCulprit(t *testing.T) {
 
 func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 	ds := samples(t, 4, 4, 3)
-	_, err := trainer.New(small, trainer.Options{Batch: -1, Memory: -5, Workers: -2, Guard: 7, Tail: 9, Optimizer: optim.Adam{Rate: -1},
+	_, err := trainer.New(t.Context(), small, trainer.Options{Batch: -1, Memory: -5, Workers: -2, Guard: 7, Tail: 9, Optimizer: optim.Adam{Rate: -1},
 		Clip: optim.Clip{Norm: -1}, Schedule: optim.Step{}, Resident: []dataloader.Dataset{incomparable{ds, []int{1}}, nil}})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Fatalf("got %v, want ErrOption", err)
@@ -106,12 +106,12 @@ func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 		"memory -": {Memory: -1},
 	} {
 		opt.Device, opt.Batch = dev, 4
-		if _, err := trainer.New(small, opt); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), what) {
+		if _, err := trainer.New(t.Context(), small, opt); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want ErrOption that names %q", err, what)
 		}
 	}
 	twins := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 4)
 		a, b := net.Dense(x, "a", 3, nil), net.Dense(x, "b", 3, nil)
 		if err := net.Err(); err != nil {
@@ -125,15 +125,15 @@ func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 		}
 		return net.Classifier(x, sum)
 	}
-	if _, err := trainer.New(twins, trainer.Options{Device: dev, Batch: 4, Keep: []string{"twin"}}); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), `keep "twin"`) {
+	if _, err := trainer.New(t.Context(), twins, trainer.Options{Device: dev, Batch: 4, Keep: []string{"twin"}}); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), `keep "twin"`) {
 		t.Errorf("got %v, want ErrOption that names the name of two nodes", err)
 	}
 	for _, opt := range []trainer.Options{{Memory: -1}, {}} {
-		if _, err := trainer.MaxBatch(small, opt, 4); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.MaxBatch(t.Context(), small, opt, 4); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("MaxBatch: got %v, want ErrOption", err)
 		}
 	}
-	if _, err := trainer.MaxBatch(small, trainer.Options{Memory: 1 << 20}, 0); !errors.Is(err, trainer.ErrOption) {
+	if _, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Memory: 1 << 20}, 0); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("MaxBatch up to 0: got %v, want ErrOption", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestModelsThatChangeWithTheBatchSizeAreRefused(t *testing.T) {
 			each(t, func(t *testing.T, dev kernels.Device) {
 				ds, whole := samples(t, 6, 4, 3), samples(t, 8, 4, 3)
 				tr := made(t, func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-					net := layers.On(g)
+					net := layers.New(g)
 					x := net.Input("x", batch, 4)
 					return net.Classifier(x, c.model(g, net, x, batch != 4))
 				}, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()})
@@ -248,7 +248,7 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 	} {
 		for _, opt := range []trainer.Options{{Fields: c.ds.Fields()}, {Resident: []dataloader.Dataset{c.ds}}} {
 			opt.Batch = 4
-			_, err := trainer.Plan(small, opt)
+			_, err := trainer.Plan(t.Context(), small, opt)
 			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s: got %v, want %v that names %s", c.name, err, c.class, c.text)
 			}
@@ -259,7 +259,7 @@ func TestFieldsThatDoNotFitTheModelAreRefused(t *testing.T) {
 // As many elements in another order are another picture; a flat shape, and dimensions of 1, leave the order open.
 func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, 4, 4)
 		return net.Classifier(x, net.Dense(net.Flatten(x, "flat"), "out", 3, nil))
 	}
@@ -273,8 +273,8 @@ func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
 		bad   bool
 	}{{[]int{3, 4, 4}, false}, {[]int{48}, false}, {[]int{1, 3, 4, 4}, false}, {[]int{4, 4, 3}, true}, {[]int{4, 12}, true}} {
 		ds := data(c.shape...)
-		_, planned := trainer.Plan(model, trainer.Options{Batch: 4, Fields: ds.(*dataloader.Slices).Fields()})
-		_, resident := trainer.Plan(model, trainer.Options{Batch: 4, Resident: []dataloader.Dataset{ds}})
+		_, planned := trainer.Plan(t.Context(), model, trainer.Options{Batch: 4, Fields: ds.(*dataloader.Slices).Fields()})
+		_, resident := trainer.Plan(t.Context(), model, trainer.Options{Batch: 4, Resident: []dataloader.Dataset{ds}})
 		_, trained := tr.Fit(t.Context(), ds)
 		for what, err := range map[string]error{"planned": planned, "resident": resident, "trained": trained} {
 			if errors.Is(err, trainer.ErrData) != c.bad || !c.bad && err != nil || c.bad && !strings.Contains(err.Error(), `"x"`) {
@@ -287,7 +287,7 @@ func TestPicturesInAnotherOrderAreRefused(t *testing.T) {
 // TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch divides by the number of rows by hand.
 func TestConstantsThatDependOnTheBatchSizeAreThoseOfEachBatch(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = gorgonia.Float64
 		x := net.Input("x", batch, 1)
 		w := net.Param("layer/w", layers.Ones{}, 1, 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -36,35 +37,35 @@ func BenchmarkInstructions(b *testing.B) {
 		{"norm", 64, []int{3, 32, 32}, 10, normalized, optim.SGD{Rate: 1e-3}},
 	} {
 		b.Run(net.name, func(b *testing.B) {
-			device := cpu.OpenWith(cpu.Options{Threads: 2})
+			device := cputest.Open(b, cpu.Options{Threads: 2})
 			defer device.Close()
 			model := func(g *gorgonia.ExprGraph, batch int) (Model, error) {
-				n := layers.On(g)
+				n := layers.New(g)
 				x := n.Input("x", append([]int{batch}, net.sample...)...)
 				return n.Classifier(x, n.Dense(net.logits(n, x), "out", net.classes, nil))
 			}
-			t, err := New(model, Options{Device: device, Batch: net.batch, EvalBatch: 100, Optimizer: net.optimizer, Tail: dataloader.DropTail,
+			t, err := New(b.Context(), model, Options{Device: device, Batch: net.batch, EvalBatch: 100, Optimizer: net.optimizer, Tail: dataloader.DropTail,
 				Resident: []dataloader.Dataset{randomRows(b, 200, net.sample, net.classes)}})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer t.Close()
-			if _, err := t.Fit(context.Background(), t.opt.Resident[0]); err != nil {
+			if _, err := t.Fit(context.Background(), t.plan.opt.Resident[0]); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := t.Evaluate(context.Background(), t.opt.Resident[0]); err != nil {
+			if _, err := t.Evaluate(context.Background(), t.plan.opt.Resident[0]); err != nil {
 				b.Fatal(err)
 			}
 			for _, mode := range []compile.Mode{compile.Train, compile.Evaluate} {
-				b.Run(mode.String(), func(b *testing.B) { benchmarkInstructions(b, t, key{mode: mode, rows: t.opt.rows(mode)}) })
+				b.Run(mode.String(), func(b *testing.B) { benchmarkInstructions(b, t, programKey{mode: mode, rows: t.plan.opt.rows(mode)}) })
 			}
 		})
 	}
 }
 
-func benchmarkInstructions(b *testing.B, t *Trainer, k key) {
-	p := t.programs[k]
-	calls, err := t.single(p, kernels.Binding{Memory: t.arena.Memory(), Base: t.bases(0)})
+func benchmarkInstructions(b *testing.B, t *Trainer, k programKey) {
+	p := t.plan.programs[k]
+	calls, err := bindEach(t.memory.device, p, t.memory.binding(0))
 	defer closeAll(calls)
 	if err != nil {
 		b.Fatal(err)
@@ -72,16 +73,16 @@ func benchmarkInstructions(b *testing.B, t *Trainer, k key) {
 	launch := func(name string, c kernels.Program) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if err := c.Launch(t.compute); err != nil {
+				if err := c.Launch(t.streams.compute); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if err := t.compute.Sync(); err != nil {
+			if err := t.streams.compute.Sync(); err != nil {
 				b.Fatal(err)
 			}
 		})
 	}
-	launch("all", t.bound[k].exec[0])
+	launch("all", t.programs[k].exec[0])
 	for i, c := range calls {
 		if c != nil {
 			launch(fmt.Sprintf("%02d %s %s", i, p.Instrs[i].Op.Name, p.Instrs[i].Label), c)

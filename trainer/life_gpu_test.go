@@ -50,7 +50,7 @@ var phases = []phase{
 	{"open", func(l *life) (err error) { l.dev, err = cuda.Open(l.device); return err }},
 	{"new", func(l *life) (err error) {
 		l.options.Device = l.dev
-		l.tr, err = trainer.New(small, l.options)
+		l.tr, err = trainer.New(context.Background(), small, l.options)
 		return err
 	}},
 	{"fit resident", func(l *life) error { _, err := l.tr.Fit(context.Background(), l.resident); return err }},

@@ -37,7 +37,7 @@ func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
 	gpu(t, "poison", 0, 1) // of nearly all memory
 	dev, ds := openCUDA(t, cuda.Options{}), samples(t, 13, 4, 3)
 	opt := trainer.Options{Device: dev, Batch: 50, Optimizer: optim.Adam{}, Fields: ds.Fields()}
-	plan, err := trainer.Plan(small, opt)
+	plan, err := trainer.Plan(t.Context(), small, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
 	}
 	var e *trainer.CapacityError
 	kernels := leave(need)
-	if _, err := trainer.New(small, opt); !errors.Is(err, arena.ErrCapacity) || errors.As(err, &e) || !strings.Contains(err.Error(), "module") {
+	if _, err := trainer.New(t.Context(), small, opt); !errors.Is(err, arena.ErrCapacity) || errors.As(err, &e) || !strings.Contains(err.Error(), "module") {
 		t.Errorf("without room for kernels: got %v, want arena.ErrCapacity about a module", err)
 	}
 	if got := free(t, dev); got != need {
@@ -66,7 +66,7 @@ func TestAGPUWithRoomForThePlanAndItsKernelsIsEnough(t *testing.T) {
 	}
 	block := leave(need - blockBytes)
 	before := countCUDA(dev)
-	if _, err := trainer.New(small, opt); !errors.As(err, &e) || e.Need != plan.Total || e.Have != need-blockBytes {
+	if _, err := trainer.New(t.Context(), small, opt); !errors.As(err, &e) || e.Need != plan.Total || e.Have != need-blockBytes {
 		t.Errorf("with a block less: got %v, want a CapacityError: need %d, have %d", err, plan.Total, need-blockBytes)
 	}
 	if after := countCUDA(dev); after != before {
@@ -96,7 +96,7 @@ func TestARefusedArenaEndsNewOnAGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields()}
-	_, err := trainer.New(small, opt)
+	_, err := trainer.New(t.Context(), small, opt)
 	var e *cuda.DriverError
 	if !errors.Is(err, arena.ErrCapacity) || !errors.As(err, &e) || e.Call != "cuMemAlloc" {
 		t.Errorf("got %v, want the driver's error about cuMemAlloc, and arena.ErrCapacity", err)
@@ -111,7 +111,7 @@ func TestARefusedArenaEndsNewOnAGPU(t *testing.T) {
 // huge has a parameter of so many bytes.
 func huge(bytes int64) trainer.ModelFunc {
 	return func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 16)
 		return meanProduct(net, x, net.Param("layer/w", layers.Ones{}, 16, int(bytes/16/4)))
 	}
@@ -129,7 +129,7 @@ func TestTwiceTheMemoryOfAGPUIsRefusedWithItsNumbers(t *testing.T) {
 	before := countCUDA(dev)
 	within(t, 10*time.Second, "a refusal, which takes milliseconds on a quiet machine", func() {
 		var e *trainer.CapacityError
-		_, err = trainer.New(huge(2*info.Total), trainer.Options{Device: dev, Batch: 1})
+		_, err = trainer.New(t.Context(), huge(2*info.Total), trainer.Options{Device: dev, Batch: 1})
 		if !errors.As(err, &e) || e.Need < 2*info.Total || e.Have != info.Free || e.Total != info.Total {
 			t.Errorf("got %v, want a CapacityError: more than %d needed, %d free of %d", err, 2*info.Total, info.Free, info.Total)
 		}
@@ -154,7 +154,7 @@ func TestAPlanForAGPUSaysWhatTheContextTakes(t *testing.T) {
 	gpu(t, "context", 3<<20, 1<<20)
 	dev := openCUDA(t, cuda.Options{})
 	opt := trainer.Options{Device: dev, Batch: 4}
-	plan, err := trainer.Plan(small, opt)
+	plan, err := trainer.Plan(t.Context(), small, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestStepsStayWithinTheirMemoryOnAGPU(t *testing.T) {
 		{"digits", digitsNet, 64, 9_195_000},
 		{"pictures", picturesNet, 64, 108_869_000},
 	} {
-		plan, err := trainer.Plan(c.model, trainer.Options{Batch: c.batch, Device: dev})
+		plan, err := trainer.Plan(t.Context(), c.model, trainer.Options{Batch: c.batch, Device: dev})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ type mix struct {
 	opt      trainer.Options
 }
 
-// String says what the mix is, for the message of a failure.
+// String describes the mix, for the message of a failure.
 func (m mix) String() string {
 	o := m.opt
 	return fmt.Sprintf("%s, %d samples, resident %v, batch %d/%d, accumulate %d, %T, clip %v, loss scale %d, guard %d, recompute %v, offload %v, precision %v but for %q, frozen %q, keep %q, tail %d, memory %d",
@@ -65,7 +65,7 @@ func randomMix(t *testing.T, r *rand.Rand) mix {
 		Clip:     []optim.Clip{{}, {Value: 0.1}, {Norm: 1}, {Value: 0.1, Norm: 1}}[r.IntN(4)],
 		Schedule: []optim.Schedule{nil, optim.Step{Every: 3, Factor: 0.5}, optim.Warmup{Steps: 5, Then: optim.Cosine{Steps: 50}}}[r.IntN(3)],
 		Tail:     dataloader.Tail(r.IntN(2)), Sequential: r.IntN(2) == 0, Workers: r.IntN(3),
-		LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.Bfloat16, arena.Float16}[r.IntN(4)]}
+		LossScale: optim.Scaling{Mode: optim.ScalingMode(r.IntN(3))}, Precision: []arena.DType{0, arena.Float32, arena.BFloat16, arena.Float16}[r.IntN(4)]}
 	tail := r.IntN(m.opt.Batch)
 	if tail == 1 && normalized[m.net] && m.opt.Tail == dataloader.KeepTail {
 		tail = 0
@@ -143,7 +143,7 @@ func (a again) options(t *testing.T, m mix, opt trainer.Options) trainer.Options
 // exactly returns opt with the plan's bytes as its memory.
 func exactly(t *testing.T, m mix, opt trainer.Options) trainer.Options {
 	t.Helper()
-	plan, err := trainer.Plan(m.model, opt)
+	plan, err := trainer.Plan(t.Context(), m.model, opt)
 	if err != nil {
 		t.Fatalf("%v: %v", m, err)
 	}
@@ -200,7 +200,7 @@ func (m mix) refused(t *testing.T) {
 	t.Helper()
 	opt := m.opt
 	opt.Memory--
-	tr, err := trainer.New(m.model, opt)
+	tr, err := trainer.New(t.Context(), m.model, opt)
 	var e *trainer.CapacityError
 	switch {
 	case err == nil:

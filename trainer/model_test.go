@@ -61,7 +61,7 @@ func TestAModelThatMeansSomethingElseIsRefused(t *testing.T) {
 		}), `parameter "k" is of type int`},
 		{"another parameter each time", func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 			calls++
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 4)
 			return net.Classifier(x, net.Dense(x, fmt.Sprint("out", calls), 3, nil))
 		}, `parameter "out2/w" is in this program and not in the one that trains`},
@@ -69,7 +69,7 @@ func TestAModelThatMeansSomethingElseIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			device := cputest.Open(t, cpu.Options{})
 			defer device.Close()
-			_, err := trainer.New(c.model, trainer.Options{Device: device, Batch: 4})
+			_, err := trainer.New(t.Context(), c.model, trainer.Options{Device: device, Batch: 4})
 			if !errors.Is(err, trainer.ErrModel) || !strings.Contains(fmt.Sprint(err), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -106,7 +106,7 @@ func TestAnInitialDistributionThatFailsLeavesNothingBehind(t *testing.T) {
 					}
 					done <- err
 				}()
-				_, err = trainer.New(model, trainer.Options{Device: device, Batch: 4})
+				_, err = trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: 4})
 			}()
 			if err := <-done; err == nil || strings.HasPrefix(err.Error(), "escaped") {
 				t.Errorf("got %v", err)
@@ -198,7 +198,7 @@ func TestADatasetThatChangesItsLengthAtEveryLookIsReadWholeOrRefused(t *testing.
 func TestTheLargestBatchHasAnUpperEnd(t *testing.T) {
 	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	n, err := trainer.MaxBatch(small, trainer.Options{Device: device, Memory: 64 << 10}, math.MaxInt)
+	n, err := trainer.MaxBatch(t.Context(), small, trainer.Options{Device: device, Memory: 64 << 10}, math.MaxInt)
 	if err != nil || n < 100 {
 		t.Errorf("%d, %v", n, err)
 	}

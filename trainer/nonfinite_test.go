@@ -91,7 +91,7 @@ func TestALabelOutsideTheClassesIsNamed(t *testing.T) {
 
 // logOf is a head whose logarithm is of 0 where x is.
 func logOf(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4)
 	h := net.Dense(x, "body", 4, nil)
 	if err := net.Err(); err != nil {
@@ -144,7 +144,7 @@ func TestALogarithmOfZeroNamesItsLayerAndChangesNothing(t *testing.T) {
 
 // terms has a loss of two terms: the mean of x·w, and that of x ÷ z.
 func terms(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x, z := net.Input("x", batch, 1), net.Input("z", batch, 1)
 	w := net.Param("layer/w", layers.Ones{}, 1, 1)
 	if err := net.Err(); err != nil {
@@ -175,7 +175,7 @@ func TestTheTermOfALossThatIsNotFiniteIsNamed(t *testing.T) {
 func TestAGradientThatIsNotFiniteStopsTheStep(t *testing.T) {
 	// The loss is the square root of w·x: finite at w = 0, where its gradient is not.
 	root := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 1)
 		w := net.Param("root/w", layers.Zeros{}, 1, 1)
 		b := net.Param("other/b", layers.Ones{}, 1, 1)

@@ -21,7 +21,7 @@ import (
 
 // normed is 4-8-3 with batch normalization and dropout.
 func normed(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4)
 	h := net.BatchNorm(net.Dense(x, "hidden", 8, nil), "bn", layers.ReLU)
 	h = net.Dropout(h, "drop", 0.25)
@@ -148,11 +148,11 @@ func TestATailOfOneUnderBatchNormalizationIsRefusedBeforeTheFirstStep(t *testing
 }
 
 func TestABatchOfOneUnderBatchNormalizationIsRefusedUpFront(t *testing.T) {
-	_, err := trainer.Plan(normed, trainer.Options{Batch: 1})
+	_, err := trainer.Plan(t.Context(), normed, trainer.Options{Batch: 1})
 	if !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "bn") || !strings.Contains(fmt.Sprint(err), "(1, 8)") {
 		t.Errorf("got %v, want ErrShape that names bn and (1, 8)", err)
 	}
-	if n, err := trainer.MaxBatch(normed, trainer.Options{Memory: 1 << 20}, 500); err != nil || n < 100 {
+	if n, err := trainer.MaxBatch(t.Context(), normed, trainer.Options{Memory: 1 << 20}, 500); err != nil || n < 100 {
 		t.Errorf("the largest batch is %d, %v", n, err)
 	}
 }
@@ -210,7 +210,7 @@ func TestAFrozenBatchNormalizationStaysAsItIs(t *testing.T) {
 	})
 }
 
-// dropped returns the masks of three steps, with so many to an update, and what is learned with them.
+// dropped returns the masks of three steps, with a window of the given number of steps, and what is learned with them.
 func dropped(t *testing.T, dev kernels.Device, seed uint64, window int) (masks []string, all map[string]string) {
 	t.Helper()
 	ds := samples(t, 24, 4, 3)
@@ -269,7 +269,7 @@ func TestDropoutIsAFunctionOfSeedStepAndLayer(t *testing.T) {
 
 // onlyDropped is 4-16-3 with dropout of what is never 0 itself, so that the mask can be seen.
 func onlyDropped(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4)
 	h := net.Dropout(net.Dense(x, "hidden", 16, layers.Sigmoid), "drop", 0.2)
 	return net.Classifier(x, net.Dense(h, "out", 3, nil))

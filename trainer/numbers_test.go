@@ -32,8 +32,8 @@ func TestFirstSteps(t *testing.T) {
 		{"adamw", optim.AdamW{Rate: 0.1, Decay: 0.5}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"adam in bytes", optim.Adam{Rate: 0.1, Storage: optim.Block8}, []float64{2 - adam(1), 2 - 2*adam(2), 2 - 3*adam(3)}}, // one element is the largest
 		{"adamw in bytes", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Block8}, []float64{2 - 0.1*0.5*2 - adam(1)}},
-		{"adam in bfloat16", optim.Adam{Rate: 0.1, Storage: optim.Bfloat16}, []float64{2 - adam(1)}},
-		{"adamw in bfloat16", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.Bfloat16}, []float64{2 - 0.1*0.5*2 - adam(1)}},
+		{"adam in bfloat16", optim.Adam{Rate: 0.1, Storage: optim.BFloat16}, []float64{2 - adam(1)}},
+		{"adamw in bfloat16", optim.AdamW{Rate: 0.1, Decay: 0.5, Storage: optim.BFloat16}, []float64{2 - 0.1*0.5*2 - adam(1)}},
 		{"lion", optim.Lion{Rate: 0.1}, []float64{1.9, 1.8, 1.7}},
 		{"lion with decay", optim.Lion{Rate: 0.1, Decay: 0.5}, []float64{1.8}},
 		{"adafactor", optim.Adafactor{Rate: 0.1}, []float64{1.8, 1.62, 1.458}}, // a tenth of its size each
@@ -103,7 +103,7 @@ func TestSchedulesSetTheRateOfEachUpdate(t *testing.T) {
 
 // pair is loss = mean(x·w) with w of two elements, so that the gradient is x of a batch of one.
 func pairOf(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	net.Type = gorgonia.Float64
 	x := net.Input("x", batch, 2)
 	return meanProduct(net, x, net.Param("layer/w", layers.Zeros{}, 2, 1))
@@ -184,7 +184,7 @@ func (eye) Fill(_ *rand.Rand, shape []int, at int, dst []float64) {
 
 func TestTheErrorOfTheIdentityIsZeroAndTeachesNothing(t *testing.T) {
 	identity := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 5)
 		w := net.Param("layer/w", eye{}, 5, 5)
 		if err := net.Err(); err != nil {
@@ -320,7 +320,7 @@ func TestNarrowStatesLearnAsFloatsDo(t *testing.T) {
 			return before, evaluate(t, tr, ds).Loss
 		}
 		before, floats := loss(optim.Full)
-		for _, storage := range []optim.Storage{optim.Block8, optim.Bfloat16} {
+		for _, storage := range []optim.Storage{optim.Block8, optim.BFloat16} {
 			if _, narrow := loss(storage); !(floats < before/3) || !(narrow < 1.15*floats) || floats == narrow {
 				t.Errorf("loss %v, after training %v, with storage %d %v", before, floats, storage, narrow)
 			}

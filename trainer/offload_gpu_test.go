@@ -87,7 +87,7 @@ func TestEveryOrderOfTransfersIsNeeded(t *testing.T) {
 				if c.counted == nil {
 					begin()
 				}
-				tr, err := trainer.New(small, c.opt)
+				tr, err := trainer.New(t.Context(), small, c.opt)
 				if err != nil {
 					return 0, err
 				}

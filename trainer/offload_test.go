@@ -55,10 +55,10 @@ func TestOffloadChangesNoBit(t *testing.T) {
 // A large state, and a large parameter, is fetched and stowed in parts, so that scratch holds a small share of a state, and the bits are the same.
 func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	model, data := classifier(300, 1024, 3), samples(t, 13, 300, 3)
-	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.Bfloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
+	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.BFloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 			opt := trainer.Options{Device: openEmu(t, emu.Options{Seed: random(t).Uint64()}), Batch: 8, Optimizer: o, Guard: guard, Fields: data.Fields(), Seed: 3}
-			plain, err := trainer.Plan(model, opt)
+			plain, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 				t.Errorf("%T, guard %d: %q differ", o, guard, d)
 			}
 			opt.Offload.Parameters = false
-			away, err := trainer.Plan(model, opt)
+			away, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +86,7 @@ func TestLargeStatesAreOffloadedInParts(t *testing.T) {
 	}
 }
 
-// What a plan says of the bus is what crosses it.
+// The bytes that a plan lists for the bus are those that cross it.
 func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
 	for _, offload := range []trainer.Offload{{}, {State: true}, {Parameters: true}, {Layers: []string{"out"}}, offloaded} {
 		data, dev := samples(t, 4*6, 4, 3), openEmu(t, emu.Options{})
@@ -96,13 +96,13 @@ func TestThePlanSaysWhatCrossesTheBus(t *testing.T) {
 		evaluate(t, tr, data)
 		after := dev.Traffic()
 		got := report.Bus{Uploads: after.Uploaded - before.Uploaded, Downloads: after.Downloaded - before.Downloaded,
-			Fetches: after.Fetched - before.Fetched, Stows: after.Stowed - before.Stowed}
+			Prefetches: after.Prefetched - before.Prefetched, Writebacks: after.WrittenBack - before.WrittenBack}
 		var want report.Bus
 		for _, p := range plan.Programs[:2] {
 			want.Uploads, want.Downloads = want.Uploads+4*p.Bus.Uploads, want.Downloads+4*p.Bus.Downloads
-			want.Fetches, want.Stows = want.Fetches+4*p.Bus.Fetches, want.Stows+4*p.Bus.Stows
+			want.Prefetches, want.Writebacks = want.Prefetches+4*p.Bus.Prefetches, want.Writebacks+4*p.Bus.Writebacks
 		}
-		if got != want || got.Uploads == 0 || got.Downloads == 0 || got.Fetches == 0 && !reflect.ValueOf(offload).IsZero() {
+		if got != want || got.Uploads == 0 || got.Downloads == 0 || got.Prefetches == 0 && !reflect.ValueOf(offload).IsZero() {
 			t.Errorf("%+v: %+v crossed the bus in 4 steps of %q and %q, the plan says %+v", offload, got, plan.Programs[0].Name, plan.Programs[1].Name, want)
 		}
 		if have := tr.Stats().Pinned; have != plan.Pinned {
@@ -137,7 +137,7 @@ func TestAStepThatIsNotFiniteLeavesOffloadedState(t *testing.T) {
 
 func TestOffloadIsRefusedWhereThereIsNoOtherMemory(t *testing.T) {
 	dev := openCPU(t)
-	_, err := trainer.New(small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
+	_, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: samples(t, 9, 4, 3).Fields(), Offload: offloaded})
 	if !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("got %v, want an error that wraps ErrOption", err)
 	}
@@ -150,7 +150,7 @@ func TestParametersAreKeptInHostMemory(t *testing.T) {
 	model := classifier(40, 300, 3)
 	at := func(o trainer.Offload) *report.Plan {
 		opt.Offload = o
-		p, err := trainer.Plan(model, opt)
+		p, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestParametersAreKeptInHostMemory(t *testing.T) {
 	}
 	for _, o := range []trainer.Offload{{Layers: []string{"hidden/w"}}, {Layers: []string{""}}, {Parameters: true, Layers: []string{"out"}}} {
 		opt.Offload = o
-		if _, err := trainer.Plan(model, opt); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.Plan(t.Context(), model, opt); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%+v: got %v, want an error that wraps ErrOption", o, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestOffloadedParametersAreReadAndWritten(t *testing.T) {
 // A weight that many layers share is planned with whatever is recomputed: fetched for each round of it, and no copy stays that nobody reads.
 func TestASharedWeightIsOffloadedAndRecomputed(t *testing.T) {
 	shared := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 7)
 		u, h := net.Param("shared/w", layers.GlorotUniform{}, 7, 7), x
 		for i := range 4 {
@@ -228,7 +228,7 @@ func TestASharedWeightIsOffloadedAndRecomputed(t *testing.T) {
 	for _, offload := range []trainer.Offload{{Parameters: true}, {Layers: []string{"shared"}}} {
 		for _, part := range []float64{0, 0.4} {
 			opt := tight(t, shared, trainer.Options{Batch: 5, Accumulate: 3, Offload: offload}, part)
-			if _, err := trainer.Plan(shared, opt); err != nil {
+			if _, err := trainer.Plan(t.Context(), shared, opt); err != nil {
 				t.Errorf("%v, %v of scratch: %v", offload, part, err)
 			}
 		}

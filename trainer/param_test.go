@@ -62,7 +62,7 @@ func TestParametersGoThroughThePlannedStage(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		model, ds := classifier(300, 400, 3), samples(t, 16, 300, 3)
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Seed: 1}
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-var sixteen = []arena.DType{arena.Bfloat16, arena.Float16}
+var sixteen = []arena.DType{arena.BFloat16, arena.Float16}
 
 // Where scratch is made of activations, 16 bits take little more than half of it: one layer's activation and gradients are whole at any time.
 func TestActivationsIn16BitsSaveScratch(t *testing.T) {
@@ -44,12 +44,12 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 		{"transformer", all["transformer"].Model, 16, 0.63},
 	} {
 		opt := trainer.Options{Batch: c.batch, Guard: trainer.GuardEach, LossScale: optim.Scaling{Mode: optim.ScaleNever}} // which keeps gradients
-		want, err := trainer.Plan(c.model, opt)
+		want, err := trainer.Plan(t.Context(), c.model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, opt.Precision = range sixteen {
-			got, err := trainer.Plan(c.model, opt)
+			got, err := trainer.Plan(t.Context(), c.model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestActivationsIn16BitsSaveScratch(t *testing.T) {
 			if !strings.Contains(table, row) {
 				t.Errorf("%v: docs/memory.md has no row %s", opt.Precision, row)
 			}
-			t.Logf("%s, %v: %d bytes of scratch in place of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
+			t.Logf("%s, %v: %d bytes of scratch instead of %d, %.3f", c.name, opt.Precision, got.Category("scratch"), want.Category("scratch"), part)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
 					Precision: precision, Accumulate: 1 + i, Guard: []trainer.Guard{trainer.GuardStep, trainer.GuardEach}[i]}
 				want := learnedOf(t, model, opt, data)
 				opt = all(t, model, opt)
-				plan, err := trainer.Plan(model, opt)
+				plan, err := trainer.Plan(t.Context(), model, opt)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -133,7 +133,7 @@ func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
 				if opt.Memory--; name != "every layer" && i > 0 { // a refusal is an exploration
 					continue
 				}
-				if _, err := trainer.New(model, opt); !errors.Is(err, arena.ErrCapacity) {
+				if _, err := trainer.New(t.Context(), model, opt); !errors.Is(err, arena.ErrCapacity) {
 					t.Errorf("%s, %v: one byte below the plan: got %v", name, precision, err)
 				}
 			}
@@ -174,7 +174,7 @@ func TestALayerInFloat32ReadsWhatWasMade(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, kept := range []string{"layer0", "layer1"} {
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.SGD{Rate: 0.1}, Seed: 3,
-				Precision: arena.Bfloat16, KeepFloat32: []string{kept}}
+				Precision: arena.BFloat16, KeepFloat32: []string{kept}}
 			want := learnedOf(t, model, opt, ds)
 			opt.Fields, opt.Resident = nil, []dataloader.Dataset{ds}
 			if d := differing(want, learnedOf(t, model, opt, ds)); d != nil {
@@ -186,21 +186,21 @@ func TestALayerInFloat32ReadsWhatWasMade(t *testing.T) {
 
 func TestBadPrecisionsAreRefused(t *testing.T) {
 	double := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = tensor.Float64
 		x := net.Input("x", batch, 4)
 		return net.Classifier(x, net.Dense(x, "out", 3, nil))
 	}
-	if _, err := trainer.Plan(double, trainer.Options{Batch: 4, Precision: arena.Bfloat16}); !errors.Is(err, trainer.ErrOption) {
+	if _, err := trainer.Plan(t.Context(), double, trainer.Options{Batch: 4, Precision: arena.BFloat16}); !errors.Is(err, trainer.ErrOption) {
 		t.Errorf("a model of float64: got %v", err)
 	}
 	for name, opt := range map[string]trainer.Options{
 		"type":          {Precision: arena.Int32},
-		"layer":         {Precision: arena.Bfloat16, KeepFloat32: []string{"hiden"}},
+		"layer":         {Precision: arena.BFloat16, KeepFloat32: []string{"hiden"}},
 		"layer of none": {KeepFloat32: []string{"hidden"}},
 	} {
 		opt.Batch = 4
-		if _, err := trainer.Plan(small, opt); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.Plan(t.Context(), small, opt); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

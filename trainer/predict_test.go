@@ -235,7 +235,7 @@ func TestAResultKeepsItsMeaningForModelsOfOneClass(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 9, 4, 1)
 		one := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 4)
 			return net.Classifier(x, net.Dense(x, "out", 1, nil))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 	"github.com/evenkeel/evenkeel/trainer"
@@ -23,7 +24,7 @@ func passes(dev kernels.Device, ds, resident dataloader.Dataset) error {
 }
 
 func passesOf(dev kernels.Device, ds, resident dataloader.Dataset, scaling optim.Scaling) error {
-	tr, err := trainer.New(small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(),
+	tr, err := trainer.New(context.Background(), small, trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(),
 		Resident: []dataloader.Dataset{resident}, Optimizer: optim.Adam{}, Workers: 2, LossScale: scaling})
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func TestEveryWaitOfTheProtocolIsNeeded(t *testing.T) {
 			if cputest.Race && c.race {
 				t.Skip("the wait is missing in truth, so that Go's race detector fails the test: run without -race")
 			}
-			dev := emu.Open(emu.Options{Delay: 100 * time.Microsecond, Seed: random(t).Uint64()})
+			dev := emutest.Open(t, emu.Options{Delay: 100 * time.Microsecond, Seed: random(t).Uint64()})
 			defer dev.Close()
 			within(t, 30*time.Second, "the passes", func() {
 				err := passes(&careless{Device: dev, drop: c.drop}, ds, resident)
@@ -102,7 +103,7 @@ func TestASlotGuardThatIsGoneIsFound(t *testing.T) {
 	ds, resident := samples(t, 53, 4, 3), samples(t, 29, 4, 3)
 	found := 0
 	for n := 1; n <= 6; n++ {
-		dev := emu.Open(emu.Options{})
+		dev := emutest.Open(t, emu.Options{})
 		var mu sync.Mutex
 		count := 0
 		err := passes(&careless{Device: dev, drop: func(stream, call string) bool {

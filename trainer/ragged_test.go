@@ -82,7 +82,7 @@ func TestAllTailsRunInTheMemoryOfTheFullBatch(t *testing.T) {
 				continue
 			}
 			opt.Device, opt.Batch, opt.Fields, opt.Optimizer = dev, 33, samples(t, 1, 4, 3).Fields(), optim.Adam{}
-			plan, err := trainer.Plan(small, opt)
+			plan, err := trainer.Plan(t.Context(), small, opt)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // tight returns options that leave scratch the given part of what it takes without recomputation.
 func tight(t *testing.T, model trainer.ModelFunc, opt trainer.Options, part float64) trainer.Options {
 	t.Helper()
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func tight(t *testing.T, model trainer.ModelFunc, opt trainer.Options, part floa
 // recomputed plans, and returns the instructions that compute an activation again and their part of the forward pass.
 func recomputed(t *testing.T, model trainer.ModelFunc, opt trainer.Options) (total int64, n int, extra float64) {
 	t.Helper()
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 64, width) }
 	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 		opt := trainer.Options{Batch: batch, Optimizer: optim.SGD{}, Guard: guard}
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestRecomputationChangesNoBits(t *testing.T) {
 						choices = append(choices, tight(t, model, opt, part))
 					}
 					for i, opt := range choices {
-						plan, err := trainer.Plan(model, opt)
+						plan, err := trainer.Plan(t.Context(), model, opt)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -173,7 +174,7 @@ func TestRecomputationChangesNoBits(t *testing.T) {
 // all returns options that recompute every layer.
 func all(t *testing.T, model trainer.ModelFunc, opt trainer.Options) trainer.Options {
 	t.Helper()
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func samplesFor(t *testing.T, name string, n int) dataloader.Dataset {
 func TestNamedLayersAreRecomputed(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 4)
 			h := x
 			for _, name := range []string{"a", "b", "c"} {
@@ -247,12 +248,12 @@ func TestNamedLayersAreRecomputed(t *testing.T) {
 func TestTooLittleMemoryForRecomputationSaysHowFarItGoes(t *testing.T) {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 16, 32) }
 	opt := trainer.Options{Device: openCPU(t), Batch: 256}
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Recompute.Auto, opt.Memory = true, plan.Total-plan.Category("scratch")+1024
-	_, err = trainer.New(model, opt)
+	_, err = trainer.New(t.Context(), model, opt)
 	var e *trainer.CapacityError
 	if !errors.As(err, &e) || e.Need >= plan.Total || e.Plan.Programs[0].Recomputed == 0 || !strings.Contains(err.Error(), "with recomputation") {
 		t.Errorf("got %v, want an error about less than %d bytes", err, plan.Total)
@@ -261,7 +262,7 @@ func TestTooLittleMemoryForRecomputationSaysHowFarItGoes(t *testing.T) {
 
 func TestBadRecomputationIsRefused(t *testing.T) {
 	for _, r := range []trainer.Recompute{{Layers: []string{"no such layer"}}, {Auto: true, Layers: []string{"hidden"}}} {
-		if _, err := trainer.New(small, trainer.Options{Device: openCPU(t), Batch: 8, Recompute: r}); !errors.Is(err, trainer.ErrOption) {
+		if _, err := trainer.New(t.Context(), small, trainer.Options{Device: openCPU(t), Batch: 8, Recompute: r}); !errors.Is(err, trainer.ErrOption) {
 			t.Errorf("%+v: got %v, want ErrOption", r, err)
 		}
 	}
@@ -270,7 +271,7 @@ func TestBadRecomputationIsRefused(t *testing.T) {
 func ExampleRecompute() {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 32, 64) }
 	opt := trainer.Options{Batch: 1024, Memory: 4 << 20, Recompute: trainer.Recompute{Auto: true}}
-	plan, err := trainer.Plan(model, opt)
+	plan, err := trainer.Plan(context.Background(), model, opt)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,7 +21,7 @@ import (
 
 // affine is loss = mean(x·w + b) for rows of two, in float32, with w and b 0. The gradient of w is the mean of x, that of b 1.
 func affine(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 2)
 	w, b := net.Param("layer/w", layers.Zeros{}, 2, 1), net.Param("layer/b", layers.Zeros{}, 1, 1)
 	if err := net.Err(); err != nil {
@@ -161,7 +161,7 @@ func TestClippingSeesGradientsWithoutTheScale(t *testing.T) {
 
 // squares is loss = mean(x ⊙ (x·w)): with w = 0 the loss is 0 and its gradient x².
 func squares(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 1)
 	w := net.Param("layer/w", layers.Zeros{}, 1, 1)
 	if err := net.Err(); err != nil {
@@ -245,8 +245,8 @@ func TestTheLossIsScaledInFloat16OrWhereAsked(t *testing.T) {
 		mode      optim.ScalingMode
 		want      float64
 	}{
-		{0, optim.ScaleFloat16, 0}, {arena.Bfloat16, optim.ScaleFloat16, 0}, {arena.Float16, optim.ScaleFloat16, 65536},
-		{0, optim.ScaleAlways, 65536}, {arena.Bfloat16, optim.ScaleAlways, 65536}, {arena.Float16, optim.ScaleNever, 0},
+		{0, optim.ScaleFloat16, 0}, {arena.BFloat16, optim.ScaleFloat16, 0}, {arena.Float16, optim.ScaleFloat16, 65536},
+		{0, optim.ScaleAlways, 65536}, {arena.BFloat16, optim.ScaleAlways, 65536}, {arena.Float16, optim.ScaleNever, 0},
 	} {
 		opt := trainer.Options{Device: dev, Batch: 2, Fields: pairs(t, 1, 2).Fields(), Precision: c.precision}
 		opt.LossScale.Mode = c.mode
@@ -260,12 +260,12 @@ func TestTheLossIsScaledInFloat16OrWhereAsked(t *testing.T) {
 func TestScalingKeepsGradients(t *testing.T) {
 	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
 		opt := trainer.Options{Batch: 8}
-		want, err := trainer.Plan(small, opt)
+		want, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.Guard, opt.LossScale.Mode = guard, optim.ScaleAlways
-		got, err := trainer.Plan(small, opt)
+		got, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestExploreFreesNoGradientsOfAScaledLoss(t *testing.T) {
 	for name, opt := range map[string]trainer.Options{"scaled": {LossScale: optim.Scaling{Mode: optim.ScaleAlways}}, "float16": {Precision: arena.Float16, Guard: trainer.GuardEach},
 		"clipped by norm": {Clip: optim.Clip{Norm: 1}}} {
 		opt.Batch, opt.Memory = 8, 64<<10
-		x, err := trainer.Explore(context.Background(), small, opt, 8)
+		x, err := trainer.Explore(context.Background(), small, opt, trainer.ExploreOptions{MaxBatch: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestExploreFreesNoGradientsOfAScaledLoss(t *testing.T) {
 }
 
 func TestABadScalingIsRefused(t *testing.T) {
-	_, err := trainer.New(affine, trainer.Options{Device: openCPU(t), Batch: 1, LossScale: optim.Scaling{Initial: 0.5, Backoff: 2}})
+	_, err := trainer.New(t.Context(), affine, trainer.Options{Device: openCPU(t), Batch: 1, LossScale: optim.Scaling{Initial: 0.5, Backoff: 2}})
 	if !errors.Is(err, trainer.ErrOption) || !strings.Contains(fmt.Sprint(err), "Initial is 0.5") || !strings.Contains(fmt.Sprint(err), "Backoff is 2") {
 		t.Errorf("got %v, want what is wrong with both fields", err)
 	}
@@ -328,7 +328,7 @@ func TestScalingSavesGradientsThatVanishInFloat16(t *testing.T) {
 func TestASkippedUpdateMovesNoStatistics(t *testing.T) {
 	// The mean over a batch of normalized x, times w, times c: a huge c overflows the gradient of w alone.
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x, c := net.Input("x", batch, 1), net.Input("c", batch, 1)
 		y := net.Dense(net.BatchNorm(x, "norm", nil), "layer", 1, nil)
 		if err := net.Err(); err != nil {

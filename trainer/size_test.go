@@ -22,7 +22,7 @@ import (
 
 // wide is one matrix of 5,000 × 10,000: 50 million parameters.
 func wide(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 5000)
 	w := net.Param("wide/w", layers.Zeros{}, 5000, 10000)
 	if err := net.Err(); err != nil {
@@ -38,7 +38,7 @@ func TestAPlanOfFiftyMillionParametersIsArithmetic(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		plan, err := trainer.Plan(wide, trainer.Options{Batch: 1, Optimizer: optim.Adam{}})
+		plan, err := trainer.Plan(t.Context(), wide, trainer.Options{Batch: 1, Optimizer: optim.Adam{}})
 		t.Logf("planned in %v", time.Since(start))
 		runtime.ReadMemStats(&after)
 		if err != nil {
@@ -66,7 +66,7 @@ func TestAThousandOperationsAreComputedAgainInASecond(t *testing.T) {
 		t.Skip("takes ten times as long under the race detector")
 	}
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 64)
 		h := x
 		for i := range 110 {
@@ -75,7 +75,7 @@ func TestAThousandOperationsAreComputedAgainInASecond(t *testing.T) {
 		return net.Classifier(x, net.Dense(h, "out", 10, nil))
 	}
 	opt := trainer.Options{Batch: 256, Optimizer: optim.Adam{}}
-	plain, err := trainer.Plan(model, opt)
+	plain, err := trainer.Plan(t.Context(), model, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestAThousandOperationsAreComputedAgainInASecond(t *testing.T) {
 	opt.Recompute.Auto, opt.Memory = true, plain.Total-scratch+scratch/4
 	within(t, 10*time.Second, "a plan with recomputation", func() {
 		start := time.Now()
-		plan, err := trainer.Plan(model, opt)
+		plan, err := trainer.Plan(t.Context(), model, opt)
 		if err != nil {
 			t.Error(err)
 			return
@@ -105,7 +105,7 @@ func TestLargerBatchesRunInTheirPlansToo(t *testing.T) {
 		ds := samples(t, 600, 4, 3)
 		for batch := 1; batch <= 512; batch += step {
 			opt := trainer.Options{Batch: batch, Optimizer: optim.Adam{}, Fields: ds.Fields(), Device: dev}
-			plan, err := trainer.Plan(small, opt)
+			plan, err := trainer.Plan(t.Context(), small, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,17 +126,17 @@ func TestABudgetBetweenTwoOptimizersIsRefusedBeforeAnySampleIsRead(t *testing.T)
 		ds := &recorder{Dataset: samples(t, 20, 4, 3)}
 		for _, opt := range []trainer.Options{{Fields: ds.Fields()}, {Resident: []dataloader.Dataset{ds}}} {
 			opt.Device, opt.Batch = dev, 8
-			sgd, err := trainer.Plan(small, opt)
+			sgd, err := trainer.Plan(t.Context(), small, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
 			opt.Optimizer = optim.Adam{}
-			adam, err := trainer.Plan(small, opt)
+			adam, err := trainer.Plan(t.Context(), small, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
 			opt.Memory = (sgd.Total + adam.Total) / 2
-			if _, err := trainer.New(small, opt); !errors.Is(err, arena.ErrCapacity) || sgd.Total >= adam.Total {
+			if _, err := trainer.New(t.Context(), small, opt); !errors.Is(err, arena.ErrCapacity) || sgd.Total >= adam.Total {
 				t.Errorf("Adam in %d bytes, of %d: got %v, want ErrCapacity", opt.Memory, adam.Total, err)
 			}
 			if read := ds.take(); len(read) > 0 {
@@ -159,7 +159,7 @@ func TestAPlanForADeviceIsWhatItReservesAndTakesNothing(t *testing.T) {
 	dev := cputest.Open(t, cpu.Options{})
 	defer dev.Close()
 	opt := trainer.Options{Device: dev, Batch: 32, Optimizer: optim.Adam{}}
-	plan, err := trainer.Plan(digits, opt)
+	plan, err := trainer.Plan(t.Context(), digits, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestAPlanForADeviceIsWhatItReservesAndTakesNothing(t *testing.T) {
 func TestHooksCostNoMemoryAndOnlyKeepDoes(t *testing.T) {
 	plan := func(opt trainer.Options) string {
 		opt.Batch = 64
-		p, err := trainer.Plan(small, opt)
+		p, err := trainer.Plan(t.Context(), small, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

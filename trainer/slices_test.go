@@ -19,7 +19,7 @@ const wideRows, wideCols = 400, 128
 
 // summedColumns is the sum of x·w, with w at 0: dw[j, k] is the sum of column j of x.
 func summedColumns(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, wideRows)
 	w := net.Param("wide/w", layers.Zeros{}, wideRows, wideCols)
 	if err := net.Err(); err != nil {

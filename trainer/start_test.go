@@ -19,7 +19,7 @@ import (
 
 // unscaled is a classifier after a batch normalization that is given neither a scale nor a bias.
 func unscaled(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 12)
 	images, err := gorgonia.Reshape(x, []int{batch, 3, 2, 2})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestANodeThatIsCalledLikeANormalizerKeepsItsValue(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 32, 12, 3)
 		model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 12)
 			own := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithName("x_γ"), gorgonia.WithShape(batch, 12), gorgonia.WithInit(gorgonia.ValuesOf(float32(2))))
 			scaled, err := gorgonia.HadamardProd(x, own)
@@ -97,7 +97,7 @@ func TestNothingTrainedIsFrozenUnderEitherGuard(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 64, 784, 10)
 		wide := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-			net := layers.On(g)
+			net := layers.New(g)
 			x := net.Input("x", batch, 784)
 			return net.Classifier(x, net.Dense(net.Dense(x, "wide", 256, layers.ReLU), "out", 10, nil))
 		}
@@ -120,22 +120,22 @@ func TestNothingTrainedIsFrozenUnderEitherGuard(t *testing.T) {
 func TestTooLargeAnEvaluationBatchIsBlamed(t *testing.T) {
 	ds := samples(t, 32, 4, 3)
 	opt := trainer.Options{Device: openCPU(t), Batch: 3, EvalBatch: 4096, Fields: ds.Fields()}
-	plan, err := trainer.Plan(small, opt)
+	plan, err := trainer.Plan(t.Context(), small, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Memory = plan.Total - 1
-	_, err = trainer.New(small, opt)
+	_, err = trainer.New(t.Context(), small, opt)
 	var e *trainer.CapacityError
-	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), fmt.Sprintf("EvalBatch %d in place of 4096 would fit", e.FitsEval)) {
+	if !errors.As(err, &e) || e.Fits != 0 || e.EvalBatch != 4096 || !strings.Contains(err.Error(), fmt.Sprintf("EvalBatch %d instead of 4096 would fit", e.FitsEval)) {
 		t.Fatalf("got %v", err)
 	}
 	opt.EvalBatch = e.FitsEval + 1
-	if _, err := trainer.New(small, opt); !errors.Is(err, arena.ErrCapacity) {
+	if _, err := trainer.New(t.Context(), small, opt); !errors.Is(err, arena.ErrCapacity) {
 		t.Fatalf("an EvalBatch of one more: got %v, want %v", err, arena.ErrCapacity)
 	}
 	opt.EvalBatch = e.FitsEval
-	tr, err := trainer.New(small, opt)
+	tr, err := trainer.New(t.Context(), small, opt)
 	if err != nil {
 		t.Fatalf("with the advice taken: %v", err)
 	}
@@ -150,18 +150,18 @@ func TestAdviceWhereNeitherTrainingNorEvaluationFits(t *testing.T) {
 	opt := trainer.Options{Device: openCPU(t), Batch: 64, EvalBatch: 4096, Fields: ds.Fields()}
 	alone := opt
 	alone.Batch, alone.EvalBatch = 32, 0
-	plan, err := trainer.Plan(small, alone)
+	plan, err := trainer.Plan(t.Context(), small, alone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt.Memory = plan.Total
-	_, err = trainer.New(small, opt)
+	_, err = trainer.New(t.Context(), small, opt)
 	var e *trainer.CapacityError
 	if !errors.As(err, &e) || e.Fits < 32 || e.FitsEval != e.Fits {
 		t.Fatalf("got %v, want a batch of 32 or more for both", err)
 	}
 	opt.Batch, opt.EvalBatch = e.Fits, e.FitsEval
-	tr, err := trainer.New(small, opt)
+	tr, err := trainer.New(t.Context(), small, opt)
 	if err != nil {
 		t.Fatalf("with the advice taken: %v", err)
 	}
@@ -169,7 +169,7 @@ func TestAdviceWhereNeitherTrainingNorEvaluationFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt.Batch, opt.EvalBatch, opt.Memory = 64, 4096, 1
-	if _, err = trainer.New(small, opt); !errors.As(err, &e) || !strings.Contains(err.Error(), "not even the smallest batch") {
+	if _, err = trainer.New(t.Context(), small, opt); !errors.As(err, &e) || !strings.Contains(err.Error(), "not even the smallest batch") {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// tiny returns a trainer of 16-32-4 with SGD at batch 16 on n resident samples, where what a step costs beside its arithmetic shows.
+// tiny returns a trainer of 16-32-4 with SGD at batch 16 on n resident samples, so that the cost of a step apart from its arithmetic shows.
 func tiny(b *testing.B, n int) (*trainer.Trainer, dataloader.Dataset) {
 	b.Helper()
 	ds := samples(b, n, 16, 4)
-	dev := cpu.OpenWith(cpu.Options{Threads: 2})
-	t, err := trainer.New(classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
+	dev := cputest.Open(b, cpu.Options{Threads: 2})
+	t, err := trainer.New(b.Context(), classifier(16, 32, 4), trainer.Options{Device: dev, Batch: 16, Optimizer: optim.SGD{Rate: 0.1},
 		Resident: []dataloader.Dataset{ds}, Tail: dataloader.DropTail})
 	if err != nil {
 		b.Fatal(err)
@@ -53,7 +54,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkPass runs epochs of one step, and of 256: what an epoch costs beside its steps is the difference, less that of the shuffle.
+// BenchmarkPass runs epochs of one step, and of 256: the cost of an epoch apart from its steps is the difference, less that of the shuffle.
 func BenchmarkPass(b *testing.B) {
 	for _, steps := range []int{1, 256} {
 		b.Run(fmt.Sprintf("steps=%d", steps), func(b *testing.B) {

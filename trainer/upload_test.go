@@ -27,7 +27,7 @@ func images(t testing.TB, n int) *dataloader.Slices {
 }
 
 func imageNet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 4, 4)
 	h := net.Dense(net.Flatten(x, "flat"), "hidden", 8, layers.ReLU)
 	return net.Classifier(x, net.Dense(h, "out", 3, nil))
@@ -60,7 +60,7 @@ func TestEachSampleCrossesOnceAnEpochInItsStorageType(t *testing.T) {
 	})
 }
 
-// traffic returns a function that demands that so many bytes were copied to the device between the two calls, where the device counts.
+// traffic returns a function that checks that this many bytes were copied to the device between the two calls, where the device counts.
 func traffic(dev kernels.Device) (crossed func(t *testing.T, what string, want int64)) {
 	before, ok := countOf(dev)
 	return func(t *testing.T, what string, want int64) {
@@ -116,7 +116,7 @@ func TestPinnedMemoryIsAsPlanned(t *testing.T) {
 				ds = columns(t, 3, dataloader.Column("x", make([]uint8, 9), 3), dataloader.Column("y", make([]uint8, 3)))
 			}
 			opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields()}
-			plan, err := trainer.Plan(model, opt)
+			plan, err := trainer.Plan(t.Context(), model, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestPlanDoesNotDependOnTheSizeOfStreamedData(t *testing.T) {
 	var want int64
 	for _, n := range []int{8, 800, 8000} {
 		ds := images(t, n)
-		p, err := trainer.Plan(imageNet, trainer.Options{Batch: 8, Fields: ds.Fields()})
+		p, err := trainer.Plan(t.Context(), imageNet, trainer.Options{Batch: 8, Fields: ds.Fields()})
 		if err != nil {
 			t.Fatal(err)
 		}

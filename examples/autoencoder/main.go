@@ -1,5 +1,5 @@
-// Command autoencoder trains 784-256-64-32-64-256-784 to reproduce the MNIST digits from 32 numbers each, and draws test digits above what
-// it makes of them.
+// Command autoencoder trains 784-256-64-32-64-256-784 to reproduce the MNIST digits from 32 numbers
+// each. It draws test digits above their reconstructions.
 package main
 
 import (
@@ -28,11 +28,11 @@ var example = run.Example{
 
 func main() { example.Main() }
 
-const side = 28 // pixels of a digit, each way
+const side = 28 // width and height of a digit in pixels
 
 // autoencoder is the model: an encoder to 32 numbers, and its mirror.
 func autoencoder(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, side*side)
 	h := net.Dense(x, "encode1", 256, layers.ReLU)
 	h = net.Dense(h, "encode2", 64, layers.ReLU)
@@ -54,7 +54,7 @@ func load(f run.Flags) (train, test dataloader.Dataset, err error) {
 	return train, test, err
 }
 
-// The picture: columns of digits, each enlarged, with a gap around it.
+// Layout of the picture: columns of enlarged digits with gaps around them.
 const (
 	columns = 16
 	enlarge = 3

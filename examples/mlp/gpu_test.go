@@ -17,7 +17,7 @@ import (
 // Sums in another order move float32 losses by 1e-7 a step, and Adam's quotients carry that on.
 func TestAGPULearnsWhatTheHostLearns(t *testing.T) {
 	for name, args := range map[string][]string{
-		"streaming": nil, "resident": {"-resident"}, "lean": {"-lean"}, "momentum": {"-optimizer", "momentum", "-rate", "0.05"},
+		"streaming": nil, "resident": {"-resident"}, "guard each": {"-guard", "each"}, "momentum": {"-optimizer", "momentum", "-rate", "0.05"},
 	} {
 		t.Run(name, func(t *testing.T) { runtest.Alike(t, example, "cuda", 8, 20, 1e-4, args...) })
 	}

@@ -1,4 +1,5 @@
-// Command mlp trains 784-512-256-10 on the MNIST digits, inside a block of memory that is announced before the first step.
+// Command mlp trains a multilayer perceptron, 784-512-256-10, on the MNIST digits, in memory that
+// is planned before the first step.
 package main
 
 import (
@@ -21,7 +22,7 @@ func main() { example.Main() }
 
 // mlp is the model: two hidden layers and a softmax over the ten digits.
 func mlp(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 28*28)
 	h := net.Dense(x, "hidden1", 512, layers.ReLU)
 	h = net.Dense(h, "hidden2", 256, layers.ReLU)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,7 +115,7 @@ func TestBadFlagsAreErrors(t *testing.T) {
 		is   error
 	}{
 		{"memory below zero", []string{"-memory", "-5"}, "-5", trainer.ErrOption},
-		{"results of no training", []string{"-plan", "-json", "x.json"}, "-json x.json", nil},
+		{"results without training", []string{"-plan", "-json", "x.json"}, "-json x.json", nil},
 		{"memory in words", []string{"-memory", "much"}, "much", nil},
 		{"optimizer", []string{"-optimizer", "sgdd"}, "nesterov", optim.ErrOption},
 		{"device", []string{"-device", "tpu"}, "cpu", nil},
@@ -145,11 +146,19 @@ func TestAnInterruptEndsTheProgram(t *testing.T) {
 	}
 }
 
-// interrupted runs this test's own binary as a program that trains, which it is sent the signal of Ctrl-C in the first epoch of. The program must
-// end with status 1 within 2 seconds. What it wrote to its outputs is returned.
+// firstStep is the line that a program of interrupted prints after its first step.
+const firstStep = "first step"
+
+// interrupted runs the binary of this test as a program that trains, and interrupts it (Ctrl-C) after its first step. The program
+// must end with status 1 within 2 seconds. interrupted returns its standard output after that step, and its standard error.
 func interrupted(t *testing.T, program func()) (out, said string) {
 	t.Helper()
 	if os.Getenv("EVENKEEL_EXAMPLE") != "" {
+		example.Progress = func(p trainer.Progress) {
+			if p.Epoch == 0 && p.Step == 1 {
+				fmt.Println(firstStep)
+			}
+		}
 		program()
 		os.Exit(0)
 	}
@@ -165,9 +174,8 @@ func interrupted(t *testing.T, program func()) (out, said string) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(pipe)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "* train") {
+	for lines.Scan() && lines.Text() != firstStep {
 	}
-	time.Sleep(200 * time.Millisecond) // the plan is out: the first epoch begins
 	start := time.Now()
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
@@ -201,7 +209,7 @@ func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {
 	train, test, err := example.Load(example.Flags)
 	once.Load = func(run.Flags) (dataloader.Dataset, dataloader.Dataset, error) { return train, test, err }
 	for _, device := range []string{"emu", "cpu"} {
-		for _, args := range []string{"", "-lean", "-offload state", "-offload state -lean", "-offload state,parameters", "-offload state,parameters -lean", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
+		for _, args := range []string{"", "-guard each", "-offload state", "-offload state -guard each", "-offload state,parameters", "-offload state,parameters -guard each", "-resident", "-optimizer momentum", "-optimizer adafactor", "-optimizer sgd", "-optimizer adam16", "-optimizer adam8"} {
 			printed += runtest.Printed(t, once, append(strings.Fields(args), "-plan", "-device", device)...)
 		}
 	}

@@ -2,11 +2,11 @@ package main
 
 import "github.com/evenkeel/evenkeel/dataloader"
 
-// margin is how many pixels a training image may move each way; what comes in is black.
+// margin is the largest shift of a training image, in pixels. Pixels from outside the image are black.
 const margin = 4
 
-// augment moves an image [3, 32, 32] and mirrors every other one, as He et al., 2016, section 4.2, do. What it draws is a function of the
-// seed, the epoch and the sample.
+// augment shifts an image [3, 32, 32] at random and mirrors it with probability 1/2, as in He et
+// al., 2016, section 4.2. Its random numbers depend on the seed, the epoch and the sample.
 func augment(at dataloader.At, sample [][]byte) error {
 	r := at.Rand()
 	dy, dx, mirror := r.IntN(2*margin+1)-margin, r.IntN(2*margin+1)-margin, r.IntN(2) == 1

@@ -1,5 +1,6 @@
-// Command resnet trains a small residual network with batch normalization on images of 3×32×32: on CIFAR-10 where -data names
-// its directory, else on shapes that it draws itself (see shapes.go). Training images are cropped and flipped at random.
+// Command resnet trains a small residual network with batch normalization on images of 3×32×32: on
+// CIFAR-10 if -data is its directory, else on shapes that it draws itself (see shapes.go). Training
+// images are shifted and mirrored at random.
 package main
 
 import (
@@ -22,10 +23,11 @@ var example = run.Example{
 
 func main() { example.Main() }
 
-// resnet is the model: a convolution, then three stages of a residual block each, the later ones of half the size and twice the channels:
-// ResNet-8 of He et al., 2016, section 4.2, with a projection where a block changes the shape.
+// resnet is the model: a convolution, then three stages of one residual block each. Each later
+// stage has half the image size and twice the channels. It is ResNet-8 of He et al., 2016, section
+// 4.2, with projections between stages.
 func resnet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 3, side, side)
 	h := conv(net, x, "stem", 16, 1, layers.ReLU)
 	for stage, channels := range []int{16, 32, 64} {
@@ -38,7 +40,7 @@ func resnet(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
 	return net.Classifier(x, net.Dense(net.GlobalAvgPool(h, "pool"), "out", classes, nil))
 }
 
-// conv adds a convolution of 3×3, batch normalization, which brings its own bias, and an activation.
+// conv adds a 3×3 convolution, batch normalization, which has a bias of its own, and an activation.
 func conv(net *layers.Net, x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 	c := layers.Conv2D{Out: out, Kernel: layers.Square(3), Stride: layers.Square(stride), Pad: layers.Square(1), NoBias: true}
 	return net.BatchNorm(net.Conv(x, name, c, nil), name+"/norm", act)
@@ -51,7 +53,7 @@ func load(f run.Flags) (train, test dataloader.Dataset, err error) {
 	} else {
 		train, test, err = shapes(f.Seed, 10000, 2000)
 	}
-	if err != nil || f.Resident { // on the device a sample is the same in each epoch
+	if err != nil || f.Resident { // resident samples cannot change from epoch to epoch
 		return train, test, err
 	}
 	return dataloader.Map(train, augment), test, nil

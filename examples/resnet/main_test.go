@@ -25,7 +25,7 @@ func TestALinearClassifierFailsWhereTheNetworkLearns(t *testing.T) {
 	}
 	linear := example
 	linear.Model = func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, side, side)
 		return net.Classifier(x, net.Dense(net.Flatten(x, "flat"), "out", classes, nil))
 	}

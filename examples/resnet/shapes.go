@@ -7,13 +7,13 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// Images are side×side pixels of three channels, in classes.
+// Images have three channels of side×side pixels.
 const (
 	side    = 32
 	classes = 10
 )
 
-// outlines are the shapes: whether a point of the square [-1, 1]² is inside.
+// outlines are the shapes: each reports whether a point of [-1, 1]² is inside.
 var outlines = [classes / 2]func(u, v float64) bool{
 	func(u, v float64) bool { return u*u+v*v <= 1 },                               // disc
 	func(u, v float64) bool { return math.Max(math.Abs(u), math.Abs(v)) <= 0.85 }, // square
@@ -24,10 +24,13 @@ var outlines = [classes / 2]func(u, v float64) bool{
 	}, // cross
 }
 
-// shapes draws a training and a test set of striped shapes under noise: a function of the seed. The class is the shape, of
-// five, and whether its stripes lie or stand. Place, size, colours, and the stripes' width and phase are drawn anew for each
-// image, shape and stripes lean by up to 15 degrees, and each pixel has noise, so that no pixel says much by itself: a linear classifier stays near
-// chance, 10 %; a convolutional network must find edges and put them together.
+// shapes draws a training and a test set of striped shapes with noise, which depend only on the
+// seed. The class is one of five shapes and the direction of its stripes, horizontal or vertical.
+//
+// Place, size, colours, and the width and phase of the stripes are random, shapes and stripes are
+// rotated by up to 15 degrees, and each pixel has noise. A single pixel therefore carries little
+// information: a linear classifier stays near chance, 10 %, and a convolutional network must
+// combine edges.
 func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Dataset, error) {
 	a, err := drawSet(seed, 0, train)
 	if err != nil {
@@ -37,7 +40,7 @@ func shapes(seed uint64, train, test int) (dataloader.Dataset, dataloader.Datase
 	return a, b, err
 }
 
-// drawSet draws images number first, first+1, …
+// drawSet draws n images, numbered from first. Image i does not depend on n.
 func drawSet(seed uint64, first uint64, n int) (dataloader.Dataset, error) {
 	pixels, labels := make([]uint8, n*3*side*side), make([]uint8, n)
 	for i := range labels {
@@ -65,28 +68,30 @@ func draw(r *rand.Rand, class int, dst []uint8) {
 		for x := range side {
 			dx, dy := float64(x)-cx, float64(y)-cy
 			u, v := (cos*dx+sin*dy)/radius, (cos*dy-sin*dx)/radius
-			of := ground
+			pixel := ground
 			if inside(u, v) {
 				across := v
 				if class%2 == 1 {
 					across = u
 				}
-				of = stripe[0]
+				pixel = stripe[0]
 				if math.Sin(2*math.Pi*across*radius/period+phase) > 0 {
-					of = stripe[1]
+					pixel = stripe[1]
 				}
 			}
 			for c := range 3 {
-				dst[(c*side+y)*side+x] = uint8(min(max(of[c]+noise*r.NormFloat64(), 0), 255))
+				dst[(c*side+y)*side+x] = uint8(min(max(pixel[c]+noise*r.NormFloat64(), 0), 255))
 			}
 		}
 	}
 }
 
+// colour draws a colour.
 func colour(r *rand.Rand) [3]float64 {
 	return [3]float64{255 * r.Float64(), 255 * r.Float64(), 255 * r.Float64()}
 }
 
+// distance returns the distance of two colours.
 func distance(a, b [3]float64) float64 {
 	return math.Sqrt((a[0]-b[0])*(a[0]-b[0]) + (a[1]-b[1])*(a[1]-b[1]) + (a[2]-b[2])*(a[2]-b[2]))
 }

@@ -23,13 +23,13 @@ var regions = []struct {
 	name   string
 }{{ir.Parameters, "parameters"}, {ir.Gradients, "gradients"}, {ir.State, "state"}, {ir.Slot, "slot"}, {ir.Guard, "guard"}, {ir.Results, "results"}}
 
-// Plans are for a device without workspaces, so that the numbers are those of every machine. A number that changes must be
-// meant: then run with -rewrite and say why in the commit.
-func TestPlansOfReferenceModelsNeedTheBytesThatTheyDid(t *testing.T) {
+// Plans are for a device without workspaces, so that the numbers are the same on every machine. A
+// number changes only on purpose: then run with -rewrite and give the reason in the commit.
+func TestPlansOfReferenceModelsNeedTheBytesOfTheirGoldenFile(t *testing.T) {
 	var got []byte
 	for _, n := range []net{
 		{name: "MLP 784-512-256-10, batch 128, Adam", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU},
-		{name: "MLP 784-512-256-10, batch 128, Adam, lean", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, lean: true},
+		{name: "MLP 784-512-256-10, batch 128, Adam, GuardEach", widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU, guardEach: true},
 		{name: "MLP of 10 layers of 64, batch 32, Adam, clipped by norm", widths: deep(10, 64), batch: 32, act: layers.Tanh, clip: optim.Clip{Norm: 1}},
 	} {
 		got = fmt.Appendf(got, "%s\n", n.name)
@@ -75,7 +75,8 @@ func TestAnMLPNeedsNoMoreThanItsTensorsAndItsLargestLiveSet(t *testing.T) {
 	const batch = 128
 	n := net{widths: []int{784, 512, 256, 10}, batch: batch, act: layers.ReLU}
 	p, _, homes := n.program(t, Train, nil, nil)
-	// At the peak the decoded input [128, 784] meets the first layer's activation [128, 512], or its gradient.
+	// At the peak the decoded input [128, 784] meets the first layer's activation [128, 512], or
+	// its gradient.
 	const live = batch * (784 + 512) * 4
 	const params = (784*512 + 512 + 512*256 + 256 + 256*10 + 10) * 4
 	if got := payload(homes, ir.Parameters); got != params {
@@ -90,16 +91,16 @@ func TestAnMLPNeedsNoMoreThanItsTensorsAndItsLargestLiveSet(t *testing.T) {
 	}
 }
 
-func TestALeanUpdateKeepsNoGradients(t *testing.T) {
+func TestAnUpdateUnderGuardEachKeepsNoGradients(t *testing.T) {
 	n := net{widths: []int{784, 512, 256, 10}, batch: 128, act: layers.ReLU}
 	full, _, homes := n.program(t, Train, nil, nil)
-	n.lean = true
-	lean, _, leanHomes := n.program(t, Train, nil, nil)
-	if got := leanHomes.Bytes(ir.Gradients); got != 0 {
-		t.Errorf("gradients of the lean update: got %d bytes, want 0", got)
+	n.guardEach = true
+	each, _, eachHomes := n.program(t, Train, nil, nil)
+	if got := eachHomes.Bytes(ir.Gradients); got != 0 {
+		t.Errorf("gradients under GuardEach: got %d bytes, want 0", got)
 	}
-	if got, most := lean.Plan.Bytes, full.Plan.Bytes+homes.Bytes(ir.Gradients); got >= most {
-		t.Errorf("lean update: got %d bytes of scratch, want less than the %d of scratch and gradients", got, most)
+	if got, most := each.Plan.Bytes, full.Plan.Bytes+homes.Bytes(ir.Gradients); got >= most {
+		t.Errorf("GuardEach: got %d bytes of scratch, want less than the %d of scratch and gradients", got, most)
 	}
 }
 
@@ -151,25 +152,25 @@ func TestFreezingALayerDropsItsGradientsAndLeavesTheOthers(t *testing.T) {
 	}
 }
 
-func TestTheOrderNeverHasAHigherPeakThanTheSource(t *testing.T) {
+func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 	for _, n := range perceptrons {
 		p, _, _ := n.program(t, Train, nil, nil)
 		q, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Order })
 		if p.Plan.Live > q.Plan.Live {
-			t.Errorf("%s: got a peak of %d bytes, in source order %d", n.name, p.Plan.Live, q.Plan.Live)
+			t.Errorf("%s: got a peak of %d bytes, in the order of building %d", n.name, p.Plan.Live, q.Plan.Live)
 		}
-		t.Logf("%s: %d bytes live, in source order %d", n.name, p.Plan.Live, q.Plan.Live)
+		t.Logf("%s: %d bytes live, in the order of building %d", n.name, p.Plan.Live, q.Plan.Live)
 	}
 	for s := range uint64(30) {
 		s += *seed * 1000
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(nil, loss)
-		cfg.Update.Lean = s%2 == 0
+		cfg.Update.GuardEach = s%2 == 0
 		p := compileFor(t, g.g, cfg)
 		cfg.Homes, cfg.Off = nil, Order
 		q := compileFor(t, g.g, cfg)
 		if p.Plan.Live > q.Plan.Live {
-			t.Errorf("seed %d, %v: got a peak of %d bytes, in source order %d", s, g.grown, p.Plan.Live, q.Plan.Live)
+			t.Errorf("seed %d, %v: got a peak of %d bytes, in the order of building %d", s, g.grown, p.Plan.Live, q.Plan.Live)
 		}
 	}
 }

@@ -1,340 +1,172 @@
-// Package compile turns a forward Gorgonia graph into a training step over one arena.
+// Package compile turns a Gorgonia graph into a training step over one arena. It is the list of the
+// steps that do so:
 //
-// [Compile] runs the passes, one a file, in this order:
+//	frontend   lower the graph to a program (ir.Program)
+//	compile    append results, gradients and the update
+//	passes     rewrite the program, one pass a file
+//	remat      choose activations to compute again
+//	schedule   alias, order and place
 //
-//	read, lower → gradients → update → fold → merge → redecode → swap → rectify → sums → fuse → reduce → narrow → slices → offload → recompute → alias → order → in place → place
-//
-// Each rewrites an [ir.Program]. The optional ones can be switched off one by one ([Config.Off]), and the results keep their bits, but for Sums.
+// [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph as it is.
+// [Config] says how; passes can be switched off one by one ([Config.Off]), which changes no bit of
+// the results, except for Sums.
 package compile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
-	"gorgonia.org/gorgonia"
-
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/compile/passes"
+	"github.com/evenkeel/evenkeel/internal/compile/remat"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Errors that callers tell apart.
-var (
-	ErrNoLoss      = errors.New("the model has no loss")
-	ErrUnreached   = errors.New("the loss does not reach a parameter")
-	ErrUnsupported = kernels.ErrUnsupported
-	ErrInput       = errors.New("a graph input has no source")
-	ErrNoOutput    = errors.New("the model has no output to predict")
-	ErrName        = errors.New("a name is taken")
-)
-
-// Names of a program's results.
-const (
-	LossName    = "loss"
-	CorrectName = "correct"
-	OutputName  = "output"
-)
-
-// Mode is what a program is for.
-type Mode uint8
-
-// The modes.
-const (
-	Train    Mode = iota // loss, gradients and update
-	Evaluate             // loss and correct answers
-	Predict              // output
-	Machine              // a graph as it is, for CompileMachine
-)
-
-// String returns the mode's name in plans.
-func (m Mode) String() string { return [...]string{"train", "evaluate", "predict", "machine"}[m] }
-
-// Pass is a set of optional passes.
-type Pass uint32
-
-// The optional passes.
-const (
-	Fuse      Pass = 1 << iota // chains of elementwise operations and epilogues become one instruction
-	Order                      // instructions run in the order that keeps the peak low
-	InPlace                    // results take over the bytes of operands that die
-	Views                      // reshape and slice name bytes that exist
-	Merge                      // equal instructions are computed once
-	Fold                       // constants are computed at compile time
-	Redecode                   // a batch's fields are decoded anew for each reader
-	Reduce                     // a reduction takes in the elementwise operations that only it reads
-	Swap                       // gradients of rectifiers are taken of pooled results
-	Rectify                    // batch normalization ends with a rectifier
-	Slices                     // large gradients of the lean way are made, checked and applied in slices; it needs Views
-	Sums                       // a product that is only added to a gradient is made there; this one changes bits
-	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce | Swap | Rectify | Slices | Sums
-)
-
-// Input says where the value of a graph input comes from: a field of the batch.
-type Input struct {
-	Field        string       // name in the slot
-	Spec         kernels.Spec // as stored, rows first; without rows where Rows is set
-	Scale, Shift float64      // decoded = Scale*stored + Shift; a Scale of 0 means 1
-	Resident     string       // name of the resident dataset, empty when streamed
-	Samples      int          // rows of the resident dataset
-}
-
-// Update is the optimizer's part of a step.
-type Update struct {
-	Op       *kernels.Op
-	Attrs    any
-	States   func(param kernels.Spec) []kernels.State // what is kept for a parameter; nil: nothing
-	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
-	Scaled   bool                                     // the loss is scaled (kernels.ControlShare, ControlUnscale): every gradient is kept, and Attrs say that it is scaled
-	Lean     bool                                     // check the loss first and each gradient before its own update, and keep no gradient
-	Window   Window                                   // what the step is to the others whose gradients are added to its own
-}
-
-// Window is the place of a step among those that share an update. Their gradients, each times the step's share of the window's samples
-// (kernels.ControlShare), add up in the gradients' region.
-type Window uint8
-
-// The places.
-const (
-	Alone Window = iota // the step has an update of its own
-	First               // writes the gradients
-	Inner               // adds to them
-	Last                // adds to them, and updates
-)
-
-// String says so in plans.
-func (w Window) String() string {
-	return [...]string{"", ", first of a window", ", within a window", ", last of a window"}[w]
-}
-
-// adds reports whether gradients are added to those of earlier steps.
-func (w Window) adds() bool { return w == Inner || w == Last }
-
-// Updates reports whether parameters change in the step.
-func (w Window) Updates() bool { return w == Alone || w == Last }
-
-// Config says what to compile a graph for.
-type Config struct {
-	Mode   Mode
-	Batch  int
-	Inputs map[*gorgonia.Node]Input
-	// Params are nodes that are parameters though they hold no value yet.
-	Params map[*gorgonia.Node]bool
-	// Statistics are nodes that hold running statistics. They have homes beside the parameters, and training moves them.
-	Statistics map[*gorgonia.Node]bool
-	Frozen     func(name string) bool // parameters that are not trained, and statistics that are not moved; nil: none
-	Seed       uint64                 // of what is drawn at random in training
-
-	Loss, Output, Correct *gorgonia.Node
-	Keep                  gorgonia.Nodes // read by the host after a step, under their names
-
-	Sum  map[*gorgonia.Node]bool // of a machine: inputs whose gradients are added to what is there
-	Eval bool                    // of a machine: dropout and the like do what they do after training
-
-	Update    Update
-	Recompute Recompute
-	Precision Precision
-	Offload   Offload
-	Homes     *ir.Homes
-	Device    kernels.Device // nil: planned for a device without workspaces
-	Like      *ir.Program    // the same model and mode at a larger batch: its order and places are taken over
-	Off       Pass           // passes that are switched off
-	Debug     bool           // leave guard bytes behind each scratch buffer, for arena.Sentry
-
-	scheduler *scheduler // the only one, of tests; nil: all compete
-}
-
-// compiler carries one compilation through its passes.
-type compiler struct {
-	Config
-	graph
-	values  map[*gorgonia.Node]kernels.Value // what each node of the forward graph became
-	params  []param                          // in the order in which the graph was read
-	byName  map[string]kernels.Value         // parameters
-	named   map[string]kernels.Value         // results
-	moving  []moved                          // running statistics
-	follows map[kernels.Value]kernels.Value  // slices of gradients, and what must be made before each
-	guard   kernels.Value                    // the status word as it is by now; None: nothing is checked yet
-	control kernels.Value                    // what the host says about a step; None: nobody has asked
-	alike   bool                             // the instructions are those of Like
-}
-
-// Compile compiles the graph that the nodes of cfg belong to.
-func Compile(ctx context.Context, g *gorgonia.ExprGraph, cfg Config) (*ir.Program, error) {
+// Compile compiles the model of cfg.
+func Compile(ctx context.Context, cfg Config) (*ir.Program, error) {
 	c := newCompiler(cfg)
-	if err := c.compile(ctx, func() error { return c.build(g) }); err != nil {
+	if err := c.compile(ctx, c.step); err != nil {
 		return nil, err
 	}
 	return c.Program, nil
 }
 
-func newCompiler(cfg Config) *compiler {
-	if cfg.Homes == nil {
-		cfg.Homes = &ir.Homes{}
-	}
-	return &compiler{
-		Config:  cfg,
-		graph:   graph{Program: &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}},
-		values:  make(map[*gorgonia.Node]kernels.Value),
-		byName:  make(map[string]kernels.Value),
-		named:   make(map[string]kernels.Value),
-		follows: make(map[kernels.Value]kernels.Value),
-		guard:   kernels.None,
-		control: kernels.None,
-	}
-}
-
-// compile runs the passes on what build makes of the graph.
+// compile builds the program, runs the passes on it, and orders and places it.
 func (c *compiler) compile(ctx context.Context, build func() error) (err error) {
 	defer func() {
-		if e, ok := recovered(recover()); ok {
+		if e := ir.Recovered(recover()); e != nil {
 			err = e
 		}
 	}()
 	if err := build(); err != nil {
 		return err
 	}
-	if c.guard != kernels.None {
-		c.Roots = append(c.Roots, c.guard)
+	// The status word after the last check: the host reads it, and no check may be pruned.
+	if c.Guard != kernels.None {
+		c.Roots = append(c.Roots, c.Guard)
 	}
-	if c.Off&Fold == 0 {
-		c.fold()
-	}
-	if c.Off&Merge == 0 {
-		c.merge()
-	}
-	c.prune()
-	if c.Off&Redecode == 0 {
-		c.redecode()
-	}
-	if c.Off&Swap == 0 {
-		c.swap()
-	}
-	if c.Off&Rectify == 0 {
-		c.rectify()
-	}
-	if c.Off&Sums == 0 {
-		c.sums()
-	}
-	if c.Off&Fuse == 0 {
-		c.epilogues()
-		c.chains()
-		c.prune()
-	}
-	if c.Off&Reduce == 0 {
-		c.reductions()
-	}
-	c.narrow()
-	c.slices()
-	c.offload()
-	c.recompute()
-	c.prune() // what a round fetches or computes again, and a later one does not read
-	c.alias()
-	return c.finish(ctx)
+	c.rewrite()
+	return schedule.Run(ctx, c.Program, c.cfg.schedule())
 }
 
-// build reads the graph and appends what the mode asks for: results, gradients, update.
-func (c *compiler) build(g *gorgonia.ExprGraph) error {
-	roots, err := c.roots()
+// rewrite runs the passes, in this order. A pass with a switch can be turned off in Config.Off.
+func (c *compiler) rewrite() {
+	p, cfg := c.Program, &c.cfg
+	train := cfg.Mode == Train
+	run := func(on bool, pass func(p *ir.Program)) {
+		if on {
+			pass(p)
+		}
+	}
+	run(cfg.on(Fold), passes.Fold)
+	run(cfg.on(Merge), passes.Merge)
+	run(true, passes.Prune)
+	run(cfg.on(Redecode), passes.Redecode)
+	run(cfg.on(PoolReLUGrad), passes.PoolReLUGrad)
+	run(cfg.on(FuseBatchNormReLU), passes.FuseBatchNormReLU)
+	run(cfg.on(Sums), passes.Sums)
+	run(cfg.on(Fuse), passes.Fuse)
+	run(cfg.on(Reduce), passes.Reduce)
+	run(train, func(p *ir.Program) { passes.Narrow(p, cfg.Precision) })
+	run(cfg.Update.GuardEach && cfg.on(Slices|Views), func(p *ir.Program) { passes.Slices(p, cfg.Update.Op, cfg.schedule()) })
+	run(true, func(p *ir.Program) { passes.Offload(p, cfg.Update.Op, cfg.on(Views)) })
+	run(train, func(p *ir.Program) { remat.Run(p, cfg.Recompute, cfg.schedule()) })
+	run(true, passes.Prune) // repetitions that a later round drops again
+}
+
+// compiler is the state of one compilation.
+type compiler struct {
+	*ir.Builder
+	cfg     Config
+	graph   *frontend.Graph
+	forward *frontend.Forward        // the lowered graph
+	named   map[string]kernels.Value // results
+}
+
+func newCompiler(cfg Config) *compiler {
+	if cfg.Homes == nil {
+		cfg.Homes = &ir.Homes{}
+	}
+	p := &ir.Program{Name: fmt.Sprintf("%v %d%v", cfg.Mode, cfg.Batch, cfg.Update.Window), Batch: cfg.Batch}
+	b := ir.NewBuilder(p, cfg.Homes)
+	return &compiler{
+		Builder: b,
+		cfg:     cfg,
+		graph: frontend.New(b, cfg.Model, frontend.Options{
+			Training:  cfg.Mode == Train || cfg.Mode == Machine && !cfg.Eval,
+			Predict:   cfg.Mode == Predict,
+			Machine:   cfg.Mode == Machine,
+			Offloaded: cfg.Offload.parameter,
+		}),
+		forward: &frontend.Forward{},
+		named:   make(map[string]kernels.Value),
+	}
+}
+
+// step lowers the graph and appends the results, gradients and update that the mode needs.
+func (c *compiler) step() (err error) {
+	if c.forward, err = c.graph.Forward(); err != nil {
+		return err
+	}
+	passes.Round(c.Program, c.cfg.Precision) // before gradients, whose rules copy the type
+	if err := c.results(); err != nil || c.cfg.Mode != Train {
+		return err
+	}
+	var wanted []kernels.Value
+	for _, p := range c.forward.Params {
+		if !p.Frozen {
+			wanted = append(wanted, p.Value)
+		}
+	}
+	grads, err := c.gradients(c.forward.Loss, wanted)
 	if err != nil {
 		return err
 	}
-	if err := c.read(g, roots); err != nil {
+	if err := c.graph.CheckReached(grads); err != nil {
 		return err
 	}
-	c.round()
-	loss := kernels.None
-	if c.Mode != Predict {
-		if loss, err = c.scalarLoss(); err != nil {
-			return err
-		}
+	return c.update(c.forward.Loss, grads)
+}
+
+// results makes the loss, the number of correct rows, the output and the kept values results.
+func (c *compiler) results() error {
+	f := c.forward
+	named := []ir.Result{
+		{Name: LossName, Value: f.Loss}, {Name: CorrectName, Value: f.Correct}, {Name: OutputName, Value: f.Output},
 	}
-	for _, r := range []struct {
-		name string
-		node *gorgonia.Node
-		sum  bool
-	}{{LossName, c.Loss, false}, {CorrectName, c.Correct, true}, {OutputName, c.Output, false}} {
-		if r.node == nil || !slices.Contains(roots, r.node) {
+	for _, r := range named {
+		if r.Value == kernels.None {
 			continue
 		}
-		v := c.values[r.node]
-		c.label, c.owner, c.mark = r.name, "results", ""
-		if r.sum {
-			v = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, v)
+		c.Label, c.Owner, c.Mark = r.Name, "results", ""
+		if r.Name == CorrectName {
+			r.Value = c.Apply(kernels.Sum, kernels.ReduceAttrs{}, r.Value)
 		}
-		if err := c.result(r.name, v); err != nil {
+		if err := c.result(r.Name, r.Value); err != nil {
 			return err
 		}
 	}
-	for _, n := range c.Keep {
-		if n == nil {
-			continue
-		}
-		c.label, c.owner, c.mark = n.Name(), "results", ""
-		if err := c.result(n.Name(), c.values[n]); err != nil {
+	for _, r := range f.Kept {
+		c.Label, c.Owner, c.Mark = r.Name, "results", ""
+		if err := c.result(r.Name, r.Value); err != nil {
 			return err
 		}
 	}
-	if c.Mode != Train {
-		return nil
-	}
-	grads, err := c.gradients(loss, c.wanted())
-	if err != nil {
-		return err
-	}
-	if err := c.reach(g, grads); err != nil {
-		return err
-	}
-	return c.update(loss, grads)
+	return nil
 }
 
-// roots returns the nodes that the mode needs.
-func (c *compiler) roots() (gorgonia.Nodes, error) {
-	var roots gorgonia.Nodes
-	add := func(n *gorgonia.Node) {
-		if n != nil && !slices.Contains(roots, n) {
-			roots = append(roots, n)
-		}
-	}
-	switch c.Mode {
-	case Predict:
-		if c.Output == nil {
-			return nil, ErrNoOutput
-		}
-		add(c.Output)
-	default:
-		if c.Loss == nil {
-			return nil, ErrNoLoss
-		}
-		add(c.Loss)
-		add(c.Correct)
-	}
-	for _, n := range c.Keep {
-		add(n)
-	}
-	return roots, nil
-}
-
-// wanted returns the parameters to differentiate for.
-func (c *compiler) wanted() []kernels.Value {
-	var vs []kernels.Value
-	for _, p := range c.params {
-		if !p.frozen {
-			vs = append(vs, p.value)
-		}
-	}
-	return vs
-}
-
-// result gives v a place that the host reads after a step. The same value may be asked for twice.
+// result gives v a home that the host reads after a step. The same value may be a result twice,
+// under one name.
 func (c *compiler) result(name string, v kernels.Value) error {
 	if was, ok := c.named[name]; ok && was != v {
-		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, ErrName)
+		return fmt.Errorf("two results are called %q: name one of the nodes otherwise: %w", name, frontend.ErrName)
 	} else if ok {
 		return nil
 	}
 	c.named[name] = v
-	v, err := c.settle(ir.Results, "results", name, v)
+	v, err := c.assignHome(ir.Results, "results", name, v)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -19,7 +20,7 @@ import (
 func convnet(t *testing.T, build func(net *layers.Net) (layers.Model, error)) (*gorgonia.ExprGraph, layers.Model) {
 	t.Helper()
 	g := gorgonia.NewGraph()
-	net := layers.On(g)
+	net := layers.New(g)
 	m, err := build(net)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func normal(net *layers.Net) (layers.Model, error) {
 }
 
 func convnetConfig(m layers.Model, mode Mode) Config {
-	cfg := Config{Mode: mode, Loss: m.Loss, Statistics: map[*gorgonia.Node]bool{}, Homes: &ir.Homes{}, Update: updateOf(optim.Adam{Rate: 0.1}, optim.Clip{})}
+	cfg := Config{Model: frontend.Model{Loss: m.Loss, Statistics: map[*gorgonia.Node]bool{}}, Mode: mode, Homes: &ir.Homes{}, Update: updateOf(optim.Adam{Rate: 0.1}, optim.Clip{})}
 	for _, p := range m.Statistics {
 		cfg.Statistics[p.Node] = true
 	}
@@ -120,9 +121,7 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 				loaded.start(t, g, optim.Adam{Rate: 0.1})
 				for _, r := range m.Statistics {
 					part, _ := cfg.Homes.Find(ir.Statistics, r.Node.Name())
-					if err := store(loaded.at(part.Ref), part.Spec.Type, r.Node.Value()); err != nil {
-						t.Fatal(err)
-					}
+					kernels.Store(loaded.at(part.Ref), part.Spec.Type, numbers(r.Node.Value()))
 				}
 				for k := range 3 {
 					loaded.controls(optim.Adam{Rate: 0.1}, int64(k+1))
@@ -132,7 +131,7 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 				return loaded.outcome(), p
 			}
 			want, p := run(0)
-			for _, pass := range passes {
+			for _, pass := range switches {
 				got, q := run(pass.off)
 				if differs := got.differs(want); differs != "" {
 					t.Errorf("%s: passes %s: %s is not what it is with all passes\n%s\n%s", name, pass.name, differs, listing(q), listing(p))
@@ -145,8 +144,8 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 	})
 }
 
-// Rectifiers before pooling need not see the whole image again.
-func TestWhatPoolingReadIsFreeAfterTheForwardPass(t *testing.T) {
+// The gradient of a ReLU before pooling does not read the whole image.
+func TestTheOperandOfPoolingIsDeadAfterTheForwardPass(t *testing.T) {
 	g, m := convnet(t, plain)
 	cfg := convnetConfig(m, Train)
 	cfg.Device = openCPU(t)

@@ -30,7 +30,8 @@ func init() {
 	}})
 }
 
-// mirror is a device whose memory the host sees through a twin: a launch copies the twin there before, and back behind.
+// mirror is a device whose memory the host sees through a twin: a launch copies the twin there
+// before it runs, and back afterwards.
 type mirror struct{ kernels.Device }
 
 type mirrored struct {
@@ -71,9 +72,11 @@ func (p *reflected) Launch(s arena.Stream) error {
 	return errors.Join(s.Copy(there, here), p.Program.Launch(s), s.Copy(here, there))
 }
 
-// What a GPU makes of random graphs in two updates is what the host does: the status word exactly, and numbers up to what a few dozen
-// operations make of another order of sums and other functions: see TestRandomGraphsTrainAsOnGorgoniasTapeMachine. Only optimizers whose steps follow
-// the gradient's size are tried: others make a whole step of a gradient that is 0 but for rounding, as that of what softmax is shifted by.
+// A GPU and the host compute the same in two updates of random graphs: the status word exactly, and
+// numbers up to the error of a few dozen operations with another order of sums and other functions:
+// see TestRandomGraphsTrainAsOnGorgoniasTapeMachine. Only optimizers whose steps follow the
+// gradient's size are tried: others make a whole step of a gradient that is 0 but for rounding, as
+// that of what softmax is shifted by.
 func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 	count := uint64(200)
 	if testing.Short() {

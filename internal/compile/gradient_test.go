@@ -36,9 +36,10 @@ func (g *grower) compiled(t *testing.T, dev kernels.Device, loss *gorgonia.Node)
 	return m, m.loss(t)
 }
 
-// differences checks gradients, in float64, against central differences of the loss, at some elements of each parameter.
-// With steps of 1e-6 these err by about 1e-10 from rounding and as much from the third derivative, times what the graph makes
-// of it; the tolerance is 1e-5 of the larger of 1 and the gradient.
+// differences checks gradients, in float64, against central differences of the loss, at some
+// elements of each parameter. With steps of 1e-6 these err by about 1e-10 from rounding and as much
+// from the third derivative, times the factors of the graph; the tolerance is 1e-5 of the larger of
+// 1 and the gradient.
 func (g *grower) differences(t *testing.T, m *machine) error {
 	t.Helper()
 	const step, tol, samples = 1e-6, 1e-5, 8
@@ -76,9 +77,10 @@ func TestGradientsOfRandomGraphsAreThoseOfDifferences(t *testing.T) {
 	})
 }
 
-// Gorgonia runs the same graphs, with gradients of its own. It sums in another order, and in float32 rounds within what is one
-// operation for us: a few dozen operations multiply that. Now and then its machine overwrites a value that a gradient still
-// reads; where the two disagree, differences decide.
+// Gorgonia runs the same graphs, with gradients of its own. It sums in another order, and in
+// float32 rounds within what is one operation for us: a few dozen operations multiply that. Now and
+// then its machine overwrites a value that a gradient still reads; where the two disagree,
+// differences decide.
 func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		const graphs = 60
@@ -114,7 +116,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 	})
 }
 
-// disagrees returns the first parameter whose gradient is not what Gorgonia has, "" for none.
+// disagrees returns the first parameter whose gradient differs from Gorgonia's, "" for none.
 func (g *grower) disagrees(t *testing.T, m *machine, want [][]float64, tol float64) string {
 	t.Helper()
 	for i, n := range g.params() {
@@ -125,8 +127,8 @@ func (g *grower) disagrees(t *testing.T, m *machine, want [][]float64, tol float
 	return ""
 }
 
-// tapeGrads returns the loss and the gradients of params as Gorgonia computes them: the loss by itself first, since with
-// gradients its machine reuses more memory.
+// tapeGrads returns the loss and the gradients of params as Gorgonia computes them: the loss by
+// itself first, since with gradients its machine reuses more memory.
 func tapeGrads(loss *gorgonia.Node, params gorgonia.Nodes) (value []float64, grads [][]float64, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -3,14 +3,18 @@ package compile
 import (
 	"fmt"
 
-	"gorgonia.org/gorgonia"
-
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// gradients appends the reverse pass of loss to the program and returns the gradient of each value that depends on a wanted
-// one, None elsewhere. Every rule is the one in the operation's own file; a fallback has Gorgonia's.
+// gradients appends the backward pass of loss and returns, by value, the gradient of each value
+// that depends on a wanted one; None elsewhere. It is reverse-mode differentiation over the
+// instructions: each operation's own file has its rule, a fallback has Gorgonia's. A value with
+// several readers gets the sum of their gradients:
+//
+//	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx = g' x dz │ dx' = dx + f' x dy
+//
+// It skips instructions that the loss does not depend on, and those that depend on no wanted value.
 func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads []kernels.Value, err error) {
 	needs := c.dependents(wanted)
 	grads = make([]kernels.Value, len(c.Values))
@@ -18,21 +22,18 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 		grads[i] = kernels.None
 	}
 	forward := len(c.Instrs)
-	c.back = true
-	spec := c.Spec(loss)
-	c.label, c.owner, c.mark = "dloss", c.Values[loss].Owner, ""
-	if c.Update.Window == Alone && !c.Update.Scaled {
-		grads[loss] = c.Apply(kernels.Fill, kernels.FillAttrs{Type: spec.Type, Shape: spec.Shape, Value: 1})
-	} else if grads[loss], err = c.portion(spec); err != nil {
+	c.Backward = true
+	c.Label, c.Owner, c.Mark = "dloss", c.Values[loss].Owner, ""
+	if grads[loss], err = c.lossSeed(c.Spec(loss)); err != nil {
 		return nil, err
 	}
 	for i := forward - 1; i >= 0; i-- {
 		in := c.Instrs[i]
 		dy, reached := outputGrads(in, grads)
-		if !reached || !needed(in, needs) {
+		if !reached || !reads(in, needs) {
 			continue
 		}
-		c.label, c.owner, c.mark = "d"+in.Label, in.Owner, ""
+		c.Label, c.Owner, c.Mark = "d"+in.Label, in.Owner, ""
 		dx, err := c.inputGrads(in, dy)
 		if err != nil {
 			return nil, err
@@ -51,25 +52,41 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 	return grads, nil
 }
 
+// lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update,
+// or the loss is scaled, it is the step's share of the window's samples times the scale, which the
+// host sends.
+func (c *compiler) lossSeed(loss kernels.Spec) (kernels.Value, error) {
+	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
+		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil
+	}
+	share, err := c.ControlAt(kernels.ControlShare)
+	if err != nil {
+		return kernels.None, err
+	}
+	share = c.Apply(kernels.Decode, kernels.DecodeAttrs{To: loss.Type, Scale: 1}, share)
+	return c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: loss.Shape}, share), nil
+}
+
+// inputGrads appends the gradients of an instruction's operands, given those of its results.
 func (c *compiler) inputGrads(in ir.Instr, dy []kernels.Value) ([]kernels.Value, error) {
 	n := kernels.Node{Op: in.Op, Attrs: in.Attrs, In: in.In, Out: in.Out}
 	switch {
 	case in.Op == kernels.Host:
-		return c.fallbackGrad(n, dy)
+		return c.graph.HostGrad(n, dy)
 	case in.Op.Grad == nil:
-		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, ErrUnsupported)
+		return nil, fmt.Errorf("%s %q has no gradient: %w", in.Op.Name, in.Label, kernels.ErrUnsupported)
 	}
-	return in.Op.Grad(&c.graph, n, dy), nil
+	return in.Op.Grad(c.Builder, n, dy), nil
 }
 
-// dependents marks the values that depend on one of wanted.
+// dependents returns, by value, whether it depends on one of wanted.
 func (c *compiler) dependents(wanted []kernels.Value) []bool {
 	needs := make([]bool, len(c.Values))
 	for _, v := range wanted {
 		needs[v] = true
 	}
 	for _, in := range c.Instrs {
-		if needed(in, needs) {
+		if reads(in, needs) {
 			for _, o := range in.Out {
 				needs[o] = true
 			}
@@ -78,15 +95,17 @@ func (c *compiler) dependents(wanted []kernels.Value) []bool {
 	return needs
 }
 
-func needed(in ir.Instr, needs []bool) bool {
+// reads reports whether in has an operand in set.
+func reads(in ir.Instr, set []bool) bool {
 	for _, v := range in.In {
-		if needs[v] {
+		if set[v] {
 			return true
 		}
 	}
 	return false
 }
 
+// outputGrads returns the gradients of the results of in, and whether there is any.
 func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reached bool) {
 	dy = make([]kernels.Value, len(in.Out))
 	for k, o := range in.Out {
@@ -94,53 +113,4 @@ func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reache
 		reached = reached || dy[k] != kernels.None
 	}
 	return dy, reached
-}
-
-// UnreachedError names the parameters that a loss does not depend on.
-type UnreachedError struct {
-	Loss   string
-	Params []string
-}
-
-func (e *UnreachedError) Error() string {
-	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or take them out of the graph", ErrUnreached, e.Loss, e.Params)
-}
-
-// Unwrap returns ErrUnreached.
-func (e *UnreachedError) Unwrap() error { return ErrUnreached }
-
-// reach returns an error unless the loss depends on every trainable parameter of the graph.
-func (c *compiler) reach(g *gorgonia.ExprGraph, grads []kernels.Value) error {
-	var missing []string
-	for _, n := range g.AllNodes() {
-		if !n.IsVar() || c.isField(n) || n.Value() == nil && !c.Params[n] || c.Statistics[n] || c.frozen(n.Name()) || !floating(n) {
-			continue
-		}
-		if v, ok := c.values[n]; !ok || grads[v] == kernels.None {
-			missing = append(missing, n.Name())
-		}
-	}
-	if missing == nil {
-		return nil
-	}
-	return &UnreachedError{Loss: c.Loss.Name(), Params: missing}
-}
-
-func (c *compiler) isField(n *gorgonia.Node) bool { _, ok := c.Inputs[n]; return ok }
-
-func floating(n *gorgonia.Node) bool {
-	t, err := dtypeOf(n.Dtype())
-	return err == nil && t.Float()
-}
-
-// scalarLoss returns the value of the loss, which must have one floating-point element.
-func (c *compiler) scalarLoss() (kernels.Value, error) {
-	if c.Loss == nil {
-		return kernels.None, ErrNoLoss
-	}
-	v := c.values[c.Loss]
-	if s := c.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
-		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w", c.Loss.Name(), s, kernels.ErrShape)
-	}
-	return v, nil
 }

@@ -194,7 +194,8 @@ func shapeGrowths() []growth {
 			return g.use(g.bound[x]*(1+scale*125), x, g.must(f(x)))
 		}}
 	}
-	// Gorgonia's machine lets a reshaped value share memory with the one before, and then overwrites that.
+	// Gorgonia's machine lets a reshaped value share memory with the one before, and then
+	// overwrites that.
 	return []growth{
 		reduce("sum", gorgonia.Sum, 1), reduce("mean", gorgonia.Mean, 0), reduce("max", gorgonia.Max, 0),
 		{"reshape", true, func(g *grower) *gorgonia.Node {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"gorgonia.org/gorgonia"
 
@@ -24,7 +25,7 @@ func openCPU(t testing.TB) kernels.Device {
 	return d
 }
 
-// device is one that programs of random graphs are run on. The host sees its memory.
+// device runs the programs of random graphs. The host sees its memory.
 type device struct {
 	name string
 	open func(t testing.TB) kernels.Device
@@ -39,12 +40,12 @@ func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 	}
 }
 
-// updateOf is what the trainer makes of an optimizer.
+// updateOf returns the update by an optimizer, as the trainer configures it.
 func updateOf(o optim.Optimizer, clip optim.Clip) Update {
 	return Update{Op: o.Op(), Attrs: o.Attrs(clip, clip.Norm > 0), States: o.States, ClipNorm: clip.Norm}
 }
 
-// machine is a program in the memory of a device, its regions one behind the other.
+// machine is a program in the memory of a device, its regions one after the other.
 type machine struct {
 	*ir.Program
 	homes  *ir.Homes
@@ -89,30 +90,34 @@ func load(t testing.TB, dev kernels.Device, homes *ir.Homes, p *ir.Program) *mac
 	return m
 }
 
-// start writes the values that the parameters of g start with, and the controls of o's first update.
+// start writes the initial values of the parameters of g, and the controls of o's first update.
 func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) {
 	t.Helper()
 	for _, n := range g.AllNodes() {
 		for _, r := range []arena.Region{ir.Parameters, ir.HostParameters} {
 			if part, ok := m.homes.Find(r, n.Name()); ok && n.IsVar() && n.Value() != nil {
-				if err := store(m.at(part.Ref), part.Spec.Type, n.Value()); err != nil {
-					t.Fatalf("%s: %v", n.Name(), err)
-				}
+				kernels.Store(m.at(part.Ref), part.Spec.Type, numbers(n.Value()))
 			}
 		}
 	}
 	m.controls(o, 1)
 }
 
-// controls writes those of o's update number t, if the program updates.
+// controls writes the controls of o's update number t, if the program updates.
 func (m *machine) controls(o optim.Optimizer, t int64) {
-	if part, ok := m.homes.Find(ir.Slot, ControlsName); ok {
+	if part, ok := m.homes.Find(ir.Slot, ir.ControlsName); ok {
 		controls := view[float64](m.at(part.Ref))
-		if err := optim.Write(o, nil, t, controls); err != nil {
+		if err := optim.WriteControls(o, nil, t, controls); err != nil {
 			panic(err)
 		}
 		controls[kernels.ControlStep] = float64(t)
 	}
+}
+
+// view returns the bytes as elements, without a copy.
+func view[T any](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
 }
 
 // region returns the bytes of a region.
@@ -128,7 +133,7 @@ func (m *machine) at(ref arena.Ref) []byte {
 	return m.memory.Bytes()[m.base[ref.Region]+ref.Offset:][:ref.Size]
 }
 
-// field returns the bytes of a field of the slot, nil where the program reads no such.
+// field returns the bytes of a field of the slot, nil where the program does not read it.
 func (m *machine) field(name string) []byte {
 	part, ok := m.homes.Find(ir.Slot, name)
 	if !ok {
@@ -155,7 +160,7 @@ func (m *machine) run(t testing.TB) {
 	}
 }
 
-// home returns a copy of what is called name in region r.
+// home returns a copy of the home called name in region r.
 func (m *machine) home(t testing.TB, r arena.Region, name string) []byte {
 	t.Helper()
 	part, ok := m.homes.Find(r, name)
@@ -165,7 +170,7 @@ func (m *machine) home(t testing.TB, r arena.Region, name string) []byte {
 	return slices.Clone(m.at(part.Ref))
 }
 
-// numbers returns the elements of what is called name in region r.
+// numbers returns the elements of the home called name in region r.
 func (m *machine) numbers(t testing.TB, r arena.Region, name string) []float64 {
 	t.Helper()
 	part, _ := m.homes.Find(r, name)
@@ -174,7 +179,7 @@ func (m *machine) numbers(t testing.TB, r arena.Region, name string) []float64 {
 	return xs
 }
 
-// outcome is everything that a step leaves behind, by region and name.
+// outcome is the contents of all homes after a step, by region and name.
 type outcome map[string]string
 
 // outcome returns results, gradients, parameters, state, running statistics and guard.
@@ -189,7 +194,8 @@ func (m *machine) outcome() outcome {
 	return o
 }
 
-// differs returns the first name, in order, whose bytes are not those of want, "" for none. What only one of them has is left out.
+// differs returns the first name, in order, whose bytes differ from want, "" for none. Names that
+// only one of them has do not count.
 func (o outcome) differs(want outcome) string {
 	var names []string
 	for name, b := range o {
@@ -219,13 +225,19 @@ func listing(p *ir.Program) string {
 	return string(s)
 }
 
-// compileFor compiles g, checks the plan by itself, fails the test where that goes wrong.
+// compileGraph compiles the model of cfg with g as its graph.
+func compileGraph(g *gorgonia.ExprGraph, cfg Config) (*ir.Program, error) {
+	cfg.Graph = g
+	return Compile(context.Background(), cfg)
+}
+
+// compileFor compiles g and checks its plan, and fails the test on an error.
 func compileFor(t testing.TB, g *gorgonia.ExprGraph, cfg Config) *ir.Program {
 	t.Helper()
 	if cfg.Homes == nil {
 		cfg.Homes = &ir.Homes{}
 	}
-	p, err := Compile(context.Background(), g, cfg)
+	p, err := compileGraph(g, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

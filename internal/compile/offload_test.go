@@ -9,41 +9,43 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// offloadedProgram is n's training step with that in host memory.
+// offloadedProgram compiles the training step of n with values in host memory.
 func (n net) offloadedProgram(t *testing.T, o optim.Optimizer, away Offload) (*ir.Program, *ir.Homes) {
 	t.Helper()
 	p, _, homes := n.program(t, Train, nil, func(c *Config) {
 		c.Offload = away
 		c.Update = updateOf(o, n.clip)
-		c.Update.Lean = n.lean
+		c.Update.GuardEach = n.guardEach
 	})
 	return p, homes
 }
 
-// updateAt returns, by instruction, which update of the program it fetches for, is, or stows behind; -1: none.
+// updateAt returns, by instruction, the number of the update that it is, prefetches for or writes
+// back after; -1: none.
 func updateAt(p *ir.Program) []int {
 	of := make([]int, len(p.Instrs))
-	made := make(map[kernels.Value]int) // by what is fetched or changed
+	made := make(map[kernels.Value]int) // by copy, and by changed copy
 	for i := range of {
 		of[i] = -1
 	}
 	n := 0
 	for i, in := range p.Instrs {
-		fetched := slices.IndexFunc(p.Instrs[:i], func(f ir.Instr) bool { return f.Op == kernels.Fetch && slices.Contains(in.In, f.Out[0]) })
-		if in.Op == kernels.Stow {
+		fetched := slices.IndexFunc(p.Instrs[:i], func(f ir.Instr) bool { return f.Op == kernels.Prefetch && slices.Contains(in.In, f.Out[0]) })
+		if in.Op == kernels.Writeback {
 			of[i] = made[in.In[0]]
 			continue
 		} else if fetched < 0 {
 			continue
 		}
 		for k, f := range p.Instrs[:i] {
-			if f.Op == kernels.Fetch && slices.Contains(in.In, f.Out[0]) {
+			if f.Op == kernels.Prefetch && slices.Contains(in.In, f.Out[0]) {
 				of[k] = n
 			}
 		}
@@ -56,20 +58,21 @@ func updateAt(p *ir.Program) []int {
 	return of
 }
 
-// Every byte of the state is fetched once and stowed once, each update's states right before the update in front of it and right before the one behind it,
-// so that those of two updates at most are in scratch at once.
+// Every byte of the state is copied to scratch once and written back once: for each update right
+// before the previous update, and right before the next one, so that scratch holds the states of
+// two updates at most.
 func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
-	for _, lean := range []bool{false, true} {
+	for _, guardEach := range []bool{false, true} {
 		for _, o := range optim.All() {
 			if len(o.Optimizer.States(kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2, 2}})) == 0 {
 				continue
 			}
-			n := net{name: "wide", widths: []int{600, 700, 20, 5}, batch: 24, act: layers.ReLU, lean: lean}
+			n := net{name: "wide", widths: []int{600, 700, 20, 5}, batch: 24, act: layers.ReLU, guardEach: guardEach}
 			p, homes := n.offloadedProgram(t, o.Optimizer, Offload{State: true})
 			if homes.Bytes(ir.State) != 0 {
 				t.Errorf("%s: %d bytes of state are in the arena", o.Name, homes.Bytes(ir.State))
 			}
-			fetched, stowed := make([]byte, homes.Bytes(ir.HostState)), make([]byte, homes.Bytes(ir.HostState))
+			fetched, written := make([]byte, homes.Bytes(ir.HostState)), make([]byte, homes.Bytes(ir.HostState))
 			count := func(v kernels.Value, times []byte) {
 				r := p.Values[v].Ref
 				for i := r.Offset; i < r.Offset+r.Size; i++ {
@@ -79,10 +82,10 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			of, most := updateAt(p), 0
 			for i, in := range p.Instrs {
 				switch in.Op {
-				case kernels.Fetch:
+				case kernels.Prefetch:
 					count(in.In[0], fetched)
-				case kernels.Stow:
-					count(in.In[1], stowed)
+				case kernels.Writeback:
+					count(in.In[1], written)
 				default:
 					continue
 				}
@@ -92,8 +95,8 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			}
 			for _, h := range homes.Parts(ir.HostState) {
 				for i := h.Ref.Offset; i < h.Ref.Offset+h.Ref.Size; i++ {
-					if fetched[i] != 1 || stowed[i] != 1 {
-						t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times", o.Name, i-h.Ref.Offset, h.Name, fetched[i], stowed[i])
+					if fetched[i] != 1 || written[i] != 1 {
+						t.Fatalf("%s: byte %d of %q is prefetched %d times and written back %d times", o.Name, i-h.Ref.Offset, h.Name, fetched[i], written[i])
 					}
 				}
 			}
@@ -104,8 +107,8 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 			live := make([]bool, updates) // its states are in scratch
 			for i := range of {
 				if k := of[i]; k >= 0 {
-					// What is stowed last leaves scratch then.
-					live[k] = p.Instrs[i].Op != kernels.Stow || slices.Contains(of[i+1:], k)
+					// The last writeback of an update frees its copies.
+					live[k] = p.Instrs[i].Op != kernels.Writeback || slices.Contains(of[i+1:], k)
 					now := 0
 					for _, l := range live {
 						if l {
@@ -116,22 +119,24 @@ func TestStatesAreStreamedByDoubleBuffers(t *testing.T) {
 				}
 			}
 			if most != 2 {
-				t.Errorf("%s, lean %v: the states of %d updates are there at once, want 2\n%s", o.Name, lean, most, listing(p))
+				t.Errorf("%s, guardEach %v: the states of %d updates are there at once, want 2\n%s", o.Name, guardEach, most, listing(p))
 			}
 		}
 	}
 }
 
-// Parameters are fetched for the forward pass, again for the backward pass but for the last layer's, and once more, part by part, for their updates, which stow them. No byte is
-// stowed before the last fetch of what was there, and copies of two weights at most are in scratch at once.
+// Parameters are prefetched for the forward pass, again for the backward pass except for the last
+// layer, and once more, part by part, for their updates, which write them back. No byte is written
+// back before the last prefetch of its old contents, and scratch holds copies of two weights at
+// most.
 func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	deep := []int{40, 600, 500, 400, 300, 200, 10}
 	for _, away := range []Offload{{Parameters: true}, {Parameters: true, State: true}, {Layers: []string{"layer1", "layer3"}}} {
 		for _, o := range []optim.Optimizer{optim.SGD{}, optim.Adam{}, optim.Adafactor{}, optim.Adam{Storage: optim.Block8}} {
-			for _, lean := range []bool{false, true} {
-				n := net{name: "deep", widths: deep, batch: 24, act: layers.ReLU, lean: lean}
+			for _, guardEach := range []bool{false, true} {
+				n := net{name: "deep", widths: deep, batch: 24, act: layers.ReLU, guardEach: guardEach}
 				p, homes := n.offloadedProgram(t, o, away)
-				name := fmt.Sprintf("%T, %+v, lean %v", o, away, lean)
+				name := fmt.Sprintf("%T, %+v, guardEach %v", o, away, guardEach)
 				weights := homes.Parts(ir.HostParameters)
 				if want := len(deep) - 1; away.Parameters && len(weights) != want || !away.Parameters && len(weights) != 2 {
 					t.Fatalf("%s: %d weights are in host memory", name, len(weights))
@@ -142,10 +147,10 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 					if w.Owner == last || w.Owner == "layer0" { // whose input has no gradient
 						passes = 1
 					}
-					fetched, stowed := transfersOf(t, p, w)
+					fetched, written := transfersOf(t, p, w)
 					for i := range fetched {
-						if fetched[i] != passes+1 || stowed[i] != 1 {
-							t.Fatalf("%s: byte %d of %q is fetched %d times and stowed %d times, want %d and 1\n%s", name, i, w.Name, fetched[i], stowed[i], passes+1, listing(p))
+						if fetched[i] != passes+1 || written[i] != 1 {
+							t.Fatalf("%s: byte %d of %q is prefetched %d times and written back %d times, want %d and 1\n%s", name, i, w.Name, fetched[i], written[i], passes+1, listing(p))
 						}
 					}
 				}
@@ -157,10 +162,11 @@ func TestParametersAreStreamedByDoubleBuffers(t *testing.T) {
 	}
 }
 
-// transfersOf counts, for each byte of a home, how often it is fetched and stowed, and demands that it is never fetched after it was stowed.
-func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []int) {
+// transfersOf counts, for each byte of a home, its prefetches and writebacks, and fails the test
+// where a prefetch follows a writeback.
+func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, written []int) {
 	t.Helper()
-	fetched, stowed = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
+	fetched, written = make([]int, home.Ref.Size), make([]int, home.Ref.Size)
 	each := func(v kernels.Value, do func(i int64)) {
 		if r := p.Values[v].Ref; r.Region == home.Ref.Region && r.Offset >= home.Ref.Offset && r.Offset < home.Ref.Offset+home.Ref.Size {
 			for i := range r.Size {
@@ -170,21 +176,22 @@ func transfersOf(t *testing.T, p *ir.Program, home ir.Part) (fetched, stowed []i
 	}
 	for _, in := range p.Instrs {
 		switch in.Op {
-		case kernels.Fetch:
+		case kernels.Prefetch:
 			each(in.In[0], func(i int64) {
 				fetched[i]++
-				if stowed[i] > 0 {
-					t.Fatalf("byte %d of %q is fetched after it was stowed\n%s", i, home.Name, listing(p))
+				if written[i] > 0 {
+					t.Fatalf("byte %d of %q is prefetched after it was written back\n%s", i, home.Name, listing(p))
 				}
 			})
-		case kernels.Stow:
-			each(in.In[1], func(i int64) { stowed[i]++ })
+		case kernels.Writeback:
+			each(in.In[1], func(i int64) { written[i]++ })
 		}
 	}
-	return fetched, stowed
+	return fetched, written
 }
 
-// copiesAtOnce returns of how many weights copies, or parts of them, are in scratch at once, at most.
+// copiesAtOnce returns the largest number of weights of which copies, or parts of them, are in
+// scratch at once.
 func copiesAtOnce(p *ir.Program) (most int) {
 	until := make([]int, len(p.Values)) // by root
 	for i, in := range p.Instrs {
@@ -195,7 +202,7 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	}
 	of := make(map[kernels.Value]int64) // by copy: where its weights lie
 	for i, in := range p.Instrs {
-		if in.Op == kernels.Fetch {
+		if in.Op == kernels.Prefetch {
 			if root, _ := p.Root(in.In[0]); p.Values[root].Ref.Region == ir.HostParameters {
 				of[in.Out[0]] = p.Values[root].Ref.Offset
 			}
@@ -211,8 +218,8 @@ func copiesAtOnce(p *ir.Program) (most int) {
 	return most
 }
 
-// What is kept in host memory, whatever else is drawn - passes, orders, recomputation, what is frozen and how updates are checked - leaves random graphs their bits, and nothing but
-// transfers touches that memory.
+// Offloading keeps the bits of random graphs, with any passes, order, recomputation, frozen
+// parameters and guard, and only transfers touch host memory.
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
@@ -221,7 +228,7 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)
 		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-		cfg.Update.Lean = g.r.IntN(2) == 0
+		cfg.Update.GuardEach = g.r.IntN(2) == 0
 		if frozen := g.params()[0].Name(); len(g.params()) > 1 && g.r.IntN(3) == 0 {
 			cfg.Frozen = func(name string) bool { return name == frozen }
 		}
@@ -229,17 +236,17 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		for range 3 {
 			cfg, sch := g.hostile(cfg, p), "best"
 			if cfg.scheduler != nil {
-				sch = cfg.scheduler.name
+				sch = cfg.scheduler.Name
 			}
 			got, q := g.steps(t, dev, cfg, o, 2)
 			if name := got.differs(want); name != "" {
-				t.Fatalf("seed %d, %v, %T, lean %v: offload %+v, without passes %b, order %q, recompute %+v: %s differs: %x, %x\n%v\n%v", s, g.grown, o, cfg.Update.Lean,
+				t.Fatalf("seed %d, %v, %T, guardEach %v: offload %+v, without passes %b, order %q, recompute %+v: %s differs: %x, %x\n%v\n%v", s, g.grown, o, cfg.Update.GuardEach,
 					cfg.Offload, cfg.Off, sch, cfg.Recompute, name, got[name], want[name], listing(q), listing(p))
 			}
 			for i, in := range q.Instrs {
 				for _, v := range slices.Concat(in.In, in.Out) {
-					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !kernels.Transfers(in.Op) && !q.IsView(&q.Instrs[i]) {
-						t.Errorf("seed %d: %s %q touches what is in host memory", s, in.Op.Name, in.Label)
+					if slices.Contains(ir.Offloaded[:], q.Values[v].Ref.Region) && !in.Op.IsTransfer() && !q.IsView(&q.Instrs[i]) {
+						t.Errorf("seed %d: %s %q touches host memory", s, in.Op.Name, in.Label)
 					}
 				}
 			}
@@ -247,22 +254,24 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	}
 }
 
-// hostile returns cfg with what is kept in host memory, passes, an order and recomputation drawn; p is the program without.
+// hostile returns cfg with random offloading, passes, order and recomputation; p is the program
+// without them.
 func (g *grower) hostile(cfg Config, p *ir.Program) Config {
 	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
 	for _, w := range g.params() {
 		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
-			cfg.Offload.Layers = append(cfg.Offload.Layers, Owner(w.Name()))
+			cfg.Offload.Layers = append(cfg.Offload.Layers, ir.OwnerOf(w.Name()))
 		}
 	}
 	if g.r.IntN(3) == 0 {
-		cfg.Off = passes[g.r.IntN(len(passes))].off &^ Sums // which changes bits
+		cfg.Off = switches[g.r.IntN(len(switches))].off &^ Sums // which changes bits
 	}
 	switch sch := shuffled(g.r.Uint64()); g.r.IntN(3) {
 	case 0:
 		cfg.scheduler = &sch
 	case 1:
-		cfg.scheduler = &schedulers[g.r.IntN(len(schedulers))]
+		all := schedule.Schedulers()
+		cfg.scheduler = &all[g.r.IntN(len(all))]
 	}
 	switch g.r.IntN(3) {
 	case 0:

@@ -8,25 +8,27 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// passes are the optional passes, and combinations of them. No pass changes an operation's arithmetic: there is no tolerance.
-var passes = []struct {
+// switches turn passes off: each alone, and combinations. No pass changes an operation's
+// arithmetic, so there is no tolerance.
+var switches = []struct {
 	name string
 	off  Pass
 }{
 	{"none", AllPasses}, {"all but fuse", Fuse}, {"all but order", Order}, {"all but in place", InPlace}, {"all but views", Views},
-	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but swap", Swap},
-	{"all but rectify", Rectify}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
+	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but pool ReLU grad", PoolReLUGrad},
+	{"all but fuse batch norm ReLU", FuseBatchNormReLU}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
 	{"in place only", AllPasses &^ InPlace}, {"views only", AllPasses &^ Views},
 }
 
-func TestThePassesOfTheTestAreAllThereAre(t *testing.T) {
+func TestEveryPassIsSwitchedOffAlone(t *testing.T) {
 	var single Pass
-	for _, p := range passes {
+	for _, p := range switches {
 		if p.off&(p.off-1) == 0 {
 			single |= p.off
 		}
@@ -36,7 +38,7 @@ func TestThePassesOfTheTestAreAllThereAre(t *testing.T) {
 	}
 }
 
-// steps trains for so many steps with one pair of batches and returns what is left.
+// steps trains for n steps with the same batch and returns the outcome.
 func (g *grower) steps(t *testing.T, dev kernels.Device, cfg Config, o optim.Optimizer, n int) (outcome, *ir.Program) {
 	t.Helper()
 	cfg.Homes = &ir.Homes{}
@@ -64,75 +66,31 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
 			want, p := g.steps(t, dev, cfg, o, 2)
-			for _, pass := range passes {
+			for _, pass := range switches {
 				cfg.Off = pass.off
 				got, q := g.steps(t, dev, cfg, o, 2)
 				if name := got.differs(want); name != "" {
-					t.Fatalf("seed %d, %v: passes %s: %s is not what it is with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
+					t.Fatalf("seed %d, %v: passes %s: %s differs from the run with all passes: %x, %x\n%v\n%v", s, g.grown, pass.name, name,
 						got[name], want[name], listing(q), listing(p))
 				}
 			}
-			cfg.Off, cfg.Update.Lean = Sums, true
-			lean, q := g.steps(t, dev, cfg, o, 2)
-			if name := lean.differs(want); name != "" {
-				t.Fatalf("seed %d, %v: the lean update: %s differs\n%v", s, g.grown, name, listing(q))
+			cfg.Off, cfg.Update.GuardEach = Sums, true
+			guardEach, q := g.steps(t, dev, cfg, o, 2)
+			if name := guardEach.differs(want); name != "" {
+				t.Fatalf("seed %d, %v: the update under GuardEach: %s differs\n%v", s, g.grown, name, listing(q))
 			}
 		}
 	})
 }
 
-// sums are graphs whose elementwise operations are more than one chain may hold, at both ends of how they can hang together.
-func sums(d *draft) (left, right, both *gorgonia.Node) {
-	xs := make(gorgonia.Nodes, 40)
-	for i := range xs {
-		xs[i] = d.in(3, 4)
-	}
-	left, right = xs[0], xs[0]
-	for _, x := range xs[1:] {
-		left = d.must(gorgonia.Add(d.must(gorgonia.Tanh(left)), x))
-		right = d.must(gorgonia.Add(x, d.must(gorgonia.Tanh(right))))
-	}
-	level := xs
-	for len(level) > 1 {
-		var next gorgonia.Nodes
-		for i := 0; i+1 < len(level); i += 2 {
-			next = append(next, d.must(gorgonia.HadamardProd(d.must(gorgonia.Tanh(level[i])), level[i+1])))
-		}
-		level = append(next, level[len(next)*2:]...)
-	}
-	return left, right, level[0]
-}
-
-func TestChainsStayWithinTheirLimits(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
-	left, right, both := sums(d)
-	for name, n := range map[string]*gorgonia.Node{"left": left, "right": right, "both": both} {
-		loss := d.must(gorgonia.Sum(n))
-		p := compileFor(t, d.g, Config{Mode: Evaluate, Loss: loss})
-		chains := 0
-		for _, in := range p.Instrs {
-			if in.Op != kernels.Chain {
-				continue
-			}
-			chains++
-			if steps := len(in.Attrs.(*kernels.ChainAttrs).Steps); len(in.In) > maxChainInputs || steps > maxChainSteps {
-				t.Errorf("%s: a chain of %d inputs and %d steps, at most %d and %d are allowed", name, len(in.In), steps, maxChainInputs, maxChainSteps)
-			}
-		}
-		if chains < 2 || chains > 12 {
-			t.Errorf("%s: got %d chains\n%s", name, chains, listing(p))
-		}
-	}
-}
-
-// A constant may be all that gives a chain its shape.
+// The shape of a chain may come from a constant alone.
 func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 	x := d.in()
 	ones := gorgonia.NewConstant(tensor.Ones(tensor.Float64, 3, 4), gorgonia.WithName("ones"))
 	loss := d.must(gorgonia.Sum(d.must(gorgonia.Tanh(d.must(gorgonia.HadamardProd(x, ones))))))
 	dev := openCPU(t)
-	cfg := Config{Mode: Train, Loss: loss, Update: updateOf(still{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}}
+	cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(still{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}}
 	m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
 	m.start(t, d.g, still{})
 	if got, want := m.loss(t), 12*math.Tanh(numbers(x.Value())[0]); !near([]float64{got}, []float64{want}, 1e-12) {
@@ -145,14 +103,15 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	for _, shape := range [][]int{{5}, {1, 5}} {
 		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 		y := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 3), d.in(3, 5))), d.in(shape...), nil, []byte{0}))
-		p := compileFor(t, d.g, Config{Mode: Evaluate, Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y)))), Device: openCPU(t)})
+		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y))))}, Mode: Evaluate, Device: openCPU(t)})
 		if got := len(p.Calls()); got != 2 {
 			t.Errorf("bias %v: got %d calls, want a matmul and a sum\n%s", shape, got, listing(p))
 		}
 	}
 }
 
-// A product that is made where it is added has no epilogue, also where what else is added to the gradient of a single row looks like a bias.
+// A product that accumulates has no epilogue, even where the other addend of the gradient of a
+// single row looks like a bias.
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {
@@ -165,14 +124,14 @@ func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 		}
 		var want outcome
 		for _, off := range []Pass{Fuse, 0} {
-			cfg := Config{Mode: Train, Loss: loss, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
+			cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
 			m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
 			m.start(t, d.g, optim.SGD{})
 			m.run(t)
 			if got := m.outcome(); want == nil {
 				want = got
 			} else if name := got.differs(want); name != "" {
-				t.Errorf("%d rows: %s is not what it is unfused\n%s", rows, name, listing(m.Program))
+				t.Errorf("%d rows: %s differs from the run without fusion\n%s", rows, name, listing(m.Program))
 			}
 		}
 	}

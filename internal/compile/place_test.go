@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -17,13 +18,13 @@ import (
 
 // net is a classifier of bytes by dense layers of those widths: inputs first, classes last.
 type net struct {
-	name   string
-	widths []int
-	batch  int
-	act    layers.Activation
-	clip   optim.Clip
-	lean   bool
-	frozen string // layer that is not trained
+	name      string
+	widths    []int
+	batch     int
+	act       layers.Activation
+	clip      optim.Clip
+	guardEach bool
+	frozen    string // layer that is not trained
 }
 
 func deep(n, width int) []int {
@@ -39,21 +40,21 @@ var perceptrons = []net{
 	{name: "MLP 784-512-256-10, sigmoid", widths: []int{784, 512, 256, 10}, batch: 32, act: layers.Sigmoid},
 	{name: "MLP of 10 layers", widths: deep(10, 64), batch: 32, act: layers.Tanh},
 	{name: "clipped by norm", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, clip: optim.Clip{Norm: 1}},
-	{name: "lean", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, lean: true},
-	{name: "lean, 10 layers", widths: deep(10, 32), batch: 64, act: layers.ReLU, lean: true},
+	{name: "GuardEach", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, guardEach: true},
+	{name: "GuardEach, 10 layers", widths: deep(10, 32), batch: 64, act: layers.ReLU, guardEach: true},
 	sliced,
-	{name: "lean, clipped by norm and value", widths: []int{30, 20, 10}, batch: 8, act: layers.ReLU, lean: true, clip: optim.Clip{Norm: 1, Value: 0.1}},
+	{name: "GuardEach, clipped by norm and value", widths: []int{30, 20, 10}, batch: 8, act: layers.ReLU, guardEach: true, clip: optim.Clip{Norm: 1, Value: 0.1}},
 	{name: "frozen first layer", widths: []int{784, 100, 50, 10}, batch: 16, act: layers.ReLU, frozen: "layer0"},
 	{name: "batch of 1", widths: []int{20, 10, 3}, batch: 1, act: layers.ReLU},
 }
 
 var adam = optim.Adam{Rate: 0.01}
 
-// config builds the net for a batch and says how to compile it.
+// config builds the net for a batch size and returns how to compile it.
 func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, homes *ir.Homes) (*gorgonia.ExprGraph, Config) {
 	t.Helper()
 	g := gorgonia.NewGraph()
-	l := layers.On(g)
+	l := layers.New(g)
 	x := l.Input("x", batch, n.widths[0])
 	h := x
 	for i, width := range n.widths[1:] {
@@ -70,14 +71,14 @@ func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, home
 	if err := l.Values(*seed); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Mode: mode, Batch: batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Homes: homes, Device: dev,
-		Update: updateOf(adam, n.clip), Inputs: map[*gorgonia.Node]Input{
-			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch, n.widths[0]}}, Scale: 1. / 255},
-			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch}}},
-		}}
-	cfg.Update.Lean = n.lean
+	cfg := Config{Model: frontend.Model{Batch: batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Inputs: map[*gorgonia.Node]frontend.Input{
+		m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch, n.widths[0]}}, Scale: 1. / 255},
+		m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{batch}}},
+	}}, Mode: mode, Homes: homes, Device: dev,
+		Update: updateOf(adam, n.clip)}
+	cfg.Update.GuardEach = n.guardEach
 	if n.frozen != "" {
-		cfg.Frozen = func(name string) bool { return Owner(name) == n.frozen }
+		cfg.Frozen = func(name string) bool { return ir.OwnerOf(name) == n.frozen }
 	}
 	return g, cfg
 }
@@ -118,7 +119,8 @@ func TestScratchIsAsSmallAsWhatLivesAtOnce(t *testing.T) {
 	}
 }
 
-// Scratch holds NaN before each step, so that reading what nobody wrote would show.
+// Scratch holds other bytes before each run; a step that reads bytes that it has not written has
+// another outcome.
 func TestNoStepReadsWhatItDidNotWrite(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, n := range perceptrons {
@@ -169,7 +171,7 @@ func TestNoCallWritesOutsideOfItsOperands(t *testing.T) {
 				t.Errorf("%s, %v: %v\n%s", n.name, mode, err, listing(p))
 			}
 			if name := m.outcome().differs(want.outcome()); name != "" {
-				t.Errorf("%s, %v: %s is not what it is without guards", n.name, mode, name)
+				t.Errorf("%s, %v: %s differs from the run without guards", n.name, mode, name)
 			}
 		}
 	}
@@ -216,13 +218,13 @@ func (m *machine) watched(t *testing.T) error {
 	return nil
 }
 
-// A smaller batch fits wherever the larger one does, and computes what it would by itself.
+// A smaller batch fits wherever the larger one does, and computes the same as in a plan of its own.
 func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	dev := openCPU(t)
 	for _, n := range []net{
 		{name: "ReLU", widths: []int{30, 20, 12, 5}, batch: 24, act: layers.ReLU},
 		{name: "tanh, clipped", widths: []int{300, 16, 5}, batch: 17, act: layers.Tanh, clip: optim.Clip{Norm: 1}},
-		{name: "lean, deep", widths: deep(6, 16), batch: 12, act: layers.Sigmoid, lean: true},
+		{name: "GuardEach, deep", widths: deep(6, 16), batch: 12, act: layers.Sigmoid, guardEach: true},
 		sliced,
 		{name: "wide", widths: []int{784, 512, 256, 10}, batch: 9, act: layers.ReLU},
 	} {
@@ -244,7 +246,8 @@ func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
 	}
 }
 
-// sameAlone runs a program that took over the places of a larger one, and one of the same batch by itself.
+// sameAlone runs a program that reuses the placement of a larger one, and one of the same batch
+// size with a placement of its own.
 func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Homes, p *ir.Program, batch int) {
 	t.Helper()
 	alone := n
@@ -256,22 +259,22 @@ func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Ho
 		n.feed(m, batch)
 		m.run(t)
 		out[i] = m.outcome()
-		for _, r := range m.Results { // in place of the whole home, which is that of a larger batch
+		for _, r := range m.Results { // instead of the whole home, which belongs to a larger batch
 			out[i]["result "+r.Name] = string(m.at(m.Values[r.Value].Ref))
 		}
 		m.memory.Free()
 	}
 	if name := out[0].differs(out[1]); name != "" {
-		t.Errorf("%s, %v: batch %d: %s is not what it is in a plan of its own\n%s", n.name, mode, batch, name, listing(p))
+		t.Errorf("%s, %v: batch %d: %s differs from the run in a plan of its own\n%s", n.name, mode, batch, name, listing(p))
 	}
 }
 
-// The gradient of a reshaped parameter is made where it is kept.
+// The gradient of a reshaped parameter is made at its home.
 func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
 	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
 	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))
 	loss := d.must(gorgonia.Mean(d.must(gorgonia.Tanh(d.must(gorgonia.Mul(d.in(4, 6), w))))))
-	p := compileFor(t, d.g, Config{Mode: Train, Loss: loss, Update: updateOf(adam, optim.Clip{})})
+	p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(adam, optim.Clip{})})
 	for _, c := range p.Calls() {
 		if c.Op == kernels.Reshape {
 			t.Errorf("%q is copied\n%s", c.Label, listing(p))

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Fusion decides what is kept, so only passes about order and places leave the bits of a step in 16 bits as they are.
+// Fusion decides which activations are kept, so only passes about order and placement keep the bits
+// of a step with 16-bit values.
 func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		o, kept := optim.Adam{}, 0
@@ -21,7 +22,7 @@ func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 			g, loss := randomGraph(s, tensor.Float32, false)
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{})
-			cfg.Precision.Type = []arena.DType{arena.Bfloat16, arena.Float16}[s%2]
+			cfg.Precision.Type = []arena.DType{arena.BFloat16, arena.Float16}[s%2]
 			want, p := g.steps(t, dev, cfg, o, 2)
 			for _, in := range p.Instrs {
 				if in.Op == kernels.Encode {
@@ -46,21 +47,21 @@ func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 	})
 }
 
-// A product in 16 bits reads activations as they are kept: nothing but what else needs them is decoded. Layers that are left out have
-// products of float32, forward and backward.
+// A product in 16 bits reads narrowed activations; only other readers get decoded ones. Layers that
+// stay in float32 have products of float32, forward and backward.
 func TestProductsReadActivationsAsTheyAreKept(t *testing.T) {
-	n := net{name: "six layers", widths: append(slices.Repeat([]int{64}, 6), 10), batch: 32, act: layers.Tanh, lean: true}
+	n := net{name: "six layers", widths: append(slices.Repeat([]int{64}, 6), 10), batch: 32, act: layers.Tanh, guardEach: true}
 	for _, left := range []string{"", "layer2"} {
 		g, cfg := n.config(t, Train, n.batch, nil, nil)
-		cfg.Precision = Precision{Type: arena.Bfloat16, Float32: []string{left}}
+		cfg.Precision = Precision{Type: arena.BFloat16, Float32: []string{left}}
 		p := compileFor(t, g, cfg)
-		half := func(v kernels.Value) bool { return p.Values[v].Spec.Type == arena.Bfloat16 }
+		half := func(v kernels.Value) bool { return p.Values[v].Spec.Type == arena.BFloat16 }
 		products, direct := 0, 0
 		for _, in := range p.Instrs {
 			if in.Op != kernels.MatMul {
 				continue
 			}
-			if rounded := kernels.OperandsOf(in.Attrs) == arena.Bfloat16; rounded == (in.Owner == left) {
+			if rounded := kernels.ComputeTypeOf(in.Attrs) == arena.BFloat16; rounded == (in.Owner == left) {
 				t.Errorf("%q of %q: rounded %v", in.Label, in.Owner, rounded)
 			}
 			products++

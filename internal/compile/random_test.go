@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+
 	"math/rand/v2"
 	"slices"
 
@@ -12,7 +14,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// randomBatch is the batch of random graphs.
+// randomBatch is the batch size of random graphs.
 const randomBatch = 4
 
 // grower makes a random graph of a few operations over parameters and one input, a field of bytes.
@@ -52,7 +54,7 @@ func randomGraph(seed uint64, dt tensor.Dtype, strict bool) (g *grower, loss *go
 	return g, g.loss()
 }
 
-// plant adds the field and a parameter that meets it.
+// plant adds the field, and its product with a parameter.
 func (g *grower) plant() {
 	bytes := make([]float64, randomBatch*3)
 	for i := range bytes {
@@ -77,7 +79,8 @@ func (g *grower) try(grow func(*grower) *gorgonia.Node) (n *gorgonia.Node) {
 	return grow(g)
 }
 
-// add adds a node that nobody reads yet. Gorgonia may have returned one that there was, such as x for a double negation.
+// add adds a node without readers. Gorgonia may return an existing one, such as x for a double
+// negation.
 func (g *grower) add(n *gorgonia.Node, bound float64) *gorgonia.Node {
 	if _, ok := g.bound[n]; !ok {
 		g.nodes = append(g.nodes, n)
@@ -91,7 +94,8 @@ func (g *grower) param(dims ...int) *gorgonia.Node {
 	return g.add(n, 1)
 }
 
-// pick returns a node for which ok is true, often a late one, else a new parameter of the shape that fresh returns.
+// pick returns a node for which ok is true, often a late one, else a new parameter of the shape
+// that fresh returns.
 func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgonia.Node {
 	var fit gorgonia.Nodes
 	for _, n := range g.nodes {
@@ -105,12 +109,12 @@ func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgoni
 	return fit[len(fit)-1-min(g.r.IntN(len(fit)), g.r.IntN(len(fit)))]
 }
 
-// any returns a node of any shape, of elements no larger than limit.
+// any returns a node of any shape, with elements no larger than limit.
 func (g *grower) any(limit float64) *gorgonia.Node {
 	return g.tame(g.pick(func(tensor.Shape) bool { return true }, g.fresh), limit)
 }
 
-// dims returns a node of so many dimensions.
+// dims returns a node of that many dimensions.
 func (g *grower) dims(rank int) *gorgonia.Node {
 	return g.tame(g.pick(func(s tensor.Shape) bool { return len(s) == rank }, func() []int { return g.shape(rank) }), 30)
 }
@@ -140,19 +144,19 @@ func (g *grower) tame(n *gorgonia.Node, limit float64) *gorgonia.Node {
 	return g.use(1, n, g.must(gorgonia.Tanh(n)))
 }
 
-// use adds y, whose elements are within bound, as what becomes of x.
+// use adds y, which reads x and has elements within bound.
 func (g *grower) use(bound float64, x, y *gorgonia.Node) *gorgonia.Node {
 	g.read[x] = true
 	return g.add(y, bound)
 }
 
-// join adds y, made of a and b.
+// join adds y, which reads a and b and has elements within bound.
 func (g *grower) join(bound float64, a, b, y *gorgonia.Node) *gorgonia.Node {
 	g.read[a], g.read[b] = true, true
 	return g.add(y, bound)
 }
 
-// loss adds up what nobody reads, so that it depends on every parameter.
+// loss adds up all nodes without readers, so that it depends on every parameter.
 func (g *grower) loss() (sum *gorgonia.Node) {
 	for _, n := range slices.Clone(g.nodes) {
 		if g.read[n] {
@@ -179,11 +183,10 @@ func (g *grower) loss() (sum *gorgonia.Node) {
 	return sum
 }
 
-// config is how the graph is compiled: the field stored as bytes, everything else a parameter.
+// config compiles the graph with the field stored as bytes; all other inputs are parameters.
 func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
-	return Config{Mode: Train, Batch: randomBatch, Loss: loss, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{}),
-		Inputs: map[*gorgonia.Node]Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
-			Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}
+	return Config{Model: frontend.Model{Batch: randomBatch, Loss: loss, Inputs: map[*gorgonia.Node]frontend.Input{g.field: {Field: "x", Scale: 1. / 128, Shift: -1,
+		Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{randomBatch, 3}}}}}, Mode: Train, Device: dev, Update: updateOf(optim.SGD{Rate: 0.5}, optim.Clip{})}
 }
 
 // feed writes the field's bytes to the slot.

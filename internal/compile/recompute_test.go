@@ -10,6 +10,8 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -18,7 +20,7 @@ import (
 
 // equal is a chain of 24 equal layers.
 func equal() net {
-	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, lean: true}
+	return net{name: "24 layers", widths: append(slices.Repeat([]int{64}, 24), 10), batch: 512, act: layers.Tanh, guardEach: true}
 }
 
 // owners are the layers of p, in the order of their first instructions.
@@ -41,15 +43,15 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-			cfg.Update.Lean = s%3 == 0 && cfg.Update.ClipNorm == 0
+			cfg.Update.GuardEach = s%3 == 0 && cfg.Update.ClipNorm == 0
 			want, p := g.steps(t, dev, cfg, o, 2)
-			asked := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
+			goals := []Recompute{{Budget: 1}, {Budget: p.Plan.Bytes / 2}, {Budget: p.Plan.Bytes * 3 / 4}}
 			have := owners(p)
-			asked = append(asked, Recompute{Owners: have}, Recompute{Owners: have[:1]})
-			for _, r := range asked {
+			goals = append(goals, Recompute{Owners: have}, Recompute{Owners: have[:1]})
+			for _, r := range goals {
 				cfg.Recompute = r
 				got, q := g.steps(t, dev, cfg, o, 2)
-				if n := len(q.Again.Rounds); n > 0 {
+				if n := len(q.Recomputation.Rounds); n > 0 {
 					again++
 					if n > 1 {
 						twice++
@@ -59,7 +61,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 					t.Errorf("seed %d: a limit of %d bytes: got %d, more than the %d without", s, r.Budget, q.Plan.Bytes, p.Plan.Bytes)
 				}
 				if name := got.differs(want); name != "" {
-					t.Fatalf("seed %d, %v: recompute %+v: %s is not what it is without: %x, %x\n%v\n%v", s, g.grown, r, name, got[name], want[name], listing(q), listing(p))
+					t.Fatalf("seed %d, %v: recompute %+v: %s differs from the run without: %x, %x\n%v\n%v", s, g.grown, r, name, got[name], want[name], listing(q), listing(p))
 				}
 			}
 		}
@@ -72,15 +74,16 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	})
 }
 
-// A parameter may be updated before the last reader of what is computed from it: then that is computed again before the update. The gradient of
-// either side of a gate reads the other side. Each instruction comes as early as it can, in turn.
-func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
-	lean := updateOf(adam, optim.Clip{})
-	lean.Lean = true
+// A parameter may be updated before the last reader of an activation that is recomputed from it:
+// the repetition then comes before the update. The gradient of either side of a gate reads the
+// other side. Each instruction in turn is scheduled as early as possible.
+func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
+	guardEach := updateOf(adam, optim.Clip{})
+	guardEach.GuardEach = true
 	again := 0
 	for first := range int32(60) {
 		g := gorgonia.NewGraph()
-		l := layers.On(g)
+		l := layers.New(g)
 		x := l.Input("x", 16, 6)
 		gate := gorgonia.Must(gorgonia.HadamardProd(l.Dense(x, "left", 8, nil), l.Dense(x, "right", 8, nil)))
 		m, err := l.Classifier(x, l.Dense(gate, "out", 4, nil))
@@ -91,17 +94,17 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 		sch, calls := soon(first), 0
-		once := scheduler{sch.name, func(s *schedule, from []int32) []int32 { // the order that recomputation sees stays the order
+		once := schedule.Scheduler{Name: sch.Name, Order: func(g *schedule.Graph, from []int32) []int32 { // the order that recomputation uses is the final one
 			if calls++; calls > 1 {
 				return from
 			}
-			return sch.order(s, from)
+			return sch.Order(g, from)
 		}}
-		p := compileFor(t, g, Config{Mode: Train, Batch: 16, Loss: m.Loss, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
-			scheduler: &once, Update: lean, Inputs: map[*gorgonia.Node]Input{
-				m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
-				m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
-			}})
+		p := compileFor(t, g, Config{Model: frontend.Model{Batch: 16, Loss: m.Loss, Inputs: map[*gorgonia.Node]frontend.Input{
+			m.Inputs[0]: {Field: "x", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16, 6}}, Scale: 1. / 255},
+			m.Inputs[1]: {Field: "y", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{16}}},
+		}}, Mode: Train, Homes: &ir.Homes{}, Device: openCPU(t), Recompute: Recompute{Owners: []string{"right"}},
+			scheduler: &once, Update: guardEach})
 		updated := make(map[kernels.Value]string)
 		for _, in := range p.Instrs {
 			for _, v := range in.In {
@@ -109,10 +112,10 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 					t.Fatalf("instruction %d as early as can be: %q reads what %q has changed\n%v", first, in.Label, by, listing(p))
 				}
 			}
-			for _, k := range kernels.UpdatesOf(in.Op, in.Attrs) {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
 				updated[in.In[k]] = in.Label
 			}
-			if in.Again {
+			if in.Recomputed {
 				again++
 			}
 		}
@@ -122,9 +125,9 @@ func TestWhatIsRecomputedReadsParametersBeforeTheirUpdate(t *testing.T) {
 	}
 }
 
-// soon is an order in which an instruction comes as early as it can.
-func soon(first int32) scheduler {
-	return scheduler{"soon", func(s *schedule, from []int32) []int32 {
+// soon schedules instruction first as early as possible.
+func soon(first int32) schedule.Scheduler {
+	return schedule.Scheduler{Name: "soon", Order: func(g *schedule.Graph, from []int32) []int32 {
 		var order []int32
 		done := make([]bool, len(from))
 		var run func(i int32)
@@ -133,7 +136,7 @@ func soon(first int32) scheduler {
 				return
 			}
 			done[i] = true
-			for _, j := range s.before[i] {
+			for _, j := range g.Before(i) {
 				run(j)
 			}
 			order = append(order, i)
@@ -148,37 +151,38 @@ func soon(first int32) scheduler {
 	}}
 }
 
-func TestASmallerBatchRecomputesWhatTheLargerOneDoes(t *testing.T) {
+func TestASmallerBatchRecomputesTheSameActivations(t *testing.T) {
 	n := equal()
 	homes := &ir.Homes{}
 	g, cfg := n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 14 * 512 * 64 * 4
 	full := compileFor(t, g, cfg)
-	if len(full.Again.Rounds) == 0 {
+	if len(full.Recomputation.Rounds) == 0 {
 		t.Fatal("nothing is recomputed")
 	}
 	g, small := n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = cfg.Recompute, full
 	p := compileFor(t, g, small)
-	if p.Again == nil || !reflect.DeepEqual(p.Again, full.Again) || len(p.Instrs) != len(full.Instrs) {
+	if p.Recomputation == nil || !reflect.DeepEqual(p.Recomputation, full.Recomputation) || len(p.Instrs) != len(full.Instrs) {
 		t.Fatalf("a batch of 17: got %d instructions, want the %d of the full batch", len(p.Instrs), len(full.Instrs))
 	}
 	if !slices.Equal(p.Plan.Offsets, full.Plan.Offsets) {
 		t.Error("a batch of 17 lies elsewhere than the full one")
 	}
-	// So it is where the full batch drops nothing, whatever the smaller one's limit is.
+	// If the full batch drops nothing, neither does the smaller one, whatever its budget.
 	g, cfg = n.config(t, Train, n.batch, openCPU(t), homes)
 	cfg.Recompute.Budget = 1 << 40
 	full = compileFor(t, g, cfg)
 	g, small = n.config(t, Train, 17, openCPU(t), homes)
 	small.Recompute, small.Like = Recompute{Budget: 1}, full
-	if p := compileFor(t, g, small); len(full.Again.Rounds)+len(p.Again.Rounds) > 0 {
-		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Again.Rounds), len(p.Again.Rounds))
+	if p := compileFor(t, g, small); len(full.Recomputation.Rounds)+len(p.Recomputation.Rounds) > 0 {
+		t.Errorf("%d rounds of the full batch within more than there is, and %d of 17", len(full.Recomputation.Rounds), len(p.Recomputation.Rounds))
 	}
 }
 
-// Of 24 equal layers, 9 have room for segments of 6, 5, 4, … layers and two gradients: nothing needs to run more than twice. In 5 something has to, and in less
-// than there can be a step still takes no more than twice as long.
+// The bytes of 9 of 24 equal layers suffice for segments of 6, 5, 4, … layers and two gradients: no
+// instruction runs more than twice. With 5 layers some run three times. With a budget below the
+// reach, a step takes at most twice as long.
 func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 	const layer = 512 * 64 * 4
 	n := equal()
@@ -214,7 +218,7 @@ func TestInstructionsRunAThirdTimeOnlyWhereTheyMust(t *testing.T) {
 
 func TestEvaluationRecomputesNothing(t *testing.T) {
 	p, _, _ := perceptrons[0].program(t, Evaluate, nil, func(c *Config) { c.Recompute.Budget = 1 })
-	if p.Again != nil {
-		t.Errorf("%d rounds", len(p.Again.Rounds))
+	if p.Recomputation != nil {
+		t.Errorf("%d rounds", len(p.Recomputation.Rounds))
 	}
 }

@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,12 +11,14 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// normalized is a graph that convolves, normalizes, and adds up: b images of 3 channels become c channels.
+// normalized is a graph that convolves, normalizes, and adds up: b images of 3 channels become c
+// channels.
 type normalized struct {
 	*draft
 	x, w, gamma, beta, y, loss *gorgonia.Node
@@ -33,7 +34,7 @@ func newNormalized(b, c int) normalized {
 	n.y, _, _, n.op, err = gorgonia.BatchNorm(conv, n.gamma, n.beta, 0.25, 1e-3)
 	d.must(n.y, err)
 	for _, m := range d.g.AllNodes() {
-		if opKeyOf(m) == "*gorgonia.BatchNormOp" {
+		if _, ok := m.Op().(*gorgonia.BatchNormOp); ok {
 			gorgonia.WithName("bn")(m)
 		}
 	}
@@ -45,7 +46,7 @@ func newNormalized(b, c int) normalized {
 func (n normalized) load(t *testing.T, mode Mode, homes *ir.Homes, more func(*Config)) *machine {
 	t.Helper()
 	dev := openCPU(t)
-	cfg := Config{Mode: mode, Loss: n.loss, Keep: gorgonia.Nodes{n.y}, Device: dev, Homes: homes, Update: updateOf(optim.SGD{Rate: 0.1}, optim.Clip{})}
+	cfg := Config{Model: frontend.Model{Loss: n.loss, Keep: gorgonia.Nodes{n.y}}, Mode: mode, Device: dev, Homes: homes, Update: updateOf(optim.SGD{Rate: 0.1}, optim.Clip{})}
 	if more != nil {
 		more(&cfg)
 	}
@@ -73,22 +74,13 @@ func moments(x []float64, b, c, hw int) (mean, variance []float64) {
 func TestRunningStatisticsFollowTheBatchUnlessTheStepStops(t *testing.T) {
 	const b, c = 4, 5
 	n := newNormalized(b, c)
-	r, err := readGraph(Train, n.y)
+	m := n.load(t, Train, &ir.Homes{}, nil)
+	m.run(t)
+	conv, err := tape(n.g.ByName("conv/out")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.run(); err != nil {
-		t.Fatal(err)
-	}
-	var conv []float64
-	for _, in := range r.Instrs {
-		if in.Op == kernels.Conv {
-			conv = r.floats(in.Out[0])
-		}
-	}
-	mean, variance := moments(conv, b, c, 20)
-	m := n.load(t, Train, &ir.Homes{}, nil)
-	m.run(t)
+	mean, variance := moments(conv[0], b, c, 20)
 	gotMean, gotVar := m.numbers(t, ir.Statistics, "bn/mean"), m.numbers(t, ir.Statistics, "bn/variance")
 	for i := range c {
 		want := [2]float64{0.25 * mean[i], 0.75 + 0.25*variance[i]*80/79}
@@ -96,7 +88,7 @@ func TestRunningStatisticsFollowTheBatchUnlessTheStepStops(t *testing.T) {
 			t.Errorf("channel %d: got %v and %v, want %v", i, gotMean[i], gotVar[i], want)
 		}
 	}
-	guard, _ := m.homes.Find(ir.Guard, GuardName)
+	guard, _ := m.homes.Find(ir.Guard, ir.GuardName)
 	view[int32](m.at(guard.Ref))[0] = 7
 	before := string(m.region(ir.Statistics))
 	m.run(t)
@@ -140,25 +132,6 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 	}
 }
 
-// Scale and shift of each channel are part of Gorgonia's batch normalization where nobody reads what is between.
-func TestScaleAndShiftArePartOfANormalization(t *testing.T) {
-	n := newNormalized(3, 2)
-	r, err := readGraph(Train, n.y)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 0 || r.count(kernels.Add) != 0 {
-		t.Errorf("got\n%v, want a convolution and a normalization", instructions(r))
-	}
-	bn := n.g.ByName("bn")[0]
-	if r, err = readGraph(Train, n.y, gorgonia.Read(bn, new(gorgonia.Value))); err != nil {
-		t.Fatal(err)
-	}
-	if r.count(kernels.BatchNorm) != 1 || r.count(kernels.Mul) != 1 || r.count(kernels.Add) != 1 {
-		t.Errorf("where it is read\n%v, want one normalization, a product and a sum", instructions(r))
-	}
-}
-
 func TestAFrozenNormalizationUsesAndKeepsItsRunningStatistics(t *testing.T) {
 	n := newNormalized(3, 2)
 	m := n.load(t, Train, &ir.Homes{}, func(c *Config) { c.Frozen = func(name string) bool { return name == "bn" } })
@@ -192,14 +165,14 @@ func TestStatisticsStartAsTheOperationHasThem(t *testing.T) {
 func TestABatchOfOneUnderNormalizationIsRefusedByName(t *testing.T) {
 	n := newNormalized(1, 2)
 	for _, mode := range []Mode{Train, Evaluate} {
-		_, err := Compile(context.Background(), n.g, Config{Mode: mode, Loss: n.loss, Update: updateOf(still{}, optim.Clip{})})
+		_, err := compileGraph(n.g, Config{Model: frontend.Model{Loss: n.loss}, Mode: mode, Update: updateOf(still{}, optim.Clip{})})
 		if mode == Evaluate {
 			if err != nil {
 				t.Errorf("evaluation of one image: %v", err)
 			}
 			continue
 		}
-		if !errors.Is(err, ErrRows) || !errors.Is(err, kernels.ErrShape) {
+		if !errors.Is(err, frontend.ErrRows) || !errors.Is(err, kernels.ErrShape) {
 			t.Fatalf("got %v, want ErrRows and ErrShape", err)
 		}
 		for _, want := range []string{`"bn"`, "(1, 2, 5, 4)", "larger batch", "layer normalization", "freeze"} {

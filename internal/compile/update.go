@@ -5,176 +5,157 @@ import (
 	"slices"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Names of the values that host and program share.
-const (
-	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
-	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index not of a row
-)
-
-// update appends the checks and the optimizer to the program.
+// update appends the guard's checks and the optimizer.
 //
-// The usual way keeps every gradient until loss and gradients are known to be finite, and only then changes a parameter:
+// By default every gradient is kept until the loss and all gradients are known to be finite, and
+// only then a parameter changes:
 //
-//	gradients → Gradients │ check loss, check each │ sum of squares, scale │ update each │ move running statistics
+//	gradients → region Gradients │ check loss and each gradient │ sum of squares, scale │ update each
 //
-// The lean way checks the loss at once and each gradient just before its own update, so that a gradient dies in scratch;
-// only clipping by global norm makes it keep them.
+// GuardEach checks the loss first and each gradient right before its own update, so that a
+// gradient is a value of scratch and is not kept:
 //
-// In a window of several steps gradients are kept too, and added up; the last step checks and applies the sums. They are kept where the loss is
-// scaled as well: an update that overflows is left out as a whole.
+//	check loss │ gradient, check, update │ gradient, check, update │ …
+//
+// Running statistics are updated last.
+//
+// In a window of several steps gradients are kept and added up; the last step checks and applies
+// the sums. They are kept where the loss is scaled, too: an update that overflows is skipped as a
+// whole.
 func (c *compiler) update(loss kernels.Value, grads []kernels.Value) error {
-	if c.Update.Op == nil {
-		return fmt.Errorf("training without an optimizer's operation: %w", ErrUnsupported)
+	u := &c.cfg.Update
+	if u.Op == nil {
+		return fmt.Errorf("training without an optimizer's operation: %w", kernels.ErrUnsupported)
 	}
-	guard, err := c.status()
+	guard, err := c.Status()
 	if err != nil {
 		return err
 	}
-	controls, err := c.controls()
+	controls, err := c.Controls()
 	if err != nil {
 		return err
 	}
-	c.label, c.owner, c.mark = "check loss", "guard", ""
+	c.Label, c.Owner, c.Mark = "check loss", "guard", ""
 	guard = c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.LossCode}, loss, guard)
 	trained := c.trained(grads)
-	keep := !c.Update.Lean || c.Update.ClipNorm > 0 || c.Update.Window != Alone || c.Update.Scaled
-	scale := kernels.None
+	scale, keep := kernels.None, u.keepsGradients()
 	if keep {
 		if err := c.keepGradients(trained, grads); err != nil {
 			return err
 		}
-		if !c.Update.Window.Updates() {
-			c.moveStatistics(guard)
-			c.guard = guard
-			return nil
+		if u.Window.Updates() {
+			for i, p := range trained {
+				guard = c.check(p, i, grads, guard)
+			}
+			if scale, err = c.scale(trained, grads); err != nil {
+				return err
+			}
 		}
+	}
+	if u.Window.Updates() {
 		for i, p := range trained {
-			guard = c.check(p, i, grads, guard)
-		}
-		if scale, err = c.scale(trained, grads); err != nil {
-			return err
+			if !keep {
+				guard = c.check(p, i, grads, guard)
+			}
+			if err := c.apply(p, grads[p.Value], guard, controls, scale); err != nil {
+				return err
+			}
 		}
 	}
-	for i, p := range trained {
-		if !keep {
-			guard = c.check(p, i, grads, guard)
-		}
-		in := []kernels.Value{p.value, grads[p.value], guard, controls}
-		if scale != kernels.None {
-			in = append(in, scale)
-		}
-		if in, err = c.states(p, in); err != nil {
-			return err
-		}
-		c.label, c.owner = "update "+p.name, Owner(p.name)
-		c.Roots = append(c.Roots, c.apply(c.Update.Op, c.Update.Attrs, in...)...)
-	}
-	c.moveStatistics(guard)
-	c.guard = guard
+	c.updateStatistics(guard)
+	c.Guard = guard
 	return nil
 }
 
-// status returns the status word as it is by now.
-func (c *compiler) status() (guard kernels.Value, err error) {
-	if c.guard == kernels.None {
-		c.guard, err = c.home(ir.Guard, "guard", GuardName, kernels.GuardSpec)
-	}
-	return c.guard, err
-}
-
-// states appends what the optimizer keeps for p to the operands of its update.
-func (c *compiler) states(p param, in []kernels.Value) ([]kernels.Value, error) {
-	if c.Update.States == nil {
-		return in, nil
-	}
-	region := ir.State
-	if c.Offload.State {
-		region = ir.HostState
-	}
-	for _, s := range c.Update.States(c.Spec(p.value)) {
-		v, err := c.home(region, Owner(p.name), p.name+"/"+s.Name, s.Spec)
-		if err != nil {
-			return nil, err
-		}
-		in = append(in, v)
-	}
-	return in, nil
-}
-
-// trained returns the parameters to update, in the order in which their gradients are made.
-func (c *compiler) trained(grads []kernels.Value) []param {
+// trained returns the parameters to update, in the order in which their gradients are made, and
+// records it in the program.
+func (c *compiler) trained(grads []kernels.Value) []frontend.Param {
 	made := make(map[kernels.Value]int)
 	for i, in := range c.Instrs {
 		for _, o := range in.Out {
 			made[o] = i
 		}
 	}
-	var ps []param
-	for _, p := range c.params {
-		if !p.frozen {
+	var ps []frontend.Param
+	for _, p := range c.forward.Params {
+		if !p.Frozen {
 			ps = append(ps, p)
 		}
 	}
-	slices.SortStableFunc(ps, func(a, b param) int { return made[grads[a.value]] - made[grads[b.value]] })
+	// In this order an update under GuardEach can follow each gradient at once.
+	slices.SortStableFunc(ps, func(a, b frontend.Param) int { return made[grads[a.Value]] - made[grads[b.Value]] })
 	for _, p := range ps {
-		c.Trained = append(c.Trained, p.name)
+		c.Trained = append(c.Trained, p.Name)
 	}
 	return ps
 }
 
-// keepGradients gives each gradient a home, or adds it to what is there. One that is another's too, or that no instruction makes, is copied there.
-func (c *compiler) keepGradients(ps []param, grads []kernels.Value) error {
+// keepGradients gives each gradient a home, or adds it to the contents of its home, and replaces it
+// in grads.
+func (c *compiler) keepGradients(ps []frontend.Param, grads []kernels.Value) error {
 	for _, p := range ps {
-		c.label, c.owner = "d"+p.name, Owner(p.name)
-		keep := c.settleGradient
-		if c.Update.Window.adds() {
-			keep = c.accumulate
-		}
-		v, err := keep(p.name, grads[p.value])
+		c.Label, c.Owner = "d"+p.Name, ir.OwnerOf(p.Name)
+		v, err := c.keepGradient(p.Name, grads[p.Value], c.cfg.Update.Window.adds())
 		if err != nil {
 			return err
 		}
-		if !c.Update.Window.Updates() {
+		if !c.cfg.Update.Window.Updates() {
 			c.Roots = append(c.Roots, v)
 		}
-		grads[p.value] = v
+		grads[p.Value] = v
 	}
 	return nil
 }
 
-func (c *compiler) settleGradient(name string, dx kernels.Value) (kernels.Value, error) {
-	return c.settle(ir.Gradients, c.owner, name, dx)
+// keepGradient returns dx at its home in region Gradients; where add is set, the sum of dx and the
+// home's contents.
+func (c *compiler) keepGradient(name string, dx kernels.Value, add bool) (kernels.Value, error) {
+	if !add {
+		return c.assignHome(ir.Gradients, c.Owner, name, dx)
+	}
+	before, err := c.Home(ir.Gradients, c.Owner, name, c.Spec(dx))
+	if err != nil {
+		return kernels.None, err
+	}
+	// The sum has the same home: it is written over its operand.
+	sum := c.Apply(kernels.Add, nil, before, dx)
+	v := &c.Values[sum]
+	v.Ref, v.Home = c.Values[before].Ref, true
+	return sum, nil
 }
 
-// settle returns v at a home in region r, under the present label: v itself where nothing speaks against it, else a copy. A
-// gradient may also be the view of a value that is made there.
-func (c *compiler) settle(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
+// assignHome returns v at a home in region r, with the builder's label: v itself where its
+// instruction can write there, else a copy. A gradient may also be a reshape of the value that is
+// made there.
+func (c *compiler) assignHome(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
 	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
 		return kernels.None, err
 	}
+	// dw is often a reshape of a product: let the product write to the home.
 	made := v
 	if r == ir.Gradients {
-		made = c.reshaped(v)
+		made = c.unreshaped(v)
 	}
-	if in := c.maker(made); in != nil {
-		in.Label, in.Owner = c.label, c.owner
+	if in := c.Maker(made); in != nil {
+		in.Label, in.Owner = c.Label, c.Owner
 	} else {
 		v = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: c.Spec(v).Shape}, v)
 		made = v
 	}
-	c.Values[v].Ref = ref // known to whoever asks before the program is placed
+	c.Values[v].Ref = ref // for readers before the program is placed
 	val := &c.Values[made]
-	val.Name, val.Owner, val.Ref, val.Home = c.label, c.owner, ref, true
+	val.Name, val.Owner, val.Ref, val.Home = c.Label, c.Owner, ref, true
 	return v, nil
 }
 
-// reshaped follows reshapes from v back to what they are of.
-func (c *compiler) reshaped(v kernels.Value) kernels.Value {
+// unreshaped follows reshapes from v back to their operand.
+func (c *compiler) unreshaped(v kernels.Value) kernels.Value {
 	for i := len(c.Instrs) - 1; i >= 0; i-- {
 		if in := &c.Instrs[i]; in.Op == kernels.Reshape && in.Out[0] == v && !c.Values[v].Home {
 			v = in.In[0]
@@ -183,48 +164,77 @@ func (c *compiler) reshaped(v kernels.Value) kernels.Value {
 	return v
 }
 
-// maker returns the instruction that makes v, if it may write it anywhere; else nil.
-func (c *compiler) maker(v kernels.Value) *ir.Instr {
-	if c.Values[v].Home {
-		return nil
-	}
-	for i := len(c.Instrs) - 1; i >= 0; i-- {
-		in := &c.Instrs[i]
-		if k := slices.Index(in.Out, v); k >= 0 && in.Op.View == nil && k >= len(in.Op.Updates) {
-			return in
-		}
-	}
-	return nil
+// check appends the check that the gradient of the i-th trained parameter is finite, and returns
+// the status word after it.
+func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
+	c.Label, c.Owner = "check d"+p.Name, ir.OwnerOf(p.Name)
+	a := kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}
+	return c.Apply(kernels.CheckFinite, a, grads[p.Value], guard)
 }
 
-// check appends the test that the gradient of the i-th trained parameter is finite.
-func (c *compiler) check(p param, i int, grads []kernels.Value, guard kernels.Value) kernels.Value {
-	c.label, c.owner = "check d"+p.name, Owner(p.name)
-	return c.Apply(kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: ir.FirstGradient + int32(i)}, grads[p.value], guard)
-}
-
-// scale appends what updates multiply gradients by: 1 / the loss scale, and less where their global norm is above its limit; None without either.
-func (c *compiler) scale(ps []param, grads []kernels.Value) (kernels.Value, error) {
-	unscale, limit := kernels.None, c.Update.ClipNorm
-	if c.Update.Scaled {
-		c.label, c.owner = "unscale", "loss scale"
-		one, err := c.controlAt(kernels.ControlUnscale)
+// scale appends the factor of all gradients: 1 / the loss scale, and less where their global norm
+// exceeds its limit. It is None where there is neither.
+func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (kernels.Value, error) {
+	unscale, u := kernels.None, &c.cfg.Update
+	if u.Scaled {
+		c.Label, c.Owner = "unscale", "loss scale"
+		one, err := c.ControlAt(kernels.ControlUnscale)
 		if err != nil {
 			return kernels.None, err
 		}
 		unscale = c.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{}}, one)
 	}
-	if limit <= 0 || len(ps) == 0 {
+	if u.ClipNorm <= 0 || len(ps) == 0 {
 		return unscale, nil
 	}
 	var in []kernels.Value
-	if c.Update.Scaled {
+	if u.Scaled {
 		in = append(in, unscale)
 	}
 	for _, p := range ps {
-		c.label, c.owner = fmt.Sprintf("norm d%s", p.name), Owner(p.name)
-		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.value]))
+		c.Label, c.Owner = fmt.Sprintf("norm d%s", p.Name), ir.OwnerOf(p.Name)
+		in = append(in, c.Apply(kernels.SumSquares, nil, grads[p.Value]))
 	}
-	c.label, c.owner = "clip norm", "clip"
-	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: limit, Scaled: c.Update.Scaled}, in...), nil
+	c.Label, c.Owner = "clip norm", "clip"
+	return c.Apply(kernels.ClipNorm, kernels.ClipNormAttrs{Max: u.ClipNorm, Scaled: u.Scaled}, in...), nil
+}
+
+// apply appends the update of p by the gradient dx, times scale unless that is None.
+func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Value) error {
+	in := []kernels.Value{p.Value, dx, guard, controls}
+	if scale != kernels.None {
+		in = append(in, scale)
+	}
+	if c.cfg.Update.States != nil {
+		region := ir.State
+		if c.cfg.Offload.State {
+			region = ir.HostState
+		}
+		for _, s := range c.cfg.Update.States(c.Spec(p.Value)) {
+			v, err := c.Home(region, ir.OwnerOf(p.Name), p.Name+"/"+s.Name, s.Spec)
+			if err != nil {
+				return err
+			}
+			in = append(in, v)
+		}
+	}
+	c.Label, c.Owner = "update "+p.Name, ir.OwnerOf(p.Name)
+	c.Roots = append(c.Roots, c.ApplyAll(c.cfg.Update.Op, c.cfg.Update.Attrs, in...)...)
+	return nil
+}
+
+// updateStatistics appends the update of the running statistics. An update changes nothing once the
+// status word is set.
+func (c *compiler) updateStatistics(guard kernels.Value) {
+	now := make(map[kernels.Value]kernels.Value) // by home: its contents after the updates so far
+	for _, s := range c.forward.Statistics {
+		at := s.Home
+		if v, ok := now[s.Home]; ok {
+			at = v
+		}
+		name := c.Values[s.Home].Name
+		c.Label, c.Owner, c.Mark = "update "+name, ir.OwnerOf(name), ""
+		now[s.Home] = c.Apply(kernels.RunningStat, s.Attrs, at, s.Batch, guard)
+		c.Roots = append(c.Roots, now[s.Home])
+	}
 }

@@ -8,11 +8,12 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Gorgonia computes these graphs, or their gradients, wrongly; what was meant is still in them.
+// Gorgonia computes these graphs, or their gradients, wrongly; the graph itself is right.
 func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -93,7 +94,7 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 			d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 			loss, want := c.build(d)
 			dev := openCPU(t)
-			cfg := Config{Mode: Train, Loss: loss, Device: dev, Update: updateOf(still{}, optim.Clip{}), Homes: &ir.Homes{}}
+			cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Device: dev, Update: updateOf(still{}, optim.Clip{}), Homes: &ir.Homes{}}
 			m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
 			m.start(t, d.g, still{})
 			got := m.loss(t)
@@ -121,7 +122,8 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 	}
 }
 
-// What is nonzero in one place of a large constant does not show in the name that Gorgonia gives it.
+// Gorgonia names a large constant by some of its elements: constants that differ elsewhere share a
+// name.
 func TestConstantsThatPrintAlikeHavePlacesOfTheirOwn(t *testing.T) {
 	homes := &ir.Homes{}
 	var refs []int64
@@ -130,7 +132,7 @@ func TestConstantsThatPrintAlikeHavePlacesOfTheirOwn(t *testing.T) {
 		k[at] = 3
 		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
 		y := d.must(gorgonia.HadamardProd(d.in(50, 50), gorgonia.NewConstant(tensor.New(tensor.WithShape(50, 50), tensor.WithBacking(k)))))
-		p := compileFor(t, d.g, Config{Mode: Evaluate, Loss: d.must(gorgonia.Sum(y)), Homes: homes})
+		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(y))}, Mode: Evaluate, Homes: homes})
 		refs = append(refs, p.Values[p.Constants[0].Value].Ref.Offset)
 	}
 	if refs[0] == refs[1] || refs[0] != refs[2] {

@@ -2,5 +2,6 @@
 
 package cputest
 
-// Race is whether the race detector is on. It keeps memory of its own beside that of the program, and makes heap objects.
+// Race is whether the race detector is on. It keeps memory of its own beside that of the program,
+// and makes heap objects.
 const Race = true

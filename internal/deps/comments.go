@@ -9,8 +9,8 @@ import (
 
 var later = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
 
-// Comments returns an error for each package without exactly one package comment, each exported name without a comment, and
-// each comment that puts something off.
+// Comments returns an error for each package without exactly one package comment, each exported
+// name without a doc comment, and each comment that postpones work.
 func Comments(files []File) []error {
 	var errs []error
 	packages := map[string]int{}
@@ -20,7 +20,7 @@ func Comments(files []File) []error {
 		}
 		for _, g := range f.AST.Comments {
 			if m := later.FindString(g.Text()); m != "" && f.Dir != "internal/deps" {
-				errs = append(errs, fmt.Errorf("%s: %s: do it, or leave it out", f.place(g), m))
+				errs = append(errs, fmt.Errorf("%s: %s: do it or remove the comment", f.place(g), m))
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func Comments(files []File) []error {
 		if f.AST.Doc != nil {
 			packages[f.Dir]++
 			if t := f.AST.Doc.Text(); name != "main" && !strings.HasPrefix(t, "Package "+name+" ") {
-				errs = append(errs, fmt.Errorf("%s: a package comment begins with Package %s", f.Path, name))
+				errs = append(errs, fmt.Errorf("%s: a package comment must begin with Package %s", f.Path, name))
 			}
 		}
 		if name == "main" {
@@ -42,13 +42,13 @@ func Comments(files []File) []error {
 	}
 	for dir, n := range packages {
 		if n != 1 {
-			errs = append(errs, fmt.Errorf("package %s has %d package comments instead of one", dir, n))
+			errs = append(errs, fmt.Errorf("package %s has %d package comments, want 1", dir, n))
 		}
 	}
 	return errs
 }
 
-// undocumented returns an error for each exported name of a declaration without a comment.
+// undocumented returns an error for each exported name of a declaration that has no doc comment.
 func (f File) undocumented(d ast.Decl) []error {
 	var errs []error
 	need := func(n *ast.Ident, docs ...*ast.CommentGroup) {
@@ -58,7 +58,7 @@ func (f File) undocumented(d ast.Decl) []error {
 			}
 		}
 		if n.IsExported() {
-			errs = append(errs, fmt.Errorf("%s: exported %s has no comment", f.place(n), n.Name))
+			errs = append(errs, fmt.Errorf("%s: exported %s has no doc comment", f.place(n), n.Name))
 		}
 	}
 	switch d := d.(type) {
@@ -81,7 +81,7 @@ func (f File) undocumented(d ast.Decl) []error {
 	return errs
 }
 
-// wellKnown are methods whose meaning the standard library fixes.
+// wellKnown are methods that the standard library defines.
 var wellKnown = map[string]bool{"Error": true, "String": true, "Len": true, "Less": true, "Swap": true}
 
 // exported reports whether a method belongs to an exported type.

@@ -1,8 +1,9 @@
-// Package deps checks that the source keeps to the project's own rules: who imports whom, how long files and functions
-// are, how things are called and that exports are explained.
+// Package deps checks the source of this module against the rules of the project: imports, lengths
+// of files and functions, names, and doc comments.
 //
-// [Read] gives the [File]s of a tree; [Imports], [Sizes], [Names] and [Comments] return what breaks a rule. The tests run them
-// on this module, and on small trees with planted mistakes.
+// [Read] returns the files of a tree, each a [File]. [Imports], [Stale], [Sizes], [Names] and [Comments]
+// return an error for each violation of a rule. The tests run them on this module, and on small
+// trees with known mistakes.
 package deps
 
 import (
@@ -21,16 +22,17 @@ const Module = "github.com/evenkeel/evenkeel"
 
 // File is one source file.
 type File struct {
-	Path      string // from the root, with slashes
-	Dir       string // its package, from the root
+	Path      string // path from the root, with slashes
+	Dir       string // directory of its package, from the root
 	Lines     int
 	Test      bool // _test.go
 	Generated bool
-	AST       *ast.File // nil for other languages than Go
+	AST       *ast.File // nil for languages other than Go
 	Set       *token.FileSet
 }
 
-// Read parses the sources (Go, assembly, CUDA, C++) below the root of fsys. It leaves out hidden directories, testdata and other modules.
+// Read reads the sources (Go, assembly, CUDA, C++) in fsys and parses those in Go. It skips hidden
+// directories, testdata and other modules.
 func Read(fsys fs.FS) ([]File, error) {
 	var files []File
 	set := token.NewFileSet()
@@ -67,7 +69,7 @@ func Read(fsys fs.FS) ([]File, error) {
 	return files, err
 }
 
-// skip reports whether directory p holds no source of this module.
+// skip reports whether directory p is hidden, testdata or another module.
 func skip(fsys fs.FS, p string) bool {
 	base := path.Base(p)
 	if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata" {

@@ -3,6 +3,7 @@ package deps_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -16,6 +17,7 @@ var checks = map[string]func([]deps.File) []error{
 }
 
 func TestThisModuleKeepsItsRules(t *testing.T) {
+	t.Parallel()
 	files, err := deps.Read(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,22 @@ func TestThisModuleKeepsItsRules(t *testing.T) {
 	}
 }
 
+func TestTheTableNamesNoPackageThatIsGone(t *testing.T) {
+	files, err := deps.Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range deps.Stale(files) {
+		t.Error(err)
+	}
+	gone := slices.DeleteFunc(files, func(f deps.File) bool { return f.Dir == "arena" })
+	if errs := deps.Stale(gone); len(errs) != 1 || !strings.Contains(errs[0].Error(), "package arena") {
+		t.Errorf("without arena: got %v, want one error", errs)
+	}
+}
+
 func TestEveryKindOfMistakeIsFound(t *testing.T) {
+	t.Parallel()
 	long := func(n int) string { return strings.Repeat("\tf()\n", n) }
 	for _, c := range []struct {
 		name, check, path, src, want string
@@ -41,6 +58,9 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 		{"upwards", "imports", "arena/arena.go", ours("arena", "kernels"), "arena may not import"},
 		{"a test device in production", "imports", "kernels/cpu/cpu.go", ours("cpu", "kernels/emu"), "may not import"},
 		{"Gorgonia in a loader", "imports", "dataloader/x.go", theirs("dataloader", "gorgonia.org/tensor"), "may not import gorgonia.org/tensor"},
+		{"Gorgonia in the compiler", "imports", "internal/compile/compile.go", theirs("compile", "gorgonia.org/gorgonia"), "internal/compile may not import gorgonia.org/gorgonia"},
+		{"Gorgonia in a pass", "imports", "internal/compile/passes/fold.go", theirs("passes", "gorgonia.org/tensor"), "passes may not import gorgonia.org/tensor"},
+		{"the front end in a pass", "imports", "internal/compile/passes/fold.go", ours("passes", "internal/compile/frontend"), "passes may not import"},
 		{"cu outside of its folder", "imports", "kernels/cpu/x.go", theirs("cpu", "gorgonia.org/cu"), "may not import gorgonia.org/cu"},
 		{"internal in an example", "imports", "examples/mlp/main.go", ours("main", "internal/ir"), "may not import"},
 		{"a module nobody agreed on", "imports", "arena/arena.go", theirs("arena", "github.com/pkg/errors"), "may not import github.com/pkg/errors"},
@@ -53,10 +73,10 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 		{"two nouns", "names", "arena/my_file.go", "package arena\n", "one lower-case noun"},
 		{"a part of no family", "names", "arena/emu_part.go", "package arena\n", "one lower-case noun"},
 		{"upper case", "names", "arena/Arena.go", "package arena\n", "one lower-case noun"},
-		{"another name than its directory", "names", "arena/x.go", "package block\n", "package block lies in directory arena"},
-		{"a package of two words", "names", "big_arena/x.go", "package big_arena\n", "package is called by one"},
+		{"another name than its directory", "names", "arena/x.go", "package block\n", "package block is in directory arena"},
+		{"a package of two words", "names", "big_arena/x.go", "package big_arena\n", "package must be one lower-case noun"},
 		{"no package comment", "comments", "arena/x.go", "package arena\n", "0 package comments"},
-		{"a package comment that is none", "comments", "arena/x.go", "// This is it.\npackage arena\n", "begins with Package arena"},
+		{"a package comment that is none", "comments", "arena/x.go", "// This is it.\npackage arena\n", "begin with Package arena"},
 		{"an export without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nfunc F() {}\n", "arena/x.go:4: exported F"},
 		{"a method without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nfunc (t *T[K]) F() {}\n", "exported F"},
 		{"a variable without comment", "comments", "arena/x.go", "// Package arena x.\npackage arena\n\nvar A, B int\n", "exported B"},
@@ -76,6 +96,7 @@ func TestEveryKindOfMistakeIsFound(t *testing.T) {
 }
 
 func TestWhatIsAllowedIsNotReported(t *testing.T) {
+	t.Parallel()
 	table := "var t = [...]int{\n" + strings.Repeat("\t1,\n", 700) + "}\n"
 	for _, c := range []struct{ name, check, path, src string }{
 		{"the table", "imports", "kernels/cpu/cpu.go", "package cpu\nimport (\n_ \"os\"\n_ \"" + deps.Module + "/kernels\"\n_ \"golang.org/x/sys/cpu\"\n)\n"},

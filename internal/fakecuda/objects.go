@@ -2,20 +2,22 @@ package fakecuda
 
 import "errors"
 
-// ErrNotLoaded says that the driver of this process is not the emulated one, or that the program was built without the tag gpu.
-var ErrNotLoaded = errors.New("the emulated driver is not loaded: build with -tags gpu, and run with LD_LIBRARY_PATH at what Build returned")
+// ErrNotLoaded: the driver of this process is not the emulated one, or the program was built
+// without the tag gpu.
+var ErrNotLoaded = errors.New("the emulated driver is not loaded: build with -tags gpu, and set LD_LIBRARY_PATH to the folder that Build returns")
 
-// Objects counts what is alive, for the whole process.
+// Objects counts the live objects of the whole process.
 type Objects struct {
 	Device, Pinned                                    int // allocations
 	Contexts, Streams, Events, Modules, Graphs, Execs int
 	DeviceBytes, PinnedBytes                          int64
-	// Abandoned counts objects that were alive when their context was destroyed.
+	// Abandoned counts objects that were live when their context was destroyed.
 	Abandoned int
-	// Unsupported counts calls of what is not emulated.
+	// Unsupported counts calls of functions that are not emulated.
 	Unsupported int
 }
 
+// objects converts the counters of the driver.
 func objects(n [12]uint64) Objects {
 	return Objects{
 		Device: int(n[0]), Pinned: int(n[1]),

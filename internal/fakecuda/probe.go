@@ -9,7 +9,8 @@ package fakecuda
 #include <stdint.h>
 #include <stdlib.h>
 
-// Every argument of the calls made here is an integer or a pointer, so one shape serves all: a callee ignores those beyond its own.
+// All arguments are integers or pointers, so that one type of function serves all calls: a callee
+// ignores further arguments.
 typedef int (*any)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 static void *lookup(const char *name) { return dlsym(RTLD_DEFAULT, name); }
 static int invoke(void *f, uintptr_t *a) { return ((any)f)(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]); }
@@ -34,7 +35,7 @@ var symbols = struct {
 	found map[string]unsafe.Pointer
 }{found: make(map[string]unsafe.Pointer)}
 
-// symbol returns a function of the loaded driver, or nil. It makes no heap object, but for the first time.
+// symbol returns a function of the loaded driver, or nil. Only the first call for a name allocates.
 func symbol(name string) unsafe.Pointer {
 	symbols.Lock()
 	defer symbols.Unlock()
@@ -53,7 +54,7 @@ func symbol(name string) unsafe.Pointer {
 // Loaded reports whether the driver of this process is the emulated one.
 func Loaded() bool { return symbol("fakecuda_ledger") != nil }
 
-// Ledger counts living objects.
+// Ledger counts the live objects.
 func Ledger() (Objects, error) {
 	f := symbol("fakecuda_ledger")
 	if f == nil {
@@ -66,7 +67,8 @@ func Ledger() (Objects, error) {
 	return objects(n), nil
 }
 
-// Calls returns how often a function of the driver was called since the last Forget; name "": any function. The suffix _v2 is left out.
+// Calls returns the number of calls of a driver function since the last Forget; name "": of all
+// functions. Names have no suffix _v2.
 func Calls(name string) uint64 {
 	f := symbol("fakecuda_calls")
 	if f == nil {
@@ -80,7 +82,7 @@ func Calls(name string) uint64 {
 	return uint64(C.count(f, s))
 }
 
-// Called returns how often each function of the driver was called since the last Forget.
+// Called returns the number of calls of each driver function since the last Forget.
 func Called() map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, name := range texts("fakecuda_called") {
@@ -89,7 +91,8 @@ func Called() map[string]uint64 {
 	return all
 }
 
-// Copied returns how many bytes a function of the driver was asked to copy since the last Forget. Copies in graphs are left out.
+// Copied returns the bytes that a driver function has copied since the last Forget, without the
+// copies in graphs.
 func Copied(name string) uint64 {
 	f := symbol("fakecuda_copied")
 	if f == nil {
@@ -100,7 +103,8 @@ func Copied(name string) uint64 {
 	return uint64(C.count(f, s))
 }
 
-// Fail makes the n-th call from now on of a function answer code (a CUresult); 1 is the next. n 0 takes its faults back; and name "" all.
+// Fail makes the n-th call of a function from now on return code, a CUresult; 1 is the next call. n
+// 0 removes the faults of the function, or of all functions for name "".
 func Fail(name string, n uint64, code int) error {
 	f := symbol("fakecuda_fail")
 	if f == nil {
@@ -117,8 +121,9 @@ func Fail(name string, n uint64, code int) error {
 	return nil
 }
 
-// Omit makes the n-th call from now on of a function do nothing and answer success; 1 is the next. The function must be one that makes
-// nothing but order: cuEventRecord, cuStreamWaitEvent, cuEventSynchronize or cuStreamSynchronize. Fail with n 0 takes it back.
+// Omit makes the n-th call of a function from now on do nothing and return success; 1 is the next
+// call. The function must only order work: cuEventRecord, cuStreamWaitEvent, cuEventSynchronize or
+// cuStreamSynchronize. Fail with n 0 removes the fault.
 func Omit(name string, n uint64) error { return Fail(name, n, omitted) }
 
 const omitted = -1 // kOmitted in driver.hpp
@@ -137,7 +142,7 @@ func Set(name string, value int64) error {
 	return nil
 }
 
-// Touch says that the host reads or writes pinned memory now: the checker cannot see it otherwise.
+// Touch records that the host now reads or writes pinned memory, which the race checker cannot observe.
 func Touch(p unsafe.Pointer, bytes int64, write bool) error {
 	f := symbol("fakecuda_touch")
 	if f == nil {
@@ -148,16 +153,16 @@ func Touch(p unsafe.Pointer, bytes int64, write bool) error {
 		w = 1
 	}
 	if code := C.touch(f, p, C.size_t(bytes), w); code != 0 {
-		return fmt.Errorf("fakecuda: touch of %d bytes at %p, which are not all pinned", bytes, p)
+		return fmt.Errorf("fakecuda: touch of %d bytes at %p: they are not all pinned", bytes, p)
 	}
 	return nil
 }
 
-// Reports returns what the driver complained about since the last Forget. Each begins with its kind: race, pageable, fault, launch,
-// module, unsupported or setting.
+// Reports returns the mistakes that the driver has detected since the last Forget. Each begins with
+// its kind: race, pageable, fault, launch, module, unsupported or setting.
 func Reports() []string { return texts("fakecuda_report") }
 
-// texts returns all that a function of the driver tells one by one, until it answers -1.
+// texts calls a function of the driver with 0, 1, … until it returns -1, and returns the texts.
 func texts(name string) []string {
 	f := symbol(name)
 	if f == nil {
@@ -176,14 +181,15 @@ func texts(name string) []string {
 	}
 }
 
-// Forget takes reports, counts of calls and counts of bytes back. Objects stay.
+// Forget clears reports and the counts of calls and bytes. The counts of objects stay.
 func Forget() {
 	if f := symbol("fakecuda_forget"); f != nil {
 		C.forget(f)
 	}
 }
 
-// Invoke calls any function of the driver whose arguments are integers and pointers, at most 11, and returns its CUresult.
+// Invoke calls any function of the driver whose arguments are integers and pointers, at most 11,
+// and returns its CUresult.
 func Invoke(name string, args ...uintptr) (int, error) {
 	f := symbol(name)
 	if f == nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// folder is one as gpu-check build makes it, with scripts in place of programs.
+// folder returns a folder as gpu-check build makes it, with scripts instead of programs.
 func folder(t *testing.T, scripts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func folder(t *testing.T, scripts map[string]string) string {
 	return dir
 }
 
-// written runs the check and reads its report.
+// written runs the check and returns its report.
 func written(t *testing.T, dir string, args ...string) (ok bool, r Report, text string) {
 	t.Helper()
 	ok, err := run(context.Background(), append([]string{"-dir", dir}, args...))
@@ -75,7 +75,7 @@ func (r Report) part(t *testing.T, name string) Part {
 	return Part{}
 }
 
-// peerScript writes a run whose free bytes, and whose loss on the GPU, are given.
+// peerScript writes a run with the given free bytes and the given loss on the GPU.
 const peerScript = `
 while [ $# -gt 0 ]; do
 	case $1 in -cublas) shift; continue ;; -json) json=$2 ;; -workload) w=$2 ;; -device) device=$2 ;; -data) cat $2/a >/dev/null || exit 3 ;; esac
@@ -94,7 +94,7 @@ const goodTests = "echo '--- PASS: TestA (0.00s)'; echo '    --- PASS: TestA/x (
 	"echo; echo 'gpu: test card'; printf 'BenchmarkKernel/add-16 \\t 20\\t 12.5 ns/op\\t 900 GB/s\\t 90 %%B\\n'"
 
 func TestAReportHoldsAllThatWasAsked(t *testing.T) {
-	dir := folder(t, map[string]string{"device.test": goodTests, "trainer.test": goodTests, "peer": peerWith("0.50001", "9,9,9"), "python3": "exit 1"})
+	dir := folder(t, map[string]string{"device.test": goodTests, "trainer.test": goodTests, "vm.test": goodTests, "peer": peerWith("0.50001", "9,9,9"), "python3": "exit 1"})
 	ok, r, text := written(t, dir, "-small")
 	if !ok || !r.Passed || r.Commit != "abc" || r.GPU["gpu"] != "test card" || !r.Small {
 		t.Errorf("ok %v, got %+v", ok, r)
@@ -121,7 +121,7 @@ func TestAReportHoldsAllThatWasAsked(t *testing.T) {
 func TestAPartThatFailsDoesNotStopTheRest(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"device.test":  "echo '--- FAIL: TestA (0.00s)'; echo 'sudden end' >&2; kill -SEGV $$",
-		"trainer.test": goodTests, "peer": peerWith("0.6", "9,8,8"), "python3": "exit 1"})
+		"trainer.test": goodTests, "vm.test": goodTests, "peer": peerWith("0.6", "9,8,8"), "python3": "exit 1"})
 	ok, r, text := written(t, dir)
 	if ok || r.Passed {
 		t.Error("what failed passes")
@@ -143,15 +143,15 @@ func TestAPartThatFailsDoesNotStopTheRest(t *testing.T) {
 }
 
 func TestTheLimitEndsWhatHangs(t *testing.T) {
-	dir := folder(t, map[string]string{"device.test": "exec sleep 600", "trainer.test": goodTests})
+	dir := folder(t, map[string]string{"device.test": "exec sleep 600", "trainer.test": goodTests, "vm.test": goodTests})
 	ok, r, _ := written(t, dir, "-limit", "1s", "-parts", "operations,promises")
 	if p := r.part(t, "operations"); ok || p.Status != Failed || !strings.Contains(p.Why, "the limit of 1s is over") {
 		t.Errorf("%+v, want failed by the limit", p)
 	}
-	if p := r.part(t, "promises"); p.Status != Skipped || !strings.Contains(p.Why, "not begun") {
+	if p := r.part(t, "promises"); p.Status != Skipped || !strings.Contains(p.Why, "not started") {
 		t.Errorf("%+v, want skipped", p)
 	}
 	if _, err := run(context.Background(), []string{"-dir", dir, "-parts", "nothing"}); err == nil {
-		t.Error("a part that there is not: no error")
+		t.Error("an unknown part: no error")
 	}
 }

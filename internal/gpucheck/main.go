@@ -1,9 +1,11 @@
-// Command gpucheck asks a GPU everything that it can be asked, with the programs that lie beside it, and writes a report.
+// Command gpucheck runs tests, benchmarks and trainings on a GPU, with the programs in its folder,
+// and writes a report.
 //
-//	scripts/gpu-check build DIR    # makes the folder, where Go is
-//	DIR/gpucheck                   # fills it, where the GPU is: nothing but the driver is needed
+//	scripts/gpu-check build DIR    # builds the folder, on a machine with Go
+//	DIR/gpucheck                   # runs it, on a machine with a GPU; it needs only the driver
 //
-// A part that fails is in the report as failed, and the rest goes on; the program ends with 1 then. [Report] is what report.json holds.
+// After a part has failed the others still run, and the exit status is 1. [Report] is the content
+// of report.json.
 package main
 
 import (
@@ -21,9 +23,9 @@ import (
 	"time"
 )
 
-// check is a folder that is being filled.
+// check is one run of gpucheck.
 type check struct {
-	dir     string // of the programs, and of the report
+	dir     string // folder of the programs and of the report
 	small   bool
 	only    []string // names of parts; empty: all
 	report  Report
@@ -44,13 +46,13 @@ func main() {
 	}
 }
 
-// run is main without the process around it. ok says that no part failed.
+// run runs the selected parts. ok: no part failed.
 func run(ctx context.Context, args []string) (ok bool, err error) {
 	c := &check{results: map[string]*Run{}}
 	s := flag.NewFlagSet("gpucheck", flag.ContinueOnError)
-	s.StringVar(&c.dir, "dir", "", "folder of the programs and of the report; empty: where this program lies")
-	s.BoolVar(&c.small, "small", false, "shrink everything, to see on the emulated driver whether it runs")
-	limit := s.Duration("limit", 9*time.Minute+30*time.Second, "after which parts that are left are skipped")
+	s.StringVar(&c.dir, "dir", "", "folder of the programs and of the report; empty: the folder of this program")
+	s.BoolVar(&c.small, "small", false, "shrink everything, to try all parts on the emulated driver")
+	limit := s.Duration("limit", 9*time.Minute+30*time.Second, "time after which the remaining parts are skipped")
 	only := s.String("parts", "", "names of the parts to run, separated by commas; empty: all")
 	if err := s.Parse(args); err != nil {
 		return false, err
@@ -77,7 +79,8 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	return c.all(ctx)
 }
 
-// all runs the parts and writes the report after each, so that one is there whatever comes.
+// all runs the parts. It writes the report after each, so that a report exists even if the program
+// is killed.
 func (c *check) all(ctx context.Context) (ok bool, err error) {
 	parts := c.parts()
 	for _, name := range c.only {
@@ -101,9 +104,9 @@ func (c *check) all(ctx context.Context) (ok bool, err error) {
 	return c.report.Passed, nil
 }
 
-// head is what the report says before its parts.
+// head fills the report except its parts.
 func (c *check) head(ctx context.Context) {
-	host, _ := os.Hostname() // a report without it is as good
+	host, _ := os.Hostname() // optional
 	commit, err := os.ReadFile(filepath.Join(c.dir, "commit"))
 	if err != nil {
 		commit = []byte("unknown")
@@ -112,7 +115,7 @@ func (c *check) head(ctx context.Context) {
 		GPU: map[string]string{}, Passed: true}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	if said, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output(); err == nil {
-		c.report.Driver = strings.TrimSpace(string(said))
+	if gpu, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader").Output(); err == nil {
+		c.report.Driver = strings.TrimSpace(string(gpu))
 	}
 }

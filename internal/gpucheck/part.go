@@ -17,22 +17,23 @@ import (
 	"time"
 )
 
-// part is something to do. Its function fills a Part; an error makes that one failed, or skipped where it is a missing one.
+// part is one part of the check. do fills a Part and returns an error if it failed, or a missing if
+// it must be skipped.
 type part struct {
 	name  string
 	limit time.Duration
 	do    func(ctx context.Context, p *Part) error
 }
 
-// missing says what a part needs that is not there.
+// missing is the error of a part that cannot run: what names the missing thing.
 type missing struct{ what string }
 
 func (m missing) Error() string { return m.what }
 
-// most is the longest that a part may take, each: none waits for the GPU for ever.
+// most is the time limit of each part.
 const most = 2 * time.Minute
 
-// parts are all, in the order of what one wants to know first.
+// parts returns all parts, the most important first.
 func (c *check) parts() []part {
 	tests := []string{"-test.v", "-test.short"}
 	speed, steps := []string{"-test.run=^$", "-test.benchtime=20x"}, "-test.benchtime=2000x"
@@ -63,20 +64,22 @@ func (c *check) parts() []part {
 			all = append(all, part{w + " pytorch " + products, most, c.pytorch(w, products)})
 		}
 	}
-	return append(all, part{"promises", most, c.tests("trainer.test", append(tests, "-test.run="+promises)...)})
+	return append(all,
+		part{"promises", most, c.tests("trainer.test", append(tests, "-test.run="+promises)...)},
+		part{"graphs", most, c.tests("vm.test", append(tests, "-test.run=/cuda")...)})
 }
 
 var workloads = []string{"w1", "w2", "w3", "w4"}
 
-// do runs a part within what is left of the time.
+// do runs a part within its limit and the remaining time.
 func (c *check) do(ctx context.Context, p part) Part {
 	done := Part{Name: p.name, Status: Passed}
 	began := time.Now()
 	err := context.Cause(ctx)
 	if err != nil {
-		err = missing{"not begun: " + err.Error()}
+		err = missing{"not started: " + err.Error()}
 	} else {
-		within, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("it took longer than %v", p.limit))
+		within, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("the time limit of %v is over", p.limit))
 		defer cancel()
 		if err = p.do(within, &done); err != nil && within.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(within), err)
@@ -93,7 +96,7 @@ func (c *check) do(ctx context.Context, p part) Part {
 	return done
 }
 
-// output runs a program of the folder, or one that is installed, and keeps what it writes.
+// output runs a program of the folder, or an installed one, and writes its output to a log.
 func (c *check) output(ctx context.Context, p *Part, where, program string, args ...string) ([]byte, error) {
 	if !strings.ContainsRune(program, filepath.Separator) {
 		if in := filepath.Join(c.dir, "bin", program); exists(in) {
@@ -114,12 +117,13 @@ func (c *check) output(ctx context.Context, p *Part, where, program string, args
 	return both.Bytes(), errors.Join(err, keep)
 }
 
+// exists reports whether a file exists.
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
-// tests runs the tests of a program.
+// tests returns a part that runs the tests of a program.
 func (c *check) tests(program string, args ...string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		out, err := c.output(ctx, p, filepath.Join("files", program), program, args...)
@@ -131,7 +135,7 @@ func (c *check) tests(program string, args ...string) func(context.Context, *Par
 	}
 }
 
-// readTests reads what go test -v writes.
+// readTests parses the output of go test -v.
 func readTests(out []byte) *Tests {
 	t := &Tests{Failed: []string{}, Skipped: []string{}}
 	for line := range strings.Lines(string(out)) {
@@ -151,7 +155,7 @@ func readTests(out []byte) *Tests {
 	return t
 }
 
-// benchmarks runs benchmarks of a program.
+// benchmarks returns a part that runs benchmarks of a program.
 func (c *check) benchmarks(program string, args ...string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		out, err := c.output(ctx, p, filepath.Join("files", program), program, args...)
@@ -163,7 +167,8 @@ func (c *check) benchmarks(program string, args ...string) func(context.Context,
 	}
 }
 
-// readFigures reads the format of Go's benchmarks: lines "key: value" before, which go to keys, and a line for each.
+// readFigures parses the output of Go's benchmarks: first lines "key: value", which it adds to
+// keys, then one line for each benchmark.
 func readFigures(out []byte, keys map[string]string) []Figure {
 	var all []Figure
 	for line := range strings.Lines(string(out)) {
@@ -180,7 +185,7 @@ func readFigures(out []byte, keys map[string]string) []Figure {
 			continue
 		}
 		name := strings.TrimPrefix(f[0], "Benchmark")
-		if i := strings.LastIndexByte(name, '-'); i > 0 { // what follows is the number of processors
+		if i := strings.LastIndexByte(name, '-'); i > 0 { // the suffix is the number of processors
 			name = name[:i]
 		}
 		x := Figure{Name: name, N: n, Metrics: map[string]float64{}}
@@ -194,7 +199,7 @@ func readFigures(out []byte, keys map[string]string) []Figure {
 	return all
 }
 
-// peer runs a workload with this library, or with another program of the same flags.
+// peer runs a workload with this library, or with another program that has the same flags.
 func (c *check) peer(ctx context.Context, p *Part, program string, args ...string) (*Run, error) {
 	data, err := c.digits()
 	if err != nil {
@@ -222,7 +227,7 @@ func (c *check) peer(ctx context.Context, p *Part, program string, args ...strin
 	return r, nil
 }
 
-// times are the flags that say how long a workload is trained.
+// times returns the flags for the length of a training.
 func (c *check) times(workload string) []string {
 	switch {
 	case c.small && workload == "w4":
@@ -233,13 +238,13 @@ func (c *check) times(workload string) []string {
 	return []string{"-epochs", "3"}
 }
 
-// train runs a workload on the GPU.
+// train returns a part that runs a workload on the GPU.
 func (c *check) train(workload, products string, more ...string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		args := append(c.times(workload), "-workload", workload, "-device", "cuda", "-products", products, "-budget", "60")
 		r, err := c.peer(ctx, p, "peer", append(args, more...)...)
 		switch {
-		case err != nil && strings.Contains(err.Error(), "cuBLAS was asked for and is not there"):
+		case err != nil && strings.Contains(err.Error(), "cuBLAS was not found"):
 			return missing{"no cuBLAS: libcublas.so is not in LD_LIBRARY_PATH"}
 		case err != nil:
 			return err
@@ -252,11 +257,11 @@ func (c *check) train(workload, products string, more ...string) func(context.Co
 	}
 }
 
-// pytorch runs a workload with PyTorch, where that sees a GPU.
+// pytorch returns a part that runs a workload with PyTorch, if PyTorch finds a GPU.
 func (c *check) pytorch(workload, products string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		if c.small {
-			return missing{"the figures of shrunk runs are not compared"}
+			return missing{"shrunk runs are not compared"}
 		}
 		if out, err := exec.CommandContext(ctx, "python3", "-c", "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 'torch sees no GPU')").CombinedOutput(); err != nil {
 			return missing{"no PyTorch with a GPU: " + lastLine(string(out)+"\n"+err.Error())}
@@ -267,10 +272,12 @@ func (c *check) pytorch(workload, products string) func(context.Context, *Part) 
 	}
 }
 
-// alike is how far a loss on the GPU may be from the host's, relatively: sums of other orders, over some ten steps.
+// alike is the largest relative difference between the losses on GPU and host after about ten
+// steps. Both sum in different orders.
 const alike = 1e-4
 
-// learning trains some steps on the GPU and on the host, from the same seed, and compares the losses.
+// learning returns a part that trains on the GPU and on the host with the same seed and compares
+// the losses.
 func (c *check) learning(workload string) func(context.Context, *Part) error {
 	return func(ctx context.Context, p *Part) error {
 		var losses [2]float64
@@ -287,13 +294,14 @@ func (c *check) learning(workload string) func(context.Context, *Part) error {
 		apart := math.Abs(losses[1]-losses[0]) / math.Abs(losses[0])
 		p.Figures = []Figure{{Name: "loss", N: 1, Metrics: map[string]float64{"cpu": losses[0], "cuda": losses[1], "apart": apart}}}
 		if !(apart <= alike) {
-			return fmt.Errorf("the loss is %v on the host and %v on the GPU: more than %v apart", losses[0], losses[1], alike)
+			return fmt.Errorf("the loss is %v on the host and %v on the GPU: they differ by more than %v", losses[0], losses[1], alike)
 		}
 		return nil
 	}
 }
 
-// flatness looks at the memory of the runs that came before: the same number of bytes is free, and in use, after every epoch.
+// flatness checks the memory of the runs before it: the bytes that are free, and in use, must be
+// the same after every epoch.
 func (c *check) flatness(context.Context, *Part) error {
 	if len(c.results) == 0 {
 		return missing{"no workload ran"}
@@ -315,7 +323,7 @@ func (c *check) flatness(context.Context, *Part) error {
 	return errors.Join(errs...)
 }
 
-// digits returns the folder with MNIST's files, which it unpacks the first time.
+// digits returns the folder of MNIST's files. The first call unpacks them.
 func (c *check) digits() (string, error) {
 	dir := filepath.Join(c.dir, "mnist")
 	packed, err := filepath.Glob(filepath.Join(dir, "*.gz"))
@@ -335,6 +343,7 @@ func (c *check) digits() (string, error) {
 	return dir, nil
 }
 
+// unpack decompresses file to to.
 func unpack(file, to string) (err error) {
 	from, err := os.Open(file)
 	if err != nil {

@@ -10,73 +10,75 @@ import (
 	"strings"
 )
 
-// Report is what report.json holds.
+// Report is the content of report.json.
 type Report struct {
-	Date   string            `json:"date"`   // UTC, as RFC 3339 writes it
-	Commit string            `json:"commit"` // that the folder was built from
+	Date   string            `json:"date"`   // UTC, in the format of RFC 3339
+	Commit string            `json:"commit"` // commit of the programs
 	Host   string            `json:"host"`
-	Driver string            `json:"driver,omitempty"` // what nvidia-smi says: GPU, version of the driver, memory
-	Small  bool              `json:"small"`            // everything was shrunk to see whether it runs: figures say nothing
-	GPU    map[string]string `json:"gpu"`              // what the benchmarks say of it before their figures: its name, attributes and limits
+	Driver string            `json:"driver,omitempty"` // from nvidia-smi: GPU, driver version, memory
+	Small  bool              `json:"small"`            // everything was shrunk: the figures do not count
+	GPU    map[string]string `json:"gpu"`              // from the benchmarks: name, attributes and limits of the GPU
 	Passed bool              `json:"passed"`           // no part failed
 	Parts  []Part            `json:"parts"`
 }
 
-// Status is how a part ended.
+// Status is the result of a part.
 type Status string
 
-// The ends of a part.
+// The results of a part.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Skipped Status = "skipped" // what it needs is not there: Why says what
+	Skipped Status = "skipped" // something that it needs is missing; see Why
 )
 
-// Part is one thing that the GPU was asked.
+// Part is one part of the check.
 type Part struct {
 	Name    string   `json:"name"`
 	Status  Status   `json:"status"`
-	Why     string   `json:"why,omitempty"` // where it is not passed
+	Why     string   `json:"why,omitempty"` // reason, unless it passed
 	Seconds float64  `json:"seconds"`
-	Log     string   `json:"log,omitempty"` // file of all that it wrote, beside the report
+	Log     string   `json:"log,omitempty"` // file of its output, from the folder of the report
 	Tests   *Tests   `json:"tests,omitempty"`
 	Figures []Figure `json:"figures,omitempty"`
 	Run     *Run     `json:"run,omitempty"`
 }
 
-// Tests are those of a part: counts, and the names of those that did not pass.
+// Tests counts the tests of a part and names those that did not pass.
 type Tests struct {
 	Passed  int      `json:"passed"`
 	Failed  []string `json:"failed"`
 	Skipped []string `json:"skipped"`
 }
 
-// Figure is a line of a benchmark. Metrics are by unit: "ns/op", the device's time; "GB/s" and "GFLOP/s", what was reached, operands read
-// and written once; "%B" and "%FLOP", the share of the GPU's limit; "%overlap", of the shorter of two in which both ran; and so on.
+// Figure is a line of a benchmark. Metrics are by unit: "ns/op", the device's time; "GB/s" and
+// "GFLOP/s", what was reached, operands read and written once; "%B" and "%FLOP", the share of the
+// GPU's limit; "%overlap", of the shorter of two in which both ran; and so on.
 type Figure struct {
 	Name    string             `json:"name"`
 	N       int64              `json:"n"` // launches that were timed
 	Metrics map[string]float64 `json:"metrics"`
 }
 
-// Run is a workload's training, by this library or another: the parts of what they write that stand in this report.
+// Run is the training of a workload by this library or another one: the fields of its output that
+// the report needs.
 type Run struct {
 	Peer        string    `json:"peer"`
 	Version     string    `json:"version"`
 	Workload    string    `json:"workload"`
 	Device      string    `json:"device"`
-	Products    string    `json:"products"` // what factors of products are rounded to
+	Products    string    `json:"products"` // precision of matrix products
 	Batch       int       `json:"batch"`
-	TrainImages float64   `json:"train_img_s"` // images a second, of the median window
+	TrainImages float64   `json:"train_img_s"` // images per second, in the median window
 	StepMicros  float64   `json:"us_per_step"`
 	EvalImages  float64   `json:"eval_img_s"`
 	TrainLoss   []float64 `json:"train_loss"`      // by epoch
 	TestAcc     []float64 `json:"test_acc"`        // by evaluation
-	Free        []int64   `json:"free_bytes"`      // of the device, by evaluation
-	InUse       []int64   `json:"arena_use_bytes"` // of the arena, by evaluation
+	Free        []int64   `json:"free_bytes"`      // free bytes of the device, by evaluation
+	InUse       []int64   `json:"arena_use_bytes"` // bytes in use in the arena, by evaluation
 }
 
-// write puts report.json and report.md into a folder.
+// write writes report.json and report.md to a folder.
 func (r *Report) write(dir string) error {
 	b, err := json.MarshalIndent(r, "", "\t")
 	if err != nil {
@@ -102,9 +104,9 @@ func (r *Report) text(w io.Writer) {
 		fmt.Fprintf(w, "- %s: %s\n", key, r.GPU[key])
 	}
 	if r.Small {
-		fmt.Fprintf(w, "\n**Everything was shrunk, to see whether it runs: the figures say nothing of a GPU.**\n")
+		fmt.Fprintf(w, "\n**Everything was shrunk, to try whether it runs: the figures do not count.**\n")
 	}
-	fmt.Fprintf(w, "\n| part | end | seconds | tests passed / failed / skipped | why |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n| part | result | seconds | tests passed / failed / skipped | why |\n|---|---|---|---|---|\n")
 	for _, p := range r.Parts {
 		tests := ""
 		if t := p.Tests; t != nil {
@@ -117,7 +119,7 @@ func (r *Report) text(w io.Writer) {
 	r.figures(w)
 }
 
-// failures lists tests that failed.
+// failures lists the failed tests.
 func (r *Report) failures(w io.Writer) {
 	for _, p := range r.Parts {
 		if p.Tests == nil || len(p.Tests.Failed) == 0 {
@@ -130,7 +132,7 @@ func (r *Report) failures(w io.Writer) {
 	}
 }
 
-// runs are the workloads, those of one beside each other.
+// runs writes a table of the trainings, sorted by workload.
 func (r *Report) runs(w io.Writer) {
 	var runs []*Run
 	for _, p := range r.Parts {
@@ -142,7 +144,7 @@ func (r *Report) runs(w io.Writer) {
 		return
 	}
 	slices.SortStableFunc(runs, func(a, b *Run) int { return strings.Compare(a.Workload, b.Workload) })
-	fmt.Fprintf(w, "\n## Training\n\nImages a second; loss of the last epoch, accuracy of the last evaluation.\n\n")
+	fmt.Fprintf(w, "\n## Training\n\nImages per second; loss of the last epoch, accuracy of the last evaluation.\n\n")
 	fmt.Fprintf(w, "| workload | by | products | batch | images/s | µs a step | evaluated images/s | loss | accuracy |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, x := range runs {
 		fmt.Fprintf(w, "| %s | %s %s | %s | %d | %.0f | %.1f | %.0f | %s | %s |\n", x.Workload, x.Peer, x.Version, x.Products, x.Batch,
@@ -150,7 +152,7 @@ func (r *Report) runs(w io.Writer) {
 	}
 }
 
-// figures are the benchmarks.
+// figures writes a table for the benchmarks of each part.
 func (r *Report) figures(w io.Writer) {
 	for _, p := range r.Parts {
 		if len(p.Figures) == 0 {
@@ -181,6 +183,7 @@ func (r *Report) figures(w io.Writer) {
 	}
 }
 
+// last writes the last value, or nothing.
 func last(x []float64) string {
 	if len(x) == 0 {
 		return ""
@@ -188,12 +191,13 @@ func last(x []float64) string {
 	return fmt.Sprintf("%.4f", x[len(x)-1])
 }
 
-// lastLine returns the last line of a text that is not empty.
+// lastLine returns the last line that is not empty.
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
+// keys iterates over the keys of m.
 func keys(m map[string]string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for k := range m {

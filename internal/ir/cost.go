@@ -2,34 +2,41 @@ package ir
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// Balance is how many floating-point operations a device does in the time that a byte takes to or from memory. CPUs and GPUs have 5 to 20 in
-// float32; it decides only which instructions count as bound by memory.
+// Balance is how many floating-point operations a device does in the time of one byte of memory
+// traffic: 5 to 20 in float32 on CPUs and GPUs. It decides only which instructions count as bound
+// by memory.
 const Balance = 10
 
-// BusBalance is how many bytes a device with memory of its own reads or writes there in the time that one takes to or from the host: 20 to 60 on a
-// GPU behind PCI Express.
+// BusBalance is how many bytes a device reads or writes in its own memory in the time of one byte
+// to or from the host: 20 to 60 on a GPU with PCI Express.
 const BusBalance = 32
 
-// Work is what a part of a program does.
+// Work estimates a part of a program.
 type Work struct {
 	Flops int64 // floating-point operations
-	Bytes int64 // that are read and written
-	Time  int64 // in bytes that could cross memory meanwhile: of each instruction, the larger of Bytes and Flops/Balance
+	Bytes int64 // read and written
+	Time  int64 // as bytes of memory traffic: for each instruction the larger of Bytes and Flops/Balance
 }
 
 // Add adds w's parts.
 func (w Work) Add(v Work) Work { return Work{w.Flops + v.Flops, w.Bytes + v.Bytes, w.Time + v.Time} }
 
-// Work returns what the program does in a step. Transfers run beside the rest, one after the other, from where they stand in the program on; who reads what one
-// fetches waits for it, and so does the end of the step for all.
+// Work returns what the program does in a step. Transfers run one after the other, concurrently
+// with compute, from their place in the program on. A reader of a fetched value waits for its
+// transfer; the end of the step waits for all transfers.
 func (p *Program) Work() Work {
+	// w.Time is the clock of compute. A transfer starts when the bus is free and its place is
+	// reached:
+	//
+	//	compute  ├──── a ────┤├─ b ─┤      ├─ c ─┤     c reads what t2 brings
+	//	bus      ├─ t1 ─┤    ├──── t2 ────┤
 	var w Work
 	var bus int64 // the time at which the last transfer is done
 	done := make(map[kernels.Value]int64)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		x := p.WorkOf(in)
-		if kernels.Transfers(in.Op) {
+		if in.Op.IsTransfer() {
 			bus = max(bus, w.Time) + x.Time
 			done[in.Out[0]] = bus
 			x.Time = 0
@@ -44,7 +51,7 @@ func (p *Program) Work() Work {
 	return w
 }
 
-// WorkOf returns what an instruction does. A view does nothing.
+// WorkOf returns the work of one instruction. A view has none.
 func (p *Program) WorkOf(in *Instr) Work {
 	if p.IsView(in) {
 		return Work{}
@@ -64,7 +71,7 @@ func (p *Program) WorkOf(in *Instr) Work {
 		w.Flops = int64(outs[0].Shape.Elems())
 	}
 	w.Time = max(w.Bytes, w.Flops/Balance)
-	if kernels.Transfers(in.Op) {
+	if in.Op.IsTransfer() {
 		w.Time = BusBalance * outs[0].Bytes()
 	}
 	return w

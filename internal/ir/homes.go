@@ -21,20 +21,22 @@ type Part struct {
 	Nth         int // of all homes, as they were made
 }
 
-// Homes gives out the places of values that outlive a step. The same name in the same region is the same place in
-// every program.
+// Homes assigns the places of values that outlive a step. The same name in the same region is the
+// same place in every program. The zero value is empty and ready to use. It is for one goroutine at
+// a time.
 type Homes struct {
 	parts [Regions][]Part
 	index [Regions]map[string]int
 	end   [Regions]int64
 	made  int
-	asked []Part // what Place has given out, in order
+	asked []Part // all results of Place, in order
 	// Sealed makes a new name an error: the layout is final.
 	Sealed bool
 }
 
-// Place returns the home of name in region r, making one at first. A home's spec is fixed, but for Slot and
-// Results, where a smaller batch takes the first rows of the place of a larger one.
+// Place returns the home of name in region r, and makes one the first time. The spec of a home is
+// fixed, except in Slot and Results, where a smaller batch uses the first rows of a larger one's
+// home. The error wraps ErrHome where the spec differs, or where the home is new and h is sealed.
 func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (arena.Ref, error) {
 	ref, err := h.place(r, owner, name, spec)
 	if err == nil {
@@ -70,11 +72,13 @@ func (h *Homes) place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 	return ref, nil
 }
 
-// Asked returns what Place has given out, in order, and as often as it has.
+// Asked returns all results of Place, in order and with repetitions.
 func (h *Homes) Asked() []Part { return h.asked }
 
-// Repeat places what others have asked for, in their order, and reports whether all of it has the places that it has there. If not, h is as before.
+// Repeat replays recorded allocations; it returns false, changing nothing, where a place differs.
 func (h *Homes) Repeat(asked []Part) bool {
+	// Slices only grow and maps only gain names, so the copy and the names since are enough to
+	// undo.
 	was := *h
 	for _, p := range asked {
 		if ref, err := h.Place(p.Ref.Region, p.Owner, p.Name, p.Spec); err == nil && ref == p.Ref {
@@ -91,7 +95,7 @@ func (h *Homes) Repeat(asked []Part) bool {
 	return true
 }
 
-// Adopt takes over another's homes in regions where h has none yet.
+// Adopt copies another's homes of regions in which h has none yet.
 func (h *Homes) Adopt(from *Homes, regions ...arena.Region) {
 	for _, r := range regions {
 		h.parts[r], h.index[r], h.end[r] = slices.Clone(from.parts[r]), maps.Clone(from.index[r]), from.end[r]
@@ -108,6 +112,17 @@ func (h *Homes) Find(r arena.Region, name string) (Part, bool) {
 		return Part{}, false
 	}
 	return h.parts[r][i], true
+}
+
+// FreshName returns name, with a number appended where region r has a home of that name.
+func (h *Homes) FreshName(r arena.Region, name string) string {
+	fresh := name
+	for i := 2; ; i++ {
+		if _, taken := h.Find(r, fresh); !taken {
+			return fresh
+		}
+		fresh = fmt.Sprintf("%s#%d", name, i)
+	}
 }
 
 // Bytes returns the reserved size of region r, a multiple of arena.Align.

@@ -1,30 +1,34 @@
 // Package ir is a training step as a list of instructions over values.
 //
-// A [Program] is in static single assignment form: every [Value] is an input with a home (a place that outlives
-// the step) or is made by one [Instr]. The compiler's passes rewrite it until each value has an address; then
-// [Program.Calls] hands it to a device. [Homes] gives values that several programs share the same place in all of them.
+// A [Program] is in static single assignment form: every [Value] has a home (a place that outlives
+// the step) or is made by one [Instr]. A [Builder] appends instructions; the compiler's passes
+// rewrite them until each value has an address; then [Program.Calls] returns what a device runs.
+// [Homes] gives a value that several programs share the same place in all of them. [Program.String]
+// prints a program, [Program.Work] estimates its time.
 package ir
 
 import (
+	"slices"
+
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The regions that a program refers to. A program is bound once for each slot: Slot and Results then mean
-// that slot's own.
+// The regions that a program refers to. A program is bound once for each slot: Slot and Results are
+// then those of that slot.
 const (
 	Parameters     arena.Region = iota // weights and constants
 	Gradients                          // gradients that outlive their instruction
 	State                              // optimizer state
-	HostParameters                     // weights that are kept in pinned host memory: no region of the arena
-	HostState                          // optimizer state that is kept there
+	HostParameters                     // offloaded weights, in pinned host memory: no region of the arena
+	HostState                          // offloaded optimizer state, the same
 	Statistics                         // running statistics
 	Slot                               // one batch in storage types, and the controls of its step
-	Guard                              // the sticky status word
+	Guard                              // the status word: once set, no update changes anything
 	Results                            // what the host reads after a step
 	Resident                           // datasets that stay on the device
-	Scratch                            // everything that dies with the step
-	Regions                            // how many there are
+	Scratch                            // values that end with the step
+	Regions                            // number of regions
 )
 
 // Offloaded are the regions in pinned host memory, which only transfers refer to.
@@ -35,30 +39,32 @@ type Value struct {
 	Name  string // of the node it comes from
 	Owner string // layer that its bytes are reported under
 	Spec  kernels.Spec
-	Ref   arena.Ref // where it lies: its home, or its range of Scratch once placed
-	Home  bool      // lives outside Scratch
+	Ref   arena.Ref // its home, or its range of Scratch once placed
+	Home  bool      // it has a home, outside Scratch
 
-	// Of is the value whose bytes this one shares (a view, or a result in place), from byte Delta on; None: its own.
+	// Of is the value whose bytes it aliases (a view, or a result in place), from byte Delta on;
+	// None: it has bytes of its own.
 	Of    kernels.Value
 	Delta int64
 }
 
 // Instr is one use of an operation.
 type Instr struct {
-	Op      *kernels.Op
-	Attrs   any
-	In, Out []kernels.Value
-	Work    arena.Ref // workspace, once placed
-	Label   string    // layer and node, for errors and plans
-	Owner   string    // layer
-	Mark    string    // what a plan should point out: "fallback, allocates"
-	Steps   []string  // labels of a chain's steps
-	Back    bool      // of the backward pass or the update
-	Again   bool      // computes for the backward pass what the forward pass has computed before
+	Op         *kernels.Op
+	Attrs      any
+	In, Out    []kernels.Value
+	Work       arena.Ref // workspace, once placed
+	Label      string    // layer and node, for errors and plans
+	Owner      string    // layer
+	Mark       string    // a remark for plans: "fallback, allocates"
+	Steps      []string  // labels of a chain's steps
+	Backward   bool      // of the backward pass or the update
+	Recomputed bool      // a repetition, for the backward pass, of an instruction of the forward pass
 }
 
-// Guard codes say which tensor of a step was not finite: the loss, or, with FirstGradient + i, the gradient of Program.Trained[i].
-// FirstIndices - i, below 0, says that one of the indices Program.Indices[i] is not of a row.
+// Codes of the status word. LossCode: the loss is not finite. FirstGradient + i: the gradient of
+// Program.Trained[i] is not finite. FirstIndices - i, below 0: one of Program.Indices[i] is out of
+// range.
 const (
 	LossCode      int32 = 1
 	FirstGradient int32 = 2
@@ -71,39 +77,44 @@ type Program struct {
 	Batch  int    // rows
 	Values []Value
 	Instrs []Instr
-	Roots  []kernels.Value // values that must exist after the last instruction: results, updates
+	Roots  []kernels.Value // values that are needed after the last instruction: results, updates
 
 	Results   []Result   // values that the host reads after a step
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
-	Indices   []Indices  // what is checked to be of a row
-	Slices    []int      // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are
-	Again     *Again     // what is computed again; nil: nobody has asked for it
-	Order     []int32    // the order of the instructions, as indices into the order they were made in
+	Indices   []Indices  // indices that are checked
+	// Follows are dependencies beyond operands: the key is made after the value. Each slice of a
+	// gradient is made after the update with the slice before it.
+	Follows       map[kernels.Value]kernels.Value
+	Slices        []int          // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are whole
+	Recomputation *Recomputation // the activations that are computed again; nil: recomputation was not asked for
+	Order         []int32        // the order of the instructions, as indices into the order in which they were built
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
 }
 
-// Again is which activations a program computes again, for one at another batch to do the same.
-type Again struct {
-	Values int     // of the program before
-	Order  []int32 // of its instructions, as indices into the order they were made in
-	Rounds []Round // one after the other; none: nothing is
+// Recomputation lists the activations that a program computes again, so that a program at another batch
+// size can do the same.
+type Recomputation struct {
+	Values int     // number of values of the program before
+	Order  []int32 // of its instructions, as indices into the order in which they were built
+	Rounds []Round // in order; none: nothing is computed again
 }
 
-// Round is what the backward pass reads a second computation of. The values are those of the program before the first round, and stand for their last
+// Round lists values to drop and recompute for the backward pass, and values to keep as starting
+// points. They are values of the program before the first round, and stand for their last
 // computation so far.
 type Round struct {
-	Dropped []kernels.Value // what is computed again
-	Kept    []kernels.Value // what is kept so that it can be
+	Dropped []kernels.Value
+	Kept    []kernels.Value
 }
 
 // Indices are indices of rows that come with the batch.
 type Indices struct {
-	Node string // that reads the rows
-	Rows int    // of what they are of
-	Each int    // of a sample, 0 where they are not a field of the data
+	Node string // reads the rows
+	Rows int    // number of rows that there are
+	Each int    // number of indices of each sample, 0 where they are not a field of the data
 }
 
 // Result is a value in region Results.
@@ -118,7 +129,8 @@ type Constant struct {
 	Data  []byte
 }
 
-// Root follows views and in-place results to the value that owns v's bytes, and returns it with the byte offset of v in it.
+// Root follows aliases to the value that owns v's bytes, and returns it and the byte offset of v in
+// it.
 func (p *Program) Root(v kernels.Value) (root kernels.Value, delta int64) {
 	for p.Values[v].Of != kernels.None {
 		delta += p.Values[v].Delta
@@ -135,6 +147,14 @@ func (p *Program) Result(name string) (Value, bool) {
 		}
 	}
 	return Value{}, false
+}
+
+// Clone returns a copy of p whose instructions and values can be replaced. Operand lists and all
+// else are shared with p.
+func (p *Program) Clone() *Program {
+	q := *p
+	q.Instrs, q.Values = slices.Clone(p.Instrs), slices.Clone(p.Values)
+	return &q
 }
 
 // Add appends a value and returns its name.
@@ -166,7 +186,8 @@ func (p *Program) Call(i int) (kernels.Call, bool) {
 	}, true
 }
 
-// IsView reports whether in only names bytes that exist already, once its output has been placed as a view.
+// IsView reports whether in only names bytes that exist already, once its output has been placed as
+// a view.
 func (p *Program) IsView(in *Instr) bool {
 	if in.Op.View == nil || p.Values[in.Out[0]].Of != in.In[0] {
 		return false

@@ -9,18 +9,19 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// same is a convolution of 3×3 that keeps the size of its images.
+// same returns a 3×3 convolution that keeps the size of the image.
 func same(out int) layers.Conv2D {
 	return layers.Conv2D{Out: out, Kernel: layers.Square(3), Pad: layers.Square(1)}
 }
 
-// halve is pooling that halves images.
+// halve is pooling that halves the size of the image.
 var halve = layers.Pool{Kernel: layers.Square(2)}
 
-// vgg is configuration A of Simonyan and Zisserman, 2015, with one hidden layer behind it.  x [B, 3, side, side].
+// vgg is configuration A of Simonyan and Zisserman, 2015, followed by one hidden layer.  x [B, 3,
+// side, side].
 func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, 3, side, side)
 		h := x
 		for stage, convolutions := range []int{1, 1, 2, 2, 2} {
@@ -34,10 +35,11 @@ func vgg(side, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, 
 	}
 }
 
-// resnet has three stages of residual blocks, after He et al., 2016, section 4.2.  x [B, 3, side, side].
+// resnet has three stages of residual blocks, after He et al., 2016, section 4.2.  x [B, 3, side,
+// side].
 func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		normal := func(x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 			c := same(out)
 			c.Stride, c.NoBias = layers.Square(stride), true
@@ -61,11 +63,13 @@ func resnet(side, width, blocks int) func(g *gorgonia.ExprGraph, batch int) (lay
 	}
 }
 
-// unet halves images on the way down, doubles them on the way up, where it meets what it had at that size, and makes one number a
-// pixel, after Ronneberger, Fischer and Brox, 2015.  x [B, 3, side, side] → [B, 1, side, side].
+// unet halves images on the way down and doubles them on the way up, where it concatenates the
+// features of the same size from the way down. It returns one number for each pixel. After
+// Ronneberger, Fischer and Brox, 2015.
+// x [B, 3, side, side] → [B, 1, side, side].
 func unet(side, width, levels int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		twice := func(x *gorgonia.Node, name string, out int) *gorgonia.Node {
 			x = net.Conv(x, name+"_1", same(out), layers.ReLU)
 			return net.Conv(x, name+"_2", same(out), layers.ReLU)
@@ -94,7 +98,7 @@ func unet(side, width, levels int) func(g *gorgonia.ExprGraph, batch int) (layer
 	}
 }
 
-// double makes four pixels of each.  x [B, C, H, W] → [B, C, 2H, 2W].
+// double repeats each pixel four times.  x [B, C, H, W] → [B, C, 2H, 2W].
 func double(x *gorgonia.Node) *gorgonia.Node {
 	s := x.Shape()
 	b, c, h, w := s[0], s[1], s[2], s[3]

@@ -1,7 +1,8 @@
-// Package nets is a set of models in the styles that people train: what plans, tests and tables are tried on.
+// Package nets is a set of typical models, for tests, plans and tables.
 //
-// [All] has them at sizes at which memory matters, [Small] the same at sizes that train in a moment. A [Net] is a
-// model function and what it takes to plan it; [Net.Data] draws samples for it.
+// A [Net] is a model with its batch size; [Net.Data] draws random samples for it. [All] returns the
+// models in sizes at which memory matters, [Small] the same models in sizes that train within a
+// second.
 package nets
 
 import (
@@ -18,16 +19,16 @@ import (
 // Net is a model of the set.
 type Net struct {
 	Name  string
-	About string // sizes, for people
-	Batch int    // rows of a training step
+	About string // description of the sizes
+	Batch int    // batch size of a training step
 	// Model adds the net to a graph. It is a trainer.ModelFunc.
 	Model func(g *gorgonia.ExprGraph, batch int) (layers.Model, error)
 }
 
-// classes are those of every classifier of the set, and the words of a text.
+// classes is the number of classes of every classifier, and of different words in a text.
 const classes = 10
 
-// All returns the set at sizes at which memory matters.
+// All returns the models in sizes at which memory matters.
 func All() []Net {
 	return []Net{
 		{"vgg", "8 convolutions of 64 to 512 filters, images of 3×32×32", 64, vgg(32, 64)},
@@ -39,7 +40,7 @@ func All() []Net {
 	}
 }
 
-// Small returns the set at sizes that train in a moment.
+// Small returns the models in sizes that train within a second.
 func Small() []Net {
 	return []Net{
 		{"vgg", "8 convolutions of 2 to 16 filters, images of 3×32×32", 4, vgg(32, 2)},
@@ -51,7 +52,8 @@ func Small() []Net {
 	}
 }
 
-// Data draws n samples for the net: standard normal numbers, and integers below the number of classes.
+// Data draws samples for the net: standard normal numbers for float inputs, and integers below the
+// number of classes.
 func (n Net) Data(samples int, seed uint64) (dataloader.Dataset, error) {
 	m, err := n.Model(gorgonia.NewGraph(), n.Batch)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Each small net learns eight samples by heart, inside its plan.
+// Each small net memorizes eight samples.
 func TestSmallNetsLearn(t *testing.T) {
 	const seed = 5
 	for _, n := range nets.Small() {
@@ -22,7 +22,7 @@ func TestSmallNetsLearn(t *testing.T) {
 				t.Fatal(err)
 			}
 			dev := cputest.Open(t, cpu.Options{})
-			tr, err := trainer.New(n.Model, trainer.Options{Device: dev, Batch: n.Batch, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: seed})
+			tr, err := trainer.New(t.Context(), n.Model, trainer.Options{Device: dev, Batch: n.Batch, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Seed: seed})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,11 +50,11 @@ func TestSmallNetsLearn(t *testing.T) {
 	}
 }
 
-// The plans of the whole set need what lives at once and no byte more.
+// The plans of all nets need exactly the bytes of their peak.
 func TestPlansMeetTheBound(t *testing.T) {
 	for _, n := range append(nets.All(), nets.Small()...) {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-			plan, err := trainer.Plan(n.Model, trainer.Options{Batch: n.Batch, Guard: guard, Optimizer: optim.Adam{}})
+			plan, err := trainer.Plan(t.Context(), n.Model, trainer.Options{Batch: n.Batch, Guard: guard, Optimizer: optim.Adam{}})
 			if err != nil {
 				t.Fatalf("%s, %s: %v", n.Name, n.About, err)
 			}
@@ -70,13 +70,13 @@ func TestPlansMeetTheBound(t *testing.T) {
 	}
 }
 
-// Workspaces of the host's kernels are planned as well as the rest. Other machines have other kernels, which this one cannot try, so a hundredth
-// above the bound is allowed.
+// Workspaces of the host's kernels are planned like other buffers. Other machines have kernels that this test cannot try, so it
+// allows 1 % above the bound.
 func TestPlansWithWorkspacesAreNearTheBound(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		dev := cputest.Open(t, cpu.Options{Threads: threads})
 		for _, n := range nets.All() {
-			plan, err := trainer.Plan(n.Model, trainer.Options{Device: dev, Batch: n.Batch, Guard: trainer.GuardEach})
+			plan, err := trainer.Plan(t.Context(), n.Model, trainer.Options{Device: dev, Batch: n.Batch, Guard: trainer.GuardEach})
 			if err != nil {
 				t.Fatalf("%s: %v", n.Name, err)
 			}

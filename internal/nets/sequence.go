@@ -10,10 +10,10 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
-// mlp is a chain of dense layers, all of one width.  x [B, width].
+// mlp is a chain of dense layers of equal width.  x [B, width].
 func mlp(depth, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, width)
 		h := x
 		for l := range depth - 1 {
@@ -26,7 +26,7 @@ func mlp(depth, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model,
 // rnn is an Elman network unrolled in time.  x [B, steps, in];  h' = tanh(x·wx + h·wh + b).
 func rnn(steps, in, units int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Input("x", batch, steps, in)
 		wx := net.Param("cell/wx", layers.GlorotUniform{}, in, units)
 		wh := net.Param("cell/wh", layers.GlorotUniform{}, units, units)
@@ -48,11 +48,11 @@ func rnn(steps, in, units int) func(g *gorgonia.ExprGraph, batch int) (layers.Mo
 	}
 }
 
-// transformer is an encoder of a text that ends in the mean over its words: Vaswani et al., 2017, with the norms before attention
-// and perceptron.  x [B, words], indices.
+// transformer is an encoder of a text that ends in the mean over its words: Vaswani et al., 2017,
+// with the norms before attention and perceptron.  x [B, words], indices.
 func transformer(blocks, heads, words, width int) func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
 	return func(g *gorgonia.ExprGraph, batch int) (layers.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Indices("x", batch, words)
 		h := net.Flatten(net.Embedding(x, "words", classes, width), "text") // [B, words*width]
 		position := net.Param("position/table", layers.Normal{Std: 0.02}, words*width)

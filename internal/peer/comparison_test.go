@@ -80,7 +80,7 @@ func TestContendersStandInOneTable(t *testing.T) {
 	}
 	speed := `\*\*[0-9,]+\*\*`
 	for _, want := range []string{
-		`^Evenkeel beside PyTorch 1\.2\.3 and JAX 1\.2\.3: 3 threads, float32; `,
+		`^Evenkeel and PyTorch 1\.2\.3 and JAX 1\.2\.3: 3 threads, float32; `,
 		`\nw5: 16-32-4, SGD, batch 16\.\n`,
 		`\nMedians of 2 rounds; `,
 		`\nPyTorch runs w5 with -threads 1\.\n`,
@@ -129,8 +129,8 @@ func TestOtherTrainingsAreNotCompared(t *testing.T) {
 		"w4":             func(r *report) { r.Workload = "w4" },
 	} {
 		_, err := compared(t, pythonWith(t, `["jax"]`, map[string]func(*report){"jaxnets": change}))
-		if err == nil || !strings.Contains(err.Error(), "another training") || !strings.Contains(err.Error(), strings.TrimSuffix(want, ",")) {
-			t.Errorf("%v, want an error about another training of %s", err, want)
+		if err == nil || !strings.Contains(err.Error(), "a different training") || !strings.Contains(err.Error(), strings.TrimSuffix(want, ",")) {
+			t.Errorf("%v, want an error about a different training of %s", err, want)
 		}
 	}
 	out, err := compared(t, pythonWith(t, `["jax"]`, map[string]func(*report){"jaxnets": func(r *report) { r.TrainImages = 0 }}))
@@ -148,7 +148,7 @@ func TestWhatIsNoPythonIsRefused(t *testing.T) {
 }
 
 func TestJAXOnOtherCPUsIsRefused(t *testing.T) {
-	if _, err := compared(t, pythonWith(t, `["jax"]`, nil), "-threads", "2"); err == nil || !strings.Contains(err.Error(), "each of the 3 CPUs") {
+	if _, err := compared(t, pythonWith(t, `["jax"]`, nil), "-threads", "2"); err == nil || !strings.Contains(err.Error(), "each of its 3 CPUs") {
 		t.Errorf("%v, want an error that names 3 CPUs", err)
 	}
 	if _, err := compared(t, pythonWith(t, `["torch"]`, nil), "-threads", "2"); err != nil {
@@ -162,7 +162,7 @@ func TestBadComparisonsAreRefused(t *testing.T) {
 		"-rounds -1":                "rounds -1",
 		"-rounds 1 -workload w5,w9": `workload "w9"`,
 		"-rounds 1 -workload w5,w5": "each once",
-		"-rounds 1 -cpuprofile x":   "cpuprofile is of one run",
+		"-rounds 1 -cpuprofile x":   "cpuprofile applies to one run",
 		"-rounds 1 -patience -1s":   "patience -1s",
 	} {
 		if err := run(context.Background(), strings.Fields(args), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
@@ -231,7 +231,7 @@ func TestRatiosAreThoseOfARound(t *testing.T) {
 	if want := "| **150** | 80 (2.0 ×) |\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("want %q at the end of %s", want, &out)
 	}
-	for _, want := range []string{"differs by 213 % of the median", "at most by 213 % (w5, Evenkeel)", "Others took 1.0 % of"} {
+	for _, want := range []string{"differs by 213 % of the median", "at most by 213 % (w5, Evenkeel)", "Other processes used 1.0 % of"} {
 		if got := c.noise(); !strings.Contains(got, want) {
 			t.Errorf("want %q in %q", want, got)
 		}

@@ -26,17 +26,18 @@ var (
 // contender is a program that trains workloads and writes a report.
 type contender struct {
 	name    string
-	module  string              // of Python that it needs; "" for this program
-	command []string            // that the flags of a run follow
-	only    []string            // workloads that it is for; all where empty
-	more    map[string][]string // flags by workload
+	module  string              // Python module that it needs; "" for this program
+	command []string            // command, before the flags of a run
+	only    []string            // its workloads; empty: all
+	more    map[string][]string // further flags, by workload
 }
 
-// plays reports whether c is for a workload.
+// plays reports whether c runs workload w.
 func (c *contender) plays(w string) bool { return len(c.only) == 0 || slices.Contains(c.only, w) }
 
-// foreign returns the contenders of other libraries, for scripts in dir. PyTorch has w5 on one thread, where it is faster than on two. An epoch of
-// convolutions is no call of JAX: inside of a loop its CPU compiler falls back to slow ones.
+// foreign returns the contenders of other libraries, with scripts in dir. PyTorch runs w5 with one
+// thread, where it is faster than with two. JAX does not run whole epochs of convolutions in one
+// call: in a loop its CPU compiler uses slow convolutions.
 func foreign(f flags, dir string) []contender {
 	script := func(file string, flags ...string) []string {
 		return slices.Concat(f.started(), []string{f.peer, filepath.Join(dir, file)}, flags)
@@ -50,7 +51,8 @@ func foreign(f flags, dir string) []contender {
 	}
 }
 
-// contenders returns this program, and those of other libraries that the Python has. It writes scripts to dir. Others are named in notes.
+// contenders returns this program and the other libraries that the Python has, and writes their
+// scripts to dir. notes name the libraries that it lacks.
 func contenders(ctx context.Context, f flags, dir string) (all []contender, notes []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -86,37 +88,38 @@ func contenders(ctx context.Context, f flags, dir string) (all []contender, note
 	return all, notes, nil
 }
 
-// python is what one says of itself.
+// python describes a Python installation.
 type python struct {
-	Has  []string // modules that were asked for
-	CPUs int      // that it may use
+	Has  []string // the modules that it has, of those in question
+	CPUs int      // number of CPUs that it may use
 }
 
-// ask asks the Python for modules, and refuses one that may not use as many CPUs as there are to be threads.
+// ask finds out which modules the Python has. It returns an error if JAX would use another number
+// of CPUs than -threads.
 func ask(ctx context.Context, f flags, modules []string) (p python, err error) {
 	const question = `import importlib.util, json, os, sys
 has = [m for m in sys.argv[1:] if importlib.util.find_spec(m)]
 print(json.dumps({"Has": has, "CPUs": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()}))`
-	out, complaints, err := start(ctx, slices.Concat(f.started(), []string{f.peer, "-c", question}, modules))
+	out, messages, err := start(ctx, slices.Concat(f.started(), []string{f.peer, "-c", question}, modules))
 	if err == nil {
 		err = json.Unmarshal(out, &p)
 	}
 	switch {
 	case err != nil:
 		return p, fmt.Errorf("peer %q must be a Python, such as DIR/bin/python after `python3 -m venv DIR && DIR/bin/pip install jax torch`: %w%s",
-			f.peer, err, behind(lastLine(complaints)))
+			f.peer, err, suffix(lastLine(messages)))
 	case slices.Contains(p.Has, "jax") && p.CPUs != f.threads:
-		return p, fmt.Errorf("threads %d: JAX takes one for each of the %d CPUs that it may use: add -threads %d, or give it %d CPUs, as -via 'taskset -c 0,1' gives it two",
+		return p, fmt.Errorf("threads %d: JAX uses a thread for each of its %d CPUs: add -threads %d, or limit it to %d CPUs, for example with -via 'taskset -c 0,1'",
 			f.threads, p.CPUs, p.CPUs, f.threads)
 	}
 	return p, nil
 }
 
-// disturbed is the share of the CPUs' time in others' hands from which a run is repeated.
+// disturbed is the fraction of CPU time in other processes from which a run is repeated.
 const disturbed = 0.05
 
-// run runs a workload when the machine is at rest, or patience is over. Where others disturb it runs again, up to three times in all; of those it
-// returns the least disturbed.
+// run runs a workload when the machine is idle, or patience is over. If other processes disturb the
+// run, it is repeated, up to three runs in all; run returns the least disturbed one.
 func (c *contender) run(ctx context.Context, w string, flags []string, patience time.Duration) (best report, err error) {
 	for try := range 3 {
 		if err := rest(ctx, patience); err != nil {
@@ -138,12 +141,12 @@ func (c *contender) run(ctx context.Context, w string, flags []string, patience 
 
 // once runs a workload.
 func (c *contender) once(ctx context.Context, w string, flags []string) (o report, err error) {
-	out, complaints, err := start(ctx, slices.Concat(c.command, []string{"-workload", w}, flags, c.more[w]))
+	out, messages, err := start(ctx, slices.Concat(c.command, []string{"-workload", w}, flags, c.more[w]))
 	if err == nil {
 		err = json.Unmarshal(out, &o)
 	}
 	if err != nil {
-		return o, fmt.Errorf("%w%s", err, behind(lastLine(complaints)))
+		return o, fmt.Errorf("%w%s", err, suffix(lastLine(messages)))
 	}
 	if !(o.TrainImages > 0 && o.EvalImages > 0) || len(o.TrainLoss) == 0 {
 		return o, fmt.Errorf("%v samples/s in training, %v in evaluation, %d losses", o.TrainImages, o.EvalImages, len(o.TrainLoss))
@@ -151,7 +154,7 @@ func (c *contender) once(ctx context.Context, w string, flags []string) (o repor
 	return o, nil
 }
 
-// alike returns an error where r is not of the same training as ours.
+// alike returns an error unless r and ours are the same training.
 func (r *report) alike(ours *report) error {
 	if r.Workload != ours.Workload || r.Batch != ours.Batch || r.TrainN != ours.TrainN || r.Parameters != ours.Parameters {
 		return fmt.Errorf("%s of %d samples in batches of %d, with %d parameters; want %s of %d in batches of %d, with %d", r.Workload, r.TrainN, r.Batch, r.Parameters,
@@ -160,8 +163,8 @@ func (r *report) alike(ours *report) error {
 	return nil
 }
 
-// start runs a command, and returns what it wrote.
-func start(ctx context.Context, command []string) (out, complaints []byte, err error) {
+// start runs a command and returns its output and its messages.
+func start(ctx context.Context, command []string) (out, messages []byte, err error) {
 	var o, c bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = &o, &c
@@ -172,15 +175,15 @@ func start(ctx context.Context, command []string) (out, complaints []byte, err e
 	return o.Bytes(), c.Bytes(), err
 }
 
-// behind returns what follows an error: a colon and the text, if there is one.
-func behind(text string) string {
+// suffix returns a colon and the text, or "" for no text.
+func suffix(text string) string {
 	if text == "" {
 		return ""
 	}
 	return ": " + text
 }
 
-// lastLine returns the last line of a text that is not empty, which is where Python names an error.
+// lastLine returns the last line that is not empty. Python writes the error there.
 func lastLine(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return lines[len(lines)-1]

@@ -13,10 +13,10 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// data are what a workload trains and evaluates on: two datasets, or twice the same.
+// data are the training and the evaluation set of a workload, which may be the same.
 type data struct {
 	train, test dataloader.Dataset
-	drop        func() error // closes files, if they are open: the device has a copy by then
+	drop        func() error // closes the files; call it when the data are on the device
 }
 
 // loadMNIST opens the four files.
@@ -31,8 +31,8 @@ func loadMNIST(w workload, f flags) (data, error) {
 	return d, nil
 }
 
-// pixels is one part of MNIST with pixels in float32, from 0 to 1. They are read from the file one by one and never lie in memory as a
-// whole, since the device keeps a copy.
+// pixels is one part of MNIST with pixels in float32, from 0 to 1. Fetch reads each sample from the
+// file, so that the host holds no copy of the data.
 type pixels struct {
 	n      int
 	fields []dataloader.Field
@@ -40,7 +40,7 @@ type pixels struct {
 	labels []byte
 }
 
-// headerBytes is what stands before the pixels: a magic number, and the sizes of three dimensions.
+// headerBytes is the size of the header: a magic number and three dimensions.
 const headerBytes = 16
 
 // openDigits opens the plain files of a part.
@@ -86,7 +86,8 @@ func (d *pixels) Len() int { return d.n }
 // Fields returns pixels and label.
 func (d *pixels) Fields() []dataloader.Field { return d.fields }
 
-// Fetch reads one sample. Its bytes are read into the last quarter of where the floats go: each is decoded before it is overwritten.
+// Fetch reads one sample. It reads the bytes into the last quarter of dst[0]: each is decoded
+// before a float overwrites it.
 func (d *pixels) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 	x := dataloader.View[float32](dst[0])
 	stored := dst[0][3*len(x):]
@@ -100,10 +101,10 @@ func (d *pixels) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error 
 	return nil
 }
 
-// imageSamples and imageTests are the numbers of w4's images, and of those of them that are evaluated.
+// imageSamples is the number of w4's images, imageTests the number of those in the evaluation.
 const imageSamples, imageTests = 10000, 1000
 
-// loadImages makes normal images with random labels. The first of them are evaluated.
+// loadImages returns normal random images with random labels. The first of them are the evaluation set.
 func loadImages(w workload, f flags) (data, error) {
 	train := &noise{n: imageSamples / f.shrink, classes: w.classes,
 		fields: []dataloader.Field{{Name: "x", Type: arena.Float32, Shape: w.sample}, {Name: "y", Type: arena.Int32}}}
@@ -111,7 +112,8 @@ func loadImages(w workload, f flags) (data, error) {
 	return data{train, test, func() error { return nil }}, err
 }
 
-// noise is a dataset that is made sample by sample, each a function of its index, and lies in memory on the device alone.
+// noise is a dataset of random samples. Each depends only on its index; the host holds no copy of
+// the data.
 type noise struct {
 	n, classes int
 	fields     []dataloader.Field
@@ -123,7 +125,7 @@ func (d *noise) Len() int { return d.n }
 // Fields returns elements and label.
 func (d *noise) Fields() []dataloader.Field { return d.fields }
 
-// Fetch makes one sample.
+// Fetch draws one sample.
 func (d *noise) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 	r := rand.New(rand.NewPCG(12345, uint64(at.Index)))
 	normal(r, dataloader.View[float32](dst[0]))
@@ -134,7 +136,8 @@ func (d *noise) Fetch(_ context.Context, at dataloader.At, dst [][]byte) error {
 // teacherSamples is the number of w5's samples.
 const teacherSamples = 4096
 
-// loadTeacher makes normal rows whose class is what a random linear teacher says. They are evaluated on themselves.
+// loadTeacher returns normal random rows, classified by a random linear model. Training and
+// evaluation set are the same.
 func loadTeacher(w workload, _ flags) (data, error) {
 	r := rand.New(rand.NewPCG(12345, 1))
 	in := w.sample[0]
@@ -161,6 +164,7 @@ func loadTeacher(w workload, _ flags) (data, error) {
 	return data{ds, ds, func() error { return nil }}, nil
 }
 
+// normal fills dst with normal draws.
 func normal(r *rand.Rand, dst []float32) {
 	for i := range dst {
 		dst[i] = float32(r.NormFloat64())

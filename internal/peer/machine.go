@@ -12,14 +12,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// load is what the CPUs of the machine and this process have done so far, in the system's ticks of 10 ms.
+// load is the CPU time of the machine and of this process so far, in ticks of 10 ms.
 type load struct {
 	busy, own, all int64
 	known          bool
 }
 
-// loaded reads the first line of /proc/stat: user, nice, system, idle, waiting for disks, two kinds of interrupts, and what other machines stole; and
-// from /proc/self/stat user and system, which are the 12th and 13th behind the name.
+// loaded reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq and
+// steal. From /proc/self/stat it reads user and system, the 12th and 13th fields after the name.
 func loaded() (l load) {
 	cpus, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -46,7 +46,8 @@ func loaded() (l load) {
 	return l
 }
 
-// others returns the share of all CPUs' time from l to m that was neither idle nor this process's; -1 where it is not known.
+// others returns the fraction of CPU time between l and m that other processes used; -1 if it is
+// not known.
 func (l load) others(m load) float64 {
 	if !l.known || !m.known || m.all <= l.all {
 		return -1
@@ -54,13 +55,13 @@ func (l load) others(m load) float64 {
 	return float64(max(0, m.busy-l.busy-(m.own-l.own))) / float64(m.all-l.all)
 }
 
-// rest waits until others leave the CPUs alone for half a second, or patience is over.
+// rest waits until other processes are idle for half a second, or patience is over.
 func rest(ctx context.Context, patience time.Duration) error {
-	const look = 500 * time.Millisecond
-	for ; patience > 0; patience -= look {
+	const interval = 500 * time.Millisecond
+	for ; patience > 0; patience -= interval {
 		before := loaded()
 		select {
-		case <-time.After(min(look, patience)):
+		case <-time.After(min(interval, patience)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -71,9 +72,12 @@ func rest(ctx context.Context, patience time.Duration) error {
 	return ctx.Err()
 }
 
-// machine says what this one computes with.
+// machine describes the processor, instructions and system.
 func machine(variant cpu.Instructions) (string, error) {
-	d := cpu.OpenWith(cpu.Options{Instructions: variant})
+	d, err := cpu.Open(cpu.Options{Instructions: variant})
+	if err != nil {
+		return "", err
+	}
 	instructions, err := d.Instructions()
 	if err != nil {
 		return "", err
@@ -84,7 +88,7 @@ func machine(variant cpu.Instructions) (string, error) {
 	return fmt.Sprintf("%s, kernels for %v, %d CPUs, %s, %s", processor(), instructions, runtime.NumCPU(), runtime.GOOS, runtime.Version()), nil
 }
 
-// processor returns the name by which the system knows it, with family and model where these are told.
+// processor returns the name of the processor, with family and model if the system reports them.
 func processor() string {
 	b, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

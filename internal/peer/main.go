@@ -1,11 +1,13 @@
-// Command peer trains small networks on the CPU, or on a GPU, and reports how fast it was; or compares this with other libraries.
+// Command peer trains small networks on the CPU or a GPU and reports the speed, or compares it with
+// other libraries.
 //
-//	go run ./internal/peer -peer python3 -rounds 5              tables of all workloads, with what that Python has of PyTorch and JAX
+//	go run ./internal/peer -peer python3 -rounds 5              tables of all workloads, with PyTorch and JAX if that Python has them
 //	go run ./internal/peer -rounds 5 -workload w1,w5            this library alone
 //	go run ./internal/peer -workload w1 -data DIR               one run
 //
-// Workloads w1 to w3 train on the files of MNIST, w4 and w5 on random data. Data are resident as float32. A run trains, evaluates in
-// batches of 100, and writes one JSON object: see [report]. A comparison runs itself and its scripts in turns, each in a process of its own.
+// Workloads w1 to w3 train on the files of MNIST, w4 and w5 on random data. Data are resident as
+// float32. A run trains, evaluates in batches of 100, and writes one JSON object: see [report]. A
+// comparison runs itself and its scripts in turns, each in a process of its own.
 package main
 
 import (
@@ -26,15 +28,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 )
 
-// flags are what the command line says.
+// flags are the flags of the command line.
 type flags struct {
 	workload, data, json, variant string
 	peer                          string        // a Python with other libraries to compare with; "": none
-	via                           string        // what starts each run of a comparison
-	rounds                        int           // of a comparison; 0: one run
-	patience                      time.Duration // before a run of a comparison, for others to rest; 0: none, and no run is repeated
+	via                           string        // command that starts each run of a comparison
+	rounds                        int           // rounds of a comparison; 0: one run
+	patience                      time.Duration // longest wait for an idle machine before a run; 0: no wait, and no repeated run
 	several                       []string      // workloads of a comparison
-	passed                        []string      // flags that all runs of a comparison get
+	passed                        []string      // flags for all runs of a comparison
 	profile                       string        // file of a CPU profile of the steps, "" for none
 	device                        string
 	products                      cuda.Precision
@@ -47,7 +49,7 @@ type flags struct {
 	seed                          uint64
 }
 
-// variant confines a run to a set of instructions.
+// variant is a set of instructions for a run.
 type variant struct {
 	name         string
 	instructions cpu.Instructions
@@ -74,27 +76,27 @@ func main() {
 func parse(args []string, messages io.Writer) (f flags, err error) {
 	s := flag.NewFlagSet("peer", flag.ContinueOnError)
 	s.SetOutput(messages)
-	s.StringVar(&f.workload, "workload", "", "w1, w2, w3, w4 or w5; of a comparison several, as w1,w5, or all where empty")
-	s.StringVar(&f.peer, "peer", "", "a Python: compare with what it has of PyTorch and JAX")
-	s.IntVar(&f.rounds, "rounds", 0, "compare in so many rounds, and print tables; 0: one run")
-	s.StringVar(&f.via, "via", "", "in a comparison, a command that starts each run, such as 'taskset -c 0,1'")
-	s.DurationVar(&f.patience, "patience", time.Minute, "in a comparison wait so long for other processes to rest before a run, and repeat one that they disturbed; 0: neither")
+	s.StringVar(&f.workload, "workload", "", "w1, w2, w3, w4 or w5; for a comparison a list such as w1,w5, or empty for all")
+	s.StringVar(&f.peer, "peer", "", "a Python: compare with its PyTorch and JAX")
+	s.IntVar(&f.rounds, "rounds", 0, "compare in this number of rounds and print tables; 0: one run")
+	s.StringVar(&f.via, "via", "", "command that starts each run of a comparison, such as 'taskset -c 0,1'")
+	s.DurationVar(&f.patience, "patience", time.Minute, "longest wait for an idle machine before each run of a comparison; disturbed runs are repeated; 0: neither")
 	s.IntVar(&f.epochs, "epochs", 0, "epochs of w1 to w3; 0: 3")
 	s.IntVar(&f.steps, "steps", 0, "timed steps of w4 and w5; 0: 20 and 20000")
-	s.IntVar(&f.threads, "threads", 2, "threads that compute")
-	s.StringVar(&f.json, "json", "-", "where the result goes; - for standard output")
+	s.IntVar(&f.threads, "threads", 2, "threads of the host")
+	s.StringVar(&f.json, "json", "-", "file of the result; - for standard output")
 	s.StringVar(&f.data, "data", os.Getenv("BENCH_DATA"), "directory of MNIST's four files")
-	s.StringVar(&f.device, "device", "cpu", "cpu, or cuda in a program built with -tags gpu")
-	precision := s.String("products", cuda.Full.String(), "what factors of products are rounded to on a GPU: float32, tf32, bf16 or f16")
-	s.BoolVar(&f.cublas, "cublas", false, "products of matrices by cuBLAS, on a GPU")
-	s.IntVar(&f.window, "window", 0, "steps that are timed together; 0: the workload's")
+	s.StringVar(&f.device, "device", "cpu", "cpu, or cuda (build with -tags gpu)")
+	precision := s.String("products", cuda.Full.String(), "precision of matrix products on a GPU: float32, tf32, bf16 or f16")
+	s.BoolVar(&f.cublas, "cublas", false, "use cuBLAS for matrix products, on a GPU")
+	s.IntVar(&f.window, "window", 0, "steps that are timed together; 0: as many as the workload has")
 	s.StringVar(&f.variant, "variant", "default", "default, portable, avx2 or avx512")
-	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation, without start")
-	s.IntVar(&f.trainN, "train-n", 60000, "training images that are used")
-	s.IntVar(&f.testN, "test-n", 10000, "test images that are used")
-	s.IntVar(&f.shrink, "shrink", 1, "divide widths, batches and the random images of w4 by this, to see on a slow device that all runs")
+	s.StringVar(&f.profile, "cpuprofile", "", "file for a CPU profile of training and evaluation")
+	s.IntVar(&f.trainN, "train-n", 60000, "number of training images")
+	s.IntVar(&f.testN, "test-n", 10000, "number of test images")
+	s.IntVar(&f.shrink, "shrink", 1, "divide widths, batches and the random images of w4 by this number, for slow devices")
 	s.Float64Var(&f.budget, "budget", 200, "seconds after which training stops")
-	s.Uint64Var(&f.seed, "seed", 1, "of initial values and the order of samples")
+	s.Uint64Var(&f.seed, "seed", 1, "seed of initial values and of the order of samples")
 	if err := s.Parse(args); err != nil {
 		return f, err
 	}
@@ -113,7 +115,7 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	}
 	switch {
 	case f.rounds < 0 || f.rounds == 0 && f.peer != "":
-		errs = append(errs, fmt.Errorf("rounds %d: must be above 0 to compare with what %q has", f.rounds, f.peer))
+		errs = append(errs, fmt.Errorf("rounds %d: must be above 0 to compare with %q", f.rounds, f.peer))
 	case f.rounds > 0:
 		errs = append(errs, f.comparing(s))
 	case !known(f.workload):
@@ -132,13 +134,14 @@ func parse(args []string, messages io.Writer) (f flags, err error) {
 	return f, errors.Join(errs...)
 }
 
-// known reports whether a workload has that name.
+// known reports whether w is a workload.
 func known(w string) bool { _, ok := workloads[w]; return ok }
 
-// shared are the flags of a run that the scripts of other libraries have too, beside workload, data and json.
+// shared are the flags, in addition to workload, data and json, that the scripts of other libraries
+// have too.
 var shared = []string{"epochs", "steps", "window", "threads", "train-n", "test-n", "shrink", "budget", "seed"}
 
-// comparing fills in what a comparison is of, and returns what is wrong with that.
+// comparing sets the workloads and flags of a comparison and returns the mistakes in them.
 func (f *flags) comparing(s *flag.FlagSet) error {
 	var errs []error
 	s.Visit(func(g *flag.Flag) {
@@ -146,7 +149,7 @@ func (f *flags) comparing(s *flag.FlagSet) error {
 		case slices.Contains(shared, g.Name):
 			f.passed = append(f.passed, "-"+g.Name, g.Value.String())
 		case !slices.Contains([]string{"rounds", "peer", "via", "patience", "workload", "data", "variant"}, g.Name):
-			errs = append(errs, fmt.Errorf("%s is of one run: leave out -rounds, or it", g.Name))
+			errs = append(errs, fmt.Errorf("%s applies to one run: leave out -rounds or it", g.Name))
 		}
 	})
 	f.several = slices.Sorted(maps.Keys(workloads))
@@ -161,10 +164,10 @@ func (f *flags) comparing(s *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
-// started returns what comes before the command of a run.
+// started returns the words before the command of a run.
 func (f flags) started() []string { return strings.Fields(f.via) }
 
-// run is main without the process around it.
+// run runs one workload or a comparison.
 func run(ctx context.Context, args []string, out, messages io.Writer) (err error) {
 	f, err := parse(args, messages)
 	if err != nil {
@@ -194,5 +197,5 @@ func run(ctx context.Context, args []string, out, messages io.Writer) (err error
 	return errors.Join(r.write(w), w.Close())
 }
 
-// seconds returns a flag's seconds as a duration.
+// seconds converts seconds to a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -13,7 +13,7 @@ import (
 	plans "github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// report is what a run writes.
+// report is the output of a run.
 type report struct {
 	Peer         string           `json:"peer"`
 	Variant      string           `json:"variant"`
@@ -24,11 +24,11 @@ type report struct {
 	TrainN       int              `json:"train_n"`
 	EpochsDone   int              `json:"epochs_done"`
 	WindowSteps  int              `json:"window_steps"`
-	Windows      []float64        `json:"windows_s"` // all, those of the warm-up too
+	Windows      []float64        `json:"windows_s"` // with those of the warm-up
 	WarmUp       int              `json:"warmup_windows"`
-	TrainImages  float64          `json:"train_img_s"` // of the median window after the warm-up
+	TrainImages  float64          `json:"train_img_s"` // in the median window after the warm-up
 	StepMicros   float64          `json:"us_per_step"`
-	EvalImages   float64          `json:"eval_img_s"` // of the median evaluation, without the first where there are more
+	EvalImages   float64          `json:"eval_img_s"` // in the median evaluation, without the first if there are several
 	EpochSeconds []float64        `json:"epoch_s"`
 	EvalSeconds  []float64        `json:"eval_s"`
 	FirstStep    float64          `json:"first_step_s"`
@@ -41,17 +41,17 @@ type report struct {
 	StepsDone    int              `json:"steps_done"`
 	Device       string           `json:"device"`
 	Products     string           `json:"products"`
-	Free         []int64          `json:"free_bytes"`      // of the device, by evaluation
+	Free         []int64          `json:"free_bytes"`      // free bytes of the device, by evaluation
 	InUse        []int64          `json:"arena_use_bytes"` // by evaluation
 	Parameters   int64            `json:"parameters"`      // elements
 	StepBytes    []stepBytes      `json:"step_bytes"`
-	Others       float64          `json:"others"` // share of the CPUs' time that others took during training and evaluation; -1: not known
-	round        int              // of the comparison that it is of
+	Others       float64          `json:"others"` // fraction of CPU time that other processes used during training and evaluation; -1: not known
+	round        int              // number of the round in the comparison
 }
 
-// stepBytes is what a training step takes beside parameters, optimizer state and batch.
+// stepBytes is the memory of a training step without parameters, optimizer state and batch.
 type stepBytes struct {
-	How   string `json:"how"` // it is known, or how training is set for it
+	How   string `json:"how"` // source of the number, or setting of the training
 	Bytes int64  `json:"bytes"`
 }
 
@@ -64,7 +64,7 @@ type rss struct {
 	Epochs   []float64 `json:"epochs"` // after each evaluation
 }
 
-// factors says what products of matrices are computed with.
+// factors describes how matrix products are computed.
 func (f flags) factors() string {
 	if f.cublas {
 		return f.products.String() + " by cuBLAS"
@@ -72,7 +72,7 @@ func (f flags) factors() string {
 	return f.products.String()
 }
 
-// report returns what the clock has noted.
+// report returns the results of the clock.
 func (c *clock) report() (*report, error) {
 	window, err := c.speed()
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *clock) report() (*report, error) {
 	return r, nil
 }
 
-// planned returns what every byte of the arena is for: the regions, and the scratch of each program.
+// planned returns the bytes of the regions, and the scratch of each program.
 func (c *clock) planned() map[string]int64 {
 	p := map[string]int64{"arena": c.plan.Total, "pinned": c.plan.Pinned}
 	for _, r := range c.plan.Regions {
@@ -109,7 +109,7 @@ func (c *clock) planned() map[string]int64 {
 	return p
 }
 
-// elements returns the number of all parameters, which are float32. Constants, which belong to no layer, are left out.
+// elements returns the number of elements of all parameters, which are float32, without constants.
 func elements(p *plans.Plan) (n int64) {
 	for _, r := range p.Regions {
 		for _, part := range r.Parts {
@@ -121,6 +121,7 @@ func elements(p *plans.Plan) (n int64) {
 	return n
 }
 
+// write writes r as one line of JSON.
 func (r *report) write(w io.Writer) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *report) write(w io.Writer) error {
 	return err
 }
 
-// version returns the version that this program was built from.
+// version returns the version of this program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -139,7 +140,7 @@ func version() string {
 	return info.Main.Version
 }
 
-// resident returns a line of /proc/self/status in MB, -1 where the system has none.
+// resident returns a value of /proc/self/status in MB, -1 if the system has none.
 func resident(key string) float64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -154,7 +155,7 @@ func resident(key string) float64 {
 	return -1
 }
 
-// inSeconds returns durations to the microsecond.
+// inSeconds converts durations to seconds, rounded to microseconds.
 func inSeconds(d []time.Duration) []float64 {
 	s := make([]float64, len(d))
 	for i := range d {
@@ -163,7 +164,7 @@ func inSeconds(d []time.Duration) []float64 {
 	return s
 }
 
-// round returns x with so many digits behind the point.
+// round rounds x to a number of decimal digits.
 func round(x float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(x*p) / p

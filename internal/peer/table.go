@@ -12,7 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// print prints what was compared as tables in Markdown.
+// print prints the comparison as Markdown tables.
 func (c *comparison) print(out io.Writer) error {
 	var b strings.Builder
 	what, err := machine(c.f.instructions())
@@ -20,12 +20,12 @@ func (c *comparison) print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(&b, "Evenkeel%s: %d threads, float32; %s, %s.\n", c.others(), c.f.threads, what, time.Now().Format(time.DateOnly))
-	fmt.Fprintf(&b, "Medians of %d rounds; in brackets how many times as fast Evenkeel is: the median of the ratios within a round.\n%s", c.f.rounds, c.noise())
+	fmt.Fprintf(&b, "Medians of %d rounds; in brackets the speed of Evenkeel relative to the other: the median of the ratios within a round.\n%s", c.f.rounds, c.noise())
 	for _, n := range slices.Concat(c.exceptions(), c.notes) {
 		fmt.Fprintf(&b, "%s.\n", n)
 	}
 	for _, w := range c.workloads {
-		fmt.Fprintf(&b, "%s: %s, batch %d.\n", w, workloads[w].says, c.results[w][0][0].Batch)
+		fmt.Fprintf(&b, "%s: %s, batch %d.\n", w, workloads[w].about, c.results[w][0][0].Batch)
 	}
 	c.speeds(&b, "training, samples/s", func(m *report) float64 { return m.TrainImages })
 	c.speeds(&b, "evaluation, samples/s", func(m *report) float64 { return m.EvalImages })
@@ -40,7 +40,7 @@ func (c *comparison) print(out io.Writer) error {
 	return err
 }
 
-// exceptions says which contenders run a workload with flags of their own.
+// exceptions lists the contenders that run a workload with flags of their own.
 func (c *comparison) exceptions() (all []string) {
 	for i, n := range c.contenders {
 		for _, w := range c.workloads {
@@ -52,7 +52,7 @@ func (c *comparison) exceptions() (all []string) {
 	return all
 }
 
-// others names the other libraries, with their versions.
+// others returns the names and versions of the other libraries.
 func (c *comparison) others() string {
 	var all []string
 	for i := range c.contenders[1:] {
@@ -68,10 +68,10 @@ func (c *comparison) others() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return " beside " + strings.Join(all, " and ")
+	return " and " + strings.Join(all, " and ")
 }
 
-// noise says how far the figures may be trusted.
+// noise describes the variation between rounds and the load of other processes.
 func (c *comparison) noise() string {
 	type part struct {
 		share float64
@@ -93,7 +93,7 @@ func (c *comparison) noise() string {
 			}
 		}
 	}
-	say := func(parts []part, text string) string {
+	describe := func(parts []part, text string) string {
 		if len(parts) == 0 {
 			return ""
 		}
@@ -101,11 +101,11 @@ func (c *comparison) noise() string {
 		worst := parts[len(parts)-1]
 		return fmt.Sprintf(text, 100*parts[len(parts)/2].share, 100*worst.share, worst.of)
 	}
-	return say(apart, "From the slowest round to the fastest, training differs by %.0f %% of the median (the middle of all cells), at most by %.0f %% (%s).\n") +
-		say(others, "Others took %.1f %% of the CPUs' time in the middle run, at most %.1f %% (%s).\n")
+	return describe(apart, "From the slowest round to the fastest, training differs by %.0f %% of the median (the middle of all cells), at most by %.0f %% (%s).\n") +
+		describe(others, "Other processes used %.1f %% of the CPU time in the middle run, at most %.1f %% (%s).\n")
 }
 
-// names returns those of the contenders that have a result; others stay empty.
+// names returns the names of the contenders, "" for one without a result.
 func (c *comparison) names() []string {
 	names := make([]string, len(c.contenders))
 	for i, n := range c.contenders {
@@ -116,7 +116,7 @@ func (c *comparison) names() []string {
 	return names
 }
 
-// table prints a row a workload, and a column for each that has a name.
+// table prints a row for each workload and a column for each name that is not empty.
 func (c *comparison) table(out io.Writer, head string, columns []string, cell func(w string, column int) string) {
 	fmt.Fprintf(out, "\n| %s |", head)
 	line := "|---|"
@@ -138,7 +138,8 @@ func (c *comparison) table(out io.Writer, head string, columns []string, cell fu
 	}
 }
 
-// cell returns the median of a measure over the rounds of a workload and a contender; empty where there are none.
+// cell returns the median of a measure over the rounds of a workload and a contender, "" if there
+// are none.
 func (c *comparison) cell(w string, i int, of func(*report) float64, form func(float64) string) string {
 	var all []float64
 	for k := range c.results[w][i] {
@@ -150,7 +151,7 @@ func (c *comparison) cell(w string, i int, of func(*report) float64, form func(f
 	return form(median(all))
 }
 
-// speeds prints a table of a speed, with how many times as fast the first contender is.
+// speeds prints a table of a speed, with the ratio of the first contender's speed to each other one.
 func (c *comparison) speeds(out io.Writer, head string, of func(*report) float64) {
 	c.table(out, head, c.names(), func(w string, i int) string {
 		s := c.cell(w, i, of, func(x float64) string { return humanize.Comma(int64(figures(x, 4))) })
@@ -169,7 +170,7 @@ func (c *comparison) speeds(out io.Writer, head string, of func(*report) float64
 	})
 }
 
-// steps prints what a training step takes, as each library says.
+// steps prints the memory of a training step, as each library reports it.
 func (c *comparison) steps(out io.Writer) {
 	type place struct{ contender, at int }
 	var places []place
@@ -188,7 +189,7 @@ func (c *comparison) steps(out io.Writer) {
 			}
 		}
 	}
-	c.table(out, "a training step beside parameters, optimizer state and batch, MiB", columns, func(w string, column int) string {
+	c.table(out, "memory of a step without parameters, optimizer state and batch, MiB", columns, func(w string, column int) string {
 		p := places[column]
 		return c.cell(w, p.contender, func(m *report) float64 { return float64(m.StepBytes[p.at].Bytes) }, func(x float64) string {
 			return humanize.Ftoa(figures(x/(1<<20), 3))
@@ -196,7 +197,7 @@ func (c *comparison) steps(out io.Writer) {
 	})
 }
 
-// times returns how often, with as many digits as matter.
+// times writes a ratio with two or three digits.
 func times(x float64) string {
 	switch {
 	case x < 2:
@@ -207,7 +208,7 @@ func times(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// figures returns x, above 0, with n significant digits.
+// figures rounds x to n significant digits.
 func figures(x float64, n int) float64 {
 	if x <= 0 {
 		return x

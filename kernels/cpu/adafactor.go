@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Adafactor (Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
@@ -54,7 +55,7 @@ func bindAdafactor(b *binding) (func(), error) {
 
 // adafactorWork returns the workspace in bytes: see above.
 func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
-	matrices, n, width := kernels.FactorOf(in[0].Shape)
+	matrices, n, width := numeric.Matrices(in[0].Shape)
 	return 8 * int64(matrices) * (int64(blocksOf(n))*int64(width+1) + 1)
 }
 
@@ -76,8 +77,8 @@ func bindAdafactorOf[T float](b *binding) func() {
 	f.numbers = update.FactorScalars{Scale: 1, Max: most, Min: -most, Epsilon: f.Epsilon}
 	f.tail = update.FactorPassesAt[T](asm.Portable)
 	f.passes, f.addSquares = update.FactorPassesAt[T](b.dev.level), reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
-	f.maxSquare = kernels.MostSquare(b.In[0].Type)
-	f.matrices, f.n, f.width = kernels.FactorOf(b.In[0].Shape)
+	f.maxSquare = numeric.MostSquare(b.In[0].Type)
+	f.matrices, f.n, f.width = numeric.Matrices(b.In[0].Shape)
 	f.blockRows = ceilDiv(f.n, blocksOf(f.n))
 	f.blocks = ceilDiv(f.n, f.blockRows)
 	work, blocks := asm.View[float64](b.work()), f.matrices*f.blocks

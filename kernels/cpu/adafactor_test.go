@@ -19,7 +19,7 @@ func TestLargeParametersOfAdafactorAreTheSameBitsOnAnyNumberOfThreads(t *testing
 	for i, shape := range []kernels.Shape{{300, 257}, {3000, 11}, {2, 1000}, {70_001}, {1, 40_000}, {300, 20, 3, 3}, {5, 129, 130}} {
 		float := floats[i%2]
 		p := kernels.Spec{Type: float, Shape: shape}
-		rows, columns := kernels.FactorSpecs(p)
+		rows, columns := factorSpecs(p)
 		c := kernels.Adafactor.Cases(r, float)
 		for c.Attrs.(kernels.Updater).Common().Scaled == (i%3 == 0) {
 			c = kernels.Adafactor.Cases(r, float)
@@ -63,7 +63,7 @@ func TestLargeParametersOfAdafactorAreTheSameBitsOnAnyNumberOfThreads(t *testing
 
 func BenchmarkAdafactor(b *testing.B) {
 	p := kernels.Spec{Type: floats[0], Shape: kernels.Shape{2048, 2048}}
-	rows, columns := kernels.FactorSpecs(p)
+	rows, columns := factorSpecs(p)
 	in := []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
 	c := kernels.Case{Attrs: kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}, In: in}
 	c.Fill = func(r *rand.Rand, k int, v []float64) {
@@ -88,7 +88,7 @@ func TestAdafactorAgreesAtEveryLevel(t *testing.T) {
 	for i := range 60 {
 		float := floats[i%2]
 		p := kernels.Spec{Type: float, Shape: kernels.Shape{1 + r.IntN(70), []int{1, 15, 16, 17, 31, 32, 33, 48, 100, 515}[i/2%10]}}
-		rows, columns := kernels.FactorSpecs(p)
+		rows, columns := factorSpecs(p)
 		c := kernels.Adafactor.Cases(r, float)
 		c.In[0], c.In[1], c.In[len(c.In)-2], c.In[len(c.In)-1] = p, p, rows, columns
 		results := everyLevel(t, devices, r.Uint64(), kernels.Adafactor, c)

@@ -6,6 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // bindAdam16 prepares an update of Adam or AdamW with bfloat16 states.
@@ -32,7 +33,7 @@ func bindAdam16Of[T float](b *binding) (func(), error) {
 	pieces := b.parallelFor(len(u.P), updateGrain, func(lo, hi, _ int) { run(r, lo, hi) })
 	return func() {
 		if u.beginStep() {
-			r.Rule, r.Key = u.Rule, uint32(int64(u.controls[1]))*kernels.NoiseUpdate
+			r.Rule, r.Key = u.Rule, uint32(int64(u.controls[1]))*numeric.NoiseUpdate
 			pieces()
 		}
 	}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // coded is a case of Adam8 on n elements of float32.
@@ -131,7 +132,7 @@ func TestBlocksOfBytesThatDecayBecomeZeros(t *testing.T) {
 				case 5:
 					v[i] = 255
 				case 6:
-					v[i] = kernels.Least8
+					v[i] = numeric.Least8
 				}
 			}
 		}
@@ -209,7 +210,7 @@ func TestNaNInABlockOfBytesStaysWithItsElement(t *testing.T) {
 func TestBlocksOfBytesReachTheEndsOfTheRange(t *testing.T) {
 	for _, float := range floats {
 		most := map[arena.DType]float64{arena.Float32: math.MaxFloat32, arena.Float64: math.MaxFloat64}[float]
-		for _, size := range []float64{most, most / 4, most / 16, math.Sqrt(most) * 1e6, math.Sqrt(most), 1 / math.Sqrt(most), kernels.Least8 * 4} {
+		for _, size := range []float64{most, most / 4, most / 16, math.Sqrt(most) * 1e6, math.Sqrt(most), 1 / math.Sqrt(most), numeric.Least8 * 4} {
 			for name, shares := range map[string][]float64{ // of gradients, means, roots
 				"first": {1, 0, 0}, "all": {0.5, 0.5, 0.5}, "none": {0, 0.9, 0.9}, "little": {1e-20, 0.9, 0.9}, "new": {1, 1e-20, 1e-20},
 			} {
@@ -254,7 +255,7 @@ func atTheEnds(t *testing.T, float arena.DType, size float64, shares []float64, 
 			}
 		}
 	}
-	seed := rand.Uint64()
+	_, seed := random(t)
 	in := make([]kernels.Tensor, len(c.In))
 	for k, r := 0, rand.New(rand.NewPCG(seed, 1)); k < len(in); k++ {
 		in[k] = kernels.Tensor{Spec: c.In[k], Data: make([]float64, c.In[k].Shape.Elems())}

@@ -59,7 +59,7 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
 	n.kernels = n.kernels.For(n.n)
-	if n.attrs.Relu {
+	if n.attrs.ReLU {
 		n.relu = 1
 	}
 	sums := 2 * n.c * n.groups

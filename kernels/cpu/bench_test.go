@@ -31,22 +31,22 @@ func timedOps() []timed {
 	w := f(784, 512)
 	chain := &kernels.ChainAttrs{Steps: []kernels.Step{
 		{Op: kernels.Add, A: 0, B: 1},
-		{Op: kernels.Relu, A: 2, B: -1},
+		{Op: kernels.ReLU, A: 2, B: -1},
 		{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 2, Shift: 1}, A: 3, B: -1},
 	}}
 	return []timed{
 		{"decode", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1. / 255}, []kernels.Spec{pixels}},
-		{"encode_bfloat16", kernels.Encode, kernels.EncodeAttrs{To: arena.Bfloat16}, []kernels.Spec{f(128, 512)}},
+		{"encode_bfloat16", kernels.Encode, kernels.EncodeAttrs{To: arena.BFloat16}, []kernels.Spec{f(128, 512)}},
 		{"encode_float16", kernels.Encode, kernels.EncodeAttrs{To: arena.Float16}, []kernels.Spec{f(128, 512)}},
-		{"decode_bfloat16", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, []kernels.Spec{half(arena.Bfloat16)}},
+		{"decode_bfloat16", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, []kernels.Spec{half(arena.BFloat16)}},
 		{"decode_float16", kernels.Decode, kernels.DecodeAttrs{To: arena.Float32, Scale: 1}, []kernels.Spec{half(arena.Float16)}},
 		{"add", kernels.Add, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
 		{"add_row", kernels.Add, nil, []kernels.Spec{f(128, 512), f(512)}},
 		{"add_large", kernels.Add, nil, []kernels.Spec{w, w}},
-		{"relu", kernels.Relu, nil, []kernels.Spec{f(128, 512)}},
-		{"relu_grad", kernels.ReluGrad, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
-		{"leaky_relu", kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512)}},
-		{"leaky_relu_grad", kernels.LeakyReluGrad, kernels.LeakyReluAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512), f(128, 512)}},
+		{"relu", kernels.ReLU, nil, []kernels.Spec{f(128, 512)}},
+		{"relu_grad", kernels.ReLUGrad, nil, []kernels.Spec{f(128, 512), f(128, 512)}},
+		{"leaky_relu", kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512)}},
+		{"leaky_relu_grad", kernels.LeakyReLUGrad, kernels.LeakyReLUAttrs{Slope: 0.1}, []kernels.Spec{f(128, 512), f(128, 512)}},
 		{"exp", kernels.Exp, nil, []kernels.Spec{f(128, 512)}},
 		{"log", kernels.Log, nil, []kernels.Spec{f(128, 512)}},
 		{"tanh", kernels.Tanh, nil, []kernels.Spec{f(128, 512)}},
@@ -62,7 +62,7 @@ func timedOps() []timed {
 		{"transpose", kernels.Transpose, kernels.TransposeAttrs{Perm: []int{1, 0}}, []kernels.Spec{w}},
 		{"check_finite", kernels.CheckFinite, kernels.CheckFiniteAttrs{Code: 1}, []kernels.Spec{w, guard}},
 		{"sum_squares", kernels.SumSquares, nil, []kernels.Spec{w}},
-		{"sgd", kernels.Sgd, kernels.SgdAttrs{}, []kernels.Spec{w, w, guard, controls}},
+		{"sgd", kernels.SGD, kernels.SGDAttrs{}, []kernels.Spec{w, w, guard, controls}},
 		{"adam", kernels.Adam, kernels.AdamAttrs{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, []kernels.Spec{w, w, guard, controls, w, w}},
 	}
 }

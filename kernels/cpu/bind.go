@@ -7,21 +7,24 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// float is what arithmetic is done in.
+// float is a type that kernels compute in.
 type float interface{ float32 | float64 }
 
-// A kernel is how this device executes an operation.
+// kernel is this device's code for an operation.
 type kernel struct {
-	// bind prepares a call: it returns what Launch runs, which allocates nothing, or nil where nothing is to be done.
+	// bind prepares a call: it returns the function that a launch runs, which allocates nothing, or
+	// nil if there is nothing to do.
 	bind func(b *binding) (func(), error)
-	// work returns the workspace of a call in bytes, which may depend on the device's threads and level. Nil: none.
+	// work returns the workspace of a call in bytes, which may depend on the device's threads and
+	// level. Nil: none.
 	work func(d *Device, attrs any, in, out []kernels.Spec) int64
 }
 
-// A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are
-// aligned for their types.
+// binding is one call while it is prepared. Its operands are checked: they lie inside the memory
+// and are aligned for their types.
 type binding struct {
 	kernels.Call
 	dev  *Device
@@ -30,7 +33,7 @@ type binding struct {
 	base []int64
 }
 
-// bytes returns the memory of an operand, nil for one without elements: it lies nowhere.
+// bytes returns the memory of an operand, nil if it has no elements.
 func (b *binding) bytes(o kernels.Operand) []byte {
 	n := o.Bytes()
 	if n == 0 {
@@ -55,8 +58,9 @@ func in[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.In[k])) }
 // out returns output k as elements of T.
 func out[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.Out[k])) }
 
-// parallelFor returns a launch of f on 0..n-1 in ranges of grain, at the same time where there is more than one.
-// The ranges depend on n and grain only, so what f computes in one of them does not depend on the pool.
+// parallelFor returns a function that calls f for 0..n-1 in ranges of grain, in parallel if there is
+// more than one. The ranges depend on n and grain only, so the results of f do not depend on the
+// number of workers.
 func (b *binding) parallelFor(n, grain int, f func(lo, hi, worker int)) func() {
 	grain = max(grain, 1)
 	if n <= grain {
@@ -68,7 +72,7 @@ func (b *binding) parallelFor(n, grain int, f func(lo, hi, worker int)) func() {
 	return func() { p.run(t, pieces) }
 }
 
-// part is a task given by its function.
+// part is a task of the pool, as a function.
 type part func(i, worker int)
 
 func (f part) do(i, worker int) { f(i, worker) }
@@ -77,8 +81,8 @@ func (f part) do(i, worker int) { f(i, worker) }
 type program struct {
 	dev    *Device
 	calls  []bound
-	slow   []*kernels.Op // ops without a kernel of their own, which run by their meaning
-	failed error         // set by a call that went wrong, taken by Launch
+	slow   []*kernels.Op // ops without a kernel, which run by their reference
+	failed error         // set by a call that fails, taken by Launch
 }
 
 // bound is one prepared call.
@@ -89,7 +93,7 @@ type bound struct {
 	label string
 }
 
-// Bind prepares calls. It reports everything that is wrong with them at once.
+// Bind prepares calls. It reports all mistakes at once.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
 	if err := d.usable("bind"); err != nil {
 		return nil, err
@@ -98,16 +102,18 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		return nil, fmt.Errorf("cpu: bind: no memory")
 	}
 	if len(at.Pinned) > 0 {
-		return nil, fmt.Errorf("cpu: bind: regions in pinned memory, which is no other than the device's: %w", arena.ErrInvalid)
+		return nil, fmt.Errorf("cpu: bind: a device with unified memory has no regions in pinned memory: %w", arena.ErrInvalid)
 	}
 	mem := at.Memory.Bytes()
 	if mem == nil && at.Memory.Size() > 0 {
 		return nil, fmt.Errorf("cpu: bind: memory of %d bytes: %w", at.Memory.Size(), arena.ErrFreed)
 	}
+	places := devcheck.Of(at)
+	places.Aligned = func(at, align int64) bool { return !misaligned(mem[at:], align) }
 	p := &program{dev: d, calls: make([]bound, 0, len(calls))}
 	var errs []error
 	for i, c := range calls {
-		run, err := p.bind(c, mem, at.Base)
+		run, err := p.bind(c, mem, places)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: call %d %q: %w", i, c.Label, err))
 			continue
@@ -117,7 +123,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		}
 	}
 	for _, c := range at.After {
-		to, from, err := d.copying(c.Dst, c.Src)
+		to, from, err := d.copyBytes(c.Dst, c.Src)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("cpu: bind: %w", err))
 		}
@@ -129,61 +135,20 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	return p, nil
 }
 
-func (p *program) bind(c kernels.Call, mem []byte, base []int64) (func(), error) {
-	if c.Op == nil {
-		return nil, fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
-	}
+// bind prepares one call.
+func (p *program) bind(c kernels.Call, mem []byte, at devcheck.Memory) (func(), error) {
 	in, out := kernels.Specs(c.In), kernels.Specs(c.Out)
 	if err := p.dev.Supports(c.Op, c.Attrs, in, out); err != nil {
 		return nil, err
 	}
-	for k, o := range c.In {
-		if err := checkOperand(o, mem, base); err != nil {
-			return nil, fmt.Errorf("%s input %d: %w", c.Op.Name, k, err)
-		}
+	if err := at.Call(&c, p.dev.Workspace(c.Op, c.Attrs, in, out)); err != nil {
+		return nil, err
 	}
-	for k, o := range c.Out {
-		if err := checkOperand(o, mem, base); err != nil {
-			return nil, fmt.Errorf("%s output %d: %w", c.Op.Name, k, err)
-		}
-	}
-	for k, i := range kernels.UpdatesOf(c.Op, c.Attrs) {
-		if c.Out[k].Ref.Region != c.In[i].Ref.Region || c.Out[k].Ref.Offset != c.In[i].Ref.Offset {
-			return nil, fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
-		}
-	}
-	if err := checkRef(c.Work, p.dev.Workspace(c.Op, c.Attrs, in, out), 8, mem, base); err != nil {
-		return nil, fmt.Errorf("%s workspace: %w", c.Op.Name, err)
-	}
-	return lookup(c.Op).bind(&binding{c, p.dev, p, mem, base})
+	return lookup(c.Op).bind(&binding{c, p.dev, p, mem, at.Base})
 }
 
-func checkOperand(o kernels.Operand, mem []byte, base []int64) error {
-	if err := checkRef(o.Ref, o.Bytes(), o.Type.Size(), mem, base); err != nil {
-		return fmt.Errorf("%v: %w", o.Spec, err)
-	}
-	return nil
-}
-
-// checkRef returns an error unless a value of so many bytes lies at ref, inside ref and mem, and aligned.
-func checkRef(ref arena.Ref, bytes, align int64, mem []byte, base []int64) error {
-	if bytes == 0 && ref.Size == 0 {
-		return nil
-	}
-	if ref.Region < 0 || int(ref.Region) >= len(base) {
-		return fmt.Errorf("region %d of %d", ref.Region, len(base))
-	}
-	at := base[ref.Region] + ref.Offset
-	if bytes > ref.Size || ref.Size < 0 || ref.Offset < 0 || at < 0 || at > int64(len(mem)) || ref.Size > int64(len(mem))-at {
-		return fmt.Errorf("needs %d bytes, has %d at %d in a memory of %d", bytes, ref.Size, at, len(mem))
-	}
-	if misaligned(mem[at:], align) {
-		return fmt.Errorf("address not a multiple of %d", align)
-	}
-	return nil
-}
-
-// Launch runs all calls in the caller. An error of a call skips the rest and is returned by the stream's next Sync.
+// Launch runs all calls in the caller's goroutine. After a call that fails the rest is skipped, and
+// the stream's next Sync returns the error.
 func (p *program) Launch(s arena.Stream) error {
 	if p.dev == nil {
 		return fmt.Errorf("cpu: launch of a program: %w", arena.ErrClosed)
@@ -195,8 +160,8 @@ func (p *program) Launch(s arena.Stream) error {
 	return st.launch(p)
 }
 
-// run executes the calls up to the first that goes wrong, and sets err where one does. It does not return it: a
-// function of the host can end the goroutine.
+// run executes the calls up to the first that fails, whose error it stores in err: a return value
+// would be lost if a function of the host ends the goroutine.
 func (p *program) run(err *error) {
 	var c *bound
 	whole := false
@@ -220,7 +185,7 @@ func (p *program) run(err *error) {
 	whole = true
 }
 
-// Close releases the prepared calls, after which Launch does nothing but say so.
+// Close releases the prepared calls. Later launches return arena.ErrClosed.
 func (p *program) Close() error {
 	p.calls, p.dev = nil, nil
 	return nil

@@ -61,7 +61,7 @@ func TestBroadcastOperandsHaveTheBitsOfWholeOnes(t *testing.T) {
 // BenchmarkChains times chains of three and four steps: on data of the second-level cache, with broadcast operands, small ones.
 func BenchmarkChains(b *testing.B) {
 	f := func(shape ...int) kernels.Spec { return kernels.Spec{Type: floats[0], Shape: shape} }
-	three := []kernels.Step{{Op: kernels.Mul, A: 0, B: 1}, {Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 2, Shift: 1}, A: 2, B: -1}, {Op: kernels.Relu, A: 3, B: -1}}
+	three := []kernels.Step{{Op: kernels.Mul, A: 0, B: 1}, {Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 2, Shift: 1}, A: 2, B: -1}, {Op: kernels.ReLU, A: 3, B: -1}}
 	four := append(append([]kernels.Step(nil), three...), kernels.Step{Op: kernels.Add, A: 4, B: 0})
 	for _, c := range []struct {
 		steps []kernels.Step

@@ -1,32 +1,20 @@
 package cpu_test
 
 import (
-	"flag"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of random cases; 0: one from the clock")
-
 // random returns a generator and its seed, which is printed when the test fails.
 func random(t testing.TB) (*rand.Rand, uint64) {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with -seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0)), seed
+	return seed.Rand(t, 0), seed.Value()
 }
 
 // A use is one call of an op, bound to memory of its own with the operands' first contents.
@@ -67,7 +55,7 @@ func operandsOf(t testing.TB, d *cpu.Device, op *kernels.Op, c kernels.Case) (ca
 	for _, s := range c.In {
 		call.In = append(call.In, kernels.Operand{Spec: s, Ref: place(s.Bytes())})
 	}
-	updates := kernels.UpdatesOf(op, c.Attrs)
+	updates := op.UpdatesFor(c.Attrs)
 	for k, s := range out {
 		o := kernels.Operand{Spec: s}
 		if k < len(updates) {
@@ -148,6 +136,12 @@ func (u *use) close(t testing.TB) {
 			t.Error(err)
 		}
 	}
+}
+
+// factorSpecs returns the specs of Adafactor's states.
+func factorSpecs(param kernels.Spec) (rows, columns kernels.Spec) {
+	s := kernels.AdafactorStates(param)
+	return s[0].Spec, s[1].Spec
 }
 
 var floats = []arena.DType{arena.Float32, arena.Float64}

@@ -51,7 +51,7 @@ func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec
 	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
-	v.setRounding(kernels.OperandsOf(attrs), in)
+	v.setRounding(kernels.ComputeTypeOf(attrs), in)
 	return v
 }
 
@@ -88,7 +88,7 @@ func (v *convolution) setConversion(q *patches, i int) {
 func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
 	case v.isa.StepsPerElem() == 2 && v.rounded:
-		return v.isa.Bfloat16.FromFloat32
+		return v.isa.BFloat16.FromFloat32
 	case v.sizes[i] == gemm.PackedSize:
 		return v.floats[i]
 	}

@@ -112,7 +112,7 @@ func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int,
 	}
 	switch {
 	case a.Act == nil:
-	case a.Act == kernels.Relu:
+	case a.Act == kernels.ReLU:
 		flags |= gemm.FlagRelu
 	case typ == arena.Float32:
 		act = inPlace(elementwise.Unary[float32](l, a.Act, a.ActAttrs))

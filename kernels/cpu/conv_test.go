@@ -69,7 +69,7 @@ func scaledConv(op *kernels.Op) func(r *rand.Rand, typ arena.DType) scaled {
 			c.attrs, c.big = g.call(op, typ)
 			_, c.small = small.call(op, typ)
 			if typ == arena.Float32 && r.IntN(2) == 0 {
-				to := []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+				to := []arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)]
 				c.attrs, c.big = anyRoundedConv(r, c.attrs, c.big, to)
 				for i := range 2 {
 					c.small[i].Type = c.big[i].Type
@@ -110,14 +110,13 @@ func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
 	}
 	var assembly []byte
 	for _, level := range []cpu.Instructions{cpu.AVX512BF16, cpu.AVX512, cpu.AVX2, cpu.Portable} {
-		if level == cpu.AVX512BF16 && kernels.OperandsOf(c.Attrs) != arena.Bfloat16 {
+		if level == cpu.AVX512BF16 && kernels.ComputeTypeOf(c.Attrs) != arena.BFloat16 {
 			continue // the same kernels as AVX-512
 		}
 		var one []byte
 		for _, threads := range []int{1, 3, 8} {
-			d := cpu.OpenWith(cpu.Options{Threads: threads, Instructions: level})
-			if _, err := d.Instructions(); err != nil {
-				d.Close()
+			d, err := cpu.Open(cpu.Options{Threads: threads, Instructions: level})
+			if err != nil {
 				break // the processor lacks them
 			}
 			u := newUse(t, rand.New(rand.NewPCG(seed, 1)), d, op, c)
@@ -204,7 +203,7 @@ func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
 				}
 				agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: g.tolerance(op)}, r.Uint64())
 				if typ == arena.Float32 {
-					to := []arena.DType{arena.Bfloat16, arena.Float16}[r.IntN(2)]
+					to := []arena.DType{arena.BFloat16, arena.Float16}[r.IntN(2)]
 					attrs, in = anyRoundedConv(r, attrs, in, to)
 					agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: g.tolerance(op)}, r.Uint64())
 				}
@@ -237,10 +236,10 @@ func roundedConv(attrs any, in []kernels.Spec, to, first, second arena.DType) (a
 	in[0].Type, in[1].Type = first, second
 	switch a := attrs.(type) {
 	case kernels.ConvAttrs:
-		a.Operands = to
+		a.ComputeType = to
 		attrs = a
 	case kernels.ConvGradAttrs:
-		a.Operands = to
+		a.ComputeType = to
 		attrs = a
 	}
 	return attrs, in
@@ -267,12 +266,12 @@ func FuzzConv(f *testing.F) {
 		a := kernels.ConvAttrs{
 			Stride: [2]int{pick(stride, 4), pick(stride/16, 4)}, Pad: [2]int{int(pad) % 4, int(pad) / 16 % 4},
 			Dilation: [2]int{pick(dilation, 3), pick(dilation/16, 3)}, Groups: g, Bias: kind&1 != 0,
-			Act: []*kernels.Op{nil, kernels.Relu, kernels.Tanh, kernels.Sigmoid}[kind>>1&3],
+			Act: []*kernels.Op{nil, kernels.ReLU, kernels.Tanh, kernels.Sigmoid}[kind>>1&3],
 		}
 		typ := floats[kind>>3&1]
 		r := rand.New(rand.NewPCG(seed, 2))
 		run := func(op *kernels.Op, attrs any, in []kernels.Spec, tolerance float64) {
-			if to := []arena.DType{0, arena.Bfloat16, arena.Float16}[kind>>5%3]; to != 0 && typ == arena.Float32 {
+			if to := []arena.DType{0, arena.BFloat16, arena.Float16}[kind>>5%3]; to != 0 && typ == arena.Float32 {
 				attrs, in = anyRoundedConv(r, attrs, in, to)
 			}
 			agree(t, op, kernels.Case{Attrs: attrs, In: in, Tolerance: tolerance}, seed)

@@ -13,29 +13,31 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Options say what OpenWith opens. The zero value is a good default.
+// Options configure Open. The zero value is a good default.
 type Options struct {
-	// Threads is how many goroutines compute at once, the caller's among them. 0: GOMAXPROCS.
+	// Threads is the number of goroutines that compute at the same time, including the one that
+	// launches. 0: GOMAXPROCS.
 	Threads int
-	// Memory is the size in bytes that the device pretends to have. 0: what the system lets this process have, which
-	// remains the limit of what can be allocated.
+	// Memory limits what can be allocated, in bytes. 0: the memory that the system grants this
+	// process, which is always an upper limit.
 	Memory int64
-	// Spin is how long a thread without work looks for more before it sleeps. Waking it costs up to 100 µs, spinning takes the
-	// processor from other programs; goroutines get it in between. 0: 200 µs. Below 0: it sleeps at once.
+	// Spin is how long an idle worker polls for work before it sleeps. To wake a worker costs up to
+	// 100 µs; polling takes processor time from other programs. 0: 200 µs. Negative: sleep at once.
 	Spin time.Duration
-	// Instructions are what the kernels are made of. Best: the widest that the processor has. A device for instructions
-	// that it lacks answers every call with an InstructionsError.
+	// Instructions select the kernels. Best, the default: the widest instructions that the
+	// processor has.
 	Instructions Instructions
 }
 
-// Device is the host, made by Open or OpenWith: others answer with errors. All methods may be called from any goroutine.
+// Device is the host as a device. Open makes one; the methods of a nil Device, and of one that Open
+// did not make, return errors that wrap arena.ErrClosed. All methods may be called from several
+// goroutines at once.
 type Device struct {
 	pool          *pool
 	limit         int64        // bytes, 0: the system's
-	instructions  Instructions // what the kernels are made of
+	instructions  Instructions // of the kernels, never Best
 	level         asm.Level
 	bfloat16Pairs *gemm.Kernels // for products of bfloat16. Nil: those of float32 compute them
-	unsupported   error         // the instructions that the device was opened for and the processor does not have
 
 	closed atomic.Bool // set under mu, so that nothing is allocated after it
 	mu     sync.Mutex
@@ -43,22 +45,33 @@ type Device struct {
 	used   int64                // bytes in live
 }
 
-var _ kernels.Device = (*Device)(nil)
+var (
+	_ kernels.Device          = (*Device)(nil)
+	_ kernels.ReferenceRunner = (*Device)(nil)
+)
 
-// Open opens the host as a device with as many threads as GOMAXPROCS.
-func Open() *Device { return OpenWith(Options{}) }
-
-// OpenWith opens the host as a device.
-func OpenWith(o Options) *Device {
-	if o.Threads <= 0 {
+// Open starts the workers and returns the device. Negative Threads or Memory are a
+// [kernels.OptionError]; instructions that this build or processor lacks are an
+// [InstructionsError]. Close ends the workers.
+func Open(o Options) (*Device, error) {
+	switch {
+	case o.Threads < 0:
+		return nil, &kernels.OptionError{Device: "cpu", Option: "Threads", Value: int64(o.Threads)}
+	case o.Memory < 0:
+		return nil, &kernels.OptionError{Device: "cpu", Option: "Memory", Value: o.Memory}
+	case o.Threads == 0:
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	made, err := o.Instructions.resolve()
-	d := &Device{pool: newPool(o.Threads, o.Spin), limit: max(o.Memory, 0), instructions: made, level: made.level(), unsupported: err, live: map[*memory]struct{}{}}
-	if made == AVX512BF16 {
-		d.bfloat16Pairs = gemm.Bfloat16Pairs()
+	instructions, err := o.Instructions.resolve()
+	if err != nil {
+		return nil, fmt.Errorf("cpu: open: %w", err)
 	}
-	return d
+	d := &Device{pool: newPool(o.Threads, o.Spin), limit: o.Memory, instructions: instructions, level: instructions.level(),
+		live: map[*memory]struct{}{}}
+	if instructions == AVX512BF16 {
+		d.bfloat16Pairs = gemm.BFloat16Pairs()
+	}
+	return d, nil
 }
 
 // Name returns "cpu".
@@ -67,7 +80,8 @@ func (d *Device) Name() string { return "cpu" }
 // Unified returns true: device memory is host memory.
 func (d *Device) Unified() bool { return true }
 
-// Instructions returns what the kernels are made of, or an error where the device cannot be used.
+// Instructions returns the instructions of the kernels, never Best. It fails on a device that is
+// not open.
 func (d *Device) Instructions() (Instructions, error) {
 	if err := d.usable("instructions"); err != nil {
 		return Best, err
@@ -75,22 +89,18 @@ func (d *Device) Instructions() (Instructions, error) {
 	return d.instructions, nil
 }
 
-// usable returns an error that wraps arena.ErrClosed where the device was closed, or never opened, and an
-// InstructionsError where the processor lacks what it was opened for.
+// usable returns an error that wraps arena.ErrClosed if the device is closed or was never opened.
 func (d *Device) usable(what string) error {
 	if d == nil || d.pool == nil {
-		return fmt.Errorf("cpu: %s: not opened, use cpu.Open(): the device is %w", what, arena.ErrClosed)
+		return fmt.Errorf("cpu: %s: not opened, use cpu.Open: the device is %w", what, arena.ErrClosed)
 	}
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: %s: the device was %w", what, arena.ErrClosed)
 	}
-	if d.unsupported != nil {
-		return fmt.Errorf("cpu: %s: %w", what, d.unsupported)
-	}
 	return nil
 }
 
-// Info returns the memory of the system, or of the pretended size.
+// Info returns the memory of the system, or of Options.Memory, in bytes.
 func (d *Device) Info() (arena.Info, error) {
 	if err := d.usable("info"); err != nil {
 		return arena.Info{}, err
@@ -141,7 +151,7 @@ func (d *Device) alloc(what string, bytes int64) (arena.Memory, error) {
 	return m, nil
 }
 
-// NewStream makes a queue that runs what is enqueued at once, in the caller.
+// NewStream makes a stream that runs work at once, in the goroutine that enqueues it.
 func (d *Device) NewStream(name string) (arena.Stream, error) {
 	if err := d.usable("stream"); err != nil {
 		return nil, err
@@ -149,7 +159,7 @@ func (d *Device) NewStream(name string) (arena.Stream, error) {
 	return &stream{dev: d, name: name}, nil
 }
 
-// NewEvent makes a marker. Since streams run at once, it is done whenever someone looks.
+// NewEvent makes an event. Since streams run work at once, it is always done.
 func (d *Device) NewEvent() (arena.Event, error) {
 	if err := d.usable("event"); err != nil {
 		return nil, err
@@ -157,7 +167,7 @@ func (d *Device) NewEvent() (arena.Event, error) {
 	return &event{dev: d}, nil
 }
 
-// Allocated returns the bytes and the number of blocks that were not freed.
+// Allocated returns the bytes and the number of blocks that are not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {
 	if d == nil {
 		return 0, 0
@@ -167,8 +177,9 @@ func (d *Device) Allocated() (bytes int64, blocks int) {
 	return d.used, len(d.live)
 }
 
-// Close frees all memory that is left and ends the workers. No goroutine of the device remains. What was made on the device
-// answers with errors that wrap arena.ErrClosed from then on. Safe to call twice.
+// Close frees all memory that is left and ends the workers; no goroutine of the device remains.
+// From then on the methods of its memory, streams, events and programs return errors that wrap
+// arena.ErrClosed. Safe to call twice.
 func (d *Device) Close() error {
 	if d == nil || d.pool == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/cputest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
@@ -97,7 +98,7 @@ func TestWritingAfterFreeHarmsNobody(t *testing.T) {
 
 func TestCloseLeavesNoGoroutineAndNoMemory(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	d := cpu.OpenWith(cpu.Options{Threads: 6})
+	d := cputest.Open(t, cpu.Options{Threads: 6})
 	if _, err := d.Alloc(1000); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func TestProgramsOfSeveralGoroutinesRunAtOnce(t *testing.T) {
 }
 
 func TestAnArenaWhoseDeviceWasClosedSaysSo(t *testing.T) {
-	d := cpu.Open()
+	d := cputest.Open(t, cpu.Options{})
 	var l arena.Layout
 	ref := l.Place(l.Region("parameters"), "", "w", 6400)
 	a, err := arena.New(d, &l, 0)

@@ -6,6 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/dropout"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Dropout: y = x/(1 - rate), or 0 with probability rate. Random words depend on the seed, the step
@@ -35,8 +36,8 @@ func bindDropoutOf[T float](b *binding) func() {
 	first := dropout.Args[T]{Threshold: a.Threshold(), Scale: T(1 / (1 - a.Rate))}
 	for i := range first.Keys {
 		first.Keys[i] = [2]uint64{uint64(key[0]), uint64(key[1])}
-		key[0] += kernels.PhiloxW0
-		key[1] += kernels.PhiloxW1
+		key[0] += numeric.PhiloxW0
+		key[1] += numeric.PhiloxW1
 	}
 	kernel, calls := dropout.At[T](b.dev.level), make([]dropout.Args[T], b.dev.pool.threads())
 	for i := range calls {

@@ -50,8 +50,8 @@ func (i *Instructions) UnmarshalText(name []byte) error {
 	return fmt.Errorf("instructions %q: there are %v", name, instructionNames)
 }
 
-// InstructionsError is returned by a device that was opened for instructions that this build or
-// processor does not have. It wraps kernels.ErrUnsupported.
+// InstructionsError is the error of Open for instructions that this build or processor lacks.
+// It wraps kernels.ErrUnsupported.
 type InstructionsError struct {
 	Want, Have Instructions
 }
@@ -66,7 +66,7 @@ func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
 // bestInstructions returns the last set that this build and processor have.
 func bestInstructions() Instructions {
-	if gemm.Bfloat16Pairs() != nil {
+	if gemm.BFloat16Pairs() != nil {
 		return AVX512BF16
 	}
 	return Portable + Instructions(asm.Best())

@@ -35,24 +35,21 @@ func TestADeviceSaysWhatItsKernelsAreMadeOf(t *testing.T) {
 	}
 }
 
-func TestInstructionsThatAreMissingAreRefusedByEveryCall(t *testing.T) {
-	const beyond = cpu.AVX512BF16 + 1 // none has it
-	d := cpu.OpenWith(cpu.Options{Threads: 1, Instructions: beyond})
-	defer d.Close()
-	_, instructions := d.Instructions()
-	_, info := d.Info()
-	_, alloc := d.Alloc(8)
-	_, pin := d.Pin(8)
-	_, stream := d.NewStream("s")
-	_, event := d.NewEvent()
-	_, bind := d.Bind(nil, kernels.Binding{})
-	v := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{2}}
-	supports := d.Supports(kernels.Relu, nil, []kernels.Spec{v}, []kernels.Spec{v})
-	for what, err := range map[string]error{"instructions": instructions, "info": info, "alloc": alloc, "pin": pin, "stream": stream,
-		"event": event, "bind": bind, "supports": supports} {
-		var e *cpu.InstructionsError
-		if !errors.As(err, &e) || e.Want != beyond || !errors.Is(err, kernels.ErrUnsupported) {
-			t.Errorf("%s: got %v, want an InstructionsError", what, err)
+func TestOpenRefusesInstructionsThatAreMissing(t *testing.T) {
+	const beyond = cpu.AVX512BF16 + 1 // no processor has it
+	d, err := cpu.Open(cpu.Options{Threads: 1, Instructions: beyond})
+	var e *cpu.InstructionsError
+	if d != nil || !errors.As(err, &e) || e.Want != beyond || !errors.Is(err, kernels.ErrUnsupported) {
+		t.Errorf("got %v, %v: want an InstructionsError", d, err)
+	}
+}
+
+func TestOpenRefusesNegativeOptions(t *testing.T) {
+	for option, o := range map[string]cpu.Options{"Threads": {Threads: -1}, "Memory": {Memory: -1}} {
+		d, err := cpu.Open(o)
+		var e *kernels.OptionError
+		if d != nil || !errors.As(err, &e) || e.Option != option || !errors.Is(err, arena.ErrInvalid) {
+			t.Errorf("%s below 0: got %v, %v: want an OptionError", option, d, err)
 		}
 	}
 }

@@ -10,6 +10,5 @@ import (
 )
 
 func TestDevice(t *testing.T) {
-	o := cpu.Options{Instructions: cputest.Instructions(t)}
-	kerneltest.Test(t, func() kernels.Device { return cpu.OpenWith(o) })
+	kerneltest.Test(t, func() (kernels.Device, error) { return cpu.Open(cpu.Options{Instructions: cputest.Instructions(t)}) })
 }

@@ -169,7 +169,7 @@ func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs
 	}
 	switch {
 	case t.Act == nil:
-	case t.Act == kernels.Relu && !after:
+	case t.Act == kernels.ReLU && !after:
 		x.flags |= gemm.FlagRelu
 	case typ == arena.Float32:
 		x.act = inPlace(elementwise.Unary[float32](l, t.Act, t.ActAttrs))

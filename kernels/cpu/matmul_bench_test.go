@@ -19,7 +19,7 @@ type named struct {
 }
 
 var (
-	forward = kernels.MatMulAttrs{Bias: true, Act: kernels.Relu}
+	forward = kernels.MatMulAttrs{Bias: true, Act: kernels.ReLU}
 	weight  = kernels.MatMulAttrs{TransA: true} // gradient of
 	input   = kernels.MatMulAttrs{TransB: true} // gradient of
 )
@@ -49,9 +49,9 @@ func typical(typ arena.DType) []product {
 			list = append(list, newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs))
 		}
 	}
-	for _, v := range cpu.RoundingVariants(typ, arena.Bfloat16) {
+	for _, v := range cpu.RoundingVariants(typ, arena.BFloat16) {
 		for _, s := range slices.Concat(mlp, others) {
-			list = append(list, newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs).rounded(newRand(), arena.Bfloat16))
+			list = append(list, newProduct(v, typ, 0, s.m, s.k, s.n, s.attrs).rounded(newRand(), arena.BFloat16))
 		}
 	}
 	return list
@@ -83,7 +83,7 @@ func BenchmarkRoundedMatMul(b *testing.B) {
 		for _, threads := range []int{1, 2} {
 			run := func(what, v string, to arena.DType, stored [2]arena.DType) {
 				p := newProduct(v, arena.Float32, 0, s.m, s.k, s.n, s.attrs)
-				p.attrs.Operands, p.stored = to, stored
+				p.attrs.ComputeType, p.stored = to, stored
 				b.Run(fmt.Sprintf("%s/threads=%d/%s", s.name, threads, what), func(b *testing.B) { benchmarkProduct(b, p, threads) })
 			}
 			for _, v := range cpu.MatMulVariants(arena.Float32) {
@@ -91,7 +91,7 @@ func BenchmarkRoundedMatMul(b *testing.B) {
 					run(v, v, 0, [2]arena.DType{})
 				}
 			}
-			for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+			for _, to := range []arena.DType{arena.BFloat16, arena.Float16} {
 				for _, v := range cpu.RoundingVariants(arena.Float32, to) {
 					if strings.HasPrefix(v, "wide") {
 						continue

@@ -32,10 +32,10 @@ func isas() []*gemm.Kernels {
 // roundingISAs lists the kernels for factors that are rounded.
 func roundingISAs() []*gemm.Kernels {
 	list := isas()
-	if s := gemm.Bfloat16Pairs(); s != nil {
+	if s := gemm.BFloat16Pairs(); s != nil {
 		list = append([]*gemm.Kernels{s}, list...)
 	}
-	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.Bfloat16 == nil })
+	return slices.DeleteFunc(list, func(s *gemm.Kernels) bool { return s.BFloat16 == nil })
 }
 
 func allISAs() []*gemm.Kernels { return slices.Concat(roundingISAs(), isas(), wide) }

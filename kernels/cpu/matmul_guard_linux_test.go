@@ -68,7 +68,7 @@ func TestMatMulTouchesNothingBesideItsOperandsInAnyTile(t *testing.T) {
 		for _, v := range cpu.MatMulVariants(typ) {
 			for m := 1; m <= 14; m++ {
 				for n := 1; n <= 33; n++ {
-					p := newProduct(v, typ, 0, m, 3, n, kernels.MatMulAttrs{TransA: n%2 == 0, TransB: m%2 == 0, Bias: true, Act: kernels.Relu})
+					p := newProduct(v, typ, 0, m, 3, n, kernels.MatMulAttrs{TransA: n%2 == 0, TransB: m%2 == 0, Bias: true, Act: kernels.ReLU})
 					o := p.layOut(1)
 					o.fill(r)
 					want := p.run(t, o, 1)

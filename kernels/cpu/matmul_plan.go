@@ -112,7 +112,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
-		r := p.isa.Rounding(t.Operands)
+		r := p.isa.Rounding(t.ComputeType)
 		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
@@ -133,7 +133,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, rounded: t.Operands.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{isa: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
 		p.rows, p.k = p.k, p.rows
 	}

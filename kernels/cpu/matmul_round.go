@@ -111,7 +111,7 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 // transposed as it is packed.
 func (p *matmulPlan) computesTransposed(t kernels.MatMulAttrs, in []kernels.Spec) bool {
 	s := p.isa
-	if !p.rounded || p.n < 2 || p.n > transposedMaxCols || p.k == 0 || s.Rounding(t.Operands).FromFloat32.Kind == gemm.KindFloat {
+	if !p.rounded || p.n < 2 || p.n > transposedMaxCols || p.k == 0 || s.Rounding(t.ComputeType).FromFloat32.Kind == gemm.KindFloat {
 		return false
 	}
 	if t.TransA {

@@ -21,7 +21,7 @@ func TestRoundedMatMulHasTheBitsOfRoundedFactors(t *testing.T) {
 	for range 30 {
 		shapes = append(shapes, [3]int{1 + r.IntN(30), 1 + r.IntN(90), 1 + r.IntN(140)})
 	}
-	for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+	for _, to := range []arena.DType{arena.BFloat16, arena.Float16} {
 		for _, v := range cpu.RoundingVariants(arena.Float32, to) {
 			if !slices.Contains(cpu.MatMulVariants(arena.Float32), v) {
 				continue // pairs have sums of their own

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var matmulSeed = flag.Uint64("matmul.seed", 1, "seed of the random products")
@@ -32,7 +33,7 @@ func newProduct(variant string, typ arena.DType, batch, m, k, n int, attrs kerne
 
 // rounded is p with factors that are rounded, and stored in any way.
 func (p product) rounded(r *rand.Rand, to arena.DType) product {
-	p.attrs.Operands = to
+	p.attrs.ComputeType = to
 	for i := range p.stored {
 		p.stored[i] = []arena.DType{p.typ, to}[r.IntN(2)]
 	}
@@ -55,8 +56,8 @@ func (p product) String() string {
 	if p.attrs.Act != nil {
 		s += "/" + p.attrs.Act.Name
 	}
-	if p.attrs.Operands != 0 {
-		s += fmt.Sprintf("/%v%v", p.attrs.Operands, p.stored)
+	if p.attrs.ComputeType != 0 {
+		s += fmt.Sprintf("/%v%v", p.attrs.ComputeType, p.stored)
 	}
 	return s
 }
@@ -143,17 +144,17 @@ func (o *operands) fill(r *rand.Rand) {
 }
 
 func toHalf(t arena.DType, v float32) uint16 {
-	if t == arena.Bfloat16 {
-		return kernels.ToBfloat16(v)
+	if t == arena.BFloat16 {
+		return numeric.ToBFloat16(v)
 	}
-	return kernels.ToFloat16(v)
+	return numeric.ToFloat16(v)
 }
 
 func fromHalf(t arena.DType, h uint16) float32 {
-	if t == arena.Bfloat16 {
-		return kernels.FromBfloat16(h)
+	if t == arena.BFloat16 {
+		return numeric.FromBFloat16(h)
 	}
-	return kernels.FromFloat16(h)
+	return numeric.FromFloat16(h)
 }
 
 // values returns an operand in float64.
@@ -191,7 +192,7 @@ func (p product) run(t testing.TB, o *operands, threads int) []byte {
 // sums returns what p is before its activation, in float64, and for each sum the sum of absolute values.
 func (p product) sums(o *operands) (sums, sizes []float64) {
 	a, b := o.values(o.call.In[0]), o.values(o.call.In[1])
-	if t := p.attrs.Operands; t != 0 {
+	if t := p.attrs.ComputeType; t != 0 {
 		for _, v := range [][]float64{a, b} {
 			for i := range v {
 				v[i] = kernels.Round(t, v[i])
@@ -256,7 +257,7 @@ func (p product) check(t *testing.T, o *operands) {
 var activations = []struct {
 	op    *kernels.Op
 	attrs any
-}{{nil, nil}, {kernels.Relu, nil}, {kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: 0.1}}, {kernels.Sigmoid, nil}, {kernels.Tanh, nil}}
+}{{nil, nil}, {kernels.ReLU, nil}, {kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: 0.1}}, {kernels.Sigmoid, nil}, {kernels.Tanh, nil}}
 
 // awkward are sizes around the tiles and blocks of all variants.
 var awkward = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 17, 23, 28, 31, 32, 33, 47, 64, 65, 100, 129}
@@ -273,7 +274,7 @@ func products(r *rand.Rand) []product {
 				if slices.Contains(cpu.MatMulVariants(typ), v) {
 					list = append(list, p)
 				}
-				for _, to := range []arena.DType{arena.Bfloat16, arena.Float16} {
+				for _, to := range []arena.DType{arena.BFloat16, arena.Float16} {
 					if slices.Contains(cpu.RoundingVariants(typ, to), v) && r.IntN(2) == 0 {
 						list = append(list, p.rounded(r, to))
 					}
@@ -298,7 +299,7 @@ func products(r *rand.Rand) []product {
 
 // allVariants lists the kernels for t that compute products of any factors.
 func allVariants(t arena.DType) []string {
-	all := slices.Concat(cpu.MatMulVariants(t), cpu.RoundingVariants(t, arena.Bfloat16))
+	all := slices.Concat(cpu.MatMulVariants(t), cpu.RoundingVariants(t, arena.BFloat16))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -381,7 +382,7 @@ func TestFusedMatMulHasTheBitsOfItsParts(t *testing.T) {
 		got := p.run(t, fused, 2)
 
 		plain := p
-		plain.attrs = kernels.MatMulAttrs{TransA: p.attrs.TransA, TransB: p.attrs.TransB, Operands: p.attrs.Operands}
+		plain.attrs = kernels.MatMulAttrs{TransA: p.attrs.TransA, TransB: p.attrs.TransB, ComputeType: p.attrs.ComputeType}
 		o := plain.layOut(2)
 		for k := range o.call.In {
 			copy(o.bytes(o.call.In[k]), fused.bytes(fused.call.In[k]))
@@ -452,7 +453,7 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 			for _, s := range [][3]int{{5, 7, 9}, {128, 256, 10}, {64, 96, 128}} {
 				p := newProduct(v, typ, 0, s[0], s[1], s[2], kernels.MatMulAttrs{TransA: true, TransB: s[0] == 5, Bias: true, Act: kernels.Tanh})
 				if !slices.Contains(cpu.MatMulVariants(typ), v) {
-					p = p.rounded(newRand(), arena.Bfloat16)
+					p = p.rounded(newRand(), arena.BFloat16)
 				}
 				o := p.layOut(2)
 				o.fill(newRand())

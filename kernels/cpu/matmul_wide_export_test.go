@@ -2,11 +2,11 @@ package cpu
 
 import (
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // wide are kernels in plain Go with the sizes of the AVX-512 ones, so that the cutting, packing and edges for those
@@ -30,7 +30,7 @@ func wideISA[T float](typ arena.DType, cols, lanes int) *gemm.Kernels {
 		PackCols: gemm.For(asm.Portable, typ).PackCols,
 	}
 	if typ == arena.Float32 {
-		s.Bfloat16, s.Float16 = gemm.RoundToFloat32(half.At(asm.Portable, arena.Bfloat16)), gemm.RoundToFloat32(half.At(asm.Portable, arena.Float16))
+		s.BFloat16, s.Float16 = gemm.RoundToFloat32(half.At(asm.Portable, arena.BFloat16)), gemm.RoundToFloat32(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }
@@ -49,7 +49,7 @@ func widePairs() *gemm.Kernels {
 		}
 	}
 	s.HalfTiles = s.Tiles
-	s.Bfloat16 = asmtest.PairRounding()
+	s.BFloat16 = asmtest.PairRounding()
 	return s
 }
 
@@ -61,7 +61,7 @@ func onePairTile(t *gemm.Tile) {
 			var s float32
 			for k := range t.K {
 				for half := range 2 {
-					s += float32(kernels.FromBfloat16(a[(i*t.RowA+k*t.StepA)/2+half]) * kernels.FromBfloat16(b[k*t.StepB/2+2*j+half]))
+					s += float32(numeric.FromBFloat16(a[(i*t.RowA+k*t.StepA)/2+half]) * numeric.FromBFloat16(b[k*t.StepB/2+2*j+half]))
 				}
 			}
 			at := &c[i*t.RowC/4+j]

@@ -22,7 +22,7 @@ func timedNorms() []timed {
 	var all []timed
 	for _, s := range []kernels.Shape{{64, 64, 32, 32}, {64, 128, 16, 16}, {64, 256, 8, 8}, {64, 512, 7, 7}, {128, 512}} {
 		x, c := kernels.Spec{Type: arena.Float32, Shape: s}, f(s[1])
-		a := kernels.BatchNormAttrs{Eps: 1e-5, Relu: true}
+		a := kernels.BatchNormAttrs{Eps: 1e-5, ReLU: true}
 		all = append(all, timed{sized("batchNorm", s), kernels.BatchNorm, a, []kernels.Spec{x, c, c}},
 			timed{sized("batchNormGrad", s), kernels.BatchNormGrad, a, []kernels.Spec{x, c, c, c, c, x}})
 	}

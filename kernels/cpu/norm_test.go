@@ -42,7 +42,7 @@ func normCase(op *kernels.Op, s kernels.Shape, float arena.DType, relu bool) ker
 	if s[1]%2 == 0 {
 		groups = 2
 	}
-	batch, layer := kernels.BatchNormAttrs{Eps: 1e-3, Relu: relu}, kernels.LayerNormAttrs{Eps: 1e-3}
+	batch, layer := kernels.BatchNormAttrs{Eps: 1e-3, ReLU: relu}, kernels.LayerNormAttrs{Eps: 1e-3}
 	group := kernels.GroupNormAttrs{Groups: groups, Eps: 1e-3}
 	rstd := -1 // which operand is a reciprocal deviation or a variance
 	var out kernels.Case

@@ -73,7 +73,7 @@ func chainNumbers(s operation) (p, q float32) {
 	switch a := s.attrs.(type) {
 	case kernels.AffineAttrs:
 		return float32(a.Scale), float32(a.Shift)
-	case kernels.LeakyReluAttrs:
+	case kernels.LeakyReLUAttrs:
 		return float32(a.Slope), 0
 	}
 	return 0, 0

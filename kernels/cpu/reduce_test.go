@@ -16,8 +16,8 @@ func levels(t testing.TB, threads int) []*cpu.Device {
 	t.Helper()
 	var all []*cpu.Device
 	for _, i := range []cpu.Instructions{cpu.Portable, cpu.AVX2, cpu.AVX512} {
-		d := open(t, cpu.Options{Threads: threads, Instructions: i})
-		if _, err := d.Instructions(); err == nil {
+		if d, err := cpu.Open(cpu.Options{Threads: threads, Instructions: i}); err == nil {
+			t.Cleanup(func() { d.Close() })
 			all = append(all, d)
 		}
 	}

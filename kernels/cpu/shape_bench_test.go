@@ -40,7 +40,6 @@ func moves() []timed {
 		{"concat_columns", kernels.Concat, kernels.ConcatAttrs{Axis: 1}, []kernels.Spec{f(784, 256), f(784, 256)}},
 		{"gather_3136B", kernels.Gather, nil, []kernels.Spec{f(1024, 784), labels}},
 		{"gather_784B", kernels.Gather, nil, []kernels.Spec{u8(1024, 784), labels}},
-		{"one_hot", kernels.OneHot, kernels.OneHotAttrs{Classes: 10, Type: arena.Float32}, []kernels.Spec{labels}},
 	}
 }
 

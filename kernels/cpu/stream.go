@@ -9,8 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// stream runs work at once, in the goroutine that enqueues it. After work that went wrong it runs nothing more until
-// Sync has returned the error: what follows would compute from values that were never made.
+// stream runs work at once, in the goroutine that enqueues it. After work that fails it runs
+// nothing until Sync has returned the error: later work would read values that were never computed.
 type stream struct {
 	dev  *Device
 	name string
@@ -20,10 +20,10 @@ type stream struct {
 	err    error
 }
 
-// errExit is what remains of a call whose function called runtime.Goexit, as testing's FailNow does.
+// errExit is the error of a call whose function called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// enter locks the stream, unless it or the device was closed.
+// enter locks the stream, unless it or the device is closed.
 func (s *stream) enter(what string) error {
 	if err := s.dev.usable(what); err != nil {
 		return err
@@ -36,7 +36,8 @@ func (s *stream) enter(what string) error {
 	return nil
 }
 
-// begin locks the stream for work. With false there is nothing to do: it is closed (err), or has failed.
+// begin locks the stream for work. ok is false if there is nothing to do: the stream is closed
+// (err), or has failed.
 func (s *stream) begin(what string) (ok bool, err error) {
 	if err := s.enter(what); err != nil {
 		return false, err
@@ -63,7 +64,7 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	if err := s.dev.usable("copy"); err != nil {
 		return err
 	}
-	to, from, err := s.dev.copying(dst, src)
+	to, from, err := s.dev.copyBytes(dst, src)
 	if err != nil {
 		return fmt.Errorf("cpu: %w", err)
 	}
@@ -75,8 +76,8 @@ func (s *stream) Copy(dst, src arena.Span) error {
 	return nil
 }
 
-// copying returns the bytes of a copy.
-func (d *Device) copying(dst, src arena.Span) (to, from []byte, err error) {
+// copyBytes returns the bytes of a copy between spans.
+func (d *Device) copyBytes(dst, src arena.Span) (to, from []byte, err error) {
 	if to, err = d.span(dst); err != nil {
 		return nil, nil, fmt.Errorf("copy to: %w", err)
 	}
@@ -127,7 +128,7 @@ func (d *Device) span(p arena.Span) ([]byte, error) {
 	return b[p.Offset : p.Offset+p.Size], nil
 }
 
-// Record keeps in e the error of the work so far, if there was one.
+// Record records e after the work so far, with the error of that work, if there is one.
 func (s *stream) Record(e arena.Event) error {
 	ev, err := s.event(e)
 	if err != nil {
@@ -140,7 +141,8 @@ func (s *stream) Record(e arena.Event) error {
 	return ev.record(s.err)
 }
 
-// Wait returns at once: the work that e stands for is done. Where it went wrong, so has this stream.
+// Wait returns at once: the work before the record of e is done. If that work failed, so has this
+// stream.
 func (s *stream) Wait(e arena.Event) error {
 	ev, err := s.event(e)
 	if err != nil {
@@ -176,7 +178,7 @@ func (s *stream) Sync() error {
 	return err
 }
 
-// Close releases the stream and returns the error that no Sync has returned. Safe to call twice.
+// Close releases the stream, and returns the error that no Sync has returned. Safe to call twice.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +188,7 @@ func (s *stream) Close() error {
 	return err
 }
 
-// event is a marker of a stream. It takes no lock: a step records one and looks at one.
+// event is a marker of a stream. It takes no lock: every step records one and checks one.
 type event struct {
 	dev    *Device
 	closed atomic.Bool
@@ -206,7 +208,8 @@ func (e *event) record(err error) error {
 	return nil
 }
 
-// last returns the first error of the work before the last record, as failed. err says that the event is closed.
+// last returns the first error of the work before the last record, as failed. err is that of a
+// closed event.
 func (e *event) last() (failed, err error) {
 	if e.closed.Load() {
 		return nil, fmt.Errorf("cpu: event: %w", arena.ErrClosed)
@@ -229,7 +232,7 @@ func (e *event) Sync() error {
 	return failed
 }
 
-// Done returns true: the work before a record is done when Record returns.
+// Done returns true: all work before a record is done when Record returns.
 func (e *event) Done() bool { return true }
 
 // Close releases the event. Safe to call twice.

@@ -2,13 +2,13 @@ package cpu
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
 // maxRank is the most dimensions of an operand.
-const maxRank = 8
+const maxRank = devcheck.MaxRank
 
 // table holds the kernels by operation. Elementwise operations are not in it: one engine runs them all.
 var table = map[*kernels.Op]kernel{
@@ -58,20 +58,19 @@ var table = map[*kernels.Op]kernel{
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindGatherRows, nil},
 	kernels.Scatter:   {bindScatter, nil},
-	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
-	kernels.Fetch:     {bindReshape, nil},
-	kernels.Stow:      {bindReshape, nil},
+	kernels.Prefetch:  {bindReshape, nil},
+	kernels.Writeback: {bindReshape, nil},
 
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheck, nil},
 	kernels.CheckIndex:  {bindCheckIndex, nil},
 
-	kernels.Sgd:      {bindUpdate, nil},
+	kernels.SGD:      {bindUpdate, nil},
 	kernels.Momentum: {bindUpdate, nil},
-	kernels.RmsProp:  {bindUpdate, nil},
+	kernels.RMSProp:  {bindUpdate, nil},
 	kernels.Adam:     {bindUpdate, nil},
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
@@ -95,9 +94,9 @@ func lookup(op *kernels.Op) kernel {
 	return kernel{bindReference, nil}
 }
 
-// ByReference reports whether the device has no kernel for op and runs its reference in float64,
+// RunsByReference reports whether the device has no kernel for op and runs its reference in float64,
 // which is slow and allocates.
-func (d *Device) ByReference(op *kernels.Op) bool {
+func (d *Device) RunsByReference(op *kernels.Op) bool {
 	_, own := table[op]
 	return !own && op.Elem == nil
 }
@@ -116,31 +115,14 @@ func bindReference(b *binding) (func(), error) {
 // Supports returns nil for every operation that is registered, on operands that fit it, of up to 8
 // dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
-	if d == nil || d.pool == nil || d.unsupported != nil {
+	if d == nil || d.pool == nil {
 		return d.usable("supports")
 	}
-	if op == nil {
-		return fmt.Errorf("cpu: no operation: %w", kernels.ErrUnsupported)
+	if err := devcheck.Specs(op, attrs, in, out, maxRank); err != nil {
+		return fmt.Errorf("cpu: %w", err)
 	}
 	if kernels.ByName(op.Name) != op {
 		return fmt.Errorf("cpu: %s is not registered: %w", op.Name, kernels.ErrUnsupported)
-	}
-	for _, specs := range [][]kernels.Spec{in, out} {
-		for _, s := range specs {
-			if len(s.Shape) > maxRank {
-				return fmt.Errorf("cpu: %s on %v: more than %d dimensions: %w", op.Name, s, maxRank, kernels.ErrUnsupported)
-			}
-			if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
-				return fmt.Errorf("cpu: %s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
-			}
-		}
-	}
-	want, err := op.Infer(attrs, in)
-	if err != nil {
-		return fmt.Errorf("cpu: %w", err)
-	}
-	if !slices.EqualFunc(want, out, kernels.Spec.Equal) {
-		return fmt.Errorf("cpu: %s on %v makes %v, not %v: %w", op.Name, in, want, out, kernels.ErrShape)
 	}
 	return nil
 }

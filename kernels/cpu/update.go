@@ -105,14 +105,14 @@ func (u *updater[T]) setRule(op *kernels.Op, attrs any, all *update.Kernels[T]) 
 	own := &u.Coef
 	u.setRates = func(c []float64) { own[0] = T(c[0]) }
 	switch a := attrs.(type) {
-	case kernels.SgdAttrs:
+	case kernels.SGDAttrs:
 		u.run = all.SGD
 	case kernels.MomentumAttrs:
 		u.run, own[1] = all.Momentum, T(a.Momentum)
 		if a.Nesterov {
 			u.run = all.Nesterov
 		}
-	case kernels.RmsPropAttrs:
+	case kernels.RMSPropAttrs:
 		u.run = all.RMSProp
 		own[1], own[2], own[3] = T(a.Rho), T(1-a.Rho), T(a.Epsilon)
 	case kernels.LionAttrs:

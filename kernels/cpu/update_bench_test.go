@@ -30,7 +30,7 @@ func streamedOps() []streamed {
 			return in
 		}
 	}
-	lean := func(of func(kernels.Spec) []kernels.State) func(n int) []kernels.Spec {
+	compact := func(of func(kernels.Spec) []kernels.State) func(n int) []kernels.Spec {
 		return func(n int) []kernels.Spec {
 			in := states(0)(n)
 			for _, s := range of(in[0]) {
@@ -47,17 +47,17 @@ func streamedOps() []streamed {
 	return []streamed{
 		{"copy", kernels.Reshape, nil, one, 2},
 		{"fill", kernels.Fill, nil, func(int) []kernels.Spec { return nil }, 1},
-		{"sgd", kernels.Sgd, kernels.SgdAttrs{}, states(0), 3},
+		{"sgd", kernels.SGD, kernels.SGDAttrs{}, states(0), 3},
 		{"momentum", kernels.Momentum, kernels.MomentumAttrs{Momentum: 0.9}, states(1), 5},
-		{"rmsprop", kernels.RmsProp, kernels.RmsPropAttrs{Rho: 0.9, Epsilon: 1e-8}, states(1), 5},
+		{"rmsprop", kernels.RMSProp, kernels.RMSPropAttrs{Rho: 0.9, Epsilon: 1e-8}, states(1), 5},
 		{"adam", kernels.Adam, adam, states(2), 7},
 		{"adam_clipped_decayed", kernels.Adam, clipped, states(2), 7},
 		{"adamw", kernels.AdamW, adam, states(2), 7},
-		{"adam8", kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: adam}, lean(kernels.Adam8States), 4}, // a byte is a quarter
-		{"adam16", kernels.Adam16, kernels.Adam16Attrs{AdamAttrs: adam}, lean(kernels.Adam16States), 5},
+		{"adam8", kernels.Adam8, kernels.Adam8Attrs{AdamAttrs: adam}, compact(kernels.Adam8States), 4}, // a byte is a quarter
+		{"adam16", kernels.Adam16, kernels.Adam16Attrs{AdamAttrs: adam}, compact(kernels.Adam16States), 5},
 		{"adafactor", kernels.Adafactor, kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Relative: true, Least: 1e-3}, func(n int) []kernels.Spec {
 			p := f(over(n, 512), 512)
-			rows, columns := kernels.FactorSpecs(p)
+			rows, columns := factorSpecs(p)
 			return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
 		}, 6},
 		{"lion", kernels.Lion, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, states(1), 5},

@@ -43,7 +43,7 @@ func TestTailsStayInsideTheirOperands(t *testing.T) {
 				p := kernels.Spec{Type: float, Shape: kernels.Shape{3, n}}
 				c := kernels.Adafactor.Cases(r, float)
 				c.In[0], c.In[1] = p, p
-				c.In[len(c.In)-2], c.In[len(c.In)-1] = kernels.FactorSpecs(p)
+				c.In[len(c.In)-2], c.In[len(c.In)-1] = factorSpecs(p)
 				fenced(t, d, kernels.Adafactor, c)
 				for _, op := range []*kernels.Op{kernels.Sum, kernels.Max} {
 					for axis, shape := range []kernels.Shape{{3, n}, {n, 3}} {

@@ -76,7 +76,7 @@ func near(t *testing.T, op *kernels.Op, float arena.DType, a, b []byte) {
 	ulp := map[arena.DType]float64{arena.Float32: 0x1p-23, arena.Float64: 0x1p-52}[float]
 	apart := 0
 	for i := range x {
-		if float == arena.Bfloat16 && x[i] != y[i] && math.Abs(x[i]-y[i]) <= 0x1p-7*math.Abs(x[i]) {
+		if float == arena.BFloat16 && x[i] != y[i] && math.Abs(x[i]-y[i]) <= 0x1p-7*math.Abs(x[i]) {
 			if apart++; apart <= 2+len(x)/1000 {
 				continue
 			}

@@ -46,7 +46,7 @@ func TestSmallerProductsNeedNoMoreWorkspace(t *testing.T) {
 		big := product{variant: variants[r.IntN(len(variants))], typ: typ, batch: r.IntN(3) * r.IntN(9),
 			m: sizeUpTo(r, 3000), k: sizeUpTo(r, 6000), n: sizeUpTo(r, 3000),
 			attrs: kernels.MatMulAttrs{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0}}
-		if to := []arena.DType{0, arena.Bfloat16, arena.Float16}[r.IntN(3)]; to != 0 {
+		if to := []arena.DType{0, arena.BFloat16, arena.Float16}[r.IntN(3)]; to != 0 {
 			if variants = cpu.RoundingVariants(typ, to); len(variants) > 0 {
 				big.variant = variants[r.IntN(len(variants))]
 				big = big.rounded(r, to)
@@ -125,7 +125,7 @@ func scaledFactors(r *rand.Rand, typ arena.DType) scaled {
 	big, small := shapes(r, 300)
 	operands := func(s kernels.Shape) []kernels.Spec {
 		p := kernels.Spec{Type: typ, Shape: s}
-		rows, columns := kernels.FactorSpecs(p)
+		rows, columns := factorSpecs(p)
 		return []kernels.Spec{p, p, kernels.GuardSpec, kernels.ControlsSpec, rows, columns}
 	}
 	return scaled{kernels.AdafactorAttrs{Epsilon: 1e-30, Limit: 1, Least: 1e-3}, operands(big), operands(small)}

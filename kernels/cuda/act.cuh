@@ -1,4 +1,4 @@
-// What products and convolutions end with: a bias and an activation.
+// The epilogue of products and convolutions: a bias and an activation.
 #pragma once
 
 #include "math.cuh"

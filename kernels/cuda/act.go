@@ -13,13 +13,13 @@ const (
 	actTanh
 )
 
-// activation returns the number of what a product ends with, and the slope of a leaky one.
+// activation returns the number of an activation, and the slope of a leaky one.
 func activation(act *kernels.Op, attrs any) (number int32, slope float64) {
 	switch act {
-	case kernels.Relu:
+	case kernels.ReLU:
 		return actRelu, 0
-	case kernels.LeakyRelu:
-		return actLeaky, attrs.(kernels.LeakyReluAttrs).Slope
+	case kernels.LeakyReLU:
+		return actLeaky, attrs.(kernels.LeakyReLUAttrs).Slope
 	case kernels.Sigmoid:
 		return actSigmoid, 0
 	case kernels.Tanh:

@@ -2,7 +2,7 @@
 // Six kernels, launched in their order: rows │ columns │ fold │ measure │ scaleStep │ apply. They read the gradient four times and the parameter once or twice, and
 // write the parameter. Sums are in double, and their order depends on shapes alone. Where guard[0] is not 0 nothing changes.
 // Workspace, in double: sums [matrices, cuts, width] over the rows of each cut, the first cut's of which become 1/√C; means [matrices] of R;
-// squares [2, matrices·n] of rows, of the parameter and of the step; step [1], what the step is multiplied with.
+// squares [2, matrices·n] of rows, of the parameter and of the step; step [1], the factor of the step.
 // A row has a block, or a thread where rows are short.
 #include "team.cuh"
 
@@ -29,7 +29,7 @@ template <class T> DEVICE T mean(T was, double fresh, double square) {
   return (T)(x > most(was) ? most(was) : x);
 }
 
-// rows moves the means of rows, and adds up the squares of the parameter's where it is asked for.
+// rows updates the means of rows and, with relative, sums the squares of the parameter's rows.
 template <class Team, class T>
 DEVICE void rows(const T *param, const T *grad, T *means, double *squares, int64 count, int64 width, const int32 *guard, const double *controls,
                  const double *scale, double clip, double epsilon, int32 relative) {
@@ -116,7 +116,7 @@ DEVICE void measure(const T *grad, const T *rows, const double *sums, const doub
   }
 }
 
-// scaleStep makes of all squares what the step is multiplied with. One block.
+// scaleStep computes the factor of the step from all squares. One block.
 KERNEL scaleStep(const double *squares, double *step, int64 count, double elements, const int32 *guard, const double *controls, double limit, double least,
                  int32 relative) {
   if (guard[0] != 0) return;

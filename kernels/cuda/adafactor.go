@@ -1,19 +1,22 @@
 package cuda
 
-import "github.com/evenkeel/evenkeel/kernels"
+import (
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
+)
 
 const (
 	cutRows    = 64 // rows of a cut whose columns are added up, at least
 	mostCuts   = 32 // of a matrix
-	shortWidth = 32 // up to so many elements a row has a thread, else a block
+	shortWidth = 32 // a row of at most this many elements has one thread, a longer one a block
 )
 
-// A factoring says how a parameter is matrices, and how their rows are cut.
+// factoring divides a parameter into matrices, and their rows into cuts.
 type factoring struct{ matrices, n, width, cuts, per int }
 
 func factoringOf(param kernels.Shape) factoring {
 	var f factoring
-	f.matrices, f.n, f.width = kernels.FactorOf(param)
+	f.matrices, f.n, f.width = numeric.Matrices(param)
 	f.cuts = min(mostCuts, (f.n+cutRows-1)/cutRows)
 	f.per = (f.n + f.cuts - 1) / max(f.cuts, 1)
 	return f
@@ -22,7 +25,8 @@ func factoringOf(param kernels.Shape) factoring {
 // count is the number of rows of all matrices.
 func (f factoring) count() int { return f.matrices * f.n }
 
-// places are where the parts of the workspace begin, in float64: sums, means, squares, step, and the end.
+// places are where the parts of the workspace begin, in float64: sums, means, squares, step, and
+// the end.
 func (f factoring) places() [5]int {
 	means := f.matrices * f.cuts * f.width
 	squares := means + f.matrices

@@ -14,7 +14,7 @@ template <class T> DEVICE int32 encode(T x, int32 top) {
   return (1 << k) - 1 + (int32)((8 * x - 1) * (T)(1 << k) / 7 + T(0.5));
 }
 
-// decode returns what a code stands for, see Decode8.
+// decode returns the value of a code: see numeric.Decode8.
 template <class T> DEVICE T decode(int32 code, int32 top) {
   if (code == 0) return 0;
   T x = T(0.125);

@@ -7,17 +7,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// A kernel is how this device executes an operation.
+// kernel is this device's code for an operation.
 type kernel struct {
-	// bind appends the steps of a call to its binding. It may append none.
+	// bind appends the steps of a call to its binding: none, if there is nothing to do.
 	bind func(b *binding) error
 	// work returns the workspace of a call in bytes. Nil: none.
 	work func(p *properties, attrs any, in, out []kernels.Spec) int64
 }
 
-// address is a place in device memory, 0 for what lies nowhere: operands without elements.
+// address is an address in device memory, 0 for an operand without elements.
 type address uint64
 
 // dim is a number of blocks or threads in each direction. 0 in y or z stands for 1.
@@ -26,7 +27,7 @@ type dim struct{ x, y, z int }
 // line is n in the first direction.
 func line(n int) dim { return dim{n, 1, 1} }
 
-// stepKind says what a step does.
+// stepKind is the kind of a step.
 type stepKind int32
 
 const (
@@ -34,18 +35,18 @@ const (
 	stepCopy            // bytes from src to dst, either of which may be pinned
 	stepFill            // bytes of value at dst
 	stepGemm            // a product by cuBLAS
-	stepMark            // the place that its stream has come to
-	stepAwait           // a mark of the other stream
+	stepRecord          // an event of its stream
+	stepWait            // for an event of the other stream
 	stepHost            // a function of the host
 )
 
-// step is what the device does at once.
+// step is one action of the device.
 type step struct {
 	kind stepKind
 	call int // index of its call in the list given to Bind
 
-	beside bool // on the stream for transfers
-	mark   int  // of stepMark and stepAwait
+	transfer bool // on the stream for transfers
+	event    int  // of stepRecord and stepWait
 
 	// a kernel
 	module      module
@@ -66,7 +67,7 @@ type step struct {
 	in, out []extent
 }
 
-// module is the PTX that a kernel is in: an embedded file, or text made for a call.
+// module is the PTX of a kernel: an embedded file, or text written for a call.
 type module struct {
 	family string // zz_family.ptx
 	text   string // where there is no family
@@ -78,24 +79,23 @@ type extent struct {
 	bytes int64
 }
 
-// A binding is one call while it is prepared. Its operands have been checked: they lie inside the memory and are
-// aligned for their types.
+// binding is one call while it is prepared. Its operands are checked: they lie inside the memory
+// and are aligned for their types.
 type binding struct {
 	kernels.Call
 	props *properties
 	index int
 
-	beside bool // it is enqueued on the stream for transfers
+	transfer bool // it is enqueued on the stream for transfers
 	places
 	steps []step
 }
 
-// places are where the regions that calls refer to lie.
+// places are the addresses of the regions that calls refer to.
 type places struct {
 	mem    address
-	size   int64                   // bytes at mem
-	base   []int64                 // by region
-	pinned map[arena.Region]extent // those that lie in pinned memory
+	pinned map[arena.Region]address // of regions in pinned memory
+	check  devcheck.Memory
 }
 
 // in returns the address of input k.
@@ -112,13 +112,14 @@ func (b *binding) at(r arena.Ref, bytes int64) address {
 		return 0
 	}
 	if x, ok := b.pinned[r.Region]; ok {
-		return x.at + address(r.Offset)
+		return x + address(r.Offset)
 	}
-	return b.mem + address(b.base[r.Region]+r.Offset)
+	return b.mem + address(b.check.Base[r.Region]+r.Offset)
 }
 
-// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32, uint32, int64, uint64, float32 or float64, as
-// the kernel declares its parameters. A grid without blocks is no step.
+// launch appends a kernel of an embedded family, zz_family.ptx. Arguments are address, int32,
+// uint32, int64, uint64, float32 or float64, as the kernel declares its parameters. A grid without
+// blocks is no step.
 func (b *binding) launch(family, function string, grid, block dim, shared int, args ...any) {
 	b.kernel(module{family: family}, function, grid, block, shared, args)
 }
@@ -146,7 +147,7 @@ func (b *binding) copy(dst, src address, bytes int64) {
 	}
 }
 
-// fill appends setting each of so many bytes.
+// fill appends a step that sets bytes of device memory to value.
 func (b *binding) fill(dst address, value byte, bytes int64) {
 	if bytes > 0 {
 		b.append(step{kind: stepFill, dst: dst, bytes: bytes, value: value})
@@ -154,13 +155,14 @@ func (b *binding) fill(dst address, value byte, bytes int64) {
 }
 
 func (b *binding) append(s step) {
-	s.call, s.beside = b.index, b.beside
+	s.call, s.transfer = b.index, b.transfer
 	b.steps = append(b.steps, s)
 }
 
 func (d dim) whole() dim { return dim{d.x, max(d.y, 1), max(d.z, 1)} }
 
-// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that there are.
+// slot is an argument as the driver reads it: its bytes first, on the little-endian hosts that CUDA
+// supports.
 func slot(a any) uint64 {
 	switch v := a.(type) {
 	case address:
@@ -181,23 +183,23 @@ func slot(a any) uint64 {
 	panic(fmt.Sprintf("cuda: a kernel has no parameter of type %T", a))
 }
 
-// bindAll returns the steps of calls, in the order in which moves enqueue them. It reports everything that is wrong with them at once.
-func bindAll(p *properties, calls []kernels.Call, at places, moves []kernels.Move) ([]step, error) {
+// bindAll returns the steps of calls, in the order of schedule. It reports all mistakes at once.
+func bindAll(p *properties, calls []kernels.Call, at places, schedule []kernels.StreamOp) ([]step, error) {
 	var steps []step
 	var errs []error
-	for _, m := range moves {
-		if m.Do != kernels.Enqueue {
-			kind := stepMark
-			if m.Do == kernels.Await {
-				kind = stepAwait
+	for _, o := range schedule {
+		if o.Kind != kernels.Enqueue {
+			kind := stepRecord
+			if o.Kind == kernels.Wait {
+				kind = stepWait
 			}
-			steps = append(steps, step{kind: kind, call: m.Call, beside: m.Beside, mark: m.Mark})
+			steps = append(steps, step{kind: kind, call: o.Call, transfer: o.Transfer, event: o.Event})
 			continue
 		}
-		c := calls[m.Call]
-		b := &binding{Call: c, props: p, index: m.Call, beside: m.Beside, places: at}
+		c := calls[o.Call]
+		b := &binding{Call: c, props: p, index: o.Call, transfer: o.Transfer, places: at}
 		if err := b.bind(); err != nil {
-			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", m.Call, c.Label, err))
+			errs = append(errs, fmt.Errorf("cuda: call %d %q: %w", o.Call, c.Label, err))
 			continue
 		}
 		steps = append(steps, b.steps...)
@@ -209,61 +211,18 @@ func bindAll(p *properties, calls []kernels.Call, at places, moves []kernels.Mov
 }
 
 func (b *binding) bind() error {
-	c := b.Call
-	if c.Op == nil {
-		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
-	}
+	c := &b.Call
 	in, out := kernels.Specs(c.In), kernels.Specs(c.Out)
 	if err := supports(c.Op, c.Attrs, in, out); err != nil {
 		return err
 	}
-	for k, o := range c.In {
-		if err := b.checkRef(o.Ref, o.Bytes(), o.Type.Size()); err != nil {
-			return fmt.Errorf("%s input %d: %v: %w", c.Op.Name, k, o.Spec, err)
-		}
-	}
-	for k, o := range c.Out {
-		if err := b.checkRef(o.Ref, o.Bytes(), o.Type.Size()); err != nil {
-			return fmt.Errorf("%s output %d: %v: %w", c.Op.Name, k, o.Spec, err)
-		}
-	}
-	for k, i := range kernels.UpdatesOf(c.Op, c.Attrs) {
-		if c.Out[k].Ref.Region != c.In[i].Ref.Region || c.Out[k].Ref.Offset != c.In[i].Ref.Offset {
-			return fmt.Errorf("%s output %d must lie on input %d, which it updates", c.Op.Name, k, i)
-		}
-	}
-	if err := b.checkRef(c.Work, workspace(b.props, c.Op, c.Attrs, in, out), 8); err != nil {
-		return fmt.Errorf("%s workspace: %w", c.Op.Name, err)
+	// Blocks of device memory are aligned to 256 bytes, and so are regions in pinned memory.
+	if err := b.check.Call(c, workspace(b.props, c.Op, c.Attrs, in, out)); err != nil {
+		return err
 	}
 	k, _ := lookup(c.Op)
 	if err := k.bind(b); err != nil {
 		return fmt.Errorf("%s: %w", c.Op.Name, err)
-	}
-	return nil
-}
-
-// checkRef returns an error unless a value of so many bytes lies at ref, inside ref and its memory, and aligned. Only transfers work on pinned memory.
-func (b *binding) checkRef(ref arena.Ref, bytes, align int64) error {
-	if bytes == 0 && ref.Size == 0 {
-		return nil
-	}
-	size, at := b.size, ref.Offset
-	x, away := b.pinned[ref.Region]
-	switch {
-	case away && !kernels.Transfers(b.Op):
-		return fmt.Errorf("region %d is in pinned memory, which only transfers work on", ref.Region)
-	case away:
-		size = x.bytes
-	case ref.Region < 0 || int(ref.Region) >= len(b.base):
-		return fmt.Errorf("region %d of %d", ref.Region, len(b.base))
-	default:
-		at += b.base[ref.Region]
-	}
-	if bytes > ref.Size || ref.Size < 0 || ref.Offset < 0 || at < 0 || at > size || ref.Size > size-at {
-		return fmt.Errorf("needs %d bytes, has %d at %d in a memory of %d", bytes, ref.Size, at, size)
-	}
-	if at%align != 0 { // blocks of device memory are aligned to 256, and so are regions in pinned memory
-		return fmt.Errorf("address not a multiple of %d", align)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
 func TestArgumentsLieInTheLowBytesOfTheirSlots(t *testing.T) {
@@ -59,6 +60,6 @@ func TestBindNamesEveryCallThatIsWrong(t *testing.T) {
 
 // bindAt binds calls one after the other.
 func bindAt(p *properties, calls []kernels.Call, mem address, size int64, base []int64) ([]step, error) {
-	moves, _ := kernels.Binding{Base: base}.Moves(calls)
-	return bindAll(p, calls, places{mem: mem, size: size, base: base}, moves)
+	schedule, _ := kernels.Binding{Base: base}.StreamSchedule(calls)
+	return bindAll(p, calls, places{mem: mem, check: devcheck.Memory{Size: size, Base: base}}, schedule)
 }

@@ -2,7 +2,7 @@
 // y = act(Σ x[b, c, oh·stride - pad + kh·dilation, …]·w[o, c, kh, kw] + bias[o]); o sums over the channels of its group.
 // Reference: kernels/conv.go.
 //
-// Each is a product of matrices that nobody stores (product.cuh), one for each group; what a row, a column and a step of the sum are:
+// Each is a product of implicit matrices (product.cuh), one for each group. Its rows, columns and steps of the sum are:
 //
 //	          rows          columns            steps
 //	forward   o of w        pixels of y        c, kh, kw
@@ -17,7 +17,7 @@
 #include "number.cuh"
 #include "product.cuh"
 
-// A window says which pixels of x belong to one of y.
+// A window holds the pixels of x for a pixel of y.
 struct window {
   int B, C, H, W, O, OH, OW, KH, KW, strideH, strideW, padH, padW, dilationH, dilationW, groups;
   METHOD int cg() const { return C / groups; }
@@ -44,7 +44,7 @@ DEVICE tap tapOf(int i, const window &w) {
   return {channel, row, at - row * w.KW};
 }
 
-// The weights of a group: a row is an output channel, steps lie one after the other.
+// The weights of a group: a row is an output channel, steps are contiguous.
 template <class Numbers> struct weights {
   static constexpr bool alongK = true, always = false;
   typedef typename numbersOf<Numbers>::type T;

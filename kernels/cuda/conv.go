@@ -2,10 +2,11 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// fewChannels is below how many channels of a group's result each result is computed by itself: a tile of 64 would be nearly empty.
+// fewChannels is the number of channels of a group's result from which products use tiles. With
+// fewer, a tile of 64 would be nearly empty, and each result is computed by itself.
 const fewChannels = 8
 
-// convSize is a convolution in numbers, whichever of the three it is computed for.
+// convSize holds the dimensions of a convolution, for all three of its operations.
 type convSize struct {
 	batch, c, h, w, o, oh, ow, kh, kw int
 	stride, pad, dilation             [2]int
@@ -25,7 +26,7 @@ func (s convSize) args() []any {
 // with appends the window to a kernel's own arguments.
 func (s convSize) with(args ...any) []any { return append(args, s.args()...) }
 
-// fits returns an error where kernels of 32-bit counts cannot compute it.
+// fits returns an error if kernels that count in 32 bits cannot compute it.
 func (s convSize) fits() error {
 	return fits(s.batch*s.h*s.w, s.batch*s.oh*s.ow, s.c*s.kh*s.kw, s.o*s.kh*s.kw,
 		s.oh*s.stride[0]+s.kh*s.dilation[0]+s.pad[0], s.ow*s.stride[1]+s.kw*s.dilation[1]+s.pad[1])
@@ -57,7 +58,7 @@ func bindConv(b *binding) error {
 	if t.Bias {
 		bias = b.in(2)
 	}
-	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(t), s.o/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(t), s.o/s.groups
 	args := b.factors(b.in(0), to != 0)
 	if typ.Size() == 8 || rows < fewChannels {
 		b.launch(half("conv", to), "conv_forward_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0,
@@ -86,7 +87,7 @@ func bindConvInput(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	typ, to, rows := b.Out[0].Type, kernels.OperandsOf(b.Attrs), s.c/s.groups
+	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(b.Attrs), s.c/s.groups
 	args := s.with(append(b.factors(b.in(0), to != 0), b.out(0))...)
 	if typ.Size() == 8 || rows < fewChannels {
 		b.launch(half("conv", to), "conv_input_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0, args...)
@@ -121,7 +122,7 @@ func bindConvWeight(b *binding) error {
 	if err := s.fits(); err != nil {
 		return err
 	}
-	typ, to := b.Out[0].Type, kernels.OperandsOf(b.Attrs)
+	typ, to := b.Out[0].Type, kernels.ComputeTypeOf(b.Attrs)
 	args := append(b.factors(b.in(0), to != 0), b.out(0))
 	if typ.Size() == 8 || m < fewChannels {
 		b.launch(half("conv", to), "conv_weight_direct_"+number(typ, to), line(int(min(results, int64(16*max(b.props.processors, 1))))), line(32*min(productThreads/32, max(1, tilesOf(k, 32)))), 0,

@@ -1,4 +1,4 @@
-// What clang needs to compile our kernels without NVIDIA's headers: attributes, built-in variables, and the few built-in functions that we use.
+// Replaces NVIDIA's headers for clang: attributes, built-in variables, and the few built-in functions that the kernels use.
 // Functions of numbers are in math.cuh.
 #pragma once
 
@@ -30,7 +30,7 @@ typedef unsigned long long uint64;
 // A vec is N neighbours that are loaded and stored at once: its address must be a multiple of its size, at most 16 bytes.
 template <class T, int N> struct alignas(sizeof(T) * N) vec { T v[N]; };
 
-// aligned says whether p is a multiple of so many bytes.
+// aligned reports whether p is a multiple of a number of bytes.
 DEVICE bool aligned(const void *p, int bytes) { return ((uint64)p & (bytes - 1)) == 0; }
 
 // Global index of a thread and the number of all, for grid-stride loops: for (int64 i = index(); i < n; i += stride()).

@@ -20,5 +20,5 @@ func open(t testing.TB, o cuda.Options) *cuda.Device {
 }
 
 func TestDevice(t *testing.T) {
-	kerneltest.Test(t, func() kernels.Device { return open(t, cuda.Options{}) })
+	kerneltest.Test(t, func() (kernels.Device, error) { return cuda.Open(cuda.Options{}) })
 }

@@ -15,14 +15,15 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Device is a GPU, made by Open: others answer with errors. All methods may be called from any goroutine: each call sets the
-// device's context on the thread that it happens to run on.
+// Device is a GPU. Open makes one; the methods of a nil Device, and of one that Open did not make,
+// return errors that wrap arena.ErrClosed. All methods may be called from several goroutines at
+// once: each sets the device's context on its thread.
 type Device struct {
 	opened bool
 	gpu    cu.Device
 	ctx    cu.CUContext
 	props  properties
-	limit  int64 // bytes, 0: what there is
+	limit  int64 // bytes, 0: all of the GPU
 	graphs bool
 	sync   bool
 	before int64 // bytes in use when the context had been made
@@ -41,13 +42,22 @@ type Device struct {
 	blas    *blas // nil: products are kernels of ours
 }
 
-var _ kernels.Device = (*Device)(nil)
+var (
+	_ kernels.Device     = (*Device)(nil)
+	_ kernels.HostStager = (*Device)(nil)
+)
 
-// releaser is what a device made. release gives it back to the driver, called with the context set.
+// releaser is a resource of a device. release returns it to the driver; it is called with the
+// context set.
 type releaser interface{ release() error }
 
-// Open opens a GPU. Where there is no driver, or no GPU at all, the program does not come so far: package cu ends it at its start.
+// Open opens a GPU. A GPU that does not exist is a [NoDeviceError], negative Memory a
+// [kernels.OptionError], a missing cuBLAS a [NoLibraryError]. On a machine without a driver or a
+// GPU, package cu ends the program at its start, before Open is called.
 func Open(o Options) (*Device, error) {
+	if o.Memory < 0 {
+		return nil, &kernels.OptionError{Device: "cuda", Option: "Memory", Value: o.Memory}
+	}
 	n, err := cu.NumDevices()
 	if err != nil {
 		return nil, fmt.Errorf("cuda: open: %w", fromCu("cuDeviceGetCount", err))
@@ -55,7 +65,7 @@ func Open(o Options) (*Device, error) {
 	if o.Device < 0 || o.Device >= n {
 		return nil, &NoDeviceError{o.Device, n}
 	}
-	d := &Device{limit: max(o.Memory, 0), sync: o.Sync, live: map[releaser]struct{}{}, modules: map[module]*loaded{}}
+	d := &Device{limit: o.Memory, sync: o.Sync, live: map[releaser]struct{}{}, modules: map[module]*loaded{}}
 	if d.gpu, err = cu.GetDevice(o.Device); err != nil {
 		return nil, fmt.Errorf("cuda: open device %d: %w", o.Device, fromCu("cuDeviceGet", err))
 	}
@@ -75,7 +85,7 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// start makes what every device has.
+// start makes the resources that every device has.
 func (d *Device) start(o Options) error {
 	if err := d.enter("open"); err != nil {
 		return err
@@ -110,7 +120,7 @@ func (d *Device) tryGraph() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b := newBatch([]step{s}, []cu.Function{f}, nil, &beside{})
+	b := newBatch([]step{s}, []cu.Function{f}, nil, &sideStream{})
 	_, err = d.captured(b)
 	err = errors.Join(err, b.release(), d.unload(m))
 	var e *DriverError
@@ -120,8 +130,9 @@ func (d *Device) tryGraph() (bool, error) {
 	return err == nil, err
 }
 
-// captured captures b into a graph. Where that goes wrong the stream may be capturing still, and so be of no use: another takes its place.
-// at is the step that went wrong, -1 for none. Called with loads held, or before the device is known to others.
+// captured captures b into a graph. After an error the stream may still be capturing and is
+// unusable: a new one replaces it. at is the step that failed, -1 for none. It is called with loads
+// held, or before other goroutines know the device.
 func (d *Device) captured(b *batch) (at int, err error) {
 	at, err = b.capture(d.capture)
 	var e *DriverError
@@ -137,7 +148,7 @@ func (d *Device) captured(b *batch) (at int, err error) {
 	return at, errors.Join(err, fromCu("cuStreamDestroy", old.Destroy()))
 }
 
-// read asks a GPU for its properties.
+// read queries the properties of a GPU.
 func (p *properties) read(gpu cu.Device) error {
 	var err error
 	if p.name, err = gpu.Name(); err != nil {
@@ -162,7 +173,7 @@ func (p *properties) read(gpu cu.Device) error {
 	return nil
 }
 
-// fromCu is the error of a call made through package cu, whose own says no more than the code.
+// fromCu is the error of a call made through package cu, whose own error holds only the code.
 func fromCu(call string, err error) error {
 	if err == nil {
 		return nil
@@ -173,7 +184,8 @@ func fromCu(call string, err error) error {
 	return fmt.Errorf("%s: %w", call, err)
 }
 
-// enter begins a call: what is wrong with the device, or its context set on this thread until leave.
+// enter begins a call: it sets the context on this thread until leave, or returns the error that
+// prevents the call.
 func (d *Device) enter(what string) error {
 	if d == nil || !d.opened {
 		return fmt.Errorf("cuda: %s: not opened, use cuda.Open: the device is %w", what, arena.ErrClosed)
@@ -200,7 +212,7 @@ func (d *Device) leave() {
 	d.gate.RUnlock()
 }
 
-// note keeps the first fatal error, and returns what it is given.
+// note keeps err if it is the first fatal error, and returns it.
 func (d *Device) note(err error) error {
 	var e *DriverError
 	if errors.As(err, &e) && e.fatal() {
@@ -223,13 +235,15 @@ func (d *Device) Err() error {
 // Name returns "cuda".
 func (d *Device) Name() string { return "cuda" }
 
-// Graphs reports whether programs are CUDA graphs: not where Options say so, and not where the driver cannot capture one.
+// Graphs reports whether programs are CUDA graphs: true unless Options exclude it or the driver
+// cannot capture them.
 func (d *Device) Graphs() bool { return d != nil && d.graphs }
 
 // Unified returns false.
 func (d *Device) Unified() bool { return false }
 
-// Info returns the memory of the GPU. Context is what was in use when the device had been opened: its context, and other programs.
+// Info returns the memory of the GPU in bytes. Context is the memory in use when the device had
+// been opened: that of its context, and of other programs.
 func (d *Device) Info() (arena.Info, error) {
 	if err := d.enter("info"); err != nil {
 		return arena.Info{}, err
@@ -247,7 +261,8 @@ func (d *Device) Info() (arena.Info, error) {
 	return arena.Info{Total: total, Free: free, Context: d.before}, nil
 }
 
-// Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8 dimensions.
+// Supports returns nil for an operation that has a kernel, on operands that fit it, of up to 8
+// dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if d == nil || !d.opened {
 		return d.enter("supports")
@@ -266,10 +281,14 @@ func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) in
 	return workspace(&d.props, op, attrs, in, out)
 }
 
-// Staged returns the bytes of pinned memory that the device needs for a call, beside those of others: one block serves them all.
-func (d *Device) Staged(op *kernels.Op, in, out []kernels.Spec) int64 { return staged(op, in, out) }
+// StagingBytes returns the bytes of pinned memory that a call needs for a function of the host. All
+// calls share one block.
+func (d *Device) StagingBytes(op *kernels.Op, in, out []kernels.Spec) int64 {
+	return stagingBytes(op, in, out)
+}
 
-// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that were not freed.
+// Allocated returns the bytes and the number of blocks, of device memory and of pinned memory, that
+// were not freed.
 func (d *Device) Allocated() (bytes int64, blocks int) {
 	if d == nil {
 		return 0, 0
@@ -284,7 +303,7 @@ func (d *Device) Allocated() (bytes int64, blocks int) {
 	return bytes, blocks
 }
 
-// keep notes that r was made, drop that it was released.
+// keep adds r to the live resources; drop removes it and reports whether it was there.
 func (d *Device) keep(r releaser) {
 	d.mu.Lock()
 	d.live[r] = struct{}{}
@@ -303,8 +322,9 @@ func (d *Device) drop(r releaser) (was bool) {
 	return was
 }
 
-// discard releases r, if that has not been done. On a device that is poisoned or closed there is nothing to give back: the context takes
-// all with it. Where the context cannot be set, r is left to Close.
+// discard releases r, unless that has been done. On a device that is unusable or closed there is
+// nothing to release: the memory went with the context. If the context cannot be set, Close
+// releases r.
 func (d *Device) discard(what string, r releaser) error {
 	switch err := d.enter(what); {
 	case errors.Is(err, ErrPoisoned), errors.Is(err, arena.ErrClosed):
@@ -323,8 +343,9 @@ func (d *Device) discard(what string, r releaser) error {
 	return nil
 }
 
-// Close waits for the work, releases all that is left, and the context. Safe to call twice. After a fatal error there is nothing to wait
-// for, and Close returns nil: Err says what it was. One that shows in Close only is returned.
+// Close waits for the work, and releases everything that is left, and the context. Safe to call
+// twice. After a fatal error it waits for nothing and returns nil: Err returns that error. Close
+// returns a fatal error that it finds itself.
 func (d *Device) Close() error {
 	if d == nil || !d.opened {
 		return nil

@@ -9,7 +9,8 @@ package cuda
 #include <string.h>
 #include <cuda.h>
 
-// ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same since version 11.
+// ek_blas is cuBLAS: its handle, and the functions of the library that are used. They are the same
+// since version 11.
 typedef struct {
 	void *handle;
 	int (*create)(void **);
@@ -29,7 +30,7 @@ typedef struct {
 	size_t work_bytes;
 } ek_gemm;
 
-// What a step needs at run time. Arguments lie in C memory, a slot of 8 bytes each.
+// ek_step is a step at run time. Arguments are in C memory, in slots of 8 bytes.
 typedef struct {
 	int kind; // stepKind
 	CUfunction function;
@@ -39,13 +40,13 @@ typedef struct {
 	size_t bytes;
 	unsigned char value;
 	ek_gemm gemm;
-	int beside; // on the stream for transfers
-	CUevent mark;
+	int transfer; // on the stream for transfers
+	CUevent event;
 } ek_step;
 
-enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_MARK, EK_AWAIT };
+enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_RECORD, EK_WAIT };
 
-// What ek_run answers is one value: results by way of pointers would move Go variables to the heap.
+// ek_result is the result of ek_run. It is returned by value: pointers to results would move Go variables to the heap.
 typedef struct {
 	CUresult code;
 	int at, waited; // the step that went wrong, and whether in the wait for it
@@ -53,7 +54,7 @@ typedef struct {
 	const char *call; // of cuBLAS
 } ek_result;
 
-// ek_product enqueues a product. The workspace must be set after the stream, which takes it back.
+// ek_product enqueues a product. The workspace must be set after the stream, which resets it.
 static int ek_product(const ek_gemm *g, CUstream stream, const char **call) {
 	static const float ones[] = {0, 1};
 	static const double doubles[] = {0, 1};
@@ -69,7 +70,8 @@ static int ek_product(const ek_gemm *g, CUstream stream, const char **call) {
 		g->step_b, beta, (void *)g->c, g->type, g->lead_c, g->step_c, g->batch, g->compute, -1);
 }
 
-// ek_open_blas loads a library and makes its handle. It returns null, or what dlopen said, and the status of the handle's making.
+// ek_open_blas loads a library and makes its handle. It returns null, or the message of dlopen;
+// status is that of making the handle.
 static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) return dlerror();
@@ -85,10 +87,10 @@ static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 
 static int ek_close_blas(ek_blas *l) { return l->destroy(l->handle); }
 
-// ek_run enqueues n steps, and waits for each where asked. Transfers go to the stream beside.
-static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream beside, int wait) {
+// ek_run enqueues n steps, transfers on the second stream, and with wait waits for each.
+static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream transfers, int wait) {
 	for (int i = 0; i < n; i++, s++) {
-		CUstream stream = s->beside ? beside : on;
+		CUstream stream = s->transfer ? transfers : on;
 		CUresult r = CUDA_ERROR_INVALID_VALUE;
 		int waited = 0, status = 0;
 		const char *call = NULL;
@@ -105,11 +107,11 @@ static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream beside, i
 		case EK_GEMM:
 			r = (status = ek_product(&s->gemm, stream, &call)) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 			break;
-		case EK_MARK:
-			r = cuEventRecord(s->mark, stream);
+		case EK_RECORD:
+			r = cuEventRecord(s->event, stream);
 			break;
-		case EK_AWAIT:
-			r = cuStreamWaitEvent(stream, s->mark, 0);
+		case EK_WAIT:
+			r = cuStreamWaitEvent(stream, s->event, 0);
 			break;
 		}
 		if (r == CUDA_SUCCESS && wait) {
@@ -121,7 +123,7 @@ static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream beside, i
 	return (ek_result){CUDA_SUCCESS, 0, 0, 0, NULL};
 }
 
-// ek_load loads a module, and keeps what the driver's compiler says.
+// ek_load loads a module, and keeps the log of the driver's compiler.
 static CUresult ek_load(CUmodule *m, const char *image, char *log, size_t size) {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	void *values[] = {log, (void *)size};
@@ -143,9 +145,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// All that is cgo is here: the calls of the driver that cu lacks, or that would allocate in it.
+// All cgo code is here: the calls of the driver that cu lacks, and those that would allocate in it.
 
-// driverError is the error of a call that answered code, nil for 0.
+// driverError is the error of a call that returned code, nil for 0.
 func driverError(call string, code C.CUresult) error {
 	if code == C.CUDA_SUCCESS {
 		return nil
@@ -191,8 +193,8 @@ func query(e cu.Event) (bool, error) {
 	return true, driverError("cuEventQuery", code)
 }
 
-// loadModule compiles PTX. said is what the compiler had to say.
-func loadModule(ptx string) (m cu.Module, said string, err error) {
+// loadModule compiles PTX. compilerLog is its log.
+func loadModule(ptx string) (m cu.Module, compilerLog string, err error) {
 	const size = 4096
 	text, log := C.CString(ptx), (*C.char)(C.calloc(1, size))
 	defer C.free(unsafe.Pointer(text))
@@ -201,30 +203,31 @@ func loadModule(ptx string) (m cu.Module, said string, err error) {
 	return m, C.GoString(log), driverError("cuModuleLoadDataEx", code)
 }
 
-// allowShared lets blocks of a function have more shared memory than they may without asking.
+// allowShared raises the limit of dynamic shared memory for blocks of a function.
 func allowShared(f cu.Function, bytes int) error {
 	return driverError("cuFuncSetAttribute", C.cuFuncSetAttribute(rawFunction(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
-// batch is steps in C memory, and the graph that they were captured into.
+// batch holds steps in C memory, and the graph that they were captured into.
 type batch struct {
-	block  unsafe.Pointer // holds steps, then pointers to arguments, then arguments
-	steps  *C.ek_step
-	n      int
-	blas   *blas         // where a step is a product by it
-	beside cu.Stream     // for transfers, where there are any
-	exec   C.CUgraphExec // nil: launched one by one
+	block     unsafe.Pointer // holds steps, then pointers to arguments, then arguments
+	steps     *C.ek_step
+	n         int
+	blas      *blas         // where a step is a product by it
+	transfers cu.Stream     // NoStream: there are none
+	exec      C.CUgraphExec // nil: launched one by one
 }
 
-// newBatch lays out steps, none of them the host's. functions are those of the kernels, nothing at other steps.
-func newBatch(steps []step, functions []cu.Function, l *blas, side *beside) *batch {
+// newBatch lays out steps, none of which is a function of the host. functions holds the function of
+// each kernel step.
+func newBatch(steps []step, functions []cu.Function, l *blas, side *sideStream) *batch {
 	args := 0
 	for i := range steps {
 		args += len(steps[i].args)
 	}
 	const slot = 8
 	head := uintptr(len(steps)) * unsafe.Sizeof(C.ek_step{})
-	b := &batch{n: len(steps), beside: side.stream, block: C.calloc(1, C.size_t(head+uintptr(2*args*slot)+1))}
+	b := &batch{n: len(steps), transfers: side.stream, block: C.calloc(1, C.size_t(head+uintptr(2*args*slot)+1))}
 	b.steps = (*C.ek_step)(b.block)
 	pointers := unsafe.Add(b.block, head)
 	values := unsafe.Add(pointers, args*slot)
@@ -235,9 +238,9 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *beside) *bat
 		s.grid = [3]C.uint{C.uint(from.grid.x), C.uint(from.grid.y), C.uint(from.grid.z)}
 		s.block = [3]C.uint{C.uint(from.block.x), C.uint(from.block.y), C.uint(from.block.z)}
 		s.shared, s.dst, s.src = C.uint(from.shared), C.CUdeviceptr(from.dst), C.CUdeviceptr(from.src)
-		s.bytes, s.value, s.beside = C.size_t(from.bytes), C.uchar(from.value), C.int(truth(from.beside))
-		if from.kind == stepMark || from.kind == stepAwait {
-			s.mark = rawEvent(side.marks[from.mark])
+		s.bytes, s.value, s.transfer = C.size_t(from.bytes), C.uchar(from.value), C.int(truth(from.transfer))
+		if from.kind == stepRecord || from.kind == stepWait {
+			s.event = rawEvent(side.events[from.event])
 		}
 		if from.gemm != nil {
 			b.blas, s.gemm = l, l.layOut(from.gemm)
@@ -252,7 +255,7 @@ func newBatch(steps []step, functions []cu.Function, l *blas, side *beside) *bat
 	return b
 }
 
-// run enqueues the steps one by one. at is the one that went wrong.
+// run enqueues the steps one by one. at is the one that failed.
 func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 	if b.n == 0 {
 		return 0, nil
@@ -265,7 +268,7 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 		b.blas.mu.Lock()
 		defer b.blas.mu.Unlock()
 	}
-	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), rawStream(b.beside), w)
+	r := C.ek_run(b.steps, C.int(b.n), rawStream(s), rawStream(b.transfers), w)
 	if r.code == C.CUDA_SUCCESS {
 		return 0, nil
 	}
@@ -281,11 +284,13 @@ func (b *batch) run(s cu.Stream, wait bool) (at int, err error) {
 
 // stepCalls are the driver's calls by kind of step, where cuBLAS has none.
 var stepCalls = [...]string{stepKernel: "cuLaunchKernel", stepCopy: "cuMemcpyAsync", stepFill: "cuMemsetD8Async",
-	stepMark: "cuEventRecord", stepAwait: "cuStreamWaitEvent"}
+	stepRecord: "cuEventRecord", stepWait: "cuStreamWaitEvent"}
 
-// capture makes a graph of the steps, by way of a stream that does nothing else. at is the step that went wrong, -1 for none.
+// capture makes a graph of the steps, on a stream that is used for nothing else. at is the step
+// that failed, -1 for none.
 func (b *batch) capture(s cu.Stream) (at int, err error) {
-	// Other threads may allocate and free meanwhile; cuBLAS, which loads kernels when it first needs them, in this one too.
+	// Meanwhile other threads may allocate and free. This thread may, too, if it uses cuBLAS, which
+	// loads kernels at their first use.
 	var mode C.CUstreamCaptureMode = C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 	if b.blas != nil {
 		mode = C.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -333,18 +338,18 @@ type blas struct {
 	name string // of the library
 }
 
-// openBLAS loads the first of the libraries that there is.
+// openBLAS loads the first library of blasNames that exists.
 func openBLAS() (*blas, error) {
 	l := &blas{c: (*C.ek_blas)(C.calloc(1, C.size_t(unsafe.Sizeof(C.ek_blas{}))))}
 	missing := &NoLibraryError{}
 	for _, l.name = range blasNames {
 		name := C.CString(l.name)
 		var status C.int
-		said := C.ek_open_blas(l.c, name, &status)
+		log := C.ek_open_blas(l.c, name, &status)
 		C.free(unsafe.Pointer(name))
 		switch {
-		case said != nil:
-			missing.Names, missing.Said = append(missing.Names, l.name), append(missing.Said, C.GoString(said))
+		case log != nil:
+			missing.Names, missing.Reasons = append(missing.Names, l.name), append(missing.Reasons, C.GoString(log))
 		case status != 0:
 			C.free(unsafe.Pointer(l.c))
 			return nil, newBLASError("cublasCreate of "+l.name, int(status))
@@ -356,7 +361,8 @@ func openBLAS() (*blas, error) {
 	return nil, missing
 }
 
-// close releases the handle, with its context set. The library stays loaded, as its threads may.
+// close releases the handle; the context is set. The library stays loaded, since its threads may
+// still run.
 func (l *blas) close() error {
 	status := int(C.ek_close_blas(l.c))
 	C.free(unsafe.Pointer(l.c))
@@ -366,7 +372,7 @@ func (l *blas) close() error {
 	return nil
 }
 
-// layOut writes a product with cuBLAS's numbers: of cudaDataType, and of cublasComputeType_t.
+// layOut translates a product to the enumerations of cuBLAS: cudaDataType and cublasComputeType_t.
 func (l *blas) layOut(g *gemm) C.ek_gemm {
 	const double, float = 1, 0 // CUDA_R_64F, CUDA_R_32F
 	x := C.ek_gemm{blas: l.c, op_a: C.int(truth(g.transA)), op_b: C.int(truth(g.transB)), m: C.int(g.m), n: C.int(g.n), k: C.int(g.k), lead_a: C.int(g.leadA),

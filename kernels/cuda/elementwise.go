@@ -11,7 +11,8 @@ import (
 // blockThreads is the number of threads of most kernels.
 const blockThreads = 256
 
-// An operand is a tensor as a kernel walks over it: the type, the element it begins with, and the elements from one index to the next.
+// operand is a tensor in the coordinates of a kernel: its type, its first element, and the elements
+// from one index to the next.
 type operand struct {
 	t       arena.DType
 	start   int
@@ -29,7 +30,7 @@ func rowMajor(s kernels.Shape) []int {
 	return st
 }
 
-// spread returns the strides of s read as a larger shape: 0 along what is repeated.
+// spread returns the strides of s broadcast to out: 0 along repeated dimensions.
 func spread(s, out kernels.Shape) []int {
 	st := make([]int, len(out))
 	for i, own := range rowMajor(s) {
@@ -40,7 +41,7 @@ func spread(s, out kernels.Shape) []int {
 	return st
 }
 
-// collapse removes dimensions of 1 and joins those over which all operands go on evenly.
+// collapse removes dimensions of 1 and merges dimensions over which all operands have one stride.
 func collapse(dims kernels.Shape, operands []operand) (kernels.Shape, []operand) {
 	var to kernels.Shape
 	out := make([]operand, len(operands))
@@ -72,7 +73,7 @@ func collapse(dims kernels.Shape, operands []operand) (kernels.Shape, []operand)
 	return to, out
 }
 
-// offsets writes the place of index i (64 bits) in each operand, in elements.
+// offsets writes the offset of index i (64 bits) in each operand, in elements.
 func (w *writer) offsets(i string, dims kernels.Shape, operands []operand) []string {
 	at := make([]string, len(operands))
 	index := make([]string, len(dims))
@@ -113,7 +114,8 @@ func (w *writer) offsets(i string, dims kernels.Shape, operands []operand) []str
 	return at
 }
 
-// divide returns remainder and quotient by a constant, which becomes a multiplication when the driver compiles it.
+// divide returns remainder and quotient by a constant, which becomes a multiplication when the
+// driver compiles it.
 func (w *writer) divide(kind, ptx, i string, by int) (rem, quo string) {
 	rem, quo = w.register(kind), w.register(kind)
 	w.line("div.%s %s, %s, %d;", ptx, quo, i, by)
@@ -137,7 +139,7 @@ func (w *writer) thread() (index, all string) {
 	return index, all
 }
 
-// loop writes body for i from first on, below end, by steps of so many.
+// loop writes a loop: body for i, from its value on, below end, in steps of by.
 func (w *writer) loop(i, end, by string, body func()) {
 	again, done := w.label(), w.label()
 	p := w.register("p")
@@ -151,10 +153,11 @@ func (w *writer) loop(i, end, by string, body func()) {
 	w.mark(done)
 }
 
-// each is an elementwise pass: y = steps(x...) over dims. Where move is set there are no steps, and bytes are moved as they are.
+// each is an elementwise pass: y = steps(x...) over dims. With move there are no steps, and bytes
+// are copied.
 type each struct {
 	dims  kernels.Shape
-	n     numeric
+	n     floatKind
 	x     []operand
 	y     operand
 	steps []kernels.Step
@@ -188,7 +191,8 @@ func (e each) text() string {
 	return w.module("each")
 }
 
-// wide returns how many neighbours a thread may take at once: 16 bytes of float where all is one contiguous run that begins aligned.
+// wide returns the number of neighbouring elements that a thread handles at once: 16 bytes of
+// floats if all operands are contiguous and aligned, else 1.
 func (e each) wide(places []address, n int) int {
 	if e.move || len(e.dims) > 1 {
 		return 1
@@ -209,7 +213,8 @@ func (e each) wide(places []address, n int) int {
 	return lanes
 }
 
-// wideText is text for runs: every thread takes so many neighbours by one load an operand.
+// wideText is text for contiguous operands: each thread loads several neighbours of an operand at
+// once.
 func (e each) wideText(lanes int) string {
 	w := newWriter()
 	bases := make([]string, len(e.x))
@@ -218,7 +223,7 @@ func (e each) wideText(lanes int) string {
 	}
 	y, end := w.param("y", true), w.param("n", false)
 	i, all := w.thread()
-	fixed := make([]string, len(e.x)) // what is the same for all elements
+	fixed := make([]string, len(e.x)) // operands that are the same for all elements
 	for k, o := range e.x {
 		if len(o.strides) == 0 || o.strides[0] == 0 {
 			fixed[k] = w.convert(e.n, o.t, w.raw(o.t, bases[k]))
@@ -313,7 +318,7 @@ func bindChain(b *binding) error {
 // bindSteps prepares elementwise steps on operands that broadcast.
 func (b *binding) bindSteps(steps []kernels.Step) {
 	shape := b.Out[0].Shape
-	e := each{dims: shape, n: numericOf(b.Out[0].Type), y: operand{b.Out[0].Type, 0, rowMajor(shape)}, steps: steps}
+	e := each{dims: shape, n: floatKindOf(b.Out[0].Type), y: operand{b.Out[0].Type, 0, rowMajor(shape)}, steps: steps}
 	for _, x := range b.In {
 		e.x = append(e.x, operand{x.Type, 0, spread(x.Shape, shape)})
 	}

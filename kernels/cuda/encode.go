@@ -11,7 +11,8 @@ func bindEncode(b *binding) error {
 	return nil
 }
 
-// encodeText returns the kernel "encode": pointers to the input and to the output, and the number of elements.
+// encodeText returns the kernel "encode": pointers to the input and to the output, and the number
+// of elements.
 func encodeText(to arena.DType) string {
 	w := newWriter()
 	x, y, end := w.param("x", true), w.param("y", true), w.param("n", false)
@@ -29,7 +30,8 @@ func encodeText(to arena.DType) string {
 	return w.module("encode")
 }
 
-// bfloat writes the bfloat16 nearest to v into h, in integers: GPUs before sm_80 have no instruction for it. As kernels.ToBfloat16.
+// bfloat writes the bfloat16 nearest to v into h, in integers: GPUs before sm_80 have no
+// instruction for it. As numeric.ToBFloat16.
 func (w *writer) bfloat(h, v string) {
 	bits, odd, quiet, p, low := w.register("r"), w.register("r"), w.register("r"), w.register("p"), w.register("h")
 	w.line("mov.b32 %s, %s;", bits, v)

@@ -8,17 +8,17 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// ErrNotBuilt says that the program was built without what a GPU needs.
+// ErrNotBuilt is the error of all calls in a program that was built without the tag gpu.
 var ErrNotBuilt = errors.New("built without GPUs: build with -tags gpu, cgo, and CUDA's cuda.h")
 
-// ErrPoisoned says that an earlier error made the device's context unusable. It wraps that error. Nothing but closing the device, and
-// opening it anew, helps.
+// ErrPoisoned is the error of all calls after an earlier error, which it wraps, made the device's
+// context unusable. The device must be closed and opened anew.
 var ErrPoisoned = errors.New("the device is unusable after a fatal error")
 
-// NoDeviceError says that there is no GPU of that number.
+// NoDeviceError is the error of Open for a GPU that does not exist.
 type NoDeviceError struct {
-	Device  int // asked for
-	Devices int // there are
+	Device  int // Options.Device
+	Devices int // the number of GPUs
 }
 
 func (e *NoDeviceError) Error() string {
@@ -28,18 +28,18 @@ func (e *NoDeviceError) Error() string {
 	return fmt.Sprintf("cuda: no device %d: there are %d, numbered from 0", e.Device, e.Devices)
 }
 
-// NoLibraryError says that a library that was asked for is not there.
+// NoLibraryError is the error of Open for cuBLAS if the library is not found.
 type NoLibraryError struct {
-	Names []string // looked for
-	Said  []string // by the system, of each
+	Names   []string // libraries that were tried
+	Reasons []string // the system's message for each
 }
 
 func (e *NoLibraryError) Error() string {
-	return fmt.Sprintf("cuBLAS was asked for and is not there: looked for %s (%s): install it and name its folder in LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
-		strings.Join(e.Names, ", "), strings.Join(e.Said, "; "))
+	return fmt.Sprintf("cuBLAS was not found: looked for %s (%s): install it and add its folder to LD_LIBRARY_PATH, or leave Options.CuBLAS unset",
+		strings.Join(e.Names, ", "), strings.Join(e.Reasons, "; "))
 }
 
-// BLASError is a call of cuBLAS that went wrong.
+// BLASError is the error of a call of cuBLAS.
 type BLASError struct {
 	Call string // "cublasGemmStridedBatchedEx"
 	Code int    // cublasStatus_t
@@ -56,7 +56,7 @@ func (e *BLASError) Unwrap() error {
 	return nil
 }
 
-// DriverError is a call of the driver that went wrong.
+// DriverError is the error of a call of the driver.
 type DriverError struct {
 	Call string // "cuMemAlloc"
 	Code int    // CUresult
@@ -67,7 +67,7 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
 }
 
-// Unwrap returns arena.ErrCapacity where memory was short, whatever was asked for: an arena, a module, a graph.
+// Unwrap returns arena.ErrCapacity if memory was short: for an arena, a module or a graph.
 func (e *DriverError) Unwrap() error {
 	if e.Code == codeOutOfMemory {
 		return arena.ErrCapacity
@@ -75,17 +75,17 @@ func (e *DriverError) Unwrap() error {
 	return nil
 }
 
-// codeOutOfMemory is the driver's answer where memory does not suffice. Nothing is wrong with the context after it.
+// codeOutOfMemory is the driver's code for too little memory. The context stays usable.
 const codeOutOfMemory = 2
 
-// hints say what to do, where that is known.
+// hints are known causes and remedies, by code.
 var hints = map[int]string{
 	2:   ": device memory is short",
 	100: ": no GPU is visible: see nvidia-smi and CUDA_VISIBLE_DEVICES",
 	218: ": the driver cannot compile the PTX",
 	222: ": the driver is too old for this PTX: it must be 470 or newer",
 	700: ": a kernel used memory that is not its own",
-	701: ": a block asks for more registers or shared memory than there are",
+	701: ": a block needs more registers or shared memory than the GPU has",
 	716: ": a kernel used an address that is not aligned",
 	719: ": a kernel failed",
 	802: ": the GPU is not ready: is the driver's service running?",

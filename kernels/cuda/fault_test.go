@@ -17,12 +17,13 @@ import (
 	"github.com/evenkeel/evenkeel/internal/fakecuda"
 )
 
-// lifeVariable makes the test binary live one life of a device in place of its tests, with the options it names. Package fakecuda's driver
-// makes a call fail that FAKECUDA_FAIL names, once, from the start of the process.
+// lifeVariable makes the test binary live one life of a device in place of its tests, with the
+// options it names. Package fakecuda's driver makes a call fail that FAKECUDA_FAIL names, once,
+// from the start of the process.
 const lifeVariable = "EVENKEEL_CUDA_LIFE"
 
-// TestMain demands that the emulated driver saw no two streams, or host and stream, touch the same bytes without an event between them,
-// and no copy of memory that is not pinned.
+// TestMain demands that the emulated driver saw no two streams, or host and stream, touch the same
+// bytes without an event between them, and no copy of memory that is not pinned.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(lifeVariable); mode != "" {
 		os.Exit(live(mode))
@@ -37,7 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lifeCalls are the calls of the driver that a device makes from Open to Close, and which modes make them.
+// lifeCalls are the calls of the driver that a device makes from Open to Close, and which modes
+// make them.
 var lifeCalls = map[string][]string{
 	"graphs launches": {
 		"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemGetInfo",

@@ -5,23 +5,23 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// gemm is a product as cuBLAS computes it. That reads matrices column by column, so that rows of ours are its columns: it is given b and a, in
-// this order, for the transpose of a·b.
+// gemm is a product as cuBLAS computes it. cuBLAS is column-major, so that rows here are its
+// columns: it gets b and a, in this order, and computes the transpose of a·b.
 type gemm struct {
 	transA, transB      bool // of its operands, the first of which is our b
 	m, n, k, batch      int
 	a, b, c             address
 	leadA, leadB, leadC int
 	stepA, stepB, stepC int64 // elements from a matrix to the next
-	add                 bool  // to what lies in c
+	add                 bool  // to the contents of c
 	double              bool  // elements of float64
 	precision           Precision
 	work                address
 	workBytes           int64
 }
 
-// gemmBytes is the workspace of a product by cuBLAS: what NVIDIA recommends, 32 MiB since Hopper and 4 MiB before. More does not help it, and with
-// less it may choose slower kernels.
+// gemmBytes is the workspace of a product by cuBLAS that NVIDIA recommends: 32 MiB since Hopper, 4
+// MiB before. More does not help; with less cuBLAS may choose slower kernels.
 // Source: cuBLAS documentation, cublasSetWorkspace.
 func gemmBytes(p *properties) int64 {
 	if p.capability >= 90 {
@@ -30,7 +30,8 @@ func gemmBytes(p *properties) int64 {
 	return 4 << 20
 }
 
-// bindGemm appends a product by cuBLAS: what is added is copied to where the result will be, bias and activation come after.
+// bindGemm appends a product by cuBLAS. A sum is first copied to the result; bias and activation
+// follow.
 func (b *binding) bindGemm(s matmulSize, t kernels.MatMulAttrs) error {
 	typ := b.Out[0].Type
 	a := b.in(0) + address(int64(s.first)*int64(s.k)*typ.Size())

@@ -7,14 +7,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindHost prepares a Go function. The launch that comes to it waits for the device, copies the inputs to pinned memory, calls the
-// function, and copies the outputs back: it is for what has no kernel.
+// bindHost prepares a function of the host. The launch that reaches it waits for the device, copies
+// the inputs to pinned memory, calls the function, and copies the outputs back.
 func bindHost(b *binding) error {
 	h, ok := b.Attrs.(kernels.HostAttrs)
 	if !ok {
 		return fmt.Errorf("attributes %T are no host function: %w", b.Attrs, kernels.ErrUnsupported)
 	}
-	s := step{kind: stepHost, host: h, bytes: staged(b.Op, kernels.Specs(b.In), kernels.Specs(b.Out))}
+	s := step{kind: stepHost, host: h, bytes: stagingBytes(b.Op, kernels.Specs(b.In), kernels.Specs(b.Out))}
 	for k, o := range b.In {
 		s.in = append(s.in, extent{b.in(k), o.Bytes()})
 	}
@@ -25,8 +25,8 @@ func bindHost(b *binding) error {
 	return nil
 }
 
-// staged is the pinned memory that a call needs, for operands each at a multiple of the arena's alignment.
-func staged(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
+// stagingBytes is the pinned memory that a call needs: each operand begins at a multiple of arena.Align.
+func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
 	if op != kernels.Host {
 		return 0
 	}

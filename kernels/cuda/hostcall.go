@@ -12,10 +12,11 @@ import (
 	"gorgonia.org/cu"
 )
 
-// errExit is what remains of a function that called runtime.Goexit, as testing's FailNow does.
+// errExit is the error of a function that called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// staging is the pinned memory through which functions of the host see their operands: one block a device, as large as the largest needs.
+// staging is the pinned memory through which functions of the host access their operands: one block
+// a device, as large as the largest function needs.
 type staging struct {
 	mu    sync.Mutex // held while a function runs
 	block unsafe.Pointer
@@ -23,7 +24,7 @@ type staging struct {
 	users int // functions that are bound: it is freed with the last
 }
 
-// use makes room for one function more.
+// use adds a user, and grows the block for it.
 func (s *staging) use(bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +43,7 @@ func (s *staging) use(bytes int64) error {
 	return nil
 }
 
-// leave takes a user away.
+// leave removes a user, and frees the block with the last one.
 func (s *staging) leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +94,8 @@ func (h *hostCall) place() {
 	}
 }
 
-// run waits for what is enqueued, calls the function, and waits until the device has its results. It sets err, where something goes
-// wrong, before a function that ends the goroutine does.
+// run waits for enqueued work, calls the function, and waits until the device has its results. It
+// sets err, for an error of a function that ends the goroutine, too.
 func (h *hostCall) run(err *error, name string, st *stream) {
 	whole := false
 	defer func() {

@@ -1,8 +1,7 @@
-// Rows picked and added by index, class indices spread, and constants.  References: Gather, Scatter, OneHot and Fill in package kernels.
+// Rows gathered and added by index, and constants.  References: Gather, Scatter, Fill and CheckIndex in package kernels.
 //   fill     y [n] = value                                                              writes n elements
 //   gather   data [N, row], index [R] → y [R, row]; zeros for an index outside 0..N-1   reads and writes R·row
 //   scatter  index [R], dy [R, row] → y [Rows, row], y[index[i]] += dy[i] in the order of i
-//   oneHot   labels [R] → y [R, C]
 //   checkIndex  index [R], guard [4]: where guard[0] is 0 and an index is not in 0..rows-1, code, place and halves of the first such; reads R
 #include "index.cuh"
 
@@ -46,19 +45,15 @@ template <class T> DEVICE void scatter(const void *at, int32 type, const T *dy, 
     if (column < row) y[r * row + column] = (T)sum;
   }
 }
-template <class T> DEVICE void oneHot(const void *labels, int32 type, T *y, int64 classes, int64 n) {
-  for (int64 i = index(); i < n; i += stride()) y[i] = integer(labels, type, i / classes) == i % classes;
-}
-#define SPREAD(name, T)                                                                                                    \
+#define SCATTER(name, T)                                                                                                   \
   KERNEL scatter_##name(const void *at, int32 type, const T *dy, T *y, int64 count, int64 row, int64 rows) {              \
     scatter(at, type, dy, y, count, row, rows);                                                                           \
-  }                                                                                                                        \
-  KERNEL oneHot_##name(const void *labels, int32 type, T *y, int64 classes, int64 n) { oneHot(labels, type, y, classes, n); }
-SPREAD(f32, float)
-SPREAD(f64, double)
+  }
+SCATTER(f32, float)
+SCATTER(f64, double)
 
-// One block looks through the indices in order, a tile at a time, and stops at the first tile that has a bad one: what it says does not
-// depend on how its threads are run.
+// One block scans the indices in order, a tile at a time, and stops at the first tile with a bad one: the result does not depend on how
+// its threads are scheduled.
 KERNEL checkIndex(const void *at, int32 type, int32 *guard, int64 n, int64 rows, int32 code) {
   __shared__ uint32 found[32];
   if (guard[0] != 0) return;

@@ -7,7 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// numberType is how kernels are told the type of indices: see index.cuh.
+// numberType is the number of an index type in index.cuh.
 func numberType(t arena.DType) int32 {
 	switch t {
 	case arena.Uint8:
@@ -18,7 +18,7 @@ func numberType(t arena.DType) int32 {
 	return 2
 }
 
-// bindGather moves a row a result row, by elements of its size.
+// bindGather copies a row for each row of the result, in elements of their size.
 func bindGather(b *binding) error {
 	data, index, y := b.In[0], b.In[1], b.Out[0]
 	n := y.Shape.Elems()
@@ -28,7 +28,8 @@ func bindGather(b *binding) error {
 	return nil
 }
 
-// bindScatter gives every row of the result a block for each 256 of its columns. It looks through all indices.
+// bindScatter uses a block for each 256 columns of each row of the result. Each block scans all
+// indices.
 func bindScatter(b *binding) error {
 	index, y := b.In[0], b.Out[0]
 	rows, row := y.Shape[0], y.Shape[1:].Elems()
@@ -44,15 +45,7 @@ func bindScatter(b *binding) error {
 	return nil
 }
 
-func bindOneHot(b *binding) error {
-	y := b.Out[0]
-	n := y.Shape.Elems()
-	b.launch("index", "oneHot"+"_"+suffix(y.Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
-		b.in(0), numberType(b.In[0].Type), b.out(0), int64(y.Shape[1]), int64(n))
-	return nil
-}
-
-// bindCheckIndex has one block, so that the first bad index is the same always.
+// bindCheckIndex uses one block, so that it always finds the same bad index.
 func bindCheckIndex(b *binding) error {
 	index := b.In[0]
 	b.launch("index", "checkIndex", line(1), line(blockThreads), 0,
@@ -60,7 +53,7 @@ func bindCheckIndex(b *binding) error {
 	return nil
 }
 
-// bindDropout gives a thread four elements: the words of one number of the generator.
+// bindDropout uses a thread for four elements: the four words of one counter of the generator.
 func bindDropout(b *binding) error {
 	a, n := b.Attrs.(kernels.DropoutAttrs), b.In[0].Shape.Elems()
 	key := a.Key()

@@ -93,8 +93,8 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Reshape: func(s sizes) measured {
 		return measured{attrs: kernels.ReshapeAttrs{Shape: kernels.Shape{s.rows.Elems()}}, in: []kernels.Spec{float(s.rows...)}}
 	},
-	kernels.Fetch: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
-	kernels.Stow:  func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...), float(s.vector...)}} },
+	kernels.Prefetch:  func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...)}} },
+	kernels.Writeback: func(s sizes) measured { return measured{in: []kernels.Spec{float(s.vector...), float(s.vector...)}} },
 	kernels.Broadcast: func(s sizes) measured {
 		return measured{attrs: kernels.BroadcastAttrs{Shape: s.rows}, in: []kernels.Spec{float(s.rows[1])}}
 	},
@@ -116,14 +116,11 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 	kernels.Scatter: func(s sizes) measured {
 		return measured{kernels.ScatterAttrs{Rows: s.rows[0]}, []kernels.Spec{integers(s.rows[0]), float(s.rows...)}, s.rows[0]}
 	},
-	kernels.OneHot: func(s sizes) measured {
-		return measured{kernels.OneHotAttrs{Classes: s.rows[1], Type: arena.Float32}, []kernels.Spec{integers(s.rows[0])}, s.rows[1]}
-	},
 	kernels.Fill: func(s sizes) measured {
 		return measured{attrs: kernels.FillAttrs{Type: arena.Float32, Shape: s.vector, Value: 1.5}}
 	},
 	kernels.Encode: func(s sizes) measured {
-		return measured{attrs: kernels.EncodeAttrs{To: arena.Bfloat16}, in: []kernels.Spec{float(s.vector...)}}
+		return measured{attrs: kernels.EncodeAttrs{To: arena.BFloat16}, in: []kernels.Spec{float(s.vector...)}}
 	},
 	kernels.CheckFinite: func(s sizes) measured {
 		return measured{attrs: kernels.CheckFiniteAttrs{Code: 1}, in: []kernels.Spec{float(s.vector...), integers(4)}}
@@ -132,21 +129,22 @@ var measuredOps = map[*kernels.Op]func(s sizes) measured{
 		return measured{kernels.CheckIndexAttrs{Rows: s.rows[0], Code: 1}, []kernels.Spec{integers(s.rows[0]), integers(4)}, s.rows[0]}
 	},
 
-	kernels.Sgd:      func(s sizes) measured { return measuredUpdate(s, kernels.SgdAttrs{}, 0) },
+	kernels.SGD:      func(s sizes) measured { return measuredUpdate(s, kernels.SGDAttrs{}, 0) },
 	kernels.Momentum: func(s sizes) measured { return measuredUpdate(s, kernels.MomentumAttrs{Momentum: 0.9}, 1) },
-	kernels.RmsProp:  func(s sizes) measured { return measuredUpdate(s, kernels.RmsPropAttrs{Rho: 0.9, Epsilon: 1e-8}, 1) },
+	kernels.RMSProp:  func(s sizes) measured { return measuredUpdate(s, kernels.RMSPropAttrs{Rho: 0.9, Epsilon: 1e-8}, 1) },
 	kernels.Adam:     func(s sizes) measured { return measuredUpdate(s, adam, 2) },
 	kernels.AdamW:    func(s sizes) measured { return measuredUpdate(s, adam, 2) },
 	kernels.Lion:     func(s sizes) measured { return measuredUpdate(s, kernels.LionAttrs{Beta1: 0.9, Beta2: 0.99}, 1) },
 	kernels.Adam8: func(s sizes) measured {
-		return measuredLean(s, kernels.Adam8Attrs{AdamAttrs: adam}, kernels.Adam8States)
+		return measuredStates(s, kernels.Adam8Attrs{AdamAttrs: adam}, kernels.Adam8States)
 	},
 	kernels.Adam16: func(s sizes) measured {
-		return measuredLean(s, kernels.Adam16Attrs{AdamAttrs: adam}, kernels.Adam16States)
+		return measuredStates(s, kernels.Adam16Attrs{AdamAttrs: adam}, kernels.Adam16States)
 	},
 	kernels.Adafactor: func(s sizes) measured {
 		p := float(s.rows...)
-		rows, columns := kernels.FactorSpecs(p)
+		states := kernels.AdafactorStates(p)
+		rows, columns := states[0].Spec, states[1].Spec
 		return measured{attrs: adafactor, in: []kernels.Spec{p, p, integers(4), kernels.ControlsSpec, rows, columns}}
 	},
 }
@@ -214,8 +212,8 @@ func measuredUpdate(s sizes, attrs any, states int) measured {
 	return measured{attrs: attrs, in: in}
 }
 
-// measuredLean is an update whose states are not all of the parameter's type and shape.
-func measuredLean(s sizes, attrs any, states func(kernels.Spec) []kernels.State) measured {
+// measuredStates is an update whose states are not all of the parameter's type and shape.
+func measuredStates(s sizes, attrs any, states func(kernels.Spec) []kernels.State) measured {
 	m := measuredUpdate(s, attrs, 0)
 	for _, state := range states(m.in[0]) {
 		m.in = append(m.in, state.Spec)

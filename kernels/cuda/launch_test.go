@@ -33,7 +33,7 @@ func callOf(t testing.TB, p *properties, op *kernels.Op, attrs any, in []kernels
 	for _, s := range in {
 		c.In = append(c.In, kernels.Operand{Spec: s, Ref: place(s.Bytes())})
 	}
-	updates := kernels.UpdatesOf(op, attrs)
+	updates := op.UpdatesFor(attrs)
 	for k, s := range specs {
 		o := kernels.Operand{Spec: s}
 		if k < len(updates) {

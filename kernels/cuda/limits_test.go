@@ -2,9 +2,10 @@ package cuda
 
 import "testing"
 
-// lanes are how many multiplications and additions of float32 a multiprocessor of a compute capability begins in a cycle, and how many
-// its tensor cores do of TF32, without sparsity; of bfloat16 and float16 twice as many.
-// Source: CUDA C++ Programming Guide, table "Throughput of Native Arithmetic Instructions"; NVIDIA's white papers of each architecture.
+// lanes are how many multiplications and additions of float32 a multiprocessor of a compute
+// capability begins in a cycle, and how many its tensor cores do of TF32, without sparsity; of
+// bfloat16 and float16 twice as many. Source: CUDA C++ Programming Guide, table "Throughput of
+// Native Arithmetic Instructions"; NVIDIA's white papers of each architecture.
 var lanes = []struct{ capability, float32, tf32 int }{
 	{70, 64, 0}, {75, 64, 0}, {80, 64, 512}, {86, 128, 128}, {87, 128, 256}, {89, 128, 128}, {90, 128, 1024}, {100, 128, 2048}, {103, 128, 2048}, {120, 128, 128},
 }

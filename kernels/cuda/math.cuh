@@ -1,7 +1,7 @@
 // Functions of float and double. They use additions, multiplications, fma, division and roots only, all rounded to nearest, and no approximate
 // instruction: so a card, another card and an interpreter of PTX give the same bits. Errors are below 4 ulp.
 //
-// Sources: polynomials and splits in float are those of Cephes (S. Moshier: expf.c, logf.c, sinf.c), as in package cpu; in double those of FDLIBM
+// Sources: polynomials and splits in float are from Cephes (S. Moshier: expf.c, logf.c, sinf.c), as in package cpu; in double from FDLIBM
 // (Sun: e_exp.c, e_log.c, k_sin.c, k_cos.c). Large angles are reduced as Go's math/trig_reduce.go does (M. Payne and R. Hanek). Powers in double
 // take their logarithm in two numbers.
 #pragma once
@@ -126,7 +126,7 @@ template <class T> constexpr T ln2Low = T(-2.1219444005469058277e-4);
 template <> constexpr double ln2High<double> = 6.93147180369123816490e-01;
 template <> constexpr double ln2Low<double> = 1.90821492927058770002e-10;
 
-// outside returns the logarithm of what is not positive and finite.
+// outside returns the logarithm of a number that is not positive and finite.
 template <class T> DEVICE T logOutside(T x) {
   if (x == 0) return T(-INFINITE);
   return x > 0 ? x : T(__builtin_nanf(""));
@@ -265,7 +265,7 @@ template <class T> DEVICE T cos(T x) {
   return quarter(a.r, a.quadrant + 1);
 }
 
-// A pair is a sum whose second number is what the first one lacks.
+// A pair is an unevaluated sum: the second number is the rounding error of the first.
 struct pair { double hi, lo; };
 
 DEVICE pair product(double a, double b) {

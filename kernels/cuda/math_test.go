@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The functions of math.cuh use only operations that a host rounds as a GPU does, so their errors can be measured on the host.
+// The functions of math.cuh use only operations that a host rounds as a GPU does, so their errors
+// can be measured on the host.
 func TestFunctionsOfNumbersAreExactTo4Ulp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles C++ for seconds: not in short mode")

@@ -1,7 +1,7 @@
 // Products of matrices.  a [batch, M, K], b [batch, K, N] (, bias [N], or a sum like y) → y [batch, M, N].  y = act(a·b + bias).
 // A sum may be y itself. It is a bias of which the rows are biasLead elements apart, which are 0 for a vector.
-// Either operand may be transposed: a is [batch, K, M], b is [batch, N, K]. Only some rows may be asked for: a then starts at the first of them,
-// and its leading dimension tells how long its rows are. Reference: refMatMul in kernels/matmul.go.
+// Either operand may be transposed: a is [batch, K, M], b is [batch, N, K]. With some rows only, a starts at the first of them,
+// and its leading dimension is the length of its rows. Reference: refMatMul in kernels/matmul.go.
 //
 // Bytes moved: M·K·⌈N/tile⌉ + K·N·⌈M/tile⌉ + M·N elements; bound by arithmetic from about 128 rows and columns on. Share of peak: not yet measured.
 //

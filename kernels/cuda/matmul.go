@@ -7,7 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// matmulSize is a product in numbers.
+// matmulSize holds the dimensions of a product.
 type matmulSize struct {
 	batch, m, n, k int
 	first, rows    int // the rows that are computed
@@ -23,16 +23,18 @@ func matmulSizeOf(t kernels.MatMulAttrs, in, out []kernels.Spec) matmulSize {
 	return s
 }
 
-// matmulWork is cuBLAS's, or the partial sums where k is split. Rows of a product have the splits of the whole.
+// matmulWork is the workspace of cuBLAS, or that of the partial sums if k is split. Selected rows
+// of a product have the splits of the whole.
 func matmulWork(p *properties, attrs any, in, out []kernels.Spec) int64 {
 	s := matmulSizeOf(attrs.(kernels.MatMulAttrs), in, out)
-	if p.cublas && kernels.OperandsOf(attrs) == 0 {
+	if p.cublas && kernels.ComputeTypeOf(attrs) == 0 {
 		return gemmBytes(p)
 	}
 	return partialBytes(p, out[0].Type, s.m, s.n, s.k, s.batch)
 }
 
-// bindMatmul launches matmul.cu, one kernel, and another where k is split; or cuBLAS, where factors are not to be rounded.
+// bindMatmul launches matmul.cu, with a second kernel if k is split; or cuBLAS, if factors are not
+// rounded.
 func bindMatmul(b *binding) error {
 	t := b.Attrs.(kernels.MatMulAttrs)
 	s := matmulSizeOf(t, kernels.Specs(b.In), kernels.Specs(b.Out))
@@ -42,7 +44,7 @@ func bindMatmul(b *binding) error {
 	if err := fits(s.m, s.n, s.k, s.batch); err != nil {
 		return err
 	}
-	to := kernels.OperandsOf(t)
+	to := kernels.ComputeTypeOf(t)
 	if b.props.cublas && s.k > 0 && to == 0 {
 		return b.bindGemm(s, t)
 	}
@@ -57,7 +59,7 @@ func bindMatmul(b *binding) error {
 		bias = addend{b.in(2), int64(s.n)}
 	}
 
-	// Rows of memory, and what follows from how they lie.
+	// The rows in memory, and their alignment.
 	a, leadA, leadB := b.in(0), s.k, s.n
 	names := [2]string{"n", "n"}
 	start := s.first * s.k
@@ -92,16 +94,17 @@ func bindMatmul(b *binding) error {
 	return nil
 }
 
-// An addend is what is added to a product: a vector, or a matrix of which the rows are lead elements apart.
+// addend is the third operand of a product: a vector, or a matrix whose rows are lead elements
+// apart.
 type addend struct {
 	at   address
 	lead int64
 }
 
-// smallProduct is up to how many multiplications a product is not worth tiles.
+// smallProduct is the largest number of multiplications for which a product uses no tiles.
 const smallProduct = 1 << 14
 
-// directMatmul launches a product of which every thread computes a result by itself.
+// directMatmul launches a product in which every thread computes one result.
 func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a address, bias addend, act int32, slope float64) {
 	rowA, stepA, stepB, colB := s.k, 1, s.n, 1
 	if t.TransA {
@@ -111,14 +114,14 @@ func (b *binding) directMatmul(s matmulSize, t kernels.MatMulAttrs, a address, b
 		stepB, colB = 1, s.k
 	}
 	results := int64(s.batch) * int64(s.rows) * int64(s.n)
-	to := kernels.OperandsOf(t)
+	to := kernels.ComputeTypeOf(t)
 	b.launch(half("matmul", to), "matmul_direct_"+number(b.Out[0].Type, to), strided(b.props, results, productThreads), line(productThreads), 0,
 		append(b.factors(a, to != 0), bias.at, bias.lead, b.out(0), int32(s.rows), int32(s.n), int32(s.k), int64(rowA), int64(stepA), int64(stepB), int64(colB),
 			int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), act, slope)...)
 }
 
-// factors are the first arguments of a product: its factors, of which the first begins at a, and, for kernels that round them, which of them
-// are stored in 16 bits.
+// factors are the first arguments of a product: its factors, of which the first begins at a, and,
+// for kernels that round them, which of them are stored in 16 bits.
 func (b *binding) factors(a address, halves bool) []any {
 	args := []any{a, b.in(1)}
 	if halves {
@@ -127,10 +130,11 @@ func (b *binding) factors(a address, halves bool) []any {
 	return args
 }
 
-// number is the part of a kernel's name that tells what its factors are, of a result of type typ: numbers of that type, or rounded to another.
+// number is the part of a kernel's name for the type of its factors: typ, the type of the result,
+// or the type that they are rounded to.
 func number(typ, to arena.DType) string {
 	switch to {
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		return BFloat16.String()
 	case arena.Float16:
 		return Float16.String()
@@ -138,13 +142,14 @@ func number(typ, to arena.DType) string {
 	return suffix(typ)
 }
 
-// tensorCores returns what factors are rounded to on tensor cores: what the call, or else the device's options say; Full where they are not used, as
-// where not all factors are wide.
+// tensorCores returns the type that factors are rounded to on tensor cores: that of the call, or
+// else of the device's options. It is Full if tensor cores are not used, for example because
+// factors are not wide.
 func tensorCores(p *properties, typ, to arena.DType, wide bool) Precision {
 	switch {
 	case typ != arena.Float32 || p.capability < 80 || !wide:
 		return Full
-	case to == arena.Bfloat16:
+	case to == arena.BFloat16:
 		return BFloat16
 	case to == arena.Float16:
 		return Float16
@@ -152,7 +157,7 @@ func tensorCores(p *properties, typ, to arena.DType, wide bool) Precision {
 	return p.precision
 }
 
-// half returns the family of kernels of factors that are rounded to to, 0 for not at all.
+// half returns the family of kernels for factors that are rounded to type to, 0 for none.
 func half(family string, to arena.DType) string {
 	if to != 0 {
 		return family + "_half"
@@ -160,15 +165,16 @@ func half(family string, to arena.DType) string {
 	return family
 }
 
-// A matmulKernel is one of those of matmul.cu, matmul_half.cu and matmul_sm80.cu, but for the transposes.
+// matmulKernel is a kernel of matmul.cu, matmul_half.cu or matmul_sm80.cu, without the transposes.
 type matmulKernel struct {
 	family, number string
 	tile           int
-	halves         bool // it asks which factors are stored in 16 bits
+	halves         bool // it has an argument for which factors are stored in 16 bits
 }
 
-// chooseMatmul picks the kernel of a product of type typ, of factors that are rounded to to, on tensor cores as tensor says; wide says that of both
-// operands 16 bytes, or four elements in 16 bits, can be loaded at once.
+// chooseMatmul picks the kernel of a product of type typ, whose factors are rounded to type to, on
+// tensor cores unless tensor is Full. wide: 16 bytes of both operands, or four elements of 16 bits,
+// can be loaded at once.
 func chooseMatmul(p *properties, s matmulSize, plan productPlan, typ, to arena.DType, tensor Precision, wide bool) matmulKernel {
 	switch large := tilesOf(s.rows, largeTile) * tilesOf(s.n, largeTile) * s.batch * plan.splits; {
 	case tensor != Full:
@@ -179,7 +185,8 @@ func chooseMatmul(p *properties, s matmulSize, plan productPlan, typ, to arena.D
 	return matmulKernel{half("matmul", to), number(typ, to), smallTile, to != 0}
 }
 
-// alongOf returns the length of an operand's rows in memory: of k where that is contiguous, else of its other dimension.
+// alongOf returns the length of an operand's rows in memory: of k where that is contiguous, else of
+// its other dimension.
 func alongOf(alongK bool, k, rows int) int {
 	if alongK {
 		return k
@@ -187,8 +194,9 @@ func alongOf(alongK bool, k, rows int) int {
 	return rows
 }
 
-// wide says whether so many elements, of every such run of a matrix that begins at a multiple of them in its rows, can be loaded at once: its rows,
-// of lead elements each, and its matrices, of step elements each, begin at such addresses, and the part of a row that is read is whole.
+// wide reports whether a kernel can load lanes neighbouring elements of a matrix at once: rows of
+// lead elements and matrices of step elements begin at aligned addresses, and the part of a row
+// that is read is a multiple of lanes.
 func wide(at address, typ arena.DType, lanes, lead, step, along int) bool {
 	return int64(at)%(int64(lanes)*typ.Size()) == 0 && lead%lanes == 0 && step%lanes == 0 && along%lanes == 0
 }

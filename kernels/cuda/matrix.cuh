@@ -28,7 +28,7 @@ template <class T> struct result {
   METHOD void put(int row, int col, T v) const { p[row * N + col] = activate(act, slope, bias ? v + bias[row * biasLead + col] : v); }
 };
 
-// Products of a batch, as matmul.cu says. Tiles computes a tile by product or productMma.
+// Products of a batch: see matmul.cu. Tiles computes a tile by product or productMma.
 template <class Tiles, bool TransA, bool TransB, class T, class Numbers>
 DEVICE void matmul(Numbers a, Numbers b, const T *bias, int64 biasLead, T *y, T *part, int M, int N, int K, int64 leadA, int64 leadB, int64 stepA, int64 stepB,
                    int batch, bool wideA, bool wideB, int splits, int perSplit, int act, double slope) {

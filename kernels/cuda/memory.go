@@ -65,7 +65,8 @@ func (d *Device) allocate(what string, bytes int64, take func(m *memory) error) 
 	return m, nil
 }
 
-// refusal adds to an error what there was, where memory was short. Nothing of it is left in the driver: the next call starts afresh.
+// refusal adds the free memory to an error of too little memory. The driver keeps no state of the
+// failed call.
 func (d *Device) refusal(what string, bytes int64, err error) error {
 	var e *DriverError
 	if !errors.As(err, &e) || e.Code != codeOutOfMemory {
@@ -90,8 +91,8 @@ func (m *memory) Bytes() []byte {
 
 func (m *memory) gone() bool { return m.freed.Load() || m.closed.Load() }
 
-// Free gives the block back. A second call is an error that wraps arena.ErrFreed; the first one after the device's Close, which has
-// freed the block, is one that wraps arena.ErrClosed.
+// Free gives the block back. A second call is an error that wraps arena.ErrFreed; the first one
+// after the device's Close, which has freed the block, is one that wraps arena.ErrClosed.
 func (m *memory) Free() error {
 	if !m.freed.CompareAndSwap(false, true) {
 		return fmt.Errorf("cuda: free of %d bytes: %w", m.size, arena.ErrFreed)

@@ -6,11 +6,11 @@
 #include "number.cuh"
 #include "product.cuh"
 
-// A Number says how operands are rounded: mma takes steps of k at once, and a and b as registers of one (tf32) or two (bf16, f16) elements.
+// A Number is a type that operands are rounded to: mma takes steps of k at once, and a and b as registers of one (tf32) or two (bf16, f16) elements.
 // The pads keep the 32 threads of a read on 32 banks.
 struct tf32 {
   static constexpr int steps = 8, pad = 8;
-  // pack rounds what lies at from in the rows k of shared memory, which are width apart; half is 0 or 1 for the register's half of the steps.
+  // pack rounds elements of rows k of shared memory, from from on; rows are width apart; half is 0 or 1 for the register's half of the steps.
   static METHOD uint32 pack(const float *from, int width, int lane, int half) {
     uint32 r;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(from[(lane + 4 * half) * width]));

@@ -20,7 +20,7 @@ type loaded struct {
 	users     int // it is unloaded with the last
 }
 
-// name says which module, for errors.
+// name is the name of the module in errors.
 func (m module) name() string {
 	if m.family != "" {
 		return m.family
@@ -41,8 +41,9 @@ func (m module) ptx() (string, error) {
 	return "", fmt.Errorf("no PTX of family %q is embedded", m.family)
 }
 
-// function returns the function of a kernel, and its module, which is loaded if need be and has a user more. Called with loads held, or
-// before the device is known to others.
+// function returns the function of a kernel, and its module, which it loads if necessary and whose
+// user count it increases. It is called with loads held, or before other goroutines know the
+// device.
 func (d *Device) function(s step) (cu.Function, *loaded, error) {
 	m := d.modules[s.module]
 	if m == nil {
@@ -74,7 +75,7 @@ func (d *Device) function(s step) (cu.Function, *loaded, error) {
 	return f, m, nil
 }
 
-// unload takes a user from m. Called with loads held.
+// unload removes a user of m, and unloads it with the last. It is called with loads held.
 func (d *Device) unload(m *loaded) error {
 	if m.users--; m.users > 0 || d.modules[m.key] != m {
 		return nil

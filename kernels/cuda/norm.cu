@@ -7,9 +7,9 @@
 // TALL begins a kernel of blocks of up to 1024 threads: a channel of a batch of images has many elements, and channels are few.
 #define TALL KERNEL __launch_bounds__(1024)
 
-// A Walk leads over the elements of a channel: element i lies at at(i).
+// A Walk iterates over the elements of a channel: element i is at at(i).
 struct Walk {
-  int64 first, apart; // of a plane: where the first lies, and how far they are apart
+  int64 first, apart; // of a plane: the first element, and the distance of planes
   uint32 plane;
   DEVICE int64 at(Walk w, uint32 i) { return w.first + (int64)(i / w.plane) * w.apart + i % w.plane; }
 };
@@ -27,7 +27,7 @@ template <class T> DEVICE moments momentsOf(const T *x, uint32 n, Walk w) {
   return {mean, Block::sum(squares) / n};
 }
 
-// line is what BatchNorm multiplies elements with, and adds then.
+// line holds the factor and the summand that BatchNorm applies to elements.
 template <class T> struct line { T scale, shift; };
 template <class T> DEVICE line<T> lineOf(T gamma, T beta, T mean, T variance, double eps) {
   double scale = gamma / num::sqrt(variance + eps);

@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// countable refuses what the kernels, which count the elements of a channel or a group in 32 bits, cannot.
+// countable returns an error if a channel or a group has more elements than kernels count in 32
+// bits.
 func countable(n int) error {
 	if n > math.MaxInt32 {
 		return fmt.Errorf("%d elements to a mean: at most %d: %w", n, math.MaxInt32, kernels.ErrUnsupported)
@@ -15,14 +16,15 @@ func countable(n int) error {
 	return nil
 }
 
-// tallThreads is the number of threads of a block that works on the n elements of a channel: TALL in norm.cu allows so many.
+// tallThreads is the number of threads of a block for the n elements of a channel; TALL in norm.cu
+// limits it.
 func tallThreads(n int) int { return max(32, min((n+31)/32*32, 1024)) }
 
 func bindBatchNorm(b *binding) error {
 	a, x := b.Attrs.(kernels.BatchNormAttrs), b.In[0].Shape
 	channels, plane := x[1], x[2:].Elems()
 	n, relu := x[0]*plane, int32(0)
-	if a.Relu {
+	if a.ReLU {
 		relu = 1
 	}
 	name := "batchNorm"
@@ -43,10 +45,11 @@ func (b *binding) arguments() []any {
 	return args
 }
 
-// A grouping is x [images, channels, plane] in groups of channels.
+// grouping is x [images, channels, plane] in groups of channels.
 type grouping struct{ images, channels, plane, groups int }
 
-// groupingOf reads the operands of a normalization of layers or groups: rows of N are images of N channels of one pixel.
+// groupingOf reads the operands of a normalization of layers or groups: rows of N are images of N
+// channels of one pixel.
 func groupingOf(attrs any, x kernels.Shape) (g grouping, eps float64) {
 	if a, ok := attrs.(kernels.GroupNormAttrs); ok {
 		return grouping{x[0], x[1], x[2:].Elems(), a.Groups}, a.Eps
@@ -65,7 +68,7 @@ func bindGroupNorm(b *binding) error {
 	return countable(g.size())
 }
 
-// bindGroupNormGrad sums dgamma and dbeta first, as dx may lie where x or dy lies.
+// bindGroupNormGrad sums dgamma and dbeta first, since dx may overwrite x or dy.
 func bindGroupNormGrad(b *binding) error {
 	g, _ := groupingOf(b.Attrs, b.In[0].Shape)
 	x, gamma, means, rstds, dy := b.in(0), b.in(1), b.in(2), b.in(3), b.in(4)

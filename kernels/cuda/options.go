@@ -1,47 +1,54 @@
 package cuda
 
-// Options say what Open opens. The zero value is a good default.
+// Options configure Open. The zero value is a good default.
 type Options struct {
-	// Device is the number of the GPU, as nvidia-smi counts those that CUDA_VISIBLE_DEVICES leaves.
+	// Device is the number of the GPU, as nvidia-smi counts those in CUDA_VISIBLE_DEVICES. 0: the
+	// first.
 	Device int
-	// Memory is the size in bytes that the device pretends to have. 0: all that it has, which remains the limit.
+	// Memory limits device memory, in bytes. 0: all that the GPU has, which is always an upper
+	// limit.
 	Memory int64
-	// Graphs says whether programs are CUDA graphs.
+	// Graphs selects how programs are launched. Auto, the default: as CUDA graphs if the driver
+	// can.
 	Graphs Graphs
-	// Sync waits for the device after each step of a program, so that what goes wrong on it is blamed on the call that did it. It is
-	// slow, and programs are no graphs then.
+	// Sync waits for the device after each step of a program, so that an error names the call that
+	// caused it. It is slow, and excludes graphs.
 	Sync bool
-	// Products is the precision of MatMul on float32 whose attributes do not say what factors are rounded to, Full unless asked otherwise. Others
-	// use the tensor cores of GPUs since compute capability 8.0, for operands whose rows are multiples of 16 bytes; the rest stays in full precision, as all
-	// else does. A model that asks for 16 bits itself (trainer.Options.Precision) has them whatever this says, on tensor cores where there are any.
+	// Products is the precision of float32 MatMul calls whose attributes name no compute type.
+	// Full, the default: float32. The others round factors and use the tensor cores of GPUs since
+	// compute capability 8.0, for operands whose rows are multiples of 16 bytes; all else stays in
+	// full precision. A model with trainer.Options.Precision is computed with that precision in any
+	// case, on tensor cores if there are any.
 	Products Precision
-	// CuBLAS computes MatMul, but where a call has its factors rounded to 16 bits, by NVIDIA's cuBLAS, which is loaded when the device is opened:
-	// libcublas.so.13, .12 or .11. Where none is found, Open answers a *NoLibraryError. Results repeat bit for bit, but rows of a product computed alone
-	// (trainer.GuardEach does that to large gradients) may differ from those of the whole in the last bits. Every such product has a workspace of 32 MiB
-	// in the plan (4 MiB before Hopper), shared in turn.
+	// CuBLAS computes MatMul by NVIDIA's cuBLAS, except calls that round their factors to 16 bits.
+	// Open loads libcublas.so.13, .12 or .11, and returns a *NoLibraryError if there is none.
+	// Results repeat bit for bit, but rows of a product computed alone (trainer.GuardEach does that
+	// to large gradients) may differ in the last bits from those of the whole. All such products
+	// share a workspace of 32 MiB in the plan (4 MiB before Hopper).
 	CuBLAS bool
 }
 
-// Graphs says how programs are launched.
+// Graphs is a way to launch programs.
 type Graphs int
 
 const (
-	// Auto captures a program into a graph where the driver can, which is tried once when the device is opened: Device.Graphs tells.
+	// Auto captures a program into a graph if the driver can, which Open tries once: see
+	// Device.Graphs.
 	Auto Graphs = iota
-	// Never launches kernel by kernel.
+	// Never launches kernels one by one.
 	Never
 )
 
-// properties are what launches depend on.
+// properties are the properties of a GPU that launches depend on.
 type properties struct {
 	name         string
 	capability   int // to compute: 80 for 8.0
 	processors   int // streaming multiprocessors
 	warp         int // threads
 	threads      int // most in a block
-	shared       int // bytes a block may have without asking
-	sharedMost   int // bytes a block may have
-	gridX, gridY int // most blocks; those of z are as many as those of y
+	shared       int // bytes of shared memory of a block, by default
+	sharedMost   int // the same, at most
+	gridX, gridY int // most blocks; z has the limit of y
 	precision    Precision
 	cublas       bool // computes MatMul
 }

@@ -24,7 +24,8 @@ func emulated(t *testing.T) {
 	}
 }
 
-// Whatever is enqueued, the call returns although the device has not begun: nothing of it has happened until then.
+// Whatever is enqueued, the call returns although the device has not begun: nothing of it has
+// happened until then.
 func TestCallsReturnWhileTheDeviceIsBusy(t *testing.T) {
 	emulated(t)
 	for name, o := range map[string]Options{"graphs": {}, "launches": {Graphs: Never}} {
@@ -104,7 +105,8 @@ func TestPinnedMemoryIsAsLargeAsAsked(t *testing.T) {
 	}
 }
 
-// A host that follows an address of device memory gets a fault, as it does with a GPU: nothing can work on the emulated driver by that.
+// A host that follows an address of device memory gets a fault, as it does with a GPU: nothing can
+// work on the emulated driver by that.
 func TestTheHostCannotTouchDeviceMemory(t *testing.T) {
 	emulated(t)
 	b := newBed(t, opened(t, Options{}))

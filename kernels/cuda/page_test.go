@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// TestThePageQuotesErrorsAsTheyAre compares the texts of errors in docs/cuda.md with what is printed; … stands for any text.
+// TestThePageQuotesErrorsAsTheyAre compares the texts of errors in docs/cuda.md with what is
+// printed; … stands for any text.
 func TestThePageQuotesErrorsAsTheyAre(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cuda.md")
 	if err != nil {
@@ -33,7 +34,7 @@ func TestThePageQuotesErrorsAsTheyAre(t *testing.T) {
 		{"CUDA_ERROR_ILLEGAL_ADDRESS (700)", driver(700, "CUDA_ERROR_ILLEGAL_ADDRESS")},
 		{"CUDA_ERROR_LAUNCH_FAILED (719)", driver(719, "CUDA_ERROR_LAUNCH_FAILED")},
 		{"… has no kernel on a GPU", noKernel},
-		{"cuBLAS was asked for and is not there: looked for …", &NoLibraryError{Names: []string{"libcublas.so.12"}}},
+		{"cuBLAS was not found: looked for …", &NoLibraryError{Names: []string{"libcublas.so.12"}}},
 		{"cublasGemmStridedBatchedEx: CUBLAS_STATUS_… (…)", &BLASError{Call: "cublasGemmStridedBatchedEx", Code: 3, Name: "CUBLAS_STATUS_ALLOC_FAILED"}},
 	} {
 		if !strings.Contains(string(page), fmt.Sprintf("`%s`", c.quoted)) {

@@ -2,10 +2,10 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// bindPool prepares pooling and its gradients: a thread has an element of output 0.
+// bindPool prepares pooling and its gradients: a thread computes an element of output 0.
 func bindPool(b *binding) error {
 	var a kernels.PoolAttrs
-	x, y := b.In[0].Shape, b.Out[0].Shape // image and what its windows give
+	x, y := b.In[0].Shape, b.Out[0].Shape // the image, and the result of its windows
 	name, args := "avgPool", []any{b.in(0), b.out(0)}
 	switch b.Op {
 	case kernels.MaxPool:

@@ -6,7 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Precision says what operands of float32 products of matrices are rounded to. Sums are in float32 always.
+// Precision is the type that factors of float32 matrix products are rounded to. Sums are always
+// float32.
 type Precision int
 
 const (
@@ -28,7 +29,7 @@ func (p Precision) String() string {
 	return fmt.Sprintf("Precision(%d)", int(p))
 }
 
-// choose sets the precision of products, or says why this GPU cannot have it.
+// choose sets the precision of products, or returns an error if this GPU lacks it.
 func (p *properties) choose(x Precision) error {
 	switch {
 	case x < Full || x > Float16:

@@ -1,5 +1,5 @@
-// A product of matrices by one block: what matmul.cu and conv.cu are made of. y [M, N] = Σ_k a [M, K]·b [N, K], where an operand is whatever a
-// loader finds at (row, k), and a result goes where a target says.
+// A product of matrices by one block, for matmul.cu and conv.cu. y [M, N] = Σ_k a [M, K]·b [N, K]: a Loader returns the element of an operand
+// at (row, k), and a target stores a result.
 //
 // A block of 256 threads computes a tile of BM rows and BN columns, TM·TN results a thread in registers, BK steps of k at a time: while these are
 // multiplied out of one half of shared memory, the next are on their way from memory through registers to the other half. Each result is one
@@ -11,10 +11,10 @@
 
 constexpr int productThreads = 256;
 
-// A panel is one operand's part of shared memory, and what a thread brings to it: each elements of the same row or the same k.
+// A panel is one operand's part of shared memory, and the share of a thread in loading it: each elements of the same row or the same k.
 //
-// A Loader has: a static bool alongK, which says that neighbours in k are neighbours in memory, otherwise those in rows are; wide, which says that
-// 16 bytes may be loaded at once, and a static bool always, which says that wide is true (the other way then needs no registers); a type Place, which place(row) gives for a row in bounds; load(Place, k) and loadWide(Place, k).
+// A Loader has: a static bool alongK: neighbours in k are neighbours in memory, else neighbours in rows are; wide:
+// 16 bytes may be loaded at once; a static bool always: wide is always true (the other way then needs no registers); a type Place, which place(row) gives for a row in bounds; load(Place, k) and loadWide(Place, k).
 template <class T, class Loader, int Rows, int BK, int Pad = 16 / sizeof(T)> struct panel {
   static constexpr int each = Rows * BK / productThreads, lanes = 16 / sizeof(T), width = Rows + Pad; // the pad spreads accesses over banks
   static constexpr bool canBeWide = each % lanes == 0;
@@ -23,7 +23,7 @@ template <class T, class Loader, int Rows, int BK, int Pad = 16 / sizeof(T)> str
 
   static METHOD bool isWide(const Loader &from) { return canBeWide && (Loader::always || from.wide); }
 
-  // spot says where element i of this thread lies in the panel.
+  // spot returns the position of element i of this thread in the panel.
   static METHOD void spot(bool wide, int i, int *row, int *k) {
     const int t = threadIdx.x;
     if (wide) {
@@ -37,7 +37,7 @@ template <class T, class Loader, int Rows, int BK, int Pad = 16 / sizeof(T)> str
     else *row = e % Rows, *k = e / Rows;
   }
 
-  // fetch loads this thread's elements of the steps from k on; what lies out of bounds is 0.
+  // fetch loads this thread's elements of the steps from k on; elements out of bounds are 0.
   METHOD void fetch(const Loader &from, int first, int rows, int k, int end) {
     if (isWide(from)) {
 #pragma unroll

@@ -8,26 +8,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// What products of matrices have in common, those of matmul.cu and conv.cu.
+// The part that the products of matmul.cu and conv.cu share.
 
 const (
 	productThreads = 256 // as in product.cuh
 	smallTile      = 64
 	largeTile      = 128
-	stepsAtOnce    = 16   // a multiple of the steps of k that every tile takes at once
-	leastSteps     = 256  // of k, that are worth a block of their own
+	stepsAtOnce    = 16   // a multiple of the steps of k that each tile handles at once
+	leastSteps     = 256  // fewest steps of k for a block of its own
 	mostSplits     = 1024 // parts of k
 	mostDim        = math.MaxInt32 - largeTile
 )
 
-// A productPlan says how blocks share a product. It depends on the whole product, not on which of its rows are asked for, so
-// that these have the bits that they have in the whole.
+// productPlan divides a product among blocks. It depends on the whole product, not on the selected
+// rows, so that these have the bits of the whole.
 type productPlan struct {
 	splits   int // parts of k, summed in their order at the end
 	perSplit int // steps of k in a part
 }
 
-// planProduct splits k where the tiles of the result are too few for the processors.
+// planProduct splits k if the result has fewer tiles than the GPU has processors.
 func planProduct(p *properties, m, n, k, batch int) productPlan {
 	blocks := tilesOf(m, smallTile) * tilesOf(n, smallTile) * batch
 	if blocks == 0 || blocks >= p.processors || k < 2*leastSteps {
@@ -39,8 +39,9 @@ func planProduct(p *properties, m, n, k, batch int) productPlan {
 	return productPlan{max(1, (k+per-1)/per), per}
 }
 
-// partialBytes bounds the workspace of partial sums. It grows with every dimension, so that a smaller batch never needs more:
-// before there are as many tiles as processors, there are no more than two partial tiles for each.
+// partialBytes is an upper limit of the workspace for partial sums. It grows with every dimension,
+// so that a smaller batch never needs more: while there are fewer tiles than processors, there are
+// at most two partial tiles for each.
 func partialBytes(p *properties, typ arena.DType, m, n, k, batch int) int64 {
 	if k < 2*leastSteps {
 		return 0
@@ -50,10 +51,10 @@ func partialBytes(p *properties, typ arena.DType, m, n, k, batch int) int64 {
 	return min(results*splits, 2*int64(p.processors)*smallTile*smallTile) * typ.Size()
 }
 
-// tilesOf returns how many tiles of so many rows cover n.
+// tilesOf returns the number of tiles of tile rows that cover n rows.
 func tilesOf(n, tile int) int { return (n + tile - 1) / tile }
 
-// suffix is how names of kernels end, or go on, for a type.
+// suffix is the part of a kernel's name for a type.
 func suffix(t arena.DType) string {
 	if t == arena.Float64 {
 		return "f64"
@@ -61,7 +62,7 @@ func suffix(t arena.DType) string {
 	return "f32"
 }
 
-// fits returns an error where dimensions are more than kernels can count in 32 bits.
+// fits returns an error for dimensions that kernels cannot count in 32 bits.
 func fits(dims ...int) error {
 	for _, d := range dims {
 		if d > mostDim {
@@ -71,7 +72,8 @@ func fits(dims ...int) error {
 	return nil
 }
 
-// strided returns the blocks of a loop over n elements with a grid as its stride: enough to fill the device a few times.
+// strided returns the grid of a grid-stride loop over n elements: enough blocks to fill the device
+// a few times.
 func strided(p *properties, n int64, threads int) dim {
 	blocks := (n + int64(threads) - 1) / int64(threads)
 	return line(int(min(blocks, int64(16*max(p.processors, 1)))))

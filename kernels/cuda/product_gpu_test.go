@@ -69,8 +69,9 @@ func normals(r *rand.Rand, bits uint, shape ...int) kernels.Tensor {
 	return x
 }
 
-// Tiles and splits depend on the GPU's processors, so each is brought about by pretending that there are few or many. The operands of tensor
-// cores are numbers that their formats hold, whose products are exact in float32.
+// Tiles and splits depend on the GPU's processors, so each is brought about by pretending that
+// there are few or many. The operands of tensor cores are numbers that their formats hold, whose
+// products are exact in float32.
 func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	window := kernels.ConvGradAttrs{Stride: [2]int{1, 1}, Pad: [2]int{1, 1}, Dilation: [2]int{1, 1}, Groups: 1, Size: [2]int{3, 3}}
@@ -82,9 +83,9 @@ func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 		in[k].Type = t
 		return in
 	}
-	brain, half := kernels.MatMulAttrs{Operands: arena.Bfloat16}, kernels.MatMulAttrs{TransA: true, Operands: arena.Float16}
+	brain, half := kernels.MatMulAttrs{ComputeType: arena.BFloat16}, kernels.MatMulAttrs{TransA: true, ComputeType: arena.Float16}
 	rounded := window
-	rounded.Operands = arena.Bfloat16
+	rounded.ComputeType = arena.BFloat16
 	for _, c := range []struct {
 		want       string
 		capability int // 0: that of the device
@@ -106,15 +107,15 @@ func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 		{"matmul_tf32_tt_128", 0, 80, TF32, kernels.MatMul, kernels.MatMulAttrs{TransA: true, TransB: true}, ab(11, [2]int{52, 136}, [2]int{130, 52}), 52},
 		{"matmul_bf16_nt_128", 0, 80, BFloat16, kernels.MatMul, kernels.MatMulAttrs{TransB: true}, ab(8, [2]int{130, 52}, [2]int{9, 52}), 52},
 		{"matmul_f16_tn_128 matmul_end_f32", 0, 80, Float16, kernels.MatMul, kernels.MatMulAttrs{TransA: true}, ab(8, [2]int{1300, 64}, [2]int{1300, 32}), 1300},
-		{"matmul_bf16_nn_128", 80, 80, Full, kernels.MatMul, brain, stored(ab(8, [2]int{130, 52}, [2]int{52, 136}), 0, arena.Bfloat16), 52},
-		{"matmul_bf16_nn_128", 80, 1, TF32, kernels.MatMul, brain, stored(ab(8, [2]int{130, 52}, [2]int{52, 136}), 1, arena.Bfloat16), 52},
-		{"matmul_bf16_nn_64", 80, 80, Full, kernels.MatMul, brain, stored(ab(8, [2]int{130, 51}, [2]int{51, 136}), 0, arena.Bfloat16), 51},
-		{"matmul_bf16_nn_64", 75, 1, Full, kernels.MatMul, brain, stored(ab(8, [2]int{132, 36}, [2]int{36, 140}), 1, arena.Bfloat16), 36},
+		{"matmul_bf16_nn_128", 80, 80, Full, kernels.MatMul, brain, stored(ab(8, [2]int{130, 52}, [2]int{52, 136}), 0, arena.BFloat16), 52},
+		{"matmul_bf16_nn_128", 80, 1, TF32, kernels.MatMul, brain, stored(ab(8, [2]int{130, 52}, [2]int{52, 136}), 1, arena.BFloat16), 52},
+		{"matmul_bf16_nn_64", 80, 80, Full, kernels.MatMul, brain, stored(ab(8, [2]int{130, 51}, [2]int{51, 136}), 0, arena.BFloat16), 51},
+		{"matmul_bf16_nn_64", 75, 1, Full, kernels.MatMul, brain, stored(ab(8, [2]int{132, 36}, [2]int{36, 140}), 1, arena.BFloat16), 36},
 		{"matmul_f16_tn_128 matmul_end_f32", 80, 80, Full, kernels.MatMul, half, stored(ab(8, [2]int{1300, 64}, [2]int{1300, 32}), 1, arena.Float16), 1300},
 		{"matmul_f16_tn_64 matmul_end_f32", 70, 40, Full, kernels.MatMul, half, stored(ab(8, [2]int{2001, 20}, [2]int{2001, 30}), 0, arena.Float16), 2001},
 		{"matmul_direct_f16", 80, 80, Full, kernels.MatMul, half, stored(ab(8, [2]int{9, 5}, [2]int{9, 7}), 0, arena.Float16), 9},
 		{"conv_weight_bf16 matmul_end_f32", 80, 40, Full, kernels.ConvGradWeight, rounded,
-			stored([]kernels.Tensor{normals(r, 8, 3, 5, 20, 21), normals(r, 8, 3, 9, 20, 21)}, 0, arena.Bfloat16), 1260},
+			stored([]kernels.Tensor{normals(r, 8, 3, 5, 20, 21), normals(r, 8, 3, 9, 20, 21)}, 0, arena.BFloat16), 1260},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			d := opened(t, Options{})
@@ -131,7 +132,8 @@ func TestEveryKindOfProductAgreesWithItsReference(t *testing.T) {
 			}
 			want := kernels.Tensor{Spec: got.Spec, Data: make([]float64, len(got.Data))}
 			c.op.Ref(c.attrs, c.in, []kernels.Tensor{want})
-			// A sum of n products near 1 is rounded n times, by half of 2^-23 of partial sums up to about 4 √n.
+			// A sum of n products near 1 is rounded n times, by half of 2^-23 of partial sums up to
+			// about 4 √n.
 			tolerance := float64(c.steps) * 4 * math.Sqrt(float64(c.steps)) * 0x1p-24
 			for i, w := range want.Data {
 				if e := math.Abs(got.Data[i] - w); !(e <= tolerance) {

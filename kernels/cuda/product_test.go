@@ -27,7 +27,8 @@ func TestPartialSumsFitTheirWorkspace(t *testing.T) {
 	}
 }
 
-// Some rows of a product have the bits that they have in the whole, so its sums must be split where the whole's are.
+// Some rows of a product have the bits that they have in the whole, so its sums must be split where
+// the whole's are.
 func TestRowsOfAProductAreSplitAsTheWhole(t *testing.T) {
 	p := gpu(80)
 	in := []kernels.Spec{{Type: arena.Float32, Shape: kernels.Shape{2000, 300}}, {Type: arena.Float32, Shape: kernels.Shape{2000, 40}}}

@@ -9,27 +9,28 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 	"gorgonia.org/cu"
 )
 
-// program is calls, prepared: parts without functions of the host, and these between them.
+// program is a list of prepared calls: parts of steps, with functions of the host between them.
 type program struct {
 	dev    *Device
 	parts  []part
-	names  []string // by call: what errors call it
+	names  []string // of calls, for errors
 	used   []*loaded
-	side   beside
+	side   sideStream
 	closed atomic.Bool
 }
 
-// part is steps that are launched together, then perhaps a function of the host.
+// part is steps that are launched together, optionally followed by a function of the host.
 type part struct {
 	batch *batch
 	steps []step // of the batch
 	host  *hostCall
 }
 
-// String says what a program is, for errors about work that was enqueued before.
+// String names the calls of the program, for errors about work that was enqueued before.
 func (p *program) String() string {
 	switch len(p.names) {
 	case 0:
@@ -37,10 +38,10 @@ func (p *program) String() string {
 	case 1:
 		return p.names[0]
 	}
-	return fmt.Sprintf("%s to %s: Options.Sync tells which", p.names[0], p.names[len(p.names)-1])
+	return fmt.Sprintf("%s to %s: set Options.Sync to find out which", p.names[0], p.names[len(p.names)-1])
 }
 
-// Bind prepares calls. It reports everything that is wrong with them at once.
+// Bind prepares calls. It reports all mistakes at once.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
 	if err := d.enter("bind"); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if m.gone() {
 		return nil, fmt.Errorf("cuda: bind: memory of %d bytes: %w", m.size, arena.ErrFreed)
 	}
-	where := places{mem: m.at, size: m.size, base: at.Base}
+	where := places{mem: m.at, check: devcheck.Of(at)}
 	for r, s := range at.Pinned {
 		in, err := d.span(s)
 		if err == nil && in.host == nil {
@@ -63,12 +64,12 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			return nil, fmt.Errorf("cuda: bind: pinned region %d: %w", r, err)
 		}
 		if where.pinned == nil {
-			where.pinned = make(map[arena.Region]extent)
+			where.pinned = make(map[arena.Region]address)
 		}
-		where.pinned[r] = extent{in.at + address(s.Offset), s.Size}
+		where.pinned[r] = in.at + address(s.Offset)
 	}
-	moves, marks := at.Moves(calls)
-	steps, err := bindAll(&d.props, calls, where, moves)
+	schedule, events := at.StreamSchedule(calls)
+	steps, err := bindAll(&d.props, calls, where, schedule)
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +81,15 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if err != nil {
 		return nil, fmt.Errorf("cuda: bind: %w", err)
 	}
-	p, err := d.bind(append(steps, after...), append(names, "the copies that end it"), marks)
+	p, err := d.bind(append(steps, after...), append(names, "the copies at the end"), events)
 	if err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// copies are the steps of copies, as call number call. Addresses of pinned memory are the device's too.
+// copies returns the steps of copies, as call number call. Pinned memory has the same addresses on
+// the device.
 func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error) {
 	for _, c := range list {
 		to, e1 := d.span(c.Dst)
@@ -104,12 +106,13 @@ func (d *Device) copies(list []kernels.Copy, call int) (steps []step, err error)
 	return steps, nil
 }
 
-// bind makes a program of the steps of calls that are called so, with so many marks. The context is set.
-func (d *Device) bind(steps []step, names []string, marks int) (*program, error) {
+// bind makes a program of steps. names are those of their calls, events is the number of events
+// between its streams. The context is set.
+func (d *Device) bind(steps []step, names []string, events int) (*program, error) {
 	p := &program{dev: d, names: names}
 	d.loads.Lock()
 	defer d.loads.Unlock()
-	if err := p.build(steps, marks); err != nil {
+	if err := p.build(steps, events); err != nil {
 		err, freed := d.note(fmt.Errorf("cuda: bind: %w", err)), p.free()
 		if d.first.Load() != nil {
 			return nil, err // what was made goes with the context
@@ -121,8 +124,8 @@ func (d *Device) bind(steps []step, names []string, marks int) (*program, error)
 }
 
 // build cuts steps into parts.
-func (p *program) build(steps []step, marks int) error {
-	if err := p.side.open(marks); err != nil {
+func (p *program) build(steps []step, events int) error {
+	if err := p.side.open(events); err != nil {
 		return err
 	}
 	for len(steps) > 0 {
@@ -179,7 +182,7 @@ func (p *program) prepare(made *part) error {
 	return nil
 }
 
-// blame says which call a step belongs to.
+// blame adds the name of a step's call to an error.
 func (p *program) blame(made *part, at int, err error) error {
 	if at < 0 {
 		return fmt.Errorf("%s: %w", p, err)
@@ -238,7 +241,7 @@ func (p *program) enqueue(made *part, st *stream) error {
 	return nil
 }
 
-// Close releases what Bind made, when the device has done with it. Safe to call twice.
+// Close releases what Bind made, after the device has finished with it. Safe to call twice.
 func (p *program) Close() error {
 	if !p.closed.CompareAndSwap(false, true) {
 		return nil
@@ -246,8 +249,9 @@ func (p *program) Close() error {
 	return p.dev.discard("close of a program", p)
 }
 
-// release frees a program of a live device, or of one that is being closed. A graph in flight may be destroyed: the driver keeps it
-// until it is done. Pinned memory of host functions is in use only while Launch runs.
+// release frees a program of a live device, or of one that is being closed. A graph in flight may
+// be destroyed: the driver keeps it until it is done. Pinned memory of host functions is in use
+// only while Launch runs.
 func (p *program) release() error {
 	p.closed.Store(true)
 	p.dev.loads.Lock()

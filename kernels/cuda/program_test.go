@@ -300,7 +300,8 @@ func TestADeviceThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-// step enqueues what a training step of one program does: a copy, a launch, an event waited for and two recorded.
+// step enqueues what a training step of one program does: a copy, a launch, an event waited for and
+// two recorded.
 func (b *bed) step(p *program, copied, consumed *event, other *stream) error {
 	if err := other.Wait(consumed); err != nil {
 		return err
@@ -411,7 +412,8 @@ func TestThreadsStayAsManyAsTheyAre(t *testing.T) {
 	}
 }
 
-// BenchmarkContext compares setting the context on whatever thread a call runs on with passing the call to the one thread that has it.
+// BenchmarkContext compares setting the context on whatever thread a call runs on with passing the
+// call to the one thread that has it.
 func BenchmarkContext(b *testing.B) {
 	d := opened(b, Options{})
 	b.Run("each call", func(b *testing.B) {

@@ -14,7 +14,8 @@ import (
 //go:embed zz_math.ptx
 var library string
 
-// A writer writes the PTX of one kernel. Registers are named as they are needed and declared at the end.
+// writer writes the PTX of one kernel. Registers get their names as they are needed, and are
+// declared at the end.
 type writer struct {
 	params, body strings.Builder
 	registers    map[string]int // by kind, see register
@@ -24,14 +25,14 @@ type writer struct {
 	labels       int
 }
 
-// kinds are the types of registers by their prefix.
+// kinds are the types of registers, by prefix.
 var kinds = []struct{ prefix, ptx string }{
 	{"p", "pred"}, {"h", "b16"}, {"r", "b32"}, {"l", "b64"}, {"s", "f32"}, {"d", "f64"},
 }
 
 func newWriter() *writer { return &writer{registers: map[string]int{}} }
 
-// register returns a new one of a kind.
+// register returns a new register of a kind.
 func (w *writer) register(kind string) string {
 	w.registers[kind]++
 	return fmt.Sprintf("%%%s%d", kind, w.registers[kind]-1)
@@ -48,7 +49,8 @@ func (w *writer) label() string {
 
 func (w *writer) mark(label string) { fmt.Fprintf(&w.body, "%s:\n", label) }
 
-// param adds a parameter of 8 bytes and returns a register with its value; a pointer is one to global memory then.
+// param adds a parameter of 8 bytes and returns a register with its value. A pointer is converted
+// to global memory.
 func (w *writer) param(name string, pointer bool) string {
 	if w.params.Len() > 0 {
 		w.params.WriteString(",\n")
@@ -62,7 +64,7 @@ func (w *writer) param(name string, pointer bool) string {
 	return r
 }
 
-// module returns the text: one kernel of that name.
+// module returns the text: one kernel with that name.
 func (w *writer) module(name string) string {
 	var b strings.Builder
 	b.WriteString(".version 7.0\n.target sm_70\n.address_size 64\n")
@@ -85,35 +87,35 @@ func (w *writer) module(name string) string {
 	return b.String()
 }
 
-// A numeric is a floating-point type as PTX names it.
-type numeric struct {
+// floatKind is a floating-point type of PTX.
+type floatKind struct {
 	kind, ptx string
 	single    bool
 }
 
 var (
-	single = numeric{"s", "f32", true}
-	double = numeric{"d", "f64", false}
+	single = floatKind{"s", "f32", true}
+	double = floatKind{"d", "f64", false}
 )
 
-func numericOf(t arena.DType) numeric {
+func floatKindOf(t arena.DType) floatKind {
 	if t == arena.Float64 {
 		return double
 	}
 	return single
 }
 
-// literal is v, rounded to the type.
-func (n numeric) literal(v float64) string {
+// literal is the PTX literal of v, rounded to the type.
+func (n floatKind) literal(v float64) string {
 	if n.single {
 		return fmt.Sprintf("0f%08X", math.Float32bits(float32(v)))
 	}
 	return fmt.Sprintf("0d%016X", math.Float64bits(v))
 }
 
-// call inlines a function of the library: name_f32 or name_f64. Its registers and labels get a prefix of their own, its parameters become
-// moves, and its returns branch to the end.
-func (w *writer) call(n numeric, name string, args ...string) string {
+// call inlines a function of the library: name_f32 or name_f64. Its registers and labels get a
+// prefix of their own, its parameters become moves, and its returns branch to the end.
+func (w *writer) call(n floatKind, name string, args ...string) string {
 	out := w.register(n.kind)
 	name += "_" + n.ptx
 	prefix := fmt.Sprintf("c%d_", w.inlined)
@@ -150,7 +152,7 @@ func (w *writer) call(n numeric, name string, args ...string) string {
 	return out
 }
 
-// libraryBody returns what is between the braces of a function.
+// libraryBody returns the body of a function.
 func libraryBody(name string) (string, bool) {
 	_, rest, ok := strings.Cut(library, ") "+name+"(\n")
 	if !ok {
@@ -164,8 +166,9 @@ func libraryBody(name string) (string, bool) {
 	return body + "\n", ok
 }
 
-// load reads the element of type t at base + index·size as a number of type n. index is a register of 64 bits.
-func (w *writer) load(n numeric, t arena.DType, base, index string) string {
+// load reads the element of type t at base + index·size as a number of type n. index is a register
+// of 64 bits.
+func (w *writer) load(n floatKind, t arena.DType, base, index string) string {
 	at := w.element(base, index, t.Size())
 	return w.convert(n, t, w.raw(t, at))
 }
@@ -177,7 +180,7 @@ func (w *writer) element(base, index string, size int64) string {
 	return at
 }
 
-// raw loads what lies at an address.
+// raw loads the bits of an element.
 func (w *writer) raw(t arena.DType, at string) string {
 	kind, ptx := stored(t)
 	v := w.register(kind)
@@ -185,7 +188,7 @@ func (w *writer) raw(t arena.DType, at string) string {
 	return v
 }
 
-// stored is how an element lies in memory: its register, and its type in loads and stores.
+// stored returns the register kind of a stored element, and its type in loads and stores.
 func stored(t arena.DType) (kind, ptx string) {
 	switch t {
 	case arena.Float32:
@@ -194,7 +197,7 @@ func stored(t arena.DType) (kind, ptx string) {
 		return "d", "f64"
 	case arena.Uint8:
 		return "h", "u8"
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		return "h", "b16"
 	case arena.Int32:
 		return "r", "b32"
@@ -202,9 +205,9 @@ func stored(t arena.DType) (kind, ptx string) {
 	return "l", "b64"
 }
 
-// convert turns a loaded element into a number.
-func (w *writer) convert(n numeric, t arena.DType, v string) string {
-	if t.Float() && numericOf(t) == n {
+// convert converts a loaded element to a number.
+func (w *writer) convert(n floatKind, t arena.DType, v string) string {
+	if t.Float() && floatKindOf(t) == n {
 		return v
 	}
 	out := w.register(n.kind)
@@ -221,7 +224,7 @@ func (w *writer) convert(n numeric, t arena.DType, v string) string {
 		w.line("cvt.rn.%s.s64 %s, %s;", n.ptx, out, v)
 	case arena.Float16:
 		w.line("cvt.%s.f16 %s, %s;", n.ptx, out, v)
-	case arena.Bfloat16: // the upper half of a float32
+	case arena.BFloat16: // the upper half of a float32
 		zero, f := w.register("h"), w.register("s")
 		w.line("mov.b16 %s, 0;", zero)
 		w.line("mov.b32 %s, {%s, %s};", f, zero, v)

@@ -9,21 +9,23 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Reductions are computed in float64 and rounded once. Each result has some threads, which take its elements in turn and whose sums become
-// one in a tree; where results are few, the elements are cut into pieces first, and a second kernel folds those. So the order is a matter of
-// shapes alone. The operand is computed while it is read: it may be the result of a chain of steps.
+// Reductions are computed in float64 and rounded once. Several threads share a result: each sums
+// every n-th element, and a tree adds the sums. If there are few results, the elements are first
+// cut into pieces, which a second kernel folds. So the order depends on shapes only. The operand
+// may be the result of a chain of steps, computed as it is read.
 
-// mostBlocks is how many blocks the pieces of one reduction are, at most: it bounds the workspace.
+// mostBlocks is the largest number of blocks for the pieces of one reduction. It limits the
+// workspace.
 const mostBlocks = 512
 
-// perThread is how many elements a thread should have before the elements are cut.
+// perThread is the number of elements of a thread from which the elements are cut.
 const perThread = 16
 
-// A reduction is y = fold(steps(x...)) over some dimensions of x.
+// reduction is y = fold(steps(x...)) over some dimensions of x.
 type reduction struct {
 	kept, gone kernels.Shape
 	x          []operand // strides of kept, then those of gone
-	n          numeric   // of the steps
+	n          floatKind // of the steps
 	steps      []kernels.Step
 	max        bool
 	mean       bool // divide by the number of elements
@@ -31,16 +33,17 @@ type reduction struct {
 	plan
 }
 
-// A plan says how a reduction is spread over threads: a block has lanes results × workers threads for each.
+// plan distributes a reduction to threads: a block has lanes results, with workers threads for
+// each.
 type plan struct {
 	lanes, workers  int
-	adjacent        bool // neighbouring threads have one result, else they have neighbouring ones
+	adjacent        bool // neighbouring threads share a result. False: they have neighbouring results
 	pieces, perCut  int
 	outputs, count  int
 	blocksOfOutputs int
 }
 
-// newReduction splits the dimensions of an operand of that shape.
+// newReduction divides the dimensions of an operand into kept and reduced ones.
 func newReduction(axes []int, shape kernels.Shape, x []operand) reduction {
 	var r reduction
 	kept, gone := make([]operand, len(x)), make([]operand, len(x))
@@ -89,8 +92,8 @@ func newPlan(outputs, count int, lastGone bool) plan {
 	return p
 }
 
-// work returns the workspace in bytes: a float64 for each piece of each result. It is the same for all shapes that have pieces, as results
-// that grow in number have fewer.
+// work returns the workspace in bytes: a float64 for each piece of each result. It is the same for
+// all shapes with pieces: the more results, the fewer pieces.
 func (p plan) work() int64 {
 	if p.count <= p.workers*perThread {
 		return 0
@@ -177,15 +180,15 @@ func (r reduction) accumulate(w *writer, bases []string, o, j, end, acc string) 
 	})
 }
 
-// typeOf is the type of a numeric.
-func typeOf(n numeric) arena.DType {
+// typeOf is the type of a floatKind.
+func typeOf(n floatKind) arena.DType {
 	if n.single {
 		return arena.Float32
 	}
 	return arena.Float64
 }
 
-// fold folds v into acc: the sum, or the larger one and NaN where one is.
+// fold folds v into acc: the sum, or the larger one, NaN if one is.
 func (w *writer) fold(larger bool, acc, v string) {
 	if !larger {
 		w.line("add.rn.f64 %s, %s, %s;", acc, acc, v)
@@ -198,7 +201,7 @@ func (w *writer) fold(larger bool, acc, v string) {
 	w.line("selp.f64 %s, %s, %s, %s;", acc, v, acc, more)
 }
 
-// tree folds what the threads of each result have: worker 0 has it then.
+// tree folds the values of the threads of each result; worker 0 gets the result.
 func (r reduction) tree(w *writer, tid, worker, acc string) {
 	if r.workers == 1 {
 		return
@@ -223,7 +226,7 @@ func (r reduction) tree(w *writer, tid, worker, acc string) {
 	}
 }
 
-// store writes a result, or that of a piece.
+// store writes the value of a result, or of a piece.
 func (r reduction) store(w *writer, y, o, piece, acc string) {
 	if r.pieces > 1 {
 		at := w.register("l")
@@ -234,7 +237,7 @@ func (r reduction) store(w *writer, y, o, piece, acc string) {
 	if r.mean {
 		w.line("div.rn.f64 %s, %s, %s;", acc, acc, double.literal(float64(r.count)))
 	}
-	n := numericOf(r.y)
+	n := floatKindOf(r.y)
 	w.line("st.global.%s [%s], %s;", n.ptx, w.element(y, o, r.y.Size()), w.convert(n, arena.Float64, acc))
 }
 
@@ -272,20 +275,20 @@ func (b *binding) launchReduction(r reduction, x []address, y address) {
 	b.launchText(last.text(), "reduce", dim{x: last.blocksOfOutputs}, line(blockThreads), 0, b.work(), y)
 }
 
-// whole is the plan without pieces.
+// whole returns the plan without pieces.
 func (p plan) whole() plan {
 	p.pieces, p.perCut = 1, p.count
 	return p
 }
 
-// chainReduction is the reduction at the end of a chain, of an operand of that shape.
+// chainReduction returns the reduction at the end of a chain, of an operand of the given shape.
 func chainReduction(a *kernels.ChainAttrs, shape kernels.Shape, in []kernels.Spec, t arena.DType) reduction {
 	x := make([]operand, len(in))
 	for k, s := range in {
 		x[k] = operand{s.Type, 0, spread(s.Shape, shape)}
 	}
 	r := newReduction(a.ReduceAttrs.Axes, shape, x)
-	r.n, r.steps, r.max, r.mean, r.y = numericOf(t), a.Steps, a.Reduce == kernels.Max, a.Reduce == kernels.Mean, t
+	r.n, r.steps, r.max, r.mean, r.y = floatKindOf(t), a.Steps, a.Reduce == kernels.Max, a.Reduce == kernels.Mean, t
 	return r
 }
 
@@ -301,7 +304,7 @@ func chainWork(_ *properties, attrs any, in, out []kernels.Spec) int64 {
 	return chainReduction(a, last.Shape, in, out[0].Type).work()
 }
 
-// asChain is a reduction as a chain without steps.
+// asChain returns a reduction as a chain without steps.
 func asChain(op *kernels.Op, attrs any) *kernels.ChainAttrs {
 	return &kernels.ChainAttrs{Reduce: op, ReduceAttrs: attrs.(kernels.ReduceAttrs)}
 }
@@ -317,7 +320,7 @@ func reduceWork(_ *properties, attrs any, in, out []kernels.Spec) int64 {
 	return chainReduction(asChain(kernels.Sum, attrs), in[0].Shape, in, out[0].Type).work()
 }
 
-// squares is the reduction of SumSquares: in float64 from the first product on.
+// squares returns the reduction of SumSquares: in float64 from the first product on.
 func squares(in kernels.Spec) reduction {
 	r := newReduction(nil, in.Shape, []operand{{in.Type, 0, rowMajor(in.Shape)}})
 	r.n, r.y = double, arena.Float64

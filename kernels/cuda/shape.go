@@ -5,7 +5,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Operations that move elements are passes without steps over operands with strides of their own.
+// Operations that move elements are passes without steps, over operands with their own strides.
 
 // move appends y = x, element by element over dims.
 func (b *binding) move(dims kernels.Shape, x operand, from address, y operand, to address) {
@@ -33,7 +33,8 @@ func bindTranspose(b *binding) error {
 	return nil
 }
 
-// cut is a tensor of shape s from indices start on by some steps.
+// cut returns the operand of a range of a tensor of shape s, from indices start on in steps of
+// step.
 func cut(t arena.DType, s kernels.Shape, start, step []int) operand {
 	o := operand{t, 0, rowMajor(s)}
 	for i := range o.strides {
@@ -69,7 +70,7 @@ func bindConcat(b *binding) error {
 	return nil
 }
 
-// bindFill sets bytes where all of an element's are the same, and elements otherwise.
+// bindFill sets bytes if all bytes of the value are equal, and elements otherwise.
 func bindFill(b *binding) error {
 	value, y := b.Attrs.(kernels.FillAttrs).Value, b.Out[0]
 	image := make([]byte, y.Type.Size())
@@ -91,7 +92,7 @@ func bindFill(b *binding) error {
 	return nil
 }
 
-// width names the kernels for elements of a size.
+// width is the part of a kernel's name for the size of elements.
 func width(t arena.DType) string {
 	switch t.Size() {
 	case 1:

@@ -1,4 +1,4 @@
-// Softmax, its logarithm, and their gradients, along an axis: n elements, step apart, of so many lines.  References: kernels/softmax.go.
+// Softmax, its logarithm, and their gradients, along an axis: lines of n elements, which are step apart.  References: kernels/softmax.go.
 // A line has a block where its elements are neighbours, else a thread. Sums are in double, their order depends on n alone.
 // Reads x twice or three times, of which all but the first come from the cache for lines that fit it, and writes y. y may be x or dy.
 #include "team.cuh"

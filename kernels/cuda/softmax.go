@@ -2,10 +2,10 @@ package cuda
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// rowThreads is the number of threads of a block that works on n neighbours: a multiple of a warp.
+// rowThreads is the number of threads of a block for n neighbouring elements: a multiple of a warp.
 func rowThreads(n int) int { return max(32, min((n+31)/32*32, blockThreads)) }
 
-// rowBlocks is the number of blocks for so many rows, which take them in turn.
+// rowBlocks is the number of blocks for a number of rows, over which they loop.
 func rowBlocks(rows int) int { return min(rows, 1<<20) }
 
 func bindSoftmax(b *binding) error {

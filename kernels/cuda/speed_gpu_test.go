@@ -15,8 +15,9 @@ import (
 	"gorgonia.org/cu"
 )
 
-// The benchmarks measure on the device, by events; -test.short makes everything small, to see whether they run at all.
-// Before the first figure a process prints the GPU and its limits, as lines "key: value" of the format of benchmarks.
+// The benchmarks measure on the device, by events; -test.short makes everything small, to see
+// whether they run at all. Before the first figure a process prints the GPU and its limits, as
+// lines "key: value" of the format of benchmarks.
 
 var sayLimits sync.Once
 
@@ -83,7 +84,8 @@ func (m *marker) since(b *testing.B, from *marker) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-// warmUp is how long work runs before it is timed, at least once: clocks rise when there is something to do.
+// warmUp is how long work runs before it is timed, at least once: clocks rise when there is
+// something to do.
 const warmUp = 20 * time.Millisecond
 
 // timeOnDevice enqueues work as often as the benchmark asks, and returns the device's time for one.
@@ -231,14 +233,15 @@ func BenchmarkKernel(b *testing.B) {
 	}
 }
 
-// BenchmarkProduct measures products of square matrices of float32 by precision, and of such that are stored in 16 bits.
+// BenchmarkProduct measures products of square matrices of float32 by precision, and of such that
+// are stored in 16 bits.
 func BenchmarkProduct(b *testing.B) {
 	products(b, false)
 	l := newLab(b, Options{})
-	for x, t := range map[Precision]arena.DType{BFloat16: arena.Bfloat16, Float16: arena.Float16} {
+	for x, t := range map[Precision]arena.DType{BFloat16: arena.BFloat16, Float16: arena.Float16} {
 		n := sizesOf().product
 		half := kernels.Spec{Type: t, Shape: kernels.Shape{n, n}}
-		m := measured{attrs: kernels.MatMulAttrs{Operands: t}, in: []kernels.Spec{half, half}}
+		m := measured{attrs: kernels.MatMulAttrs{ComputeType: t}, in: []kernels.Spec{half, half}}
 		b.Run(fmt.Sprintf("%v-stored/%d", x, n), func(b *testing.B) { l.measure(b, kernels.MatMul, m, l.limits.rates[x]) })
 	}
 }
@@ -287,8 +290,9 @@ func (l *lab) copied(b *testing.B, size int64) (device, pinned arena.Span) {
 	return arena.Span{Memory: mem, Size: size}, arena.Span{Memory: host, Size: size}
 }
 
-// BenchmarkOverlap uploads on one stream while another computes for about as long. Overlap is the share of the shorter in which both ran,
-// in percent; together/alone is the time of both over that of the longer alone: 1 is perfect, 2 is one after the other.
+// BenchmarkOverlap uploads on one stream while another computes for about as long. Overlap is the
+// share of the shorter in which both ran, in percent; together/alone is the time of both over that
+// of the longer alone: 1 is perfect, 2 is one after the other.
 func BenchmarkOverlap(b *testing.B) {
 	l := newLab(b, Options{})
 	size := int64(64 << 20)
@@ -329,7 +333,8 @@ func BenchmarkOverlap(b *testing.B) {
 	b.ReportMetric(100*float64(shared)/float64(shorter), "%overlap")
 }
 
-// overlap runs two kinds of work on two streams between markers: the beginnings of both, and the ends of both.
+// overlap runs two kinds of work on two streams between markers: the beginnings of both, and the
+// ends of both.
 type overlap struct {
 	*lab
 	compute *stream

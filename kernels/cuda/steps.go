@@ -6,10 +6,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// An elementRule writes one elementwise operation on registers and returns that of the result.
-type elementRule func(w *writer, n numeric, attrs any, x, y string) string
+// elementRule writes one elementwise operation on registers and returns the register of the result.
+type elementRule func(w *writer, n floatKind, attrs any, x, y string) string
 
-// elementRules hold one rule for every operation with Elem.
+// elementRules hold a rule for every operation with Elem.
 var elementRules = map[*kernels.Op]elementRule{
 	kernels.Neg:         plain("neg.%s"),
 	kernels.Abs:         plain("abs.%s"),
@@ -21,8 +21,8 @@ var elementRules = map[*kernels.Op]elementRule{
 	kernels.Sub:         plain2("sub.rn.%s"),
 	kernels.Mul:         plain2("mul.rn.%s"),
 	kernels.Div:         plain2("div.rn.%s"),
-	kernels.Square:      func(w *writer, n numeric, _ any, x, _ string) string { return w.mul(n, x, x) },
-	kernels.Cube:        func(w *writer, n numeric, _ any, x, _ string) string { return w.mul(n, w.mul(n, x, x), x) },
+	kernels.Square:      func(w *writer, n floatKind, _ any, x, _ string) string { return w.mul(n, x, x) },
+	kernels.Cube:        func(w *writer, n floatKind, _ any, x, _ string) string { return w.mul(n, w.mul(n, x, x), x) },
 	kernels.InverseSqrt: inverseSqrt,
 	kernels.Sign:        writeSign,
 
@@ -36,7 +36,7 @@ var elementRules = map[*kernels.Op]elementRule{
 	kernels.Tanh:     function("tanh"),
 	kernels.Sigmoid:  function("sigmoid"),
 	kernels.Softplus: function("softplus"),
-	kernels.Pow: func(w *writer, n numeric, _ any, x, y string) string {
+	kernels.Pow: func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.call(n, "pow", x, y)
 	},
 
@@ -47,95 +47,95 @@ var elementRules = map[*kernels.Op]elementRule{
 	kernels.Equal:        comparison("eq"),
 	kernels.NotEqual:     comparison("neu"),
 
-	kernels.Affine: func(w *writer, n numeric, attrs any, x, _ string) string {
+	kernels.Affine: func(w *writer, n floatKind, attrs any, x, _ string) string {
 		a := attrs.(kernels.AffineAttrs)
 		return w.affine(n, x, a.Scale, a.Shift)
 	},
-	kernels.Decode: func(w *writer, n numeric, attrs any, x, _ string) string {
+	kernels.Decode: func(w *writer, n floatKind, attrs any, x, _ string) string {
 		a := attrs.(kernels.DecodeAttrs)
 		return w.affine(n, x, a.Scale, a.Shift)
 	},
 
 	// NaN is not at most 0, so it stays.
-	kernels.Relu: func(w *writer, n numeric, _ any, x, _ string) string {
+	kernels.ReLU: func(w *writer, n floatKind, _ any, x, _ string) string {
 		return w.choose(n, "le", x, n.literal(0), n.literal(0), x)
 	},
-	kernels.LeakyRelu: func(w *writer, n numeric, attrs any, x, _ string) string {
-		return w.choose(n, "gt", x, n.literal(0), x, w.mul(n, x, n.literal(attrs.(kernels.LeakyReluAttrs).Slope)))
+	kernels.LeakyReLU: func(w *writer, n floatKind, attrs any, x, _ string) string {
+		return w.choose(n, "gt", x, n.literal(0), x, w.mul(n, x, n.literal(attrs.(kernels.LeakyReLUAttrs).Slope)))
 	},
-	kernels.ReluGrad: func(w *writer, n numeric, _ any, y, dy string) string {
+	kernels.ReLUGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
 		return w.choose(n, "gt", y, n.literal(0), dy, n.literal(0))
 	},
-	kernels.LeakyReluGrad: func(w *writer, n numeric, attrs any, y, dy string) string {
-		return w.choose(n, "gt", y, n.literal(0), dy, w.mul(n, dy, n.literal(attrs.(kernels.LeakyReluAttrs).Slope)))
+	kernels.LeakyReLUGrad: func(w *writer, n floatKind, attrs any, y, dy string) string {
+		return w.choose(n, "gt", y, n.literal(0), dy, w.mul(n, dy, n.literal(attrs.(kernels.LeakyReLUAttrs).Slope)))
 	},
-	kernels.SigmoidGrad: func(w *writer, n numeric, _ any, y, dy string) string {
+	kernels.SigmoidGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
 		return w.mul(n, w.mul(n, dy, y), w.two(n, "sub.rn", n.literal(1), y))
 	},
-	kernels.TanhGrad: func(w *writer, n numeric, _ any, y, dy string) string {
+	kernels.TanhGrad: func(w *writer, n floatKind, _ any, y, dy string) string {
 		return w.mul(n, dy, w.two(n, "sub.rn", n.literal(1), w.mul(n, y, y)))
 	},
 }
 
-// plain is an instruction of one operand.
+// plain is the rule of an instruction of one operand.
 func plain(instruction string) elementRule {
-	return func(w *writer, n numeric, _ any, x, _ string) string {
+	return func(w *writer, n floatKind, _ any, x, _ string) string {
 		out := w.register(n.kind)
 		w.line("%s %s, %s;", fmt.Sprintf(instruction, n.ptx), out, x)
 		return out
 	}
 }
 
-// plain2 is an instruction of two operands.
+// plain2 is the rule of an instruction of two operands.
 func plain2(instruction string) elementRule {
-	return func(w *writer, n numeric, _ any, x, y string) string {
+	return func(w *writer, n floatKind, _ any, x, y string) string {
 		out := w.register(n.kind)
 		w.line("%s %s, %s, %s;", fmt.Sprintf(instruction, n.ptx), out, x, y)
 		return out
 	}
 }
 
-// function is a function of the library.
+// function is the rule of a function of the library.
 func function(name string) elementRule {
-	return func(w *writer, n numeric, _ any, x, _ string) string { return w.call(n, name, x) }
+	return func(w *writer, n floatKind, _ any, x, _ string) string { return w.call(n, name, x) }
 }
 
-// comparison is 1 where it holds and 0 elsewhere.
+// comparison is the rule of a comparison: 1 if it holds, else 0.
 func comparison(how string) elementRule {
-	return func(w *writer, n numeric, _ any, x, y string) string {
+	return func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.choose(n, how, x, y, n.literal(1), n.literal(0))
 	}
 }
 
-func inverseSqrt(w *writer, n numeric, _ any, x, _ string) string {
+func inverseSqrt(w *writer, n floatKind, _ any, x, _ string) string {
 	root, out := w.register(n.kind), w.register(n.kind)
 	w.line("sqrt.rn.%s %s, %s;", n.ptx, root, x)
 	w.line("rcp.rn.%s %s, %s;", n.ptx, out, root)
 	return out
 }
 
-func writeSign(w *writer, n numeric, _ any, x, _ string) string {
+func writeSign(w *writer, n floatKind, _ any, x, _ string) string {
 	negative := w.choose(n, "lt", x, n.literal(0), n.literal(-1), x)
 	return w.choose(n, "gt", x, n.literal(0), n.literal(1), negative)
 }
 
 // two writes an instruction of two operands.
-func (w *writer) two(n numeric, instruction, x, y string) string {
+func (w *writer) two(n floatKind, instruction, x, y string) string {
 	out := w.register(n.kind)
 	w.line("%s.%s %s, %s, %s;", instruction, n.ptx, out, x, y)
 	return out
 }
 
-func (w *writer) mul(n numeric, x, y string) string { return w.two(n, "mul.rn", x, y) }
+func (w *writer) mul(n floatKind, x, y string) string { return w.two(n, "mul.rn", x, y) }
 
-func (w *writer) affine(n numeric, x string, scale, shift float64) string {
+func (w *writer) affine(n floatKind, x string, scale, shift float64) string {
 	out := w.register(n.kind)
 	w.line("fma.rn.%s %s, %s, %s, %s;", n.ptx, out, x, n.literal(scale), n.literal(shift))
 	return out
 }
 
-// choose is a where x compares to y, b elsewhere.
-func (w *writer) choose(n numeric, how, x, y, a, b string) string {
+// choose writes a selection: a if x compares to y, else b.
+func (w *writer) choose(n floatKind, how, x, y, a, b string) string {
 	p, out := w.register("p"), w.register(n.kind)
 	w.line("setp.%s.%s %s, %s, %s;", how, n.ptx, p, x, y)
 	w.line("selp.%s %s, %s, %s, %s;", n.ptx, out, a, b, p)
@@ -143,7 +143,7 @@ func (w *writer) choose(n numeric, how, x, y, a, b string) string {
 }
 
 // steps writes the steps of a chain on operands x and returns the last result.
-func (w *writer) steps(n numeric, steps []kernels.Step, x []string) string {
+func (w *writer) steps(n floatKind, steps []kernels.Step, x []string) string {
 	for _, s := range steps {
 		if s.Op == kernels.Fill {
 			v := w.register(n.kind)

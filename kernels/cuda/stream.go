@@ -11,8 +11,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// stream is a queue of the driver. After a function of the host that went wrong it enqueues nothing more until Sync has returned the
-// error: what follows would compute from values that were never made.
+// stream is a stream of the driver. After a function of the host that failed it enqueues nothing
+// until Sync has returned the error: later work would read values that were never computed.
 type stream struct {
 	dev    *Device
 	name   string
@@ -21,10 +21,10 @@ type stream struct {
 	mu     sync.Mutex // held while work is enqueued
 	closed bool
 	err    error
-	last   *program // launched last: what an error that comes later is about, as far as one can tell
+	last   *program // launched last: a later error is probably about it
 }
 
-// NewStream makes a queue, which does not wait for the driver's default one.
+// NewStream makes a stream, which does not wait for the driver's default stream.
 func (d *Device) NewStream(name string) (arena.Stream, error) {
 	if err := d.enter("stream"); err != nil {
 		return nil, err
@@ -39,7 +39,8 @@ func (d *Device) NewStream(name string) (arena.Stream, error) {
 	return s, nil
 }
 
-// begin locks the stream, with the context set, unless there is nothing to do: it is closed (err), or has failed.
+// begin locks the stream and sets the context, unless there is nothing to do: the stream is closed
+// (err), or has failed.
 func (s *stream) begin(what string) (ok bool, err error) {
 	if err := s.dev.enter(what); err != nil {
 		return false, err
@@ -121,7 +122,7 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 	return s.failed("fill", "cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), b, dst.Size, s.handle))
 }
 
-// span returns the memory of a span, which lies inside it.
+// span returns the memory of a span, after it has checked that the span lies inside it.
 func (d *Device) span(p arena.Span) (*memory, error) {
 	m, ok := p.Memory.(*memory)
 	if !ok || m.dev != d {
@@ -139,7 +140,7 @@ func (d *Device) span(p arena.Span) (*memory, error) {
 	return m, nil
 }
 
-// Record marks the work so far in e.
+// Record records e after the work so far.
 func (s *stream) Record(e arena.Event) error {
 	ev, err := s.event(e, "record")
 	if err != nil {
@@ -190,7 +191,8 @@ func (s *stream) event(e arena.Event, what string) (*event, error) {
 	return ev, nil
 }
 
-// Sync waits for the work, and returns the first error since the last Sync. It does not hold the stream meanwhile.
+// Sync waits for the work, and returns the first error since the last Sync. It does not hold the
+// stream meanwhile.
 func (s *stream) Sync() error {
 	if err := s.dev.enter("sync"); err != nil {
 		return err
@@ -209,7 +211,8 @@ func (s *stream) Sync() error {
 	return err
 }
 
-// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to call twice.
+// Close waits for the work, releases the stream, and returns the error that no Sync has. Safe to
+// call twice.
 func (s *stream) Close() error {
 	s.mu.Lock()
 	was, err := s.closed, s.err
@@ -286,7 +289,8 @@ func (e *event) Sync() error {
 	return e.failed()
 }
 
-// Done reports whether Sync would return at once. Where the driver cannot tell, Sync returns its error.
+// Done reports whether Sync would return at once. It is true, and Sync returns the error, if the
+// driver fails.
 func (e *event) Done() bool {
 	if e.closed.Load() {
 		return true

@@ -9,12 +9,16 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Device is a GPU, which this program was built without.
+// Device stands for a GPU in a program that was built without the tag gpu. Open makes none, and
+// every method fails.
 type Device struct{}
 
-var _ kernels.Device = (*Device)(nil)
+var (
+	_ kernels.Device     = (*Device)(nil)
+	_ kernels.HostStager = (*Device)(nil)
+)
 
-// Open answers ErrNotBuilt.
+// Open returns ErrNotBuilt.
 func Open(Options) (*Device, error) { return nil, fmt.Errorf("cuda: open: %w", ErrNotBuilt) }
 
 func missing(what string) error {
@@ -30,22 +34,22 @@ func (*Device) Graphs() bool { return false }
 // Unified returns false.
 func (*Device) Unified() bool { return false }
 
-// Info answers ErrNotBuilt.
+// Info returns ErrNotBuilt.
 func (*Device) Info() (arena.Info, error) { return arena.Info{}, missing("info") }
 
-// Alloc answers ErrNotBuilt.
+// Alloc returns ErrNotBuilt.
 func (*Device) Alloc(int64) (arena.Memory, error) { return nil, missing("alloc") }
 
-// Pin answers ErrNotBuilt.
+// Pin returns ErrNotBuilt.
 func (*Device) Pin(int64) (arena.Memory, error) { return nil, missing("pin") }
 
-// NewStream answers ErrNotBuilt.
+// NewStream returns ErrNotBuilt.
 func (*Device) NewStream(string) (arena.Stream, error) { return nil, missing("stream") }
 
-// NewEvent answers ErrNotBuilt.
+// NewEvent returns ErrNotBuilt.
 func (*Device) NewEvent() (arena.Event, error) { return nil, missing("event") }
 
-// Supports answers ErrNotBuilt.
+// Supports returns ErrNotBuilt.
 func (*Device) Supports(*kernels.Op, any, []kernels.Spec, []kernels.Spec) error {
 	return missing("supports")
 }
@@ -53,13 +57,13 @@ func (*Device) Supports(*kernels.Op, any, []kernels.Spec, []kernels.Spec) error 
 // Workspace returns 0.
 func (*Device) Workspace(*kernels.Op, any, []kernels.Spec, []kernels.Spec) int64 { return 0 }
 
-// Bind answers ErrNotBuilt.
+// Bind returns ErrNotBuilt.
 func (*Device) Bind([]kernels.Call, kernels.Binding) (kernels.Program, error) {
 	return nil, missing("bind")
 }
 
-// Staged returns 0.
-func (*Device) Staged(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
+// StagingBytes returns 0.
+func (*Device) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
 
 // Allocated returns nothing.
 func (*Device) Allocated() (bytes int64, blocks int) { return 0, 0 }

@@ -2,15 +2,13 @@ package cuda
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// maxRank is the largest number of dimensions that kernels walk over.
-const maxRank = 8
-
-// table holds the kernels by operation. Elementwise ones are not in it: they are passes of one kind.
+// table holds the kernels by operation. Elementwise operations are not in it: elementRules has
+// them.
 var table = map[*kernels.Op]kernel{
 	kernels.MatMul:         {bindMatmul, matmulWork},
 	kernels.Conv:           {bindConv, nil},
@@ -57,20 +55,19 @@ var table = map[*kernels.Op]kernel{
 	kernels.Concat:    {bindConcat, nil},
 	kernels.Gather:    {bindGather, nil},
 	kernels.Scatter:   {bindScatter, nil},
-	kernels.OneHot:    {bindOneHot, nil},
 	kernels.Fill:      {bindFill, nil},
 	kernels.Encode:    {bindEncode, nil},
-	kernels.Fetch:     {bindReshape, nil},
-	kernels.Stow:      {bindReshape, nil},
+	kernels.Prefetch:  {bindReshape, nil},
+	kernels.Writeback: {bindReshape, nil},
 
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheckFinite, nil},
 	kernels.CheckIndex:  {bindCheckIndex, nil},
 
-	kernels.Sgd:      {bindUpdate, nil},
+	kernels.SGD:      {bindUpdate, nil},
 	kernels.Momentum: {bindUpdate, nil},
-	kernels.RmsProp:  {bindUpdate, nil},
+	kernels.RMSProp:  {bindUpdate, nil},
 	kernels.Adam:     {bindUpdate, nil},
 	kernels.AdamW:    {bindUpdate, nil},
 	kernels.Lion:     {bindUpdate, nil},
@@ -93,25 +90,8 @@ func lookup(op *kernels.Op) (kernel, bool) {
 
 // supports returns nil for an operation with a kernel, on operands that fit it, of up to 8 dimensions.
 func supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
-	if op == nil {
-		return fmt.Errorf("no operation: %w", kernels.ErrUnsupported)
-	}
-	for _, specs := range [][]kernels.Spec{in, out} {
-		for _, s := range specs {
-			if len(s.Shape) > maxRank {
-				return fmt.Errorf("%s on %v: more than %d dimensions: %w", op.Name, s, maxRank, kernels.ErrUnsupported)
-			}
-			if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
-				return fmt.Errorf("%s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
-			}
-		}
-	}
-	want, err := op.Infer(attrs, in)
-	if err != nil {
+	if err := devcheck.Specs(op, attrs, in, out, devcheck.MaxRank); err != nil {
 		return err
-	}
-	if !slices.EqualFunc(want, out, kernels.Spec.Equal) {
-		return fmt.Errorf("%s on %v makes %v, not %v: %w", op.Name, in, want, out, kernels.ErrShape)
 	}
 	if _, ok := lookup(op); !ok {
 		return fmt.Errorf("%s has no kernel on a GPU: %w", op.Name, kernels.ErrUnsupported)

@@ -26,7 +26,8 @@ func TestEveryOperationHasAKernel(t *testing.T) {
 	}
 }
 
-// TestTextsWrittenForCallsDeclareWhatTheyUse binds random calls of every operation and looks at the modules written for them.
+// TestTextsWrittenForCallsDeclareWhatTheyUse binds random calls of every operation and looks at the
+// modules written for them.
 func TestTextsWrittenForCallsDeclareWhatTheyUse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	texts := map[string]string{}
@@ -106,7 +107,8 @@ func declared(text string) error {
 	return nil
 }
 
-// keep writes some of the texts to dir, for scripts/ptx-check: of each operation the two that are longest, the rest is alike.
+// keep writes some of the texts to dir, for scripts/ptx-check: of each operation the two that are
+// longest, the rest is alike.
 func keep(t *testing.T, dir string, texts map[string]string) {
 	byOp := map[string][]string{}
 	for text, op := range texts {

@@ -1,6 +1,6 @@
-// Optimizer rules, running statistics, and the check for what is not finite.  References: kernels/update.go and the file of each rule.
-// Elementwise on n elements: reads parameter, gradient and states, writes parameter and states where they lie. Where guard[0] is not 0 nothing changes.
-// A state takes the bytes of a parameter, those of adam16 and adamw16 two.
+// Optimizer rules, running statistics, and the check for values that are not finite.  References: kernels/update.go and the file of each rule.
+// Elementwise on n elements: reads parameter, gradient and states, writes parameter and states in place. If guard[0] is not 0 nothing changes.
+// A state element has the size of a parameter element, in adam16 and adamw16 two bytes.
 #include "math.cuh"
 
 enum Rule { sgd, momentum, nesterov, rmsprop, adam, adamw, lion };
@@ -57,7 +57,7 @@ template <class T> DEVICE void put(uint16 &at, T s, uint32 noise) {
   at = (uint16)((s != s ? b | 0x400000u : b + (noise & 0xffffu)) >> 16);
 }
 
-// A change is the update of one element, and what of it is the same for all.
+// A change is the update of one element, with the numbers that all elements share.
 template <Rule rule, class T, class S> struct change {
   static constexpr bool decoupled = rule == adamw || rule == lion;
   static constexpr int32 states = rule == sgd ? 0 : rule == adam || rule == adamw ? 2 : 1;

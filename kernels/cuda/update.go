@@ -7,17 +7,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ruleNumbers are the name of a rule's kernel and the numbers of its own: a, b, epsilon.
+// ruleNumbers returns the name of a rule's kernel and the rule's parameters: a, b, epsilon.
 func ruleNumbers(b *binding) (name string, n [3]float64, err error) {
 	switch a := b.Attrs.(type) {
-	case kernels.SgdAttrs:
+	case kernels.SGDAttrs:
 		return "sgd", n, nil
 	case kernels.MomentumAttrs:
 		if a.Nesterov {
 			return "nesterov", [3]float64{a.Momentum}, nil
 		}
 		return "momentum", [3]float64{a.Momentum}, nil
-	case kernels.RmsPropAttrs:
+	case kernels.RMSPropAttrs:
 		return "rmsprop", [3]float64{a.Rho, 0, a.Epsilon}, nil
 	case kernels.AdamAttrs:
 		name = "adam"
@@ -71,10 +71,12 @@ func bindCheckFinite(b *binding) error {
 	return nil
 }
 
-// mostTerms is how many numbers a kernel of bindClipNorm adds up: parameters of a kernel have 4 KB together.
+// mostTerms is the largest number of terms that a kernel of bindClipNorm adds up: the parameters of
+// a kernel are limited to 4 KB.
 const mostTerms = 256
 
-// bindClipNorm adds up the numbers in their order, some hundred a kernel; the last kernel makes a factor of the total. One thread is enough.
+// bindClipNorm adds up the numbers in their order, up to mostTerms in each kernel; the last kernel
+// computes the factor from the total. One thread suffices.
 func bindClipNorm(b *binding) error {
 	a := b.Attrs.(kernels.ClipNormAttrs)
 	for from := a.First(); from < len(b.In); from += mostTerms {
@@ -117,7 +119,7 @@ func bindClipNorm(b *binding) error {
 	return nil
 }
 
-// bindAdam8 gives each block of elements a warp.
+// bindAdam8 uses a warp for each block of elements.
 func bindAdam8(b *binding) error {
 	a := b.Attrs.(kernels.Adam8Attrs)
 	var scale address

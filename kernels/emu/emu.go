@@ -1,10 +1,12 @@
-// Package emu is a hostile device for tests: everything that a real device may do to a program, it does.
+// Package emu is an emulated device for tests: it does to a program all that a real device may do.
 //
-// [Open] makes a [Device] with an address space of its own: what lies in device memory is poison until written, and the host
-// never sees it. Streams are goroutines that run beside each other, delayed at random ([Options.Delay]) or idle until somebody
-// waits ([Options.Lazy]), so that a forgotten event shows. Whether it shows or not, a checker follows who is ordered
-// before whom and reports two streams, or a stream and the host, that touch the same bytes unordered ([Device.Races]).
-// Every call can be made to fail ([Options.Fault]), and a ledger counts what is open ([Device.Ledger]).
+// [Open] makes a [Device] with an address space of its own: device memory is invisible to the host,
+// and holds poison until it is written. Streams are goroutines that run at the same time, delayed
+// at random ([Options.Delay]) or idle until a call waits for them ([Options.Lazy]), so that a
+// missing event changes results. In any case a checker computes which accesses are ordered, and
+// reports two streams, or a stream and the host, that access the same bytes unordered
+// ([Device.Races]). Every call can be made to fail ([Options.Fault]); [Device.Ledger] counts open
+// resources and [Device.Traffic] copied bytes. Operations run by their float64 references, slowly.
 package emu
 
 import (
@@ -15,50 +17,55 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The classes of error of this package, beside those of arena.
+// The classes of error of this package, in addition to those of arena; other errors wrap them.
 var (
-	// ErrFatal makes an injected error fatal when it wraps this: every later call fails with it, all queued work is
-	// dropped, and only closing and freeing still work.
+	// ErrFatal makes an injected error fatal that wraps it: every later call fails with that error,
+	// all queued work is dropped, and only closing and freeing still work.
 	ErrFatal = errors.New("fatal device error")
-	// ErrForeign is wrapped by errors about memory, streams and events that are not this device's: Go heap memory first of all.
+	// ErrForeign: memory, a stream or an event is not of this device. Go heap memory is not, for
+	// example.
 	ErrForeign = errors.New("not of this device")
-	// ErrInUse is wrapped by errors about freeing or closing what queued work still needs.
+	// ErrInUse: queued work still needs what was to be freed or closed.
 	ErrInUse = errors.New("in use by queued work")
 )
 
-// Options configure a device. The zero value is a device of 1 GiB whose streams run at once.
+// Options configure Open. The zero value is a device of 1 GiB whose streams start work at once.
 type Options struct {
-	// Memory is the capacity in bytes, 1 GiB by default. Pinned memory is not part of it.
+	// Memory is the capacity in bytes. 0: 1 GiB. Pinned memory is not part of it.
 	Memory int64
 	// Seed fixes the random delays.
 	Seed uint64
-	// Delay is the longest random delay before each piece of queued work. 0: none, but the work is still asynchronous.
+	// Delay is the longest random delay before each piece of queued work. 0: none; the work is
+	// still asynchronous.
 	Delay time.Duration
-	// Lazy lets no queued work run before somebody waits for it: the host in a Sync or Close, or a stream that is itself
-	// waited for. Event.Done answers and counts as waiting, so that polling comes to an end.
+	// Lazy holds queued work back until a call waits for it: Sync or Close of the host, or a stream
+	// that is itself waited for. Event.Done counts as waiting, so that polling ends.
 	Lazy bool
-	// Fault is asked at each call named in Calls, and makes it fail by returning an error. n counts the calls
-	// of that name from 1. It is called from several goroutines at once, with no lock held.
+	// Fault is called before each call that Calls names, and makes it fail by returning an error. n
+	// counts the calls of that name from 1. Fault is called from several goroutines at once, with
+	// no lock held.
 	Fault func(call string, n int) error
 	// OnRace is called with each race as it is found, in the goroutine of the call that completes it.
 	OnRace func(error)
 }
 
-// The calls that Fault is asked about. Those that begin with "run" fail while the stream works, so that
-// the next Sync returns their error; all others fail where they are made.
+// The calls that Options.Fault can let fail. Those that begin with "run" fail while the stream
+// works, so that the next Sync returns their error; all others fail at once.
 var calls = []string{
 	"info", "alloc", "pin", "stream", "event", "bind",
 	"copy", "fill", "record", "wait", "launch", "sync", "event sync",
 	"run copy", "run fill", "run call",
 }
 
-// Calls returns the names that Options.Fault is asked about.
+// Calls returns the names of the calls that Options.Fault can let fail.
 func Calls() []string { return append([]string(nil), calls...) }
 
-// Device is an emulated device, made by Open: others answer with errors. It implements kernels.Device. All methods may be called from
-// any goroutine.
+// Device is an emulated device. Open makes one; the methods of a nil Device, and of one that Open
+// did not make, return errors that wrap arena.ErrClosed. All methods may be called from several
+// goroutines at once.
 type Device struct {
 	opts Options
 
@@ -78,24 +85,35 @@ type Device struct {
 	traffic Traffic
 	check   checker
 
-	data    sync.Mutex // held for each piece of a transfer, so that racing streams never race in Go's eyes
+	data    sync.Mutex // held for each piece of a transfer, so that races between streams are no data races of Go
 	faultMu sync.Mutex
-	asked   map[string]int // calls so far, by name
+	counts  map[string]int // calls so far, by name
 }
 
-// Open makes a device. Close it to stop its goroutines.
-func Open(o Options) *Device {
-	if o.Memory == 0 {
+var (
+	_ kernels.Device            = (*Device)(nil)
+	_ kernels.HostAccessChecker = (*Device)(nil)
+)
+
+// Open makes a device. Negative Memory or Delay are a [kernels.OptionError]. Close stops the
+// device's goroutines.
+func Open(o Options) (*Device, error) {
+	switch {
+	case o.Memory < 0:
+		return nil, &kernels.OptionError{Device: "emu", Option: "Memory", Value: o.Memory}
+	case o.Delay < 0:
+		return nil, &kernels.OptionError{Device: "emu", Option: "Delay", Value: int64(o.Delay)}
+	case o.Memory == 0:
 		o.Memory = 1 << 30
 	}
-	d := &Device{opts: o, asked: make(map[string]int)}
+	d := &Device{opts: o, counts: make(map[string]int)}
 	d.cond.L = &d.mu
 	d.live.memories = make(map[*memory]bool)
 	d.live.streams = make(map[*stream]bool)
 	d.live.events = make(map[*event]bool)
 	d.live.programs = make(map[*program]bool)
 	d.check.host.clock = clock{0}
-	return d
+	return d, nil
 }
 
 // Name returns "emu".
@@ -104,7 +122,7 @@ func (d *Device) Name() string { return "emu" }
 // Unified returns false: device memory is not the host's.
 func (d *Device) Unified() bool { return false }
 
-// Info returns the capacity and what is left of it.
+// Info returns the capacity and the bytes that are free.
 func (d *Device) Info() (arena.Info, error) {
 	if err := d.enter("info"); err != nil {
 		return arena.Info{}, err
@@ -146,8 +164,8 @@ func (d *Device) NewEvent() (arena.Event, error) {
 	return e, nil
 }
 
-// Close runs what is queued to its end, then releases everything that is left, and returns what went wrong that nobody has been
-// told: errors of work, overwritten red zones. Left says what it had to release. A second call returns nil.
+// Close runs queued work to its end, releases all that is left (see Left), and returns the errors
+// that no call has returned yet: of work, and of overwritten red zones. A second call returns nil.
 func (d *Device) Close() error {
 	if !d.opened() {
 		return nil
@@ -185,10 +203,10 @@ func (d *Device) Close() error {
 }
 
 // opened reports whether Open made the device.
-func (d *Device) opened() bool { return d != nil && d.asked != nil }
+func (d *Device) opened() bool { return d != nil && d.counts != nil }
 
-// enter begins a call: it asks for a fault, takes the lock and refuses a device that is closed or had a fatal error.
-// It holds the lock only when it returns nil.
+// enter begins a call: it calls Options.Fault, takes the lock, and refuses a device that is closed
+// or had a fatal error. It holds the lock only if it returns nil.
 func (d *Device) enter(call string) error {
 	if !d.opened() {
 		return fmt.Errorf("emu: %s: not opened, use emu.Open: the device is %w", call, arena.ErrClosed)
@@ -202,7 +220,7 @@ func (d *Device) enter(call string) error {
 		err = fmt.Errorf("emu: %s: %w", call, d.fatal)
 	case err != nil:
 		err = fmt.Errorf("emu: %s: %w", call, err)
-		d.poison(err)
+		d.keepFatal(err)
 	default:
 		return nil
 	}
@@ -210,22 +228,22 @@ func (d *Device) enter(call string) error {
 	return err
 }
 
-// poison makes err the device's end if it is fatal.
-func (d *Device) poison(err error) {
+// keepFatal makes err the error of all later calls if it is fatal.
+func (d *Device) keepFatal(err error) {
 	if d.fatal == nil && errors.Is(err, ErrFatal) {
 		d.fatal = err
 		d.cond.Broadcast()
 	}
 }
 
-// fault counts a call and returns the error that is to be injected into it.
+// fault counts a call and returns the error to inject into it, or nil.
 func (d *Device) fault(call string) error {
 	if d.opts.Fault == nil {
 		return nil
 	}
 	d.faultMu.Lock()
-	d.asked[call]++
-	n := d.asked[call]
+	d.counts[call]++
+	n := d.counts[call]
 	d.faultMu.Unlock()
 	return d.opts.Fault(call, n)
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -64,7 +65,7 @@ func ok(t *testing.T, errs ...error) {
 
 // open makes a device that is closed, and held to an empty ledger, at the end of the test.
 func open(t *testing.T, o emu.Options) *emu.Device {
-	d := emu.Open(o)
+	d := emutest.Open(t, o)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -163,8 +164,8 @@ func TestLazyWorkWaitsForSomebodyWhoWaits(t *testing.T) {
 	}
 }
 
-// TestBothOrdersHappen demands that streams really run beside each other: without an event either may come first,
-// with one only the ordered one does.
+// TestBothOrdersHappen demands that streams really run beside each other: without an event either
+// may come first, with one only the ordered one does.
 func TestBothOrdersHappen(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		seen := map[byte]int{}

@@ -6,7 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// token is one record of an event: a place in the queue of a stream.
+// token is one record of an event, at a position in the queue of a stream.
 type token struct {
 	s     *stream
 	upto  int64 // pieces of work of s that are done when it is reached
@@ -15,7 +15,7 @@ type token struct {
 	err   error // the first error of the work before it
 }
 
-// demand lets the stream run up to the token, where it is lazy.
+// demand lets a lazy stream run up to the token.
 func (t *token) demand() {
 	if !t.done {
 		t.s.demand(t.upto)
@@ -68,7 +68,7 @@ func (e *event) Done() bool {
 	return false
 }
 
-// Close releases the event. Streams that wait for it go on waiting for its last record.
+// Close releases the event. Streams that already wait for it still wait for its last record.
 func (e *event) Close() error {
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()

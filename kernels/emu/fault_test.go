@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -74,7 +74,7 @@ func TestEveryCallCanFailAndNothingIsLeft(t *testing.T) {
 			for _, name := range emu.Calls() {
 				for nth := 1; ; nth++ {
 					fired := false
-					d := emu.Open(emu.Options{Lazy: lazy, Fault: func(call string, n int) error {
+					d := emutest.Open(t, emu.Options{Lazy: lazy, Fault: func(call string, n int) error {
 						if call != name || n != nth {
 							return nil
 						}
@@ -145,7 +145,7 @@ func TestAnErrorOfQueuedWorkNamesTheCallAndIsToldOnce(t *testing.T) {
 
 func TestAFatalErrorDropsAllQueuedWorkAndCloseReturns(t *testing.T) {
 	queued := make(chan struct{})
-	d := emu.Open(emu.Options{Fault: func(call string, n int) error {
+	d := emutest.Open(t, emu.Options{Fault: func(call string, n int) error {
 		if call == "run fill" {
 			<-queued
 			return emu.ErrFatal
@@ -157,8 +157,8 @@ func TestAFatalErrorDropsAllQueuedWorkAndCloseReturns(t *testing.T) {
 	e := must(d.NewEvent())(t)
 	ok(t, a.Fill(all(mem), 0), a.Record(e), b.Wait(e))
 	close(queued)
-	for b.Record(e) == nil { // until the error strikes
-		time.Sleep(10 * time.Microsecond)
+	if err := e.Sync(); !errors.Is(err, emu.ErrFatal) {
+		t.Errorf("event after the failed fill: %v", err)
 	}
 	for name, err := range map[string]error{"sync": a.Sync(), "fill": b.Fill(all(mem), 0), "event": e.Sync()} {
 		if !errors.Is(err, emu.ErrFatal) {

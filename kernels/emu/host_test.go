@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -104,7 +105,8 @@ func TestViewsMayLieWhereTheyPoint(t *testing.T) {
 	}
 }
 
-// TestUpdatesLieOnTheirStates binds an optimizer with a scale, whose states come one operand later than without.
+// TestUpdatesLieOnTheirStates binds an optimizer with a scale, whose states come one operand later
+// than without.
 func TestUpdatesLieOnTheirStates(t *testing.T) {
 	d := open(t, emu.Options{})
 	at := kernels.Binding{Memory: must(d.Alloc(4096))(t), Base: []int64{0}}
@@ -145,7 +147,7 @@ func TestAWorkspaceIsPartOfTheRaceCheck(t *testing.T) {
 }
 
 func TestCloseFindsAWriteBesideMemoryThatWasLeft(t *testing.T) {
-	d := emu.Open(emu.Options{})
+	d := emutest.Open(t, emu.Options{})
 	overrun(must(d.Pin(100))(t), 100)
 	if err := d.Close(); !errors.Is(err, arena.ErrOverrun) {
 		t.Errorf("got %v", err)

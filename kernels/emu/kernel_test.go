@@ -11,7 +11,7 @@ import (
 // TestDevice makes every other device a lazy one.
 func TestDevice(t *testing.T) {
 	opened := 0
-	kerneltest.Test(t, func() kernels.Device {
+	kerneltest.Test(t, func() (kernels.Device, error) {
 		opened++
 		return emu.Open(emu.Options{Lazy: opened%2 == 0})
 	})

@@ -2,7 +2,7 @@ package emu
 
 import "fmt"
 
-// Ledger is what a device has handed out.
+// Ledger counts the resources of a device.
 type Ledger struct {
 	DeviceBytes int64 // live
 	PinnedBytes int64 // live
@@ -13,7 +13,7 @@ type Ledger struct {
 	Programs    Count
 }
 
-// Count is how many of a kind there are.
+// Count is the number of resources of one kind.
 type Count struct {
 	Live int // open now
 	Ever int // made since Open
@@ -24,34 +24,34 @@ func (c *Count) open() {
 	c.Ever++
 }
 
-// Empty reports whether everything was given back.
+// Empty reports whether no resource is live.
 func (l Ledger) Empty() bool {
 	return l.DeviceBytes == 0 && l.PinnedBytes == 0 &&
 		l.Allocs.Live+l.Pins.Live+l.Streams.Live+l.Events.Live+l.Programs.Live == 0
 }
 
-// String lists what is live.
+// String lists the live resources.
 func (l Ledger) String() string {
 	return fmt.Sprintf("%d device bytes in %d blocks, %d pinned bytes in %d blocks, %d streams, %d events, %d programs",
 		l.DeviceBytes, l.Allocs.Live, l.PinnedBytes, l.Pins.Live, l.Streams.Live, l.Events.Live, l.Programs.Live)
 }
 
-// Traffic is the work that streams have done. It is complete for work that was waited for.
+// Traffic counts the work that streams have done. It includes all work that the host has waited for.
 type Traffic struct {
-	Uploaded   int64 // bytes copied from pinned to device memory
-	Downloaded int64 // bytes copied from device to pinned memory
-	Fetched    int64 // bytes that programs have fetched from pinned memory
-	Stowed     int64 // bytes that programs have stowed there
-	Moved      int64 // bytes copied within device memory, or within pinned memory
-	Filled     int64 // bytes set by Fill
-	Copies     int64
-	Fills      int64
-	Launches   int64 // of programs
-	Calls      int64 // of operations within them
-	Deepest    int   // the most pieces of work that ever waited in one stream
+	Uploaded    int64 // bytes copied from pinned to device memory
+	Downloaded  int64 // bytes copied from device to pinned memory
+	Prefetched  int64 // bytes that programs prefetched from pinned memory
+	WrittenBack int64 // bytes that programs wrote back to pinned memory
+	Moved       int64 // bytes copied within device memory, or within pinned memory
+	Filled      int64 // bytes set by Fill
+	Copies      int64
+	Fills       int64
+	Launches    int64 // of programs
+	Calls       int64 // of operations within them
+	Deepest     int   // the largest number of pieces of work that was ever queued in one stream
 }
 
-// Ledger returns what is open now and how much was ever made.
+// Ledger returns the resources that are live now, and those ever made.
 func (d *Device) Ledger() Ledger {
 	if d == nil {
 		return Ledger{}
@@ -61,7 +61,7 @@ func (d *Device) Ledger() Ledger {
 	return d.ledger
 }
 
-// Left returns what was still open when Close was called, and had to be released by it.
+// Left returns the resources that were live when Close was called, which released them.
 func (d *Device) Left() Ledger {
 	if d == nil {
 		return Ledger{}

@@ -21,12 +21,13 @@ type memory struct {
 	block  []byte
 	data   []byte // the payload, aligned to arena.Align
 	freed  bool
-	lost   bool // freed by the device's Close, which the memory's owner has not been told yet
+	lost   bool // freed by the device's Close; the next Free returns that error
 	queued int  // pieces of queued work that refer to it
 	shadow shadow
 }
 
-// Alloc makes a block of device memory full of poison. It wraps arena.ErrCapacity when too little is left.
+// Alloc makes a block of device memory full of poison. The error wraps arena.ErrCapacity if too
+// little is free.
 func (d *Device) Alloc(bytes int64) (arena.Memory, error) {
 	if err := d.enter("alloc"); err != nil {
 		return nil, err
@@ -87,9 +88,10 @@ func (m *memory) Bytes() []byte {
 	return m.data
 }
 
-// Free gives the memory back, and overwrites it so that whoever still reads it notices. An overwritten red zone is an error
-// that wraps arena.ErrOverrun. Memory that queued work refers to stays, and the error wraps ErrInUse. What the device's Close has
-// freed is an error that wraps arena.ErrClosed, once.
+// Free gives the memory back, and overwrites it so that later reads get poison. Errors wrap
+// arena.ErrOverrun if a red zone was overwritten, ErrInUse if queued work refers to the memory,
+// which then stays, arena.ErrClosed if the device's Close has freed it, and arena.ErrFreed at a
+// second call.
 func (m *memory) Free() error {
 	m.d.mu.Lock()
 	defer m.d.mu.Unlock()

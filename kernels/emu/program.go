@@ -8,32 +8,33 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// program is a list of calls with checked places.
+// program is a list of calls whose places are checked.
 type program struct {
 	d      *Device
 	memory *memory
 	pinned *memory // where Pinned regions lie; nil: there are none
 	calls  []bound
 	pieces []piece
-	marks  int     // of pieces
-	beside *stream // for transfers; nil: there are none
+	events int     // of pieces
+	side   *stream // for transfers; nil: there are none
 	after  []work  // copies
 	queued int     // launches that are not done
 	closed bool
 }
 
-// piece is some calls that follow each other on a stream, or a mark or a wait between such.
+// piece is consecutive calls on one stream, or an event that is recorded or waited for between such.
 type piece struct {
-	do       kernels.Doing
-	beside   bool
-	from, to int // Enqueue: calls
-	mark     int
-	last     bool // a mark behind the last transfer
+	kind     kernels.StreamOpKind
+	transfer bool // on the stream for transfers
+	from, to int  // Enqueue: calls
+	event    int
+	last     bool // the record after the last transfer
 }
 
-// bound is a call whose operands were found.
+// bound is a call with the spans of its operands.
 type bound struct {
 	kernels.Call
 	name    string  // for errors and races
@@ -42,46 +43,29 @@ type bound struct {
 	work    span
 }
 
-// place is where one or more operands of a call lie.
+// place is the span of one or more operands of a call.
 type place struct {
 	span
 	key     kernels.Operand
 	in, out bool
 }
 
-// Supports returns nil for what has a reference and fits its shapes.
+// Supports returns nil for every operation whose operands fit.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if !d.opened() {
 		return fmt.Errorf("emu: supports: not opened, use emu.Open: the device is %w", arena.ErrClosed)
 	}
-	if op == nil || op.Infer == nil {
-		return fmt.Errorf("emu: %w: no such operation", kernels.ErrUnsupported)
-	}
-	for _, s := range slices.Concat(in, out) {
-		if slices.ContainsFunc(s.Shape, func(n int) bool { return n < 0 }) {
-			return fmt.Errorf("emu: %s on %v: a dimension below 0: %w", op.Name, s, kernels.ErrShape)
-		}
-	}
-	want, err := op.Infer(attrs, in)
-	if err != nil {
-		return fmt.Errorf("emu: %s: %w", op.Name, err)
-	}
-	if len(want) != len(out) {
-		return fmt.Errorf("emu: %s: %d outputs instead of %d: %w", op.Name, len(out), len(want), kernels.ErrShape)
-	}
-	for i := range want {
-		if !want[i].Equal(out[i]) {
-			return fmt.Errorf("emu: %s: output %d is %v instead of %v: %w", op.Name, i, out[i], want[i], kernels.ErrShape)
-		}
+	if err := devcheck.Specs(op, attrs, in, out, 0); err != nil {
+		return fmt.Errorf("emu: %w", err)
 	}
 	return nil
 }
 
-// Workspace returns 0: references need none.
+// Workspace returns 0: references need no workspace.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 { return 0 }
 
-// Bind checks all calls, and returns every mistake: operands that do not fit their operation, places outside of the memory,
-// outputs that overlap what they must not.
+// Bind checks all calls and returns all mistakes: operands that do not fit their operation, places
+// outside the memory, outputs that overlap other operands.
 func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program, error) {
 	if err := d.enter("bind"); err != nil {
 		return nil, err
@@ -96,6 +80,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	case m.pinned:
 		return nil, fmt.Errorf("emu: bind: %v: %w: calls work on device memory", m, arena.ErrInvalid)
 	}
+	check := devcheck.Of(at)
 	p := &program{d: d, memory: m, calls: make([]bound, len(calls))}
 	var errs []error
 	for i, c := range calls {
@@ -106,7 +91,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 			continue
 		}
 		b.name = fmt.Sprintf("call %d %q (%s)", i, c.Label, c.Op.Name)
-		if err := b.bind(d, at); err != nil {
+		if err := b.bind(d, at, check); err != nil {
 			errs = append(errs, fmt.Errorf("emu: bind: %s: %w", b.name, err))
 		}
 	}
@@ -120,7 +105,7 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 		}
 		p.pinned = in.m
 	}
-	p.cut(at.Moves(calls))
+	p.cut(at.StreamSchedule(calls))
 	for _, c := range at.After {
 		w, err := d.copying(c.Dst, c.Src)
 		if err != nil {
@@ -131,41 +116,46 @@ func (d *Device) Bind(calls []kernels.Call, at kernels.Binding) (kernels.Program
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	if p.marks > 0 {
-		p.beside = d.newStream("transfers")
+	if p.events > 0 {
+		p.side = d.newStream("transfers")
 	}
 	d.live.programs[p] = true
 	d.ledger.Programs.open()
 	return p, nil
 }
 
-// cut makes pieces of moves: one of each run of calls on one stream.
-func (p *program) cut(moves []kernels.Move, marks int) {
-	p.marks = marks
-	end := 0 // behind the last transfer
-	for _, m := range moves {
-		if n := len(p.pieces) - 1; n >= 0 && m.Do == kernels.Enqueue && p.pieces[n].do == m.Do && p.pieces[n].beside == m.Beside && p.pieces[n].to == m.Call {
+// cut makes pieces of a schedule: one of each run of calls on one stream.
+func (p *program) cut(ops []kernels.StreamOp, events int) {
+	p.events = events
+	end := 0 // the record after the last transfer
+	for _, o := range ops {
+		if n := len(p.pieces) - 1; n >= 0 && o.Kind == kernels.Enqueue && p.pieces[n].extends(o) {
 			p.pieces[n].to++
 			continue
 		}
-		p.pieces = append(p.pieces, piece{do: m.Do, beside: m.Beside, from: m.Call, to: m.Call + 1, mark: m.Mark})
-		if m.Beside && m.Do == kernels.Mark {
+		p.pieces = append(p.pieces, piece{kind: o.Kind, transfer: o.Transfer, from: o.Call, to: o.Call + 1, event: o.Event})
+		if o.Transfer && o.Kind == kernels.Record {
 			end = len(p.pieces) - 1
 		}
 	}
 	if p.pieces == nil {
-		p.pieces = []piece{{do: kernels.Enqueue}}
+		p.pieces = []piece{{kind: kernels.Enqueue}}
 	}
-	p.pieces[end].last = p.pieces[end].do == kernels.Mark
+	p.pieces[end].last = p.pieces[end].kind == kernels.Record
 }
 
-// bind finds the operands of b.
-func (b *bound) bind(d *Device, at kernels.Binding) error {
+// extends reports whether the call of o follows those of c on the same stream.
+func (c piece) extends(o kernels.StreamOp) bool {
+	return c.kind == o.Kind && c.transfer == o.Transfer && c.to == o.Call
+}
+
+// bind checks b and finds the spans of its operands.
+func (b *bound) bind(d *Device, at kernels.Binding, check devcheck.Memory) error {
 	if err := d.Supports(b.Op, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out)); err != nil {
 		return err
 	}
-	if !kernels.Transfers(b.Op) && at.Beside(&b.Call) {
-		return fmt.Errorf("an operand in pinned memory, which only transfers work on: %w", arena.ErrInvalid)
+	if err := check.Call(&b.Call, 0); err != nil {
+		return err
 	}
 	var err error
 	find := func(what string, i int, o kernels.Operand) span {
@@ -194,20 +184,13 @@ func (b *bound) bind(d *Device, at kernels.Binding) error {
 	return b.overlaps()
 }
 
-// locate turns a reference into a part of the bound memory of the given length.
+// locate returns the span of a checked reference, of the given length.
 func locate(d *Device, at kernels.Binding, r arena.Ref, bytes int64) (span, error) {
-	pinned, away := at.Pinned[r.Region]
-	switch {
-	case away && (r.Offset < 0 || bytes > r.Size || r.Size > pinned.Size || r.Offset > pinned.Size-r.Size):
-		return span{}, fmt.Errorf("%d bytes at offset %d of %d in pinned memory for an operand of %d bytes: %w", r.Size, r.Offset, pinned.Size, bytes, arena.ErrInvalid)
-	case away:
+	if bytes == 0 { // it has no place
+		return d.span(arena.Span{Memory: at.Memory})
+	}
+	if pinned, ok := at.Pinned[r.Region]; ok {
 		return d.span(arena.Span{Memory: pinned.Memory, Offset: pinned.Offset + r.Offset, Size: bytes})
-	case r.Region < 0 || int(r.Region) >= len(at.Base):
-		return span{}, fmt.Errorf("region %d of %d: %w", r.Region, len(at.Base), arena.ErrInvalid)
-	case r.Offset < 0 || r.Size < bytes:
-		return span{}, fmt.Errorf("%d bytes at offset %d for an operand of %d bytes: %w", r.Size, r.Offset, bytes, arena.ErrInvalid)
-	case r.Offset > at.Memory.Size() || at.Base[r.Region] < 0:
-		return span{}, fmt.Errorf("offset %d of region %d at %d: %w", r.Offset, r.Region, at.Base[r.Region], arena.ErrInvalid)
 	}
 	return d.span(arena.Span{Memory: at.Memory, Offset: at.Base[r.Region] + r.Offset, Size: bytes})
 }
@@ -229,8 +212,8 @@ func (b *bound) find(o kernels.Operand) int {
 	})
 }
 
-// overlaps returns an error for outputs that share bytes with each other, with the workspace, or with inputs whose place
-// the op does not let them take.
+// overlaps returns an error for outputs that share bytes with each other, with the workspace, or
+// with inputs that the op may not overwrite.
 func (b *bound) overlaps() error {
 	var errs []error
 	for i, o := range b.out {
@@ -240,7 +223,7 @@ func (b *bound) overlaps() error {
 			}
 		}
 		for k, p := range b.in {
-			if o.meets(p) && !b.takes(i, p) {
+			if o.meets(p) && !b.mayAlias(i, p) {
 				errs = append(errs, fmt.Errorf("output %d %v overlaps input %d %v: %w", i, o, k, p, arena.ErrInvalid))
 			}
 		}
@@ -253,17 +236,12 @@ func (b *bound) overlaps() error {
 			errs = append(errs, fmt.Errorf("input %d %v overlaps the workspace %v: %w", k, p, b.work, arena.ErrInvalid))
 		}
 	}
-	for i, k := range kernels.UpdatesOf(b.Op, b.Attrs) {
-		if i < len(b.out) && b.out[i] != b.in[k] {
-			errs = append(errs, fmt.Errorf("output %d lies at %v instead of on input %d at %v: %w", i, b.out[i], k, b.in[k], arena.ErrInvalid))
-		}
-	}
 	return errors.Join(errs...)
 }
 
-// takes reports whether output i may lie exactly where an input lies that has the place p.
-func (b *bound) takes(i int, p span) bool {
-	if u := kernels.UpdatesOf(b.Op, b.Attrs); i < len(u) {
+// mayAlias reports whether output i may occupy exactly the bytes p of an input.
+func (b *bound) mayAlias(i int, p span) bool {
+	if u := b.Op.UpdatesFor(b.Attrs); i < len(u) {
 		return b.in[u[i]] == p && b.out[i] == p
 	}
 	if i > 0 {
@@ -277,7 +255,7 @@ func (b *bound) takes(i int, p span) bool {
 	if b.out[0] != p {
 		return false
 	}
-	for _, k := range kernels.InPlaceOf(b.Op, b.Attrs) {
+	for _, k := range b.Op.InPlaceFor(b.Attrs) {
 		if int(k) < len(b.in) && b.in[k] == p {
 			return true
 		}
@@ -315,24 +293,24 @@ func (p *program) Launch(to arena.Stream) error {
 	return s.leave(a)
 }
 
-// push enqueues all pieces, and returns what notes their accesses.
+// push enqueues all pieces, and returns their accesses.
 func (p *program) push(s *stream) (all access) {
 	all.d = p.d
-	tokens := make([]*token, p.marks)
+	tokens := make([]*token, p.events)
 	for _, c := range p.pieces {
 		on := s
-		if c.beside {
-			on = p.beside
+		if c.transfer {
+			on = p.side
 		}
-		switch c.do {
-		case kernels.Mark:
-			tokens[c.mark] = on.mark(c.last)
-		case kernels.Await:
-			on.await(tokens[c.mark])
+		switch c.kind {
+		case kernels.Record:
+			tokens[c.event] = on.record(c.last)
+		case kernels.Wait:
+			on.waitFor(tokens[c.event])
 		default:
 			a := on.push(work{kind: doLaunch, program: p, from: c.from, to: c.to})
 			for i := range p.calls[c.from:c.to] {
-				p.calls[c.from+i].note(&a)
+				p.calls[c.from+i].addTo(&a)
 			}
 			all.found = append(all.found, a.found...)
 		}
@@ -340,8 +318,8 @@ func (p *program) push(s *stream) (all access) {
 	return all
 }
 
-// note notes what the call touches.
-func (b *bound) note(a *access) {
+// addTo adds the accesses of the call to a.
+func (b *bound) addTo(a *access) {
 	for _, in := range b.in {
 		a.read(in, b.name)
 	}
@@ -353,7 +331,7 @@ func (b *bound) note(a *access) {
 	}
 }
 
-// freed returns memory that the program uses and that is no more.
+// freed returns a block that the program uses and that was freed, nil if there is none.
 func (p *program) freed() *memory {
 	if p.memory.freed {
 		return p.memory
@@ -371,7 +349,8 @@ func (p *program) freed() *memory {
 	return nil
 }
 
-// Close releases the program. One that is queued stays, and the error wraps ErrInUse.
+// Close releases the program. If a launch of it is still queued, the program stays and the error
+// wraps ErrInUse.
 func (p *program) Close() error {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()
@@ -387,8 +366,8 @@ func (p *program) release() {
 		p.closed = true
 		delete(p.d.live.programs, p)
 		p.d.ledger.Programs.Live--
-		if p.beside != nil {
-			_ = p.beside.close() // the streams that it was launched on have its errors
+		if p.side != nil {
+			_ = p.side.close() // its errors are those of the streams that waited for it
 		}
 	}
 }
@@ -413,17 +392,17 @@ func (p *program) execute(s *stream, w *work) error {
 	p.d.traffic.Calls += int64(w.to - w.from)
 	for _, b := range p.calls[w.from:w.to] {
 		switch {
-		case b.Op == kernels.Fetch && b.in[0].m.pinned:
-			p.d.traffic.Fetched += b.Out[0].Bytes()
-		case b.Op == kernels.Stow && b.out[0].m.pinned:
-			p.d.traffic.Stowed += b.Out[0].Bytes()
+		case b.Op == kernels.Prefetch && b.in[0].m.pinned:
+			p.d.traffic.Prefetched += b.Out[0].Bytes()
+		case b.Op == kernels.Writeback && b.out[0].m.pinned:
+			p.d.traffic.WrittenBack += b.Out[0].Bytes()
 		}
 	}
 	p.d.mu.Unlock()
 	return nil
 }
 
-// run executes one call on private copies of its operands, so that it can touch nothing else.
+// run executes one call on private copies of its operands, so that it can access no other memory.
 func (b *bound) run(s *stream) error {
 	sums := make([]uint32, len(b.places))
 	for i, p := range b.places {

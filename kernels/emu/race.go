@@ -16,7 +16,7 @@ var ErrRace = errors.New("unordered accesses")
 type Race struct {
 	First, Second Access
 	Memory        string
-	Offset, Size  int64 // bytes of Memory that both touch, as far as one report goes
+	Offset, Size  int64 // bytes of Memory that both access
 }
 
 // Access is one side of a race.
@@ -47,7 +47,7 @@ func (r *Race) Error() string {
 // Unwrap returns ErrRace.
 func (r *Race) Unwrap() error { return ErrRace }
 
-// Races returns the races found so far, each pair of calls once a block of memory.
+// Races returns the races found so far: one for each pair of calls and block of memory.
 func (d *Device) Races() []error {
 	if d == nil {
 		return nil
@@ -57,8 +57,9 @@ func (d *Device) Races() []error {
 	return slices.Clone(d.check.races)
 }
 
-// Touch announces that the host is about to read or write a part of pinned memory, so that the checker can hold
-// it against the copies that were enqueued. What the host knows is what it waited for, in any goroutine.
+// Touch announces that the host is about to read or write a part of pinned memory. The checker
+// compares the access with the work that was enqueued and that the host, in any goroutine, has not
+// waited for. See [kernels.HostAccessChecker].
 func (d *Device) Touch(s arena.Span, write bool) {
 	if !d.opened() {
 		return
@@ -82,11 +83,12 @@ func (d *Device) Touch(s arena.Span, write bool) {
 		a.read(p, "touch")
 	}
 	d.mu.Unlock()
-	a.tell()
+	a.reportRaces()
 }
 
-// clock is a vector clock: for the host (0) and each stream, the time up to which its work is known to be done before.
-// The idea is that of Lamport and of Mattern; FastTrack (PLDI 2009) is the model for the shadow below.
+// clock is a vector clock: for the host (0) and each stream, the time up to which its work is known
+// to be done before. The idea is that of Lamport and of Mattern; FastTrack (PLDI 2009) is the model
+// for the shadow below.
 type clock []uint64
 
 func (c clock) copy() clock { return slices.Clone(c) }
@@ -103,7 +105,7 @@ func (c clock) tick(who int32) clock {
 	return c
 }
 
-// join makes c know what o knows.
+// join merges o into c: what is ordered before either is ordered before c.
 func (c *clock) join(o clock) {
 	for len(*c) < len(o) {
 		*c = append(*c, 0)
@@ -113,7 +115,7 @@ func (c *clock) join(o clock) {
 	}
 }
 
-// at is an access as the shadow keeps it.
+// at identifies an access in the shadow.
 type at struct {
 	who    int32
 	time   uint64 // of who's clock
@@ -122,7 +124,7 @@ type at struct {
 	call   string
 }
 
-// before reports whether a happened before what has the clock c.
+// before reports whether a is ordered before an access of who at clock c.
 func (a at) before(who int32, c clock) bool { return a.who == who || a.time <= c.at(a.who) }
 
 func (a at) side(write bool) Access {
@@ -141,7 +143,7 @@ type pair struct {
 	first, second Access
 }
 
-// access notes what one piece of work, or the host, touches.
+// access collects the accesses of one piece of work, or of the host.
 type access struct {
 	d     *Device
 	clock clock
@@ -179,8 +181,8 @@ func (a *access) against(o at, wasWrite, write bool, s span) {
 	a.found = append(a.found, r)
 }
 
-// tell hands the races to whoever wants to hear of them. No lock is held.
-func (a *access) tell() {
+// reportRaces calls Options.OnRace with the races found. It is called without the lock.
+func (a *access) reportRaces() {
 	if a.d.opts.OnRace == nil {
 		return
 	}
@@ -189,7 +191,7 @@ func (a *access) tell() {
 	}
 }
 
-// shadow remembers, for each byte of a block, who wrote it last and who has read it since.
+// shadow keeps, for each byte of a block, the last write and the reads since.
 //
 // Invariant: segments are sorted by lo, the first starts at 0, and each ends where the next one starts.
 type shadow struct {
@@ -233,7 +235,7 @@ func (h *shadow) end(i int) int64 {
 	return h.size
 }
 
-// touch checks an access to s against the ones before it, and remembers it.
+// touch checks an access to s against earlier ones, and keeps it.
 func (h *shadow) touch(s span, a *access, write bool) {
 	if s.lo == s.hi {
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/emutest"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/emu"
 )
@@ -156,8 +157,9 @@ func TestTheHostMayTouchOnlyPinnedMemory(t *testing.T) {
 	}
 }
 
-// TestCheckerAgreesWithReachability runs random programs on three streams and the host. The checker must report a race if and
-// only if two conflicting accesses are not connected in the graph of program order, events and syncs, found here by brute force.
+// TestCheckerAgreesWithReachability runs random programs on three streams and the host. The checker
+// must report a race if and only if two conflicting accesses are not connected in the graph of
+// program order, events and syncs, found here by brute force.
 func TestCheckerAgreesWithReachability(t *testing.T) {
 	const programs, racy = 1500, 100
 	found := 0
@@ -185,7 +187,7 @@ type node struct {
 
 func randomProgram(t *testing.T, seed uint64) (want, got bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	d := emu.Open(emu.Options{Lazy: true})
+	d := emutest.Open(t, emu.Options{Lazy: true})
 	defer d.Close()
 	pin := must(d.Pin(64))(t)
 	streams := make([]arena.Stream, 3)

@@ -9,7 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// CallError is what went wrong in queued work. Sync returns the first one of its stream.
+// CallError is an error of queued work. Sync returns the first one of its stream.
 type CallError struct {
 	Stream string
 	Index  int64  // of the work in its stream, from 1
@@ -41,12 +41,13 @@ type work struct {
 	value    byte  // doFill
 	dst, src span  // doCopy, doFill
 	token    *token
-	last     bool // doRecord: what the launch has enqueued on a program's own stream ends here
+	last     bool // doRecord: the launch enqueues nothing more on the program's stream for transfers
 	program  *program
 	from, to int // doLaunch: the calls
 }
 
-// stream runs its queue in a goroutine. After an error it drops its work until Sync has returned that error.
+// stream runs its queue in a goroutine. After an error it drops its work until Sync has returned
+// that error.
 type stream struct {
 	d      *Device
 	id     int32 // from 1; the host is 0
@@ -127,25 +128,25 @@ func (s *stream) Record(e arena.Event) error {
 	if err != nil {
 		return fmt.Errorf("emu: stream %q: record: %w", s.name, err)
 	}
-	v.last = s.mark(false)
+	v.last = s.record(false)
 	return nil
 }
 
-// mark enqueues a token.
-func (s *stream) mark(last bool) *token {
+// record enqueues a token. last: it is the one after a program's last transfer.
+func (s *stream) record(last bool) *token {
 	t := &token{s: s}
 	s.push(work{kind: doRecord, token: t, last: last})
 	t.upto, t.clock = s.pushed, s.clock.copy()
 	return t
 }
 
-// await enqueues a wait for a token.
-func (s *stream) await(t *token) {
+// waitFor enqueues a wait for a token.
+func (s *stream) waitFor(t *token) {
 	s.push(work{kind: doWait, token: t})
 	s.clock.join(t.clock)
 }
 
-// Wait holds back later work until what is now the last record of e is done.
+// Wait holds back later work until the record of e that is the last one now is done.
 func (s *stream) Wait(e arena.Event) error {
 	if err := s.enter("wait"); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (s *stream) Wait(e arena.Event) error {
 		return fmt.Errorf("emu: stream %q: wait: %w", s.name, err)
 	}
 	if v.last != nil {
-		s.await(v.last)
+		s.waitFor(v.last)
 	}
 	return nil
 }
@@ -218,7 +219,8 @@ func (s *stream) enter(call string) error {
 	return nil
 }
 
-// push enqueues w after everything that the host knows to be done, and returns what notes its accesses.
+// push enqueues w, ordered after all work that the host has waited for, and returns the collector
+// of its accesses.
 func (s *stream) push(w work) access {
 	s.pushed++
 	w.index = s.pushed
@@ -231,10 +233,10 @@ func (s *stream) push(w work) access {
 	return access{d: s.d, clock: s.clock, at: at{who: s.id, stream: s.name, index: w.index, time: s.clock[s.id]}}
 }
 
-// leave ends a call that pushed: it unlocks, then tells of the races found.
+// leave ends a call that pushed: it unlocks the device, then reports the races found.
 func (s *stream) leave(a access) error {
 	s.d.mu.Unlock()
-	a.tell()
+	a.reportRaces()
 	return nil
 }
 
@@ -262,10 +264,11 @@ func (s *stream) demand(upto int64) {
 	}
 }
 
-// errExit is what remains of work whose fallback called runtime.Goexit, as testing's FailNow does.
+// errExit is the error of work whose fallback called runtime.Goexit, as testing's FailNow does.
 var errExit = errors.New("ended its goroutine: return an error instead")
 
-// run serves the queue until the stream is closed and empty. Where a fallback ends the goroutine, another goes on.
+// run serves the queue until the stream is closed and empty. If a fallback ends the goroutine, a
+// new one continues.
 func (s *stream) run() {
 	d := s.d
 	d.mu.Lock()
@@ -288,7 +291,8 @@ func (s *stream) run() {
 	}
 }
 
-// next runs the first piece of work, and takes it off the queue whatever happens inside.
+// next runs the first piece of work, and removes it from the queue even if it panics or ends the
+// goroutine.
 func (s *stream) next() {
 	w := s.queue[0]
 	defer func() {
@@ -300,7 +304,8 @@ func (s *stream) next() {
 	s.step(&w)
 }
 
-// step runs one piece of work. The lock is held, but for the time of the work itself.
+// step runs one piece of work. It is called with the lock held, and releases it while the work
+// itself runs.
 func (s *stream) step(w *work) {
 	d := s.d
 	if w.kind == doWait {
@@ -319,7 +324,7 @@ func (s *stream) step(w *work) {
 			s.unlocked(s.pause)
 		}
 		w.token.err, w.token.done = s.err, true
-		if w.last { // who waits for it tells
+		if w.last { // the stream that waits for it keeps the error
 			s.err = nil
 		}
 		return
@@ -330,7 +335,7 @@ func (s *stream) step(w *work) {
 	var err error = &CallError{Stream: s.name, Index: w.index, Call: "launch", Err: errExit} // unless perform returns
 	defer func() {
 		s.keep(err)
-		d.poison(err)
+		d.keepFatal(err)
 	}()
 	s.unlocked(func() { err = s.perform(w) })
 }
@@ -381,7 +386,7 @@ func (s *stream) perform(w *work) error {
 	return nil
 }
 
-// transfer copies piece by piece, so that others can come in between.
+// transfer copies piece by piece, so that accesses of other streams interleave with it.
 func (d *Device) transfer(dst, src []byte) {
 	const piece = 64 << 10
 	for len(src) > 0 {

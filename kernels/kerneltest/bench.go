@@ -10,13 +10,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Patterns that memory is filled with before a launch. As floats they are small numbers and NaN.
+// Bytes that fill memory before a launch. As floats they are small numbers, and NaN.
 const (
 	guardByte  = 0xA5 // between operands: must stay
 	poisonByte = 0xFF // in outputs and workspace: must not be read
 )
 
-// What lies at a byte of memory.
+// The kinds of bytes in memory.
 const (
 	guard byte = iota
 	input
@@ -39,9 +39,9 @@ type placed struct {
 	base  []int64
 }
 
-// place lays out a call: inputs in region 0, outputs in region 1, the workspace in region 2, guard bytes around each.
-// onto[k] >= 0 puts output k where that input is. Where odd is set, operands are aligned for their elements only, as
-// views are.
+// place lays out a call: inputs in region 0, outputs in region 1, the workspace in region 2, with
+// guard bytes around each. Output k occupies the place of input onto[k], if that is not negative.
+// With odd, operands are aligned for their elements only, as views are.
 func (b *bench) place(op *kernels.Op, attrs any, in []kernels.Tensor, out []kernels.Spec, onto []int, odd bool) *placed {
 	p := &placed{call: kernels.Call{Op: op, Attrs: attrs, Label: "test/" + op.Name}}
 	at := int64(arena.Align)
@@ -85,13 +85,13 @@ func (b *bench) place(op *kernels.Op, attrs any, in []kernels.Tensor, out []kern
 	return p
 }
 
-// span is a range of bytes and what lies there.
+// span is a range of bytes of one kind.
 type span struct {
 	start, size int64
 	kind        byte
 }
 
-// paint draws the memory before the launch.
+// paint sets the memory before the launch.
 func (p *placed) paint(places []span, in []kernels.Tensor) {
 	p.image, p.kind = bytes.Repeat([]byte{guardByte}, int(p.size)), make([]byte, p.size)
 	for i, s := range places {
@@ -105,8 +105,9 @@ func (p *placed) paint(places []span, in []kernels.Tensor) {
 	}
 }
 
-// run launches the call on fresh memory as often as asked, and returns its outputs as bytes. It is an error if two
-// launches differ, or if bytes outside outputs and workspace change.
+// run launches the call the given number of times, each time on fresh memory, and returns the bytes
+// of its outputs. It returns an error if two launches differ, or if bytes outside outputs and
+// workspace change.
 func (b *bench) run(p *placed, launches int) (out [][]byte, err error) {
 	mem, err := b.dev.Alloc(p.size)
 	if err != nil {
@@ -154,7 +155,7 @@ func (p *placed) intact(after []byte) error {
 	return nil
 }
 
-// where names the operand before byte i.
+// where names the operand that contains or precedes byte i.
 func (p *placed) where(i int64) string {
 	name, best := "before all operands", int64(-1)
 	note := func(what string, k int, o kernels.Operand) {
@@ -182,7 +183,7 @@ func (p *placed) outputs(after []byte) [][]byte {
 	return out
 }
 
-// write fills device memory, through pinned memory where the host cannot see it.
+// write fills device memory, through pinned memory if the host cannot access it.
 func (b *bench) write(mem arena.Memory, image []byte) error {
 	if host := mem.Bytes(); host != nil {
 		copy(host, image)
@@ -205,7 +206,7 @@ func (b *bench) read(mem arena.Memory) (image []byte, err error) {
 	return image, err
 }
 
-// staged runs a copy by way of a pinned block as large as mem, waits, and calls then.
+// staged runs a copy through a pinned block as large as mem, waits, and calls then.
 func (b *bench) staged(mem arena.Memory, copy func(pinned arena.Memory) error, then func(pinned arena.Memory)) (err error) {
 	pinned, err := b.dev.Pin(mem.Size())
 	if err != nil {
@@ -237,5 +238,5 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// oddly makes operands of a case aligned for their elements only, one time in four.
+// oddly returns true in one case of four, in which operands are aligned for their elements only.
 func oddly(r *rand.Rand) bool { return r.IntN(4) == 0 }

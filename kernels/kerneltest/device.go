@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // testMemory checks sizes, visibility, and that memory cannot be given back twice.
-func testMemory(t *testing.T, open func() kernels.Device) {
+func testMemory(t *testing.T, open opener) {
 	dev := openBench(t, open).dev
 	if dev.Name() == "" {
 		t.Error("the device has no name")
@@ -51,7 +50,7 @@ type pair struct {
 	a, b, host arena.Memory
 }
 
-func openPair(t *testing.T, open func() kernels.Device, size int64) *pair {
+func openPair(t *testing.T, open opener, size int64) *pair {
 	t.Helper()
 	p := &pair{bench: openBench(t, open)}
 	var errs [3]error
@@ -73,7 +72,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 // testStreams checks that work of a stream runs in order, and that spans which do not fit are refused.
-func testStreams(t *testing.T, open func() kernels.Device) {
+func testStreams(t *testing.T, open opener) {
 	const size = 4096
 	p := openPair(t, open, size)
 	must(t, p.stream.Fill(whole(p.a), 1), p.stream.Fill(whole(p.b), 2),
@@ -105,8 +104,9 @@ func testStreams(t *testing.T, open func() kernels.Device) {
 	must(t, p.a.Free(), p.b.Free(), p.host.Free())
 }
 
-// testEvents checks that an event orders streams, each time it is recorded, and that an unrecorded one is done.
-func testEvents(t *testing.T, open func() kernels.Device) {
+// testEvents checks that an event orders streams, each time it is recorded, and that an unrecorded
+// one is done.
+func testEvents(t *testing.T, open opener) {
 	const size = 1 << 16
 	p := openPair(t, open, size)
 	other, err := p.dev.NewStream("other")

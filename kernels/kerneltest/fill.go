@@ -6,7 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Fill returns the operands of a case, with values as their types hold them.
+// Fill returns random operands for a case, rounded to their types.
 func Fill(r *rand.Rand, c kernels.Case) []kernels.Tensor {
 	in := make([]kernels.Tensor, len(c.In))
 	for k, s := range c.In {
@@ -25,7 +25,7 @@ func Fill(r *rand.Rand, c kernels.Case) []kernels.Tensor {
 	return in
 }
 
-// round brings the elements of x to what its type holds.
+// round rounds the elements of x to its type.
 func round(x kernels.Tensor) {
 	b := make([]byte, x.Bytes())
 	kernels.Store(b, x.Type, x.Data)

@@ -1,23 +1,36 @@
-// Package kerneltest checks any device against the reference of every operation.
+// Package kerneltest tests a device: its memory, streams, events and programs, and every operation
+// against its float64 reference.
 //
-// [Test] is the one line of test that a device needs, [Operations] its part for some operations.
+// [Test] is all that the tests of a device need to call:
+//
+//	func TestDevice(t *testing.T) {
+//		kerneltest.Test(t, func() (kernels.Device, error) { return mine.Open(mine.Options{}) })
+//	}
+//
+// [Operations] tests some operations only, and [Fill] makes the operands of a random case.
+//
+// Random cases have a fixed seed. The flag -kerneltest.seed or the environment variable
+// EVENKEEL_SEED sets another one, and a failure prints it.
 package kerneltest
 
 import (
 	"flag"
 	"math/rand/v2"
 	"testing"
-	"time"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-var seedFlag = flag.Uint64("kerneltest.seed", 0, "seed of random cases; 0: one from the clock")
+var seedFlag = flag.Uint64("kerneltest.seed", 0, "seed of random cases; 0: that of EVENKEEL_SEED")
 
-// Test checks the device that open returns: memory, streams and events as package arena states them, programs, and every
-// operation in float32 and float64 on random cases. open is called several times and gives a new device each time;
-// Test closes it.
-func Test(t *testing.T, open func() kernels.Device) {
+// opener opens a new device.
+type opener = func() (kernels.Device, error)
+
+// Test tests the device that open returns: memory, streams and events as package arena documents
+// them, programs, capabilities, and every operation in float32 and float64 on random cases. It
+// calls open several times, and closes each device.
+func Test(t *testing.T, open func() (kernels.Device, error)) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, open) })
 	t.Run("streams", func(t *testing.T) { testStreams(t, open) })
 	t.Run("events", func(t *testing.T) { testEvents(t, open) })
@@ -33,19 +46,19 @@ func Test(t *testing.T, open func() kernels.Device) {
 
 // random returns a generator whose seed is printed when the test fails.
 func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
+	t.Helper()
+	if *seedFlag == 0 {
+		return seed.Rand(t, 0)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("repeat with -kerneltest.seed %d", seed)
+			t.Logf("repeat with -kerneltest.seed %d", *seedFlag)
 		}
 	})
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(*seedFlag, 0))
 }
 
-// cases returns how many random cases an operation gets.
+// cases returns the number of random cases for an operation.
 func cases() int {
 	if testing.Short() {
 		return 10

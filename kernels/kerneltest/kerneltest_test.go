@@ -80,7 +80,10 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			b := openBench(t, func() kernels.Device { return &planted{Device: emu.Open(emu.Options{}), wrong: f.wrong} })
+			b := openBench(t, func() (kernels.Device, error) {
+				d, err := emu.Open(emu.Options{})
+				return &planted{Device: d, wrong: f.wrong}, err
+			})
 			r := rand.New(rand.NewPCG(1, 2))
 			c := kernels.Case{In: []kernels.Spec{{Type: arena.Float32, Shape: kernels.Shape{5}}, {Type: arena.Float32, Shape: kernels.Shape{5}}}}
 			err := b.check(kernels.Add, c, Fill(r, c), arena.Float32, false)

@@ -9,7 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// errPlanted is what a call of failing ends with.
+// errPlanted is the error of failing.
 var errPlanted = errors.New("planted")
 
 // failing is a function of the host that fails.
@@ -21,16 +21,16 @@ func (failing) Infer([]kernels.Spec) ([]kernels.Spec, error) {
 func (failing) Run(_, _ [][]byte) error { return errPlanted }
 func (failing) String() string          { return "failing" }
 
-// bindFailing binds a program that fails, to memory of at least a byte.
+// bindFailing binds a program that fails, on memory of at least one byte.
 func bindFailing(dev kernels.Device, m arena.Memory) (kernels.Program, error) {
 	out := kernels.Operand{Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{1}}, Ref: arena.Ref{Size: 1}}
 	c := kernels.Call{Op: kernels.Host, Attrs: failing{}, Out: []kernels.Operand{out}, Label: "planted"}
 	return dev.Bind([]kernels.Call{c}, kernels.Binding{Memory: m, Base: []int64{0}})
 }
 
-// testFailures checks that what goes wrong in a stream reaches those that wait for it, each once, and that nothing that depends on it
-// is done.
-func testFailures(t *testing.T, open func() kernels.Device) {
+// testFailures checks that an error in a stream reaches every call that waits for its work, each
+// once, and that work that depends on it does not run.
+func testFailures(t *testing.T, open opener) {
 	p := openPair(t, open, 4096)
 	other, err := p.dev.NewStream("other")
 	must(t, err)
@@ -42,19 +42,21 @@ func testFailures(t *testing.T, open func() kernels.Device) {
 		prog.Launch(p.stream), p.stream.Record(e), other.Wait(e), other.Fill(whole(p.b), 2))
 	for what, err := range map[string]error{"the stream": p.stream.Sync(), "the event": e.Sync(), "a stream that waited": other.Sync()} {
 		if !errors.Is(err, errPlanted) {
-			t.Errorf("%s: got %v, want what went wrong", what, err)
+			t.Errorf("%s: got %v, want the planted error", what, err)
 		}
 	}
 	must(t, p.stream.Sync(), other.Sync(), p.stream.Record(e), other.Wait(e), other.Copy(whole(p.host), whole(p.b)), other.Sync())
 	if got := p.host.Bytes()[0]; got != 1 {
-		t.Errorf("work behind an event of work that went wrong: got %d, want it dropped", got)
+		t.Errorf("work after an event of work that failed: got %d, want it dropped", got)
 	}
 	must(t, prog.Close(), other.Close(), e.Close(), p.a.Free(), p.b.Free(), p.host.Free())
 }
 
-// testClose checks that a device closes with everything still open, twice, and that all of it answers with errors afterwards.
-func testClose(t *testing.T, open func() kernels.Device) {
-	dev := open()
+// testClose checks that a device closes with everything still open, twice, and that all its
+// resources return errors afterwards.
+func testClose(t *testing.T, open opener) {
+	dev, err := open()
+	must(t, err)
 	s, err := dev.NewStream("left")
 	must(t, err)
 	e, err := dev.NewEvent()
@@ -82,8 +84,9 @@ func testClose(t *testing.T, open func() kernels.Device) {
 	must(t, prog.Close(), e.Close(), s.Close())
 }
 
-// testNotOpened checks that a nil device, and the zero value of its type, answer with errors.
-func testNotOpened(t *testing.T, open func() kernels.Device) {
+// testNotOpened checks that the methods of a nil device, and of the zero value of its type, return
+// errors.
+func testNotOpened(t *testing.T, open opener) {
 	dev := openBench(t, open).dev
 	typ := reflect.TypeOf(dev)
 	if typ.Kind() != reflect.Pointer {
@@ -116,7 +119,7 @@ func panicOf(f func()) (p any) {
 	return nil
 }
 
-// refuses checks that a device makes nothing.
+// refuses checks that no call of a device that is not open succeeds.
 func refuses(t *testing.T, how string, dev kernels.Device, m arena.Memory) {
 	t.Helper()
 	_, info := dev.Info()

@@ -11,14 +11,18 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 var floatTypes = []arena.DType{arena.Float32, arena.Float64}
 
-// open makes a bench on a new device, and closes it at the end of the test.
-func openBench(t *testing.T, open func() kernels.Device) *bench {
+// openBench opens a device and a stream, and closes both at the end of the test.
+func openBench(t *testing.T, open opener) *bench {
 	t.Helper()
-	dev := open()
+	dev, err := open()
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
 	stream, err := dev.NewStream("test")
 	if err != nil {
 		t.Fatalf("new stream: %v", err)
@@ -31,8 +35,8 @@ func openBench(t *testing.T, open func() kernels.Device) *bench {
 	return &bench{dev, stream}
 }
 
-// Operations compares operations with their references on random cases, as Test does with all.
-func Operations(t *testing.T, open func() kernels.Device, ops ...*kernels.Op) {
+// Operations compares ops with their references on random cases, as Test does for all operations.
+func Operations(t *testing.T, open func() (kernels.Device, error), ops ...*kernels.Op) {
 	b := openBench(t, open)
 	for _, op := range ops {
 		for _, float := range floatTypes {
@@ -53,7 +57,8 @@ func Operations(t *testing.T, open func() kernels.Device, ops ...*kernels.Op) {
 	}
 }
 
-// check runs one case in all the ways that its operation allows.
+// check runs one case: with outputs in memory of their own, and in place of each input that the
+// operation may overwrite.
 func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float arena.DType, odd bool) error {
 	out, err := op.Infer(c.Attrs, c.In)
 	if err != nil {
@@ -67,7 +72,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 		return err
 	}
 	var onto []int
-	for _, u := range kernels.UpdatesOf(op, c.Attrs) {
+	for _, u := range op.UpdatesFor(c.Attrs) {
 		onto = append(onto, int(u))
 	}
 	got, err := b.run(b.place(op, c.Attrs, in, out, onto, odd), 2)
@@ -80,7 +85,7 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 			return fmt.Errorf("output %d: %w", k, err)
 		}
 	}
-	for _, k := range kernels.InPlaceOf(op, c.Attrs) {
+	for _, k := range op.InPlaceFor(c.Attrs) {
 		if int(k) >= len(in) || !out[0].Equal(in[k].Spec) {
 			continue
 		}
@@ -95,8 +100,8 @@ func (b *bench) check(op *kernels.Op, c kernels.Case, in []kernels.Tensor, float
 	return nil
 }
 
-// tolerance is the relative error allowed. float64 has 29 more bits than float32, and devices' own functions are good to
-// some thousand ulps of it.
+// tolerance is the relative error allowed. float64 has 29 more bits than float32, and the functions
+// of devices have errors of some thousand units in the last place of it.
 func tolerance(c kernels.Case, float arena.DType) float64 {
 	tol := c.Tolerance
 	if tol == 0 {
@@ -108,9 +113,10 @@ func tolerance(c kernels.Case, float arena.DType) float64 {
 	return tol
 }
 
-// compare returns an error for the first element that is not as wanted: exactly for integers and where asked, else with
-// an error of at most tol times the wanted value, or times 1 where that is larger. Elements of narrow types may differ by so many steps,
-// where a rounding decides: two of them, or one in 50.
+// compare returns an error for the first wrong element. With exact, and for integers, elements must
+// be equal; else their error is at most tol times the wanted value, or times 1 if that is larger.
+// Elements of narrow types may differ by up to steps codes or neighbours, where a rounding decides:
+// two of them, or one in 50.
 func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int8) error {
 	x := make([]float64, len(want.Data))
 	kernels.Load(x, want.Type, got)
@@ -126,7 +132,7 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int
 			continue
 		case apartBy(want.Type, g, v) <= int(steps):
 			if apart++; apart > max(2, len(x)/50) {
-				return fmt.Errorf("%d of %d elements of %v are not those wanted: roundings do not explain so many", apart, i+1, want.Spec)
+				return fmt.Errorf("%d of %d elements of %v differ: more than roundings explain", apart, i+1, want.Spec)
 			}
 			continue
 		}
@@ -135,13 +141,14 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int
 	return nil
 }
 
-// apartBy returns how many steps lie between two numbers of a narrow type, and very many for any other type.
+// apartBy returns the number of codes or neighbours between two numbers of a narrow type, and
+// math.MaxInt for other types.
 func apartBy(t arena.DType, a, b float64) int {
 	var steps int
 	switch t {
 	case arena.Uint8: // codes of an int8, or of a uint8
 		steps = int(int8(int(a) - int(b)))
-	case arena.Bfloat16:
+	case arena.BFloat16:
 		steps = ordinal(a) - ordinal(b)
 	default:
 		return math.MaxInt
@@ -149,16 +156,16 @@ func apartBy(t arena.DType, a, b float64) int {
 	return max(steps, -steps)
 }
 
-// ordinal returns where a bfloat16 stands among all, counted from 0.
+// ordinal returns the index of a bfloat16 number among all, counted from 0.
 func ordinal(x float64) int {
-	b := int(kernels.ToBfloat16(float32(math.Abs(x))))
+	b := int(numeric.ToBFloat16(float32(math.Abs(x))))
 	if x < 0 {
 		return -b
 	}
 	return b
 }
 
-// attrString shows attributes, with the operations in them by name.
+// attrString formats attributes, with the names of the operations in them.
 func attrString(attrs any) string {
 	chain, ok := attrs.(*kernels.ChainAttrs)
 	if !ok {
@@ -174,12 +181,13 @@ func attrString(attrs any) string {
 	return strings.Join(steps, "; ")
 }
 
-// specials are values at the edges of floating point that every device must treat as the reference does.
+// specials are values at the edges of floating point, which every device must treat as the
+// reference does.
 var specials = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1, 0.5, -2, 100, -100, 1e-30}
 
-// testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that what is not finite
-// is never hidden from the checks that look for it.
-func testSpecials(t *testing.T, open func() kernels.Device) {
+// testSpecials compares elementwise operations on NaN, infinities, zeros and large values, so that
+// no kernel hides a value that is not finite from the checks for it.
+func testSpecials(t *testing.T, open opener) {
 	b := openBench(t, open)
 	for _, op := range kernels.All() {
 		if op.Elem == nil || strings.HasSuffix(op.Name, "_grad") {

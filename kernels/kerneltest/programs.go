@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// testSupports checks that a device refuses what no operation can be: none at all, and dimensions below 0.
-func testSupports(t *testing.T, open func() kernels.Device) {
+// testSupports checks that a device refuses a missing operation, and dimensions below 0.
+func testSupports(t *testing.T, open opener) {
 	dev, r := openBench(t, open).dev, random(t)
 	if err := dev.Supports(nil, nil, nil, nil); err == nil {
 		t.Error("no operation is supported")
@@ -38,8 +38,9 @@ func testSupports(t *testing.T, open func() kernels.Device) {
 	}
 }
 
-// testPrograms checks that calls run in order, that a program is bound to places, and that bad calls are refused.
-func testPrograms(t *testing.T, open func() kernels.Device) {
+// testPrograms checks that calls run in order, that a program is bound to its addresses, and that
+// bad calls are refused.
+func testPrograms(t *testing.T, open opener) {
 	b := openBench(t, open)
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
 	at := func(region arena.Region, slot int64) kernels.Operand {
@@ -82,7 +83,8 @@ func testPrograms(t *testing.T, open func() kernels.Device) {
 	b.copies(t, mem, calls[:1])
 }
 
-// copies checks the copies that end a program: to pinned memory and within the device's, at each launch anew.
+// copies checks the copies at the end of a program: to pinned memory and within device memory, at
+// each launch anew.
 func (b *bench) copies(t *testing.T, mem arena.Memory, calls []kernels.Call) {
 	t.Helper()
 	host, err := b.dev.Pin(arena.Align)

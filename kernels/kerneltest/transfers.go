@@ -9,15 +9,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Blocks of the programs below, of 12 bytes each, arena.Align bytes apart, in device memory and in pinned memory.
+// Blocks of the programs below, of 12 bytes each, arena.Align bytes apart, in device memory and in
+// pinned memory.
 const (
 	memoryBlocks = 6
 	pinnedBlocks = 4
 )
 
-// testTransfers checks that fetches and stows beside other calls leave what all calls leave in their order, launch after launch, and that pinned memory is for
-// them alone. A device whose memory is the host's takes none.
-func testTransfers(t *testing.T, open func() kernels.Device) {
+// testTransfers checks that transfers that overlap other calls have the results of all calls in
+// their order, launch after launch, and that other calls are refused in pinned memory. A device
+// with unified memory refuses pinned regions.
+func testTransfers(t *testing.T, open opener) {
 	b, r := openBench(t, open), random(t)
 	mem, err := b.dev.Alloc(memoryBlocks * arena.Align)
 	must(t, err)
@@ -25,8 +27,8 @@ func testTransfers(t *testing.T, open func() kernels.Device) {
 	host, err := b.dev.Pin((1 + pinnedBlocks) * arena.Align)
 	must(t, err)
 	defer func() { must(t, host.Free()) }()
-	away := arena.Span{Memory: host, Offset: arena.Align, Size: pinnedBlocks * arena.Align}
-	at := kernels.Binding{Memory: mem, Base: []int64{0, -1}, Pinned: map[arena.Region]arena.Span{1: away}}
+	region := arena.Span{Memory: host, Offset: arena.Align, Size: pinnedBlocks * arena.Align}
+	at := kernels.Binding{Memory: mem, Base: []int64{0, -1}, Pinned: map[arena.Region]arena.Span{1: region}}
 	if b.dev.Unified() {
 		if prog, err := b.dev.Bind(nil, at); err == nil {
 			t.Error("pinned memory was not refused")
@@ -67,7 +69,8 @@ func testTransfers(t *testing.T, open func() kernels.Device) {
 	b.refuseTransfers(t, at)
 }
 
-// randomTransfers are n calls that meet often: additions, fetches and stows. Values stay whole numbers that float32 holds.
+// randomTransfers returns n calls on few blocks: additions, prefetches and writebacks. Values stay
+// whole numbers that float32 holds.
 func randomTransfers(r *rand.Rand, n int) []kernels.Call {
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
 	block := func(region arena.Region, of int64) kernels.Operand {
@@ -78,10 +81,10 @@ func randomTransfers(r *rand.Rand, n int) []kernels.Call {
 		to := block(0, memoryBlocks)
 		switch r.IntN(3) {
 		case 0:
-			calls[i] = kernels.Call{Op: kernels.Fetch, In: []kernels.Operand{block(1, pinnedBlocks)}, Out: []kernels.Operand{to}}
+			calls[i] = kernels.Call{Op: kernels.Prefetch, In: []kernels.Operand{block(1, pinnedBlocks)}, Out: []kernels.Operand{to}}
 		case 1:
 			home := block(1, pinnedBlocks)
-			calls[i] = kernels.Call{Op: kernels.Stow, In: []kernels.Operand{to, home}, Out: []kernels.Operand{home}}
+			calls[i] = kernels.Call{Op: kernels.Writeback, In: []kernels.Operand{to, home}, Out: []kernels.Operand{home}}
 		default:
 			calls[i] = kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1, Shift: float64(1 + i)}, In: []kernels.Operand{block(0, memoryBlocks)}, Out: []kernels.Operand{to}}
 		}
@@ -97,7 +100,8 @@ func names(calls []kernels.Call) (all []string) {
 	return all
 }
 
-// refuseTransfers checks that a call other than a transfer is refused in pinned memory, and so are a transfer past its end and a region of device memory.
+// refuseTransfers checks that a device refuses other calls in pinned memory, transfers past its
+// end, and pinned regions in device memory.
 func (b *bench) refuseTransfers(t *testing.T, at kernels.Binding) {
 	t.Helper()
 	x := kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{3}}
@@ -110,9 +114,9 @@ func (b *bench) refuseTransfers(t *testing.T, at kernels.Binding) {
 		call kernels.Call
 		at   kernels.Binding
 	}{
-		"an addition to pinned memory": {kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1}, In: operand(0, 0), Out: operand(1, 0)}, at},
-		"a fetch past the end":         {kernels.Call{Op: kernels.Fetch, In: operand(1, pinnedBlocks*arena.Align-4), Out: operand(0, 0)}, at},
-		"a fetch from device memory":   {kernels.Call{Op: kernels.Fetch, In: operand(1, 0), Out: operand(0, 0)}, device},
+		"an addition to pinned memory":  {kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1}, In: operand(0, 0), Out: operand(1, 0)}, at},
+		"a prefetch past the end":       {kernels.Call{Op: kernels.Prefetch, In: operand(1, pinnedBlocks*arena.Align-4), Out: operand(0, 0)}, at},
+		"a prefetch from device memory": {kernels.Call{Op: kernels.Prefetch, In: operand(1, 0), Out: operand(0, 0)}, device},
 	} {
 		if prog, err := b.dev.Bind([]kernels.Call{c.call}, c.at); err == nil {
 			t.Errorf("%s was not refused", what)

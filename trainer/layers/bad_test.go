@@ -33,7 +33,7 @@ func TestBadConvolutionalLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 		{"conv of rows", func(n *layers.Net) { n.Conv(n.Input("x", 2, 784), "c", layers.Conv2D{Out: 1, Kernel: square(3)}, nil) }, layers.ErrShape,
 			[]string{`conv "c"`, "(2, 784)", "4 dimensions"}},
 		{"conv without a name", func(n *layers.Net) { n.Conv(image(n), "", layers.Conv2D{Out: 1, Kernel: square(3)}, nil) }, layers.ErrName, []string{`conv layer over "x" has no name`}},
-		{"no channels", conv(layers.Conv2D{Kernel: square(3)}), layers.ErrShape, []string{`conv "c"`, "0 channels out"}},
+		{"no channels", conv(layers.Conv2D{Kernel: square(3)}), layers.ErrShape, []string{`conv "c"`, "0 output channels"}},
 		{"no kernel", conv(layers.Conv2D{Out: 4}), layers.ErrShape, []string{`conv "c"`, "kernel (0, 0)"}},
 		{"kernel larger than the image", conv(layers.Conv2D{Out: 4, Kernel: square(7)}), layers.ErrShape, []string{`conv "c"`, "(2, 6, 5, 4)", "7"}},
 		{"dilated kernel larger than the image", conv(layers.Conv2D{Out: 4, Kernel: square(3), Dilation: square(3)}), layers.ErrShape, []string{`conv "c"`, "(2, 6, 5, 4)"}},
@@ -111,7 +111,7 @@ func TestOtherBadLayersAreErrorsThatNameLayerAndShapes(t *testing.T) {
 // refused checks that a net keeps the error of a layer that cannot be.
 func refused(t *testing.T, build func(n *layers.Net), is error, want ...string) {
 	t.Helper()
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	build(net)
 	err := net.Err()
 	if !errors.Is(err, is) {

@@ -10,20 +10,22 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// batchNorm is batch normalization.  x [B, C, ...], gamma, beta, mean, variance [C] → y. Its last two operands are the running
-// statistics, which kernels.BatchNorm does not have: a Gorgonia machine that trains writes them, one in evaluation mode reads them.
-// A batch of one element a channel is a graph like another: only training refuses it.
+// batchNorm is batch normalization.  x [B, C, ...], gamma, beta, mean, variance [C] → y. The last
+// two operands are the running statistics, which kernels.BatchNorm does not have: a Gorgonia
+// machine updates them in training and reads them in evaluation mode. A batch with one element for
+// each channel has no usable variance: only training refuses it.
 type batchNorm struct {
 	kernel
 	mode
 }
 
-// InferShape is that of x.
+// InferShape returns the shape of x.
 func (b *batchNorm) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return b.base.InferShape(in...)
 }
 
-// Do normalizes by the batch and moves the running statistics, or normalizes by them.
+// Do normalizes with the statistics of the batch and updates the running ones, or normalizes with
+// the running ones.
 func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err := b.check(in); err != nil {
 		return nil, err
@@ -43,15 +45,15 @@ func (b *batchNorm) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	}
 	count := float64(len(x[0].Data) / len(x[1].Data))
 	for k, factor := range []float64{1, count / (count - 1)} {
-		if err := b.move(in[3+k], x[3+k], out[1+k], factor); err != nil {
+		if err := b.update(in[3+k], x[3+k], out[1+k], factor); err != nil {
 			return nil, err
 		}
 	}
 	return result(in[0], out[0].Data, in[0].Shape()...), nil
 }
 
-// move brings a running statistic nearer to that of the batch.
-func (b *batchNorm) move(to gorgonia.Value, running, batch kernels.Tensor, factor float64) error {
+// update moves a running statistic towards that of the batch.
+func (b *batchNorm) update(to gorgonia.Value, running, batch kernels.Tensor, factor float64) error {
 	attrs := kernels.RunningStatAttrs{Momentum: b.attrs.(kernels.BatchNormAttrs).Momentum, Factor: factor}
 	guard := kernels.Tensor{Spec: kernels.GuardSpec, Data: make([]float64, kernels.GuardSpec.Shape.Elems())}
 	next, err := kernels.Eval(kernels.RunningStat, attrs, []kernels.Tensor{running, batch, guard})
@@ -71,7 +73,8 @@ func (b *batchNorm) move(to gorgonia.Value, running, batch kernels.Tensor, facto
 	return nil
 }
 
-// normalized visits the elements of x: index, channel, (x − mean)/√(variance + eps) by the running statistics, and the divisor.
+// normalized calls visit for each element of x with its index, its channel, the normalized value
+// (x − mean)/√(variance + eps) by the running statistics, and the divisor.
 func (b *batchNorm) normalized(x []kernels.Tensor, visit func(i, c int, normal, deviation float64)) {
 	channels := len(x[1].Data)
 	plane := len(x[0].Data) / channels / x[0].Shape[0]
@@ -83,7 +86,7 @@ func (b *batchNorm) normalized(x []kernels.Tensor, visit func(i, c int, normal, 
 	}
 }
 
-// DiffWRT leaves out the running statistics.
+// DiffWRT reports gradients for all operands except the running statistics.
 func (*batchNorm) DiffWRT(int) []bool { return []bool{true, true, true, false, false} }
 
 // SymDiff adds the gradients of x, gamma and beta.

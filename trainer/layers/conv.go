@@ -8,20 +8,24 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Conv2D describes a convolution. Sizes are height, width; see [Square].
+// Conv2D describes a convolution. Sizes are height and width; [Square] sets both.
 type Conv2D struct {
-	Out      int    // channels of the result
+	Out      int    // output channels
 	Kernel   [2]int // size of the filters
 	Stride   [2]int // both zero: 1
-	Pad      [2]int // zeros around the image, on each side
-	Dilation [2]int // distance of a filter's taps; both zero: 1
-	Groups   int    // parts that channels are cut into, each of which sees its own only; 0: 1. The input's channels: depthwise
-	NoBias   bool   // no bias is added: batch normalization, which follows, adds its own
+	Pad      [2]int // rows and columns of zeros added on each side of the image
+	Dilation [2]int // distance between the elements of a filter; both zero: 1
+	Groups   int    // groups of channels with filters of their own; 0: 1. As many as input channels: depthwise
+	NoBias   bool   // leave out the bias, for example before batch normalization
 }
 
-// Conv adds act(x ∗ w + b).  x [B, C, H, W] → [B, Out, OH, OW], OH = (H + 2·Pad − Dilation·(Kernel−1) − 1)/Stride + 1.
-// It makes parameters name/w [Out, C/Groups, Kernel, Kernel] and, but for NoBias, name/b [Out]; b starts at 0 and w as
-// Net.Weights says. act may be nil.
+// Conv adds a convolution, act(x ∗ w + b).
+//
+//	x [B, C, H, W] → [B, Out, OH, OW]
+//	OH = (H + 2·Pad − Dilation·(Kernel−1) − 1)/Stride + 1, and OW alike
+//
+// The parameters are name/w [Out, C/Groups, Kernel, Kernel], which starts with Net.Weights, and
+// name/b [Out], which starts at 0 and which NoBias leaves out. act may be nil.
 func (n *Net) Conv(x *gorgonia.Node, name string, c Conv2D, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("conv %q", name)
 	if !n.image(layer, name, x) {
@@ -40,11 +44,11 @@ func (n *Net) Conv(x *gorgonia.Node, name string, c Conv2D, act Activation) *gor
 	channels := x.Shape()[1]
 	switch {
 	case c.Out < 1:
-		n.fail(fmt.Errorf("%s: %d channels out: must be 1 or more: %w", layer, c.Out, ErrShape))
+		n.fail(fmt.Errorf("%s: %d output channels: must be 1 or more: %w", layer, c.Out, ErrShape))
 	case min(c.Kernel[0], c.Kernel[1]) < 1:
-		n.fail(fmt.Errorf("%s: kernel %s: must be 1 or more each way: %w", layer, shapeString(c.Kernel[:]), ErrShape))
+		n.fail(fmt.Errorf("%s: kernel %s: height and width must be 1 or more: %w", layer, shapeString(c.Kernel[:]), ErrShape))
 	case a.Groups < 0 || channels%a.Groups != 0 || c.Out%a.Groups != 0:
-		n.fail(fmt.Errorf("%s: %d groups do not divide %d channels of input %s and %d out: %w", layer, a.Groups, channels, shapeString(x.Shape()), c.Out, ErrShape))
+		n.fail(fmt.Errorf("%s: %d groups do not divide the %d channels of input %s and the %d output channels: %w", layer, a.Groups, channels, shapeString(x.Shape()), c.Out, ErrShape))
 	}
 	if n.err != nil {
 		return nil

@@ -8,11 +8,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Activation adds a function of each element of x to a net. The node that it returns is called name.
+// Activation adds a function of each element of x to n and returns its node, called name.
 type Activation func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node
 
-// Dense adds act(x·w + b).  x [B, In] → [B, out]. It makes parameters name/w [In, out] and name/b [out];
-// b starts at 0 and w as Net.Weights says. act may be nil.
+// Dense adds a fully connected layer, act(x·w + b).  x [B, In] → [B, out]. The parameters are
+// name/w [In, out], which starts with Net.Weights, and name/b [out], which starts at 0. act may be
+// nil.
 func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("dense %q", name)
 	if !n.layer(layer, name, x) {
@@ -44,7 +45,7 @@ func (n *Net) Dense(x *gorgonia.Node, name string, out int, act Activation) *gor
 	return n.activated(n.keep(layer, name+"/out", y, err), name, act)
 }
 
-// Flatten adds a view of x with one row a sample.  x [B, ...] → [B, rest].
+// Flatten adds a view of x with one row for each sample.  x [B, ...] → [B, rest].
 func (n *Net) Flatten(x *gorgonia.Node, name string) *gorgonia.Node {
 	layer := fmt.Sprintf("flatten %q", name)
 	if !n.ready(layer, x) {
@@ -59,39 +60,40 @@ func (n *Net) Flatten(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.keep(layer, name, y, err)
 }
 
-// ReLU is max(x, 0).
+// ReLU is the activation max(x, 0).
 func ReLU(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.activate("relu", x, name, gorgonia.Rectify)
 }
 
-// Sigmoid is 1/(1+exp(-x)).
+// Sigmoid is the activation 1/(1+exp(-x)).
 func Sigmoid(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.activate("sigmoid", x, name, gorgonia.Sigmoid)
 }
 
-// Tanh is the hyperbolic tangent.
+// Tanh is the activation tanh(x).
 func Tanh(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.activate("tanh", x, name, gorgonia.Tanh)
 }
 
-// LeakyReLU is x where x > 0, else slope·x.
+// LeakyReLU returns the activation that is x for x > 0 and slope·x otherwise.
 func LeakyReLU(slope float64) Activation {
 	return func(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
 		layer := fmt.Sprintf("leaky relu %q", name)
 		if !n.ready(layer, x) {
 			return nil
 		}
-		return n.apply(layer, name, kernels.LeakyRelu, kernels.LeakyReluAttrs{Slope: slope}, x)
+		return n.apply(layer, name, kernels.LeakyReLU, kernels.LeakyReLUAttrs{Slope: slope}, x)
 	}
 }
 
-// Softmax adds exp(x)/Σexp(x) over the last axis.
+// Softmax adds exp(x)/Σexp(x) over the last axis. A classifier needs none: its loss contains it.
 func (n *Net) Softmax(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.activate("softmax", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {
 		return gorgonia.SoftMax(x, x.Dims()-1)
 	})
 }
 
+// activate adds an activation of Gorgonia.
 func (n *Net) activate(what string, x *gorgonia.Node, name string, f func(*gorgonia.Node) (*gorgonia.Node, error)) *gorgonia.Node {
 	layer := fmt.Sprintf("%s %q", what, name)
 	if !n.ready(layer, x) {

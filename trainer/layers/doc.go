@@ -1,25 +1,29 @@
-// Package layers adds the usual layers to a Gorgonia graph, and the operations that Gorgonia lacks.
+// Package layers adds the usual layers of neural networks to a Gorgonia graph.
 //
-// A [Net] makes ordinary *gorgonia.Node values, so its layers mix with any Gorgonia code. A [Model] says which
-// nodes are fed, learned and minimised. An [Init] says how a parameter starts; no value is made
-// until somebody asks for it ([Fill], [Net.Values]), because the same graph is built for many batch sizes.
-//
-// The layers, by what they take; every one has a name, which its parameters begin with:
+// [New] returns a [Net] for a graph. Its methods add layers and return ordinary *gorgonia.Node
+// values, so that layers mix with any Gorgonia code. Every layer has a name; the names of its
+// parameters begin with it. By input:
 //
 //	rows    [B, In]       Dense, BatchNorm, Softmax
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
 //	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, ReLU, LeakyReLU, Sigmoid, Tanh
 //
-// Classifier, ClassifierOneHot, Regressor and Autoencoder end a model with its loss. What does not fit is an error
-// that names the layer and the shapes, kept by the net until somebody asks: [Net.Err], or whatever makes the model.
+// Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
+// nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.
 //
-// The operations of this package are ordinary gorgonia.Ops with a plain Do and a symbolic
-// gradient: Gorgonia's own machines run and train with them too, slowly, by the references of package kernels.
+// An [Init] computes the initial values of a parameter. The graph itself holds none; the trainer
+// fills its memory with [Fill], and [Net.Values] binds values for Gorgonia's own machines.
+//
+// A mistake, such as a shape that does not fit, is an error with the names and the shapes. The net
+// keeps the first one: [Net.Err] returns it, and so do the methods that return a Model.
+//
+// The operations that Gorgonia lacks are gorgonia.Ops with a symbolic gradient. Gorgonia's own
+// machines run and train with them too, but slowly.
 package layers
 
 import (
-	// Gorgonia panics at start on a Go release that this package does not know: importing it here makes
-	// the minimum version in our go.mod hold for every program that imports us.
+	// Gorgonia panics at start on a Go release that this package does not know. The import makes
+	// the minimum version in our go.mod apply to every program that imports us.
 	_ "go4.org/unsafe/assume-no-moving-gc"
 )

@@ -10,10 +10,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Dropout adds x with elements set to 0 at random, with probability rate, and the others divided by 1 − rate: in training. In
-// evaluation and prediction it is x.  x [...] → same, rate in [0, 1).  Source: Srivastava et al., 2014.
-// Which elements are kept is a function of the trainer's seed, the training step, name and the element: the same for any
-// number of threads, and other ones in each step.
+// Dropout adds dropout: in training each element becomes 0 with probability rate, and the others
+// are divided by 1 − rate. Evaluation and prediction return x.  x [...] → same, rate in [0, 1).
+// Source: Srivastava et al., 2014.
+//
+// The dropped elements depend only on the trainer's seed, the training step, name and the element,
+// and not on the number of threads.
 func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Node {
 	layer := fmt.Sprintf("dropout %q", name)
 	if !n.layer(layer, name, x) {
@@ -28,20 +30,20 @@ func (n *Net) Dropout(x *gorgonia.Node, name string, rate float64) *gorgonia.Nod
 	return n.keep(layer, name, y, err)
 }
 
-// dropout is kernels.Dropout without its controls, which are the machine's.  x → y. On a Gorgonia machine each run is a training
-// step of seed 0; one in evaluation mode leaves x as it is.
+// dropout is kernels.Dropout without its controls, which the machine adds.  x → y. On a Gorgonia
+// machine each run is a training step with seed 0; in evaluation mode it returns x.
 type dropout struct {
 	kernel
 	mode
-	step float64 // the last one, from 1
+	step float64 // number of the latest step, from 1
 }
 
-// InferShape is that of x.
+// InferShape returns the shape of x.
 func (d *dropout) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return d.base.InferShape(in...)
 }
 
-// Do begins a step.
+// Do begins a step and applies its mask.
 func (d *dropout) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err := d.check(in); err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func (d *dropout) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return result(in[0], y, in[0].Shape()...), nil
 }
 
-// drop applies the mask of the last step.
+// drop applies the mask of the latest step.
 func (d *dropout) drop(x kernels.Tensor) ([]float64, error) {
 	if d.evaluate {
 		return slices.Clone(x.Data), nil
@@ -72,10 +74,11 @@ func (d *dropout) drop(x kernels.Tensor) ([]float64, error) {
 	return y[0].Data, nil
 }
 
-// DiffWRT says that x has a gradient.
+// DiffWRT reports that x has a gradient.
 func (*dropout) DiffWRT(int) []bool { return []bool{true} }
 
-// SymDiff adds the gradient of x: dy under the mask that x had. It reads y, so that no machine computes it before the step begins.
+// SymDiff adds the gradient of x: dy with the mask of x. Its input is y, so that a machine computes
+// it after Do.
 func (d *dropout) SymDiff(_ gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.Nodes, error) {
 	return d.gradients(gorgonia.Nodes{y}, dy, d.DiffWRT(1), func(_ []kernels.Tensor, dy kernels.Tensor, _ int) ([]float64, error) {
 		return d.drop(dy)

@@ -9,12 +9,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Embedding adds the rows of a table that index names.  index [B] or [B, T], integers → [B, dim] or [B, T, dim].
-// It makes parameter name/table [rows, dim], standard normal unless Net.Weights says otherwise. An index outside 0..rows-1
-// stops the trainer's step with an error that names it; on Gorgonia's machines it gives zeros.
+// Embedding adds a table of rows and looks up the row of each index.
+// index [B] or [B, T], integers → [B, dim] or [B, T, dim].
+//
+// The parameter is name/table [rows, dim]; it starts standard normal, or with Net.Weights. An index
+// below 0 or above rows-1 ends a trainer's step with an error that names it; on Gorgonia's machines
+// the result is zeros.
 func (n *Net) Embedding(index *gorgonia.Node, name string, rows, dim int) *gorgonia.Node {
 	layer := fmt.Sprintf("embedding %q", name)
-	if !n.begun() {
+	if !n.usable() {
 		return nil
 	}
 	if err := n.checkNode(layer, "index", index); err != nil {

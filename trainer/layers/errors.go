@@ -11,19 +11,19 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The classes of error. What this package returns wraps one of them.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them.
 var (
-	// ErrShape is wrapped by errors about nodes, and values, whose shape or type does not fit their layer.
+	// ErrShape: the shape or type of a node or value does not fit its layer. It is [kernels.ErrShape].
 	ErrShape = kernels.ErrShape
-	// ErrName is wrapped by errors about names that are empty or taken.
+	// ErrName: a name is empty, or the graph already has it.
 	ErrName = errors.New("bad name")
-	// ErrNode is wrapped by errors about graphs and nodes that are nil, of another graph, or refused by Gorgonia.
+	// ErrNode: a graph or node is nil, a node is of another graph, or Gorgonia refuses it.
 	ErrNode = errors.New("bad node")
-	// ErrInit is wrapped by errors about an Init that is nil, panics, or makes values that are not finite.
+	// ErrInit: an Init is nil, panics, or returns a value that is not finite.
 	ErrInit = errors.New("bad initial values")
 )
 
-// checkNode returns why a net cannot build on x, or nil.
+// checkNode returns an error unless x is a value of the net's graph.
 func (n *Net) checkNode(layer, what string, x *gorgonia.Node) error {
 	switch {
 	case x == nil:
@@ -31,12 +31,12 @@ func (n *Net) checkNode(layer, what string, x *gorgonia.Node) error {
 	case x.Graph() != n.g:
 		return fmt.Errorf("%s: %q belongs to another graph: %w", layer, x.Name(), ErrNode)
 	case x.Type() == nil:
-		return fmt.Errorf("%s: the %s %q is a statement, it has no value: %w", layer, what, x.Name(), ErrNode)
+		return fmt.Errorf("%s: the %s %q is a statement without a value: %w", layer, what, x.Name(), ErrNode)
 	}
 	return nil
 }
 
-// checkInit returns why a parameter cannot start as init says, or nil.
+// checkInit returns an error if init is nil.
 func checkInit(init Init) error {
 	if init == nil {
 		return fmt.Errorf("no init: use layers.Zeros{}, layers.HeUniform{} or another: %w", ErrInit)
@@ -47,7 +47,7 @@ func checkInit(init Init) error {
 	return nil
 }
 
-// typeString names a type of elements, also the zero one, which Gorgonia cannot print.
+// typeString returns the name of t. Gorgonia cannot print the zero Dtype.
 func typeString(t tensor.Dtype) string {
 	if t.Type == nil {
 		return "no type"

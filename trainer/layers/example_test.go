@@ -1,6 +1,7 @@
 package layers_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 
@@ -16,7 +17,7 @@ import (
 // image, and a classifier over ten classes. Its memory is planned before anything is allocated.
 func Example() {
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		conv := func(x *gorgonia.Node, name string, out, stride int, act layers.Activation) *gorgonia.Node {
 			x = net.Conv(x, name, layers.Conv2D{Out: out, Kernel: layers.Square(3), Stride: layers.Square(stride), Pad: layers.Square(1), NoBias: true}, nil)
 			return net.BatchNorm(x, name+"/norm", act)
@@ -29,9 +30,12 @@ func Example() {
 		h = net.Dropout(net.GlobalAvgPool(h, "mean"), "dropout", 0.1)
 		return net.Classifier(x, net.Dense(h, "out", 10, nil)) // the net's first error, if there was one, comes out here
 	}
-	device := cpu.Open()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer device.Close()
-	plan, err := trainer.Plan(model, trainer.Options{Device: device, Batch: 64, Optimizer: optim.Adam{}})
+	plan, err := trainer.Plan(context.Background(), model, trainer.Options{Device: device, Batch: 64, Optimizer: optim.Adam{}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,38 +9,40 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Init says how a parameter starts. It is a plain value; implement it for rules of your own.
+// Init computes the initial values of a parameter. Implement it for your own values.
 type Init interface {
-	// Fill writes elements at, at+1, … of a parameter of that shape, row-major. A parameter is filled in
-	// consecutive pieces with one r, so that what an element is depends on the order of draws alone.
+	// Fill writes elements at, at+1, … of a parameter of the given shape, row-major, to dst. A
+	// parameter is filled in consecutive pieces with one generator r, so that the values do not
+	// depend on the size of the pieces.
 	Fill(r *rand.Rand, shape []int, at int, dst []float64)
 }
 
-// Zeros starts a parameter at 0.
+// Zeros fills with 0.
 type Zeros struct{}
 
-// Ones starts a parameter at 1.
+// Ones fills with 1.
 type Ones struct{}
 
-// Constant starts a parameter at Value.
+// Constant fills with Value.
 type Constant struct{ Value float64 }
 
-// Uniform draws from -Limit to Limit.
+// Uniform draws uniformly from [-Limit, Limit).
 type Uniform struct{ Limit float64 }
 
-// Normal draws from a normal distribution of mean 0 and standard deviation Std.
+// Normal draws from a normal distribution with mean 0 and standard deviation Std.
 type Normal struct{ Std float64 }
 
-// GlorotUniform draws from ±√(6/(in+out)): Glorot and Bengio, 2010, equation 16.
+// GlorotUniform draws uniformly within ±√(6/(in+out)), see Fans: Glorot and Bengio, 2010, equation 16.
 type GlorotUniform struct{}
 
-// GlorotNormal draws with standard deviation √(2/(in+out)): Glorot and Bengio, 2010, equation 12.
+// GlorotNormal draws normally with standard deviation √(2/(in+out)), see Fans: Glorot and Bengio,
+// 2010, equation 12.
 type GlorotNormal struct{}
 
-// HeUniform draws from ±√(6/in), which has the variance of He et al., 2015, equation 10.
+// HeUniform draws uniformly within ±√(6/in), see Fans: the variance of He et al., 2015, equation 10.
 type HeUniform struct{}
 
-// HeNormal draws with standard deviation √(2/in): He et al., 2015, equation 10.
+// HeNormal draws normally with standard deviation √(2/in), see Fans: He et al., 2015, equation 10.
 type HeNormal struct{}
 
 // Fill implements Init.
@@ -82,26 +84,30 @@ func (HeNormal) Fill(r *rand.Rand, shape []int, _ int, dst []float64) {
 	normal(r, dst, math.Sqrt(2/in))
 }
 
+// constant fills dst with v.
 func constant(dst []float64, v float64) {
 	for i := range dst {
 		dst[i] = v
 	}
 }
 
+// uniform fills dst with draws from [-limit, limit).
 func uniform(r *rand.Rand, dst []float64, limit float64) {
 	for i := range dst {
 		dst[i] = limit * (2*r.Float64() - 1)
 	}
 }
 
+// normal fills dst with normal draws.
 func normal(r *rand.Rand, dst []float64, std float64) {
 	for i := range dst {
 		dst[i] = std * r.NormFloat64()
 	}
 }
 
-// Fans returns how many inputs feed an output of a parameter, and how many outputs an input feeds:
-// of a matrix [In, Out] its dimensions, of a filter [Out, In, H, W] In·H·W and Out·H·W, of a vector its length twice.
+// Fans returns the fan-in and the fan-out of a parameter: the number of inputs of an output, and of
+// outputs of an input. They are In and Out for a matrix [In, Out], In·H·W and Out·H·W for filters
+// [Out, In, H, W], and N twice for a vector [N].
 func Fans(shape []int) (in, out float64) {
 	switch len(shape) {
 	case 0:
@@ -118,12 +124,13 @@ func Fans(shape []int) (in, out float64) {
 	return float64(shape[1]) * field, float64(shape[0]) * field
 }
 
-// chunk is how many elements Fill draws at a time: 8 KiB of float64.
+// chunk is the number of elements that Fill draws at a time: 8 KiB of float64.
 const chunk = 1024
 
-// Fill writes a whole parameter, row-major: a function of init, seed, name and shape. It needs 8 KiB beside dst,
-// whatever the size of the parameter. An init that is nil, panics, or makes a value that is not finite in T is an error that wraps
-// ErrInit; a dst that is not as long as the shape has elements is one that wraps ErrShape.
+// Fill writes the initial values of a whole parameter to dst, row-major. They depend only on init,
+// seed, name and shape. It allocates 8 KiB, whatever the size of the parameter. A dst whose length
+// is not that of the shape is an error that wraps ErrShape; an init that is nil, panics, or returns
+// a value that is not finite in T is one that wraps ErrInit.
 func Fill[T float32 | float64](dst []T, init Init, seed uint64, name string, shape ...int) (err error) {
 	if err := checkInit(init); err != nil {
 		return err

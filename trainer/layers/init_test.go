@@ -10,6 +10,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -59,7 +60,7 @@ func TestInitialValuesHaveTheStatedSpread(t *testing.T) {
 		{"he normal", layers.HeNormal{}, 0, math.Sqrt(2.0 / in), 0},
 	} {
 		d := make([]float64, n)
-		if err := layers.Fill(d, c.init, *seed, "w", in, out); err != nil {
+		if err := layers.Fill(d, c.init, seed.Value(), "w", in, out); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		mean, square := 0.0, 0.0
@@ -74,7 +75,7 @@ func TestInitialValuesHaveTheStatedSpread(t *testing.T) {
 		}
 		// 5 standard errors of a mean, and 2 % of a deviation, over 60,000 draws.
 		if math.Abs(mean-c.mean) > 5*c.std/math.Sqrt(n)+1e-12 || math.Abs(math.Sqrt(square)-c.std) > 0.02*c.std+1e-12 {
-			t.Errorf("%s: mean %v, deviation %v, want %v and %v (seed %d)", c.name, mean, math.Sqrt(square), c.mean, c.std, *seed)
+			t.Errorf("%s: mean %v, deviation %v, want %v and %v (EVENKEEL_SEED=%d)", c.name, mean, math.Sqrt(square), c.mean, c.std, seed.Value())
 		}
 	}
 }
@@ -119,7 +120,7 @@ func TestInitialValuesThatCannotBeAreErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %q that is %v", c.name, err, c.want, c.is)
 		}
 	}
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	net.Param("w", fill(nil), 2, 3)
 	if err := net.Values(1); !errors.Is(err, layers.ErrInit) || !strings.Contains(err.Error(), `parameter "w"`) {
 		t.Errorf("values: got %v, want ErrInit and the parameter", err)

@@ -12,19 +12,21 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// kernel is an operation of package kernels in a Gorgonia graph: the compiler takes it as it is, and Gorgonia's own machines
-// run its reference, in float64. A node has one value: that of output 0.
+// kernel is an operation of package kernels as a node of a Gorgonia graph. The compiler uses the
+// operation itself; Gorgonia's own machines run its reference implementation in float64. The value
+// of the node is output 0.
 type kernel struct {
 	base
 	op    *kernels.Op
 	attrs any
-	types []arena.DType // of the operands
+	types []arena.DType // types of the operands
 }
 
-// Kernel returns the operation and its attributes. Its operands are the children of the node.
+// Kernel returns the operation and its attributes. The operands are the children of the node.
 func (k *kernel) Kernel() (op *kernels.Op, attrs any) { return k.op, k.attrs }
 
-// kernel makes the op of a node over children, with a result of so many dimensions. It checks no shapes.
+// kernel returns the op of a node with the given children, whose result has dims dimensions. It
+// does not check shapes.
 func (n *Net) kernel(op *kernels.Op, attrs any, dims int, children ...*gorgonia.Node) kernel {
 	k := kernel{base: base{id: n.id(), name: op.Name}, op: op, attrs: attrs}
 	for _, c := range children {
@@ -35,7 +37,7 @@ func (n *Net) kernel(op *kernels.Op, attrs any, dims int, children ...*gorgonia.
 	return k
 }
 
-// typeOf is the Gorgonia type of a node with so many dimensions.
+// typeOf returns the Gorgonia type of a node with dims dimensions.
 func typeOf(dims int, of tensor.Dtype) hm.Type {
 	if dims == 0 {
 		return of
@@ -43,7 +45,8 @@ func typeOf(dims int, of tensor.Dtype) hm.Type {
 	return gorgonia.TensorType{Dims: dims, Of: of}
 }
 
-// apply adds a node that computes op, called name. Operands that do not fit are the error that the operation itself has for them.
+// apply adds a node called name that computes op. If the shapes do not fit, it records the error of
+// op.Infer.
 func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*gorgonia.Node) *gorgonia.Node {
 	if n.err != nil {
 		return nil
@@ -65,13 +68,13 @@ func (n *Net) apply(layer, name string, op *kernels.Op, attrs any, children ...*
 	return n.keep(layer, name, y, err)
 }
 
-// storage maps the types of Gorgonia's values to those of ours.
+// storage maps Gorgonia's types of elements to storage types.
 var storage = map[tensor.Dtype]arena.DType{
 	tensor.Float32: arena.Float32, tensor.Float64: arena.Float64,
 	tensor.Int: arena.Int64, tensor.Int64: arena.Int64, tensor.Int32: arena.Int32, tensor.Uint8: arena.Uint8,
 }
 
-// InferShape is that of the operation.
+// InferShape returns the shape of the operation's result.
 func (k *kernel) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	if len(in) != len(k.types) {
 		return nil, fmt.Errorf("%v: %d operands, needs %d: %w", k, len(in), len(k.types), ErrShape)
@@ -107,7 +110,7 @@ func (k *kernel) operands(in []gorgonia.Value) ([]kernels.Tensor, error) {
 	return x, nil
 }
 
-// numbers returns a value's elements in float64, after a check that they are stored as t.
+// numbers returns the elements of v in float64, or an error unless their storage type is t.
 func numbers(v gorgonia.Value, t arena.DType) ([]float64, error) {
 	if got, ok := storage[v.Dtype()]; !ok || got != t {
 		return nil, fmt.Errorf("type %s, must be %v: %w", typeString(v.Dtype()), t, ErrShape)
@@ -123,7 +126,7 @@ func numbers(v gorgonia.Value, t arena.DType) ([]float64, error) {
 	return out, err
 }
 
-// Do runs the reference.
+// Do runs the reference implementation.
 func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	if err := k.check(in); err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func (k *kernel) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return result(in[0], y[0].Data, y[0].Shape...), nil
 }
 
-// DiffWRT says that there is a gradient for each operand that is a float, if the operation has one at all.
+// DiffWRT reports a gradient for each float operand, if the operation has a gradient.
 func (k *kernel) DiffWRT(int) []bool {
 	d := make([]bool, len(k.types))
 	for i, t := range k.types {
@@ -155,7 +158,7 @@ func (k *kernel) SymDiff(in gorgonia.Nodes, _, dy *gorgonia.Node) (gorgonia.Node
 	})
 }
 
-// gradients adds a node computed by f for each operand that is set in wanted.
+// gradients adds a node computed by f for each operand that wanted selects.
 func (k *kernel) gradients(in gorgonia.Nodes, dy *gorgonia.Node, wanted []bool, f gradient) (gorgonia.Nodes, error) {
 	out := make(gorgonia.Nodes, len(in))
 	for i := range in {
@@ -172,12 +175,12 @@ func (k *kernel) gradients(in gorgonia.Nodes, dy *gorgonia.Node, wanted []bool, 
 	return out, nil
 }
 
-// gradient computes the gradient of operand wrt from the operands and that of the result.
+// gradient computes the gradient of operand wrt from the operands and the gradient dy of the result.
 type gradient func(x []kernels.Tensor, dy kernels.Tensor, wrt int) ([]float64, error)
 
-// gradient evaluates the operation's gradient rule.
+// gradient evaluates the gradient rule of the operation.
 func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []float64, err error) {
-	defer func() { // kernels.Graph panics with an error where specs do not fit
+	defer func() { // kernels.Graph panics with an error if specs do not fit
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v: gradient: %v: %w", k, p, ErrShape)
 		}
@@ -192,7 +195,7 @@ func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []f
 	for i := range douts {
 		douts[i] = kernels.None
 	}
-	dy.Shape = g.Spec(node.Out[0]).Shape // Gorgonia does not tell a vector from a matrix of one column
+	dy.Shape = g.Spec(node.Out[0]).Shape // Gorgonia does not distinguish a vector from a matrix of one column
 	douts[0] = g.Input(dy)
 	v := k.op.Grad(g, node, douts)[wrt]
 	if v == kernels.None {
@@ -201,7 +204,8 @@ func (k *kernel) gradient(x []kernels.Tensor, dy kernels.Tensor, wrt int) (d []f
 	return g.Tensor(v).Data, nil
 }
 
-// kernelGrad is the gradient of one operand of a kernel.  (operands, dy) → that of operand wrt, as its operand in shape.
+// kernelGrad is the gradient of one operand of a kernel.  (operands, dy) → gradient of operand wrt,
+// with its shape.
 type kernelGrad struct {
 	base
 	kernel *kernel
@@ -209,7 +213,7 @@ type kernelGrad struct {
 	f      gradient
 }
 
-// InferShape is that of the operand.
+// InferShape returns the shape of the operand.
 func (k *kernelGrad) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	s, ok := in[k.wrt].(tensor.Shape)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -79,8 +80,8 @@ func layerCases() []layerCase {
 func TestEveryLayerHasItsShapeAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(*seed, 7))
-			net := layers.On(gorgonia.NewGraph())
+			r := rand.New(rand.NewPCG(seed.Value(), 7))
+			net := layers.New(gorgonia.NewGraph())
 			net.Type = tensor.Float64
 			x := net.Input("x", c.in...)
 			y := c.build(net, x)
@@ -150,7 +151,7 @@ func differences(t *testing.T, r *rand.Rand, net *layers.Net, y *gorgonia.Node) 
 			want := (up - down) / (2 * h)
 			// Central differences are off by h²/6 times a third derivative and by rounding/h, about 1e-9 here.
 			if math.Abs(got[k][i]-want) > 1e-6*(1+math.Abs(want)) {
-				t.Errorf("gradient of %s at %d is %v, differences say %v (seed %d)", x.Name(), i, got[k][i], want, *seed)
+				t.Errorf("gradient of %s at %d is %v, differences say %v (EVENKEEL_SEED=%d)", x.Name(), i, got[k][i], want, seed.Value())
 			}
 		}
 	}
@@ -159,8 +160,8 @@ func differences(t *testing.T, r *rand.Rand, net *layers.Net, y *gorgonia.Node) 
 func TestEmbeddingTakesRowsAndGivesThemTheirGradients(t *testing.T) {
 	for _, dims := range [][]int{{5}, {3, 2}} {
 		t.Run(fmt.Sprint(dims), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(*seed, 8))
-			net := layers.On(gorgonia.NewGraph())
+			r := rand.New(rand.NewPCG(seed.Value(), 8))
+			net := layers.New(gorgonia.NewGraph())
 			net.Type = tensor.Float64
 			index := net.Indices("words", dims...)
 			y := net.Embedding(index, "e", 4, 3)
@@ -192,9 +193,9 @@ func TestEmbeddingTakesRowsAndGivesThemTheirGradients(t *testing.T) {
 
 func TestConvIsGorgoniasConvolution(t *testing.T) {
 	for _, dt := range types {
-		r := rand.New(rand.NewPCG(*seed, 9))
+		r := rand.New(rand.NewPCG(seed.Value(), 9))
 		g := gorgonia.NewGraph()
-		net := layers.On(g)
+		net := layers.New(g)
 		net.Type = dt
 		x := net.Input("x", 2, 3, 7, 6)
 		y := net.Conv(x, "c", layers.Conv2D{Out: 4, Kernel: [2]int{3, 2}, Pad: layers.Square(1), Stride: [2]int{2, 1}, NoBias: true}, nil)

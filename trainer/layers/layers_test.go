@@ -2,7 +2,6 @@ package layers_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,13 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // reals returns n standard normal numbers.
 func reals(r *rand.Rand, n int) []float64 {
@@ -77,11 +75,11 @@ func near(t *testing.T, what string, dt tensor.Dtype, got, want []float64) {
 		tolerance = 2e-5
 	}
 	if len(got) != len(want) {
-		t.Fatalf("%s: %d elements, want %d (seed %d)", what, len(got), len(want), *seed)
+		t.Fatalf("%s: %d elements, want %d (EVENKEEL_SEED=%d)", what, len(got), len(want), seed.Value())
 	}
 	for i := range got {
 		if math.IsNaN(got[i]) != math.IsNaN(want[i]) || math.Abs(got[i]-want[i]) > tolerance*(1+math.Abs(want[i])) {
-			t.Fatalf("%s: element %d is %v, want %v (seed %d)", what, i, got[i], want[i], *seed)
+			t.Fatalf("%s: element %d is %v, want %v (EVENKEEL_SEED=%d)", what, i, got[i], want[i], seed.Value())
 		}
 	}
 }
@@ -104,10 +102,10 @@ func TestDenseTrainsOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][3]int{{1, 1, 1}, {1, 3, 1}, {1, 3, 4}, {4, 3, 1}, {4, 1, 1}, {1, 1, 4}, {4, 1, 3}, {5, 6, 7}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 4))
+				r := rand.New(rand.NewPCG(seed.Value(), 4))
 				b, in, out := size[0], size[1], size[2]
 				g := gorgonia.NewGraph()
-				net := layers.On(g)
+				net := layers.New(g)
 				net.Type = dt
 				x := net.Input("x", b, in)
 				y := net.Dense(x, "layer", out, nil)
@@ -165,14 +163,14 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 	} {
 		for _, dt := range types {
 			g := gorgonia.NewGraph()
-			net := layers.On(g)
+			net := layers.New(g)
 			net.Type = dt
 			x := net.Input("x", 3, 5)
 			y := c.act(net, x, "y")
 			if net.Err() != nil {
 				t.Fatal(net.Err())
 			}
-			in := reals(rand.New(rand.NewPCG(*seed, 5)), 15)
+			in := reals(rand.New(rand.NewPCG(seed.Value(), 5)), 15)
 			want := make([]float64, len(in))
 			for i, v := range in {
 				want[i] = c.want(v)
@@ -186,7 +184,7 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 
 // mlp is the classifier that most tests use.
 func mlp(g *gorgonia.ExprGraph, batch int) (*layers.Net, layers.Model, error) {
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", batch, 8)
 	h := net.Dense(x, "hidden", 16, layers.ReLU)
 	h = net.Dense(h, "second", 16, layers.LeakyReLU(0.1))
@@ -215,7 +213,7 @@ func TestAClassifierLearnsWithGorgoniasOwnMachineAndSolver(t *testing.T) {
 		vm := gorgonia.NewTapeMachine(g, gorgonia.BindDualValues(params...))
 		defer vm.Close()
 		solver := gorgonia.NewVanillaSolver(gorgonia.WithLearnRate(0.2))
-		r := rand.New(rand.NewPCG(*seed, 6))
+		r := rand.New(rand.NewPCG(seed.Value(), 6))
 		label := make([]int, batch)
 		for i := range label {
 			label[i] = i % 3
@@ -270,7 +268,7 @@ func TestTheGraphHasNoValuesAndTheSameNamesForEveryBatchSize(t *testing.T) {
 }
 
 func TestFlattenKeepsTheBatch(t *testing.T) {
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	x := net.Flatten(net.Input("x", 5, 2, 3, 4), "flat")
 	if net.Err() != nil || !slices.Equal(x.Shape(), []int{5, 24}) {
 		t.Errorf("got %v, %v, want (5, 24)", x, net.Err())
@@ -314,7 +312,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		{"target name taken", func(n *layers.Net) { y := n.Input("y", 4, 3); n.Classifier(y, y) }, layers.ErrName, `labels "y"`},
 		{"nil input", func(n *layers.Net) { n.Dense(nil, "hidden", 3, nil) }, layers.ErrNode, `dense "hidden": the input is nil`},
 		{"another graph", func(n *layers.Net) {
-			n.Dense(layers.On(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
+			n.Dense(layers.New(gorgonia.NewGraph()).Input("x", 2, 3), "hidden", 3, nil)
 		}, layers.ErrNode, `"x" belongs to another graph`},
 		{"no init", func(n *layers.Net) { n.Param("w", nil, 3) }, layers.ErrInit, `parameter "w": no init: use layers.Zeros{}`},
 		{"nil weights", func(n *layers.Net) {
@@ -330,7 +328,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		}, layers.ErrShape, `input is float32 but Net.Type is no type`},
 		{"nil target", func(n *layers.Net) { n.CrossEntropy(n.Input("x", 4, 3), nil, "loss") }, layers.ErrNode, `"loss": the target is nil`},
 		{"target of another graph", func(n *layers.Net) {
-			n.CrossEntropy(n.Input("x", 4, 3), layers.On(gorgonia.NewGraph()).Labels("y", 4), "loss")
+			n.CrossEntropy(n.Input("x", 4, 3), layers.New(gorgonia.NewGraph()).Labels("y", 4), "loss")
 		}, layers.ErrNode, `"y" belongs to another graph`},
 		{"nil output", func(n *layers.Net) { n.Regressor(n.Input("x", 4, 3), nil) }, layers.ErrNode, `regressor: the input is nil`},
 		{"nil model input", func(n *layers.Net) { n.Regressor(nil, n.Input("x", 4, 3)) }, layers.ErrNode, `model: the input is nil`},
@@ -340,7 +338,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 		}, layers.ErrNode, `is a statement`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			net := layers.On(gorgonia.NewGraph())
+			net := layers.New(gorgonia.NewGraph())
 			c.build(net)
 			err := net.Err()
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, c.is) {
@@ -354,7 +352,7 @@ func TestBadLayersAreErrorsThatNameTheCulprit(t *testing.T) {
 			}
 		})
 	}
-	for name, net := range map[string]*layers.Net{"nil graph": layers.On(nil), "zero net": {Type: tensor.Float32}} {
+	for name, net := range map[string]*layers.Net{"nil graph": layers.New(nil), "zero net": {Type: tensor.Float32}} {
 		x := net.Input("x", 2, 3)
 		_, err := net.Classifier(x, net.Dense(x, "hidden", 3, layers.ReLU))
 		if !errors.Is(err, layers.ErrNode) || err != net.Err() {

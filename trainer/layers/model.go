@@ -10,36 +10,38 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Model says what the nodes of a graph are for. Net's methods fill it; a program with a Gorgonia graph of its
-// own fills it by hand. Nodes are known by name: for another batch size the names, and the shapes of
-// parameters, must be the same.
+// Model lists the nodes of a graph that a trainer uses. The methods of Net return it; a program
+// with its own Gorgonia graph fills it itself. A trainer identifies nodes by name: graphs for
+// different batch sizes must have the same names and the same shapes of parameters.
 type Model struct {
-	// Inputs are fed from the fields of each batch, by node name; targets are among them. Dimension 0 is the batch.
+	// Inputs are fed with the fields of each batch, by name; they include the targets. Dimension 0
+	// is the batch.
 	Inputs gorgonia.Nodes
-	// Output is what Predict returns, one row a sample: scores, or values.
+	// Output is the result of Predict, one row for each sample: logits or values.
 	Output *gorgonia.Node
-	// Loss is the scalar to minimise: the mean over the rows of the batch. Required.
+	// Loss is the scalar to minimise, the mean over the rows of the batch. Required.
 	Loss *gorgonia.Node
-	// Correct has one element a row, 1 where the output is right and 0 where it is wrong; its sum over all rows
-	// divided by their number is the accuracy. Nil: no accuracy is reported.
+	// Correct has one element for each row, 1 if the output is right and 0 if not: its mean is the
+	// accuracy. Nil: no accuracy is reported.
 	Correct *gorgonia.Node
 	// Params are learned, in the order in which reports list them.
 	Params []Param
-	// Statistics are kept beside the parameters and not learned: the running means and variances of batch normalization.
-	// Training moves them; evaluation and prediction read them.
+	// Statistics are the running means and variances of batch normalization. Training updates them
+	// without gradients; evaluation and prediction read them.
 	Statistics []Param
 }
 
-// Param is a node that is learned, or kept, and how it starts.
+// Param is a parameter or a running statistic, with its initial value.
 type Param struct {
 	// Node has a name that is unique in the graph; the part before its last "/" is the layer.
 	Node *gorgonia.Node
-	// Init fills the parameter. Nil: the value bound to Node is copied.
+	// Init computes the initial values. Nil: they are copied from the value bound to Node.
 	Init Init
 }
 
-// Classifier adds class indices y [B] as a field and softmax cross entropy as the loss.  logits [B, C].
-// A label outside 0..C-1 makes the loss NaN.
+// Classifier adds the field y [B], class indices, and the softmax cross entropy as the loss, and
+// returns the model. x is the input, logits [B, C] the output. A label outside 0..C-1 makes the
+// loss NaN.
 func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err
@@ -50,8 +52,9 @@ func (n *Net) Classifier(x, logits *gorgonia.Node) (Model, error) {
 	return n.model(x, logits, n.mean(rows, "loss"), correct)
 }
 
-// ClassifierOneHot adds targets y [B, C] as a field and softmax cross entropy as the loss.  logits [B, C].
-// A row of y is a distribution over the classes; its largest element counts as the right one.
+// ClassifierOneHot adds the field y [B, C] and the softmax cross entropy as the loss, and returns
+// the model. Each row of y is a distribution over the classes; its largest element is the right
+// class. x is the input, logits [B, C] the output.
 func (n *Net) ClassifierOneHot(x, logits *gorgonia.Node) (Model, error) {
 	if !n.head("classifier", x, logits) {
 		return Model{}, n.err
@@ -62,7 +65,8 @@ func (n *Net) ClassifierOneHot(x, logits *gorgonia.Node) (Model, error) {
 	return n.model(x, logits, n.mean(rows, "loss"), correct)
 }
 
-// Regressor adds targets y, of out's shape, as a field and the mean squared error over all elements as the loss.
+// Regressor adds the field y, the targets, with the shape of out, and the mean squared error over
+// all elements as the loss, and returns the model. x is the input.
 func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
 	if !n.values("regressor", out) {
 		return Model{}, n.err
@@ -70,7 +74,8 @@ func (n *Net) Regressor(x, out *gorgonia.Node) (Model, error) {
 	return n.squared("regressor", x, out, n.target(out))
 }
 
-// Autoencoder adds the mean squared error over all elements of out against x itself, which has the same shape, as the loss.
+// Autoencoder adds the mean squared error between out and x, which has the same shape, as the loss,
+// and returns the model.
 func (n *Net) Autoencoder(x, out *gorgonia.Node) (Model, error) {
 	if n.values("autoencoder", out) && n.ready("autoencoder", x) && (!slices.Equal(x.Shape(), out.Shape()) || x.Dtype() != out.Dtype()) {
 		n.fail(fmt.Errorf("autoencoder: output %q is %s %s, must be %s %s like input %q: %w", out.Name(),
@@ -79,15 +84,15 @@ func (n *Net) Autoencoder(x, out *gorgonia.Node) (Model, error) {
 	return n.squared("autoencoder", x, out, x)
 }
 
-// values checks an output that is compared with values.
+// values checks the output of a regression.
 func (n *Net) values(what string, out *gorgonia.Node) bool {
 	if n.ready(what, out) && out.Dims() == 0 {
-		n.fail(fmt.Errorf("%s: output %q is a scalar: it needs one row a sample: %w", what, out.Name(), ErrShape))
+		n.fail(fmt.Errorf("%s: output %q is a scalar: it needs one row for each sample: %w", what, out.Name(), ErrShape))
 	}
 	return n.err == nil
 }
 
-// squared makes a model whose loss is the mean squared error of out against y.
+// squared returns a model whose loss is the mean squared error between out and y.
 func (n *Net) squared(what string, x, out, y *gorgonia.Node) (Model, error) {
 	if n.err != nil {
 		return Model{}, n.err
@@ -101,29 +106,37 @@ func (n *Net) squared(what string, x, out, y *gorgonia.Node) (Model, error) {
 	return n.model(x, out, n.mean(square, "loss"), nil)
 }
 
-// CrossEntropy adds the loss of each row from class indices.  logits [B, C], labels [B] → [B].
-// row = log Σ exp(logits) - logits[label], computed so that it cannot overflow.
+// CrossEntropy adds the softmax cross entropy of each row with its class index.  logits [B, C],
+// labels [B] → [B].
+//
+//	row = log Σ exp(logits) - logits[label], computed without overflow
 func (n *Net) CrossEntropy(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("cross entropy", logits, labels, name, true, kernels.CrossEntropy)
 }
 
-// CrossEntropyOneHot adds the loss of each row from a distribution.  logits, target [B, C] → [B].
-// row = -Σ target · log softmax(logits).
+// CrossEntropyOneHot adds the softmax cross entropy of each row with its distribution.  logits,
+// target [B, C] → [B].
+//
+//	row = -Σ target · log softmax(logits)
 func (n *Net) CrossEntropyOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("cross entropy", logits, target, name, false, kernels.CrossEntropyDense)
 }
 
-// Correct adds 1 for each row whose largest logit (the first, on ties) is at its label, else 0.  logits [B, C], labels [B] → [B].
+// Correct adds 1 for each row whose largest logit is that of its label, else 0; of equal logits the
+// first counts.
+// logits [B, C], labels [B] → [B].
 func (n *Net) Correct(logits, labels *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("correct", logits, labels, name, true, kernels.Correct)
 }
 
-// CorrectOneHot adds 1 for each row whose largest logit is where the target's largest element is, else 0.  logits, target [B, C] → [B].
+// CorrectOneHot adds 1 for each row whose largest logit is at the largest element of its target,
+// else 0.
+// logits, target [B, C] → [B].
 func (n *Net) CorrectOneHot(logits, target *gorgonia.Node, name string) *gorgonia.Node {
 	return n.perRow("correct", logits, target, name, false, kernels.CorrectDense)
 }
 
-// perRow checks the operands of an operation that makes one number a row, and adds it.
+// perRow checks the operands of an operation that returns one number for each row, and adds it.
 func (n *Net) perRow(what string, logits, y *gorgonia.Node, name string, indices bool, op *kernels.Op) *gorgonia.Node {
 	layer := fmt.Sprintf("%s %q", what, name)
 	if !n.ready(layer, logits) {
@@ -177,6 +190,7 @@ func (n *Net) mean(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.keep(name, name, m, err)
 }
 
+// model returns the model, or the net's error.
 func (n *Net) model(x, out, loss, correct *gorgonia.Node) (Model, error) {
 	if n.err != nil {
 		return Model{}, n.err

@@ -10,33 +10,35 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Net adds layers to one graph. It keeps the first error and does nothing after it: methods then
-// return nil, and Model-making methods and Err return the error. It is not safe for concurrent use.
+// Net adds layers to one graph. After an error all methods do nothing and return nil; Err and the
+// methods that return a Model return the first error. A Net is not safe for concurrent use.
 type Net struct {
-	// Type is the type of inputs and parameters made from now on: tensor.Float32 (default) or tensor.Float64.
+	// Type is the type of inputs and parameters added from now on: tensor.Float32 (default) or
+	// tensor.Float64.
 	Type tensor.Dtype
-	// Weights is how weight matrices start. Nil: HeUniform where an activation follows, else GlorotUniform.
+	// Weights computes the initial values of weights. Nil: HeUniform if an activation follows, else
+	// GlorotUniform.
 	Weights Init
 
 	g          *gorgonia.ExprGraph
 	inputs     gorgonia.Nodes
 	params     []Param
 	statistics []Param
-	nextID     uint64 // of the next operation of ours
+	lastID     uint64 // id of the latest operation of this package
 	err        error
 }
 
-// On returns a Net that adds to g.
-func On(g *gorgonia.ExprGraph) *Net {
+// New returns a Net that adds layers to g, with float32 parameters.
+func New(g *gorgonia.ExprGraph) *Net {
 	n := &Net{Type: tensor.Float32, g: g}
-	n.begun()
+	n.usable()
 	return n
 }
 
-// begun reports whether the net has a graph and no error.
-func (n *Net) begun() bool {
+// usable reports whether the net has a graph and no error.
+func (n *Net) usable() bool {
 	if n.g == nil {
-		n.fail(fmt.Errorf("the graph is nil: use layers.On(gorgonia.NewGraph()): %w", ErrNode))
+		n.fail(fmt.Errorf("the graph is nil: use layers.New(gorgonia.NewGraph()): %w", ErrNode))
 	}
 	return n.err == nil
 }
@@ -44,16 +46,16 @@ func (n *Net) begun() bool {
 // Err returns the first error.
 func (n *Net) Err() error { return n.err }
 
-// Inputs returns the nodes made by Input and Labels, targets included, in order.
+// Inputs returns the nodes added by Input, Labels and Indices, and the targets, in order.
 func (n *Net) Inputs() gorgonia.Nodes { return slices.Clone(n.inputs) }
 
-// Params returns the parameters in the order in which they were made.
+// Params returns the parameters in the order in which they were added.
 func (n *Net) Params() []Param { return slices.Clone(n.params) }
 
-// Statistics returns the running statistics in the order in which they were made.
+// Statistics returns the running statistics in the order in which they were added.
 func (n *Net) Statistics() []Param { return slices.Clone(n.statistics) }
 
-// Input adds a field of the batch, of the net's type. dims[0] is the batch size: x // [B, ...].
+// Input adds an input field of type Net.Type. dims[0] is the batch size: x [B, ...].
 func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
 	x := n.leaf("input", name, n.Type, dims)
 	if x != nil {
@@ -62,16 +64,17 @@ func (n *Net) Input(name string, dims ...int) *gorgonia.Node {
 	return x
 }
 
-// Labels adds a field of class indices, one a row: y // [B], of type int.
+// Labels adds a field of class indices, of type int: y [B].
 func (n *Net) Labels(name string, batch int) *gorgonia.Node {
 	return n.integers("labels", name, []int{batch})
 }
 
-// Indices adds a field of integers of type int, such as the words of a text: x // [B, ...].
+// Indices adds an input field of indices, of type int, such as the words of a text: x [B, ...].
 func (n *Net) Indices(name string, dims ...int) *gorgonia.Node {
 	return n.integers("indices", name, dims)
 }
 
+// integers adds an input field of type int.
 func (n *Net) integers(what, name string, dims []int) *gorgonia.Node {
 	x := n.leaf(what, name, tensor.Int, dims)
 	if x != nil {
@@ -80,12 +83,14 @@ func (n *Net) integers(what, name string, dims []int) *gorgonia.Node {
 	return x
 }
 
-// Param adds a parameter that starts as init says. Its layer is the part of the name before the last "/".
+// Param adds a parameter with the initial values of init. The part of the name before the last "/"
+// is its layer.
 func (n *Net) Param(name string, init Init, dims ...int) *gorgonia.Node {
 	return n.kept("parameter", &n.params, name, init, dims)
 }
 
-// Statistic adds a value that is kept beside the parameters and not learned, and starts as init says.
+// Statistic adds a running statistic with the initial values of init: a value that is kept but not
+// learned.
 func (n *Net) Statistic(name string, init Init, dims ...int) *gorgonia.Node {
 	return n.kept("statistic", &n.statistics, name, init, dims)
 }
@@ -102,8 +107,9 @@ func (n *Net) kept(what string, list *[]Param, name string, init Init, dims []in
 	return p
 }
 
-// Values binds a tensor to every parameter and statistic that has no value, filled as its Init says from seed and its name.
-// It is for Gorgonia's own machines; the trainer fills its own memory with the same numbers.
+// Values binds a tensor of initial values to every parameter and statistic that has no value.
+// Gorgonia's own machines need it. A trainer does not: it fills its own memory with the same
+// numbers for the same seed.
 func (n *Net) Values(seed uint64) error {
 	if n.err != nil {
 		return n.err
@@ -133,16 +139,16 @@ func (n *Net) Values(seed uint64) error {
 	return nil
 }
 
-// leaf adds a node without operation, after checking everything that Gorgonia panics at.
+// leaf adds a node without an operation. It checks everything that would make Gorgonia panic.
 func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node {
-	if !n.begun() {
+	if !n.usable() {
 		return nil
 	}
 	switch {
 	case name == "":
 		n.fail(fmt.Errorf("%s %v has no name: %w", what, dims, ErrName))
 	case len(n.g.ByName(name)) > 0:
-		// Gorgonia takes inputs of one name for one node.
+		// Gorgonia treats inputs with the same name as one node.
 		n.fail(fmt.Errorf("%s %q: the graph has a node of that name: %w", what, name, ErrName))
 	case t != tensor.Float32 && t != tensor.Float64 && t != tensor.Int:
 		n.fail(fmt.Errorf("%s %q: Net.Type is %s: use tensor.Float32 or tensor.Float64: %w", what, name, typeString(t), ErrShape))
@@ -161,14 +167,14 @@ func (n *Net) leaf(what, name string, t tensor.Dtype, dims []int) *gorgonia.Node
 	return gorgonia.NewTensor(n.g, t, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name))
 }
 
-// id returns a number that no other operation of this net has. It goes into hashes: Gorgonia merges
-// nodes whose operations hash alike.
+// id returns a new number for an operation of this net. It is part of the hash, because Gorgonia
+// merges nodes whose operations have equal hashes.
 func (n *Net) id() uint64 {
-	n.nextID++
-	return n.nextID
+	n.lastID++
+	return n.lastID
 }
 
-// keep names the node of a Gorgonia call, or keeps its error with the name of the layer.
+// keep names x, the node of a Gorgonia call, or records the error of the call.
 func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.Node {
 	if n.err != nil {
 		return nil
@@ -189,9 +195,10 @@ func (n *Net) keep(layer, name string, x *gorgonia.Node, err error) *gorgonia.No
 	return nil
 }
 
-// ready reports whether x can be built on, and keeps an error when it is nil, from another graph, or not a float.
+// ready reports whether x can be an input. It records an error if x is nil, of another graph, or
+// not a float.
 func (n *Net) ready(layer string, x *gorgonia.Node) bool {
-	if !n.begun() {
+	if !n.usable() {
 		return false
 	}
 	if err := n.checkNode(layer, "input", x); err != nil {
@@ -202,7 +209,7 @@ func (n *Net) ready(layer string, x *gorgonia.Node) bool {
 	return n.err == nil
 }
 
-// layer reports whether a layer called name can be built on x, and keeps an error where not.
+// layer reports whether x can be the input of a layer called name, and records an error if not.
 func (n *Net) layer(layer, name string, x *gorgonia.Node) bool {
 	switch {
 	case !n.ready(layer, x):
@@ -214,7 +221,7 @@ func (n *Net) layer(layer, name string, x *gorgonia.Node) bool {
 	return n.err == nil
 }
 
-// weights returns how the weights of a layer start.
+// weights returns the Init of the weights of a layer.
 func (n *Net) weights(act Activation) Init {
 	switch {
 	case n.Weights != nil:
@@ -225,17 +232,18 @@ func (n *Net) weights(act Activation) Init {
 	return GlorotUniform{}
 }
 
-// activated ends a layer called name.
+// activated adds the activation of the layer called name.
 func (n *Net) activated(y *gorgonia.Node, name string, act Activation) *gorgonia.Node {
 	if y == nil || act == nil {
 		return y
 	}
 	if y = act(n, y, name+"/act"); y == nil {
-		n.fail(fmt.Errorf("%q: its activation made no node: %w", name, ErrNode))
+		n.fail(fmt.Errorf("%q: its activation returned no node: %w", name, ErrNode))
 	}
 	return y
 }
 
+// fail records the first error.
 func (n *Net) fail(err error) {
 	if n.err == nil {
 		n.err = err

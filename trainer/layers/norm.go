@@ -8,15 +8,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// epsilon is what normalizing layers add to a variance, and statisticMomentum the weight of a batch in the running statistics:
-// the values of PyTorch's layers.
+// epsilon is added to a variance, and statisticMomentum is the weight of a batch in the running
+// statistics. Both are the values of PyTorch's layers.
 const (
 	epsilon           = 1e-5
 	statisticMomentum = 0.1
 )
 
-// LayerNorm adds gamma·(x − mean)/√(variance + 1e-5) + beta over the last axis.  x [..., N] → same.
-// Source: Ba, Kiros and Hinton, 2016. It makes parameters name/gamma [N], ones, and name/beta [N], zeros.
+// LayerNorm adds gamma·(x − mean)/√(variance + 1e-5) + beta, with mean and variance over the last
+// axis.  x [..., N] → same. The parameters are name/gamma [N], which starts at 1, and name/beta
+// [N], which starts at 0.
+// Source: Ba, Kiros and Hinton, 2016.
 func (n *Net) LayerNorm(x *gorgonia.Node, name string) *gorgonia.Node {
 	layer := fmt.Sprintf("layer norm %q", name)
 	if !n.layer(layer, name, x) {
@@ -30,9 +32,12 @@ func (n *Net) LayerNorm(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.apply(layer, name+"/out", kernels.LayerNorm, kernels.LayerNormAttrs{Eps: epsilon}, x, gamma, beta)
 }
 
-// GroupNorm adds the normalization of LayerNorm over groups of channels of each sample, then gamma and beta of each channel.
-// x [B, C, ...] → same. groups must divide C: 1 normalizes a sample, C each channel of it.
-// Source: Wu and He, 2018. It makes parameters name/gamma [C], ones, and name/beta [C], zeros.
+// GroupNorm normalizes each sample over groups of channels, as LayerNorm does, with one gamma and
+// beta for each channel.
+// x [B, C, ...] → same. groups must divide C: with 1 group the whole sample is normalized, with C
+// groups each channel. The parameters are name/gamma [C], which starts at 1, and name/beta [C],
+// which starts at 0.
+// Source: Wu and He, 2018.
 func (n *Net) GroupNorm(x *gorgonia.Node, name string, groups int) *gorgonia.Node {
 	layer := fmt.Sprintf("group norm %q", name)
 	if !n.channels(layer, name, x) {
@@ -46,11 +51,16 @@ func (n *Net) GroupNorm(x *gorgonia.Node, name string, groups int) *gorgonia.Nod
 	return n.apply(layer, name+"/out", kernels.GroupNorm, kernels.GroupNormAttrs{Groups: groups, Eps: epsilon}, x, gamma, beta)
 }
 
-// BatchNorm adds act(gamma·(x − mean)/√(variance + 1e-5) + beta), with mean and variance of each channel.  x [B, C, ...] → same.
-// Training takes them from the batch, and moves the running statistics a tenth of the way to them after each update; evaluation
-// and prediction take the running ones. act may be nil.
-// Source: Ioffe and Szegedy, 2015. It makes parameters name/gamma [C], ones, and name/beta [C], zeros, and the statistics name/mean [C],
-// zeros, and name/variance [C], ones.
+// BatchNorm adds act(gamma·(x − mean)/√(variance + 1e-5) + beta), with mean and variance over each
+// channel.
+// x [B, C, ...] → same. act may be nil.
+//
+// Training uses the statistics of the batch, and moves the running statistics a tenth of the way
+// towards them after each update. Evaluation and prediction use the running statistics.
+//
+// The parameters are name/gamma [C], which starts at 1, and name/beta [C], which starts at 0; the
+// running statistics are name/mean [C], which starts at 0, and name/variance [C], which starts at
+// 1. Source: Ioffe and Szegedy, 2015.
 func (n *Net) BatchNorm(x *gorgonia.Node, name string, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("batch norm %q", name)
 	if !n.channels(layer, name, x) {
@@ -68,7 +78,8 @@ func (n *Net) BatchNorm(x *gorgonia.Node, name string, act Activation) *gorgonia
 	return n.activated(n.keep(layer, name+"/out", y, err), name, act)
 }
 
-// channels reports whether a layer called name can be built on x [B, C, ...], and keeps an error where not.
+// channels reports whether x [B, C, ...] can be the input of a layer called name, and records an
+// error if not.
 func (n *Net) channels(layer, name string, x *gorgonia.Node) bool {
 	if n.layer(layer, name, x) && x.Dims() < 2 {
 		n.fail(fmt.Errorf("%s: input %s needs 2 dimensions or more, [batch, channels, ...]: %w", layer, shapeString(x.Shape()), ErrShape))

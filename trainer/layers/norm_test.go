@@ -10,14 +10,15 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
 // normalNet is a batch norm over x [8, 3] with values in everything but the statistics.
 func normalNet(t *testing.T, dt tensor.Dtype) (net *layers.Net, x, y *gorgonia.Node) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(*seed, 10))
-	net = layers.On(gorgonia.NewGraph())
+	r := rand.New(rand.NewPCG(seed.Value(), 10))
+	net = layers.New(gorgonia.NewGraph())
 	net.Type = dt
 	x = net.Input("x", 8, 3)
 	y = net.BatchNorm(x, "n", nil)
@@ -101,7 +102,7 @@ func TestBatchNormEvaluatesByItsStatisticsAndKeepsThem(t *testing.T) {
 }
 
 func TestABatchOfOneCanBeEvaluatedAndNotTrained(t *testing.T) {
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	x := net.Input("x", 1, 3)
 	y := net.BatchNorm(x, "n", nil)
 	if net.Err() != nil {
@@ -125,7 +126,7 @@ func TestABatchOfOneCanBeEvaluatedAndNotTrained(t *testing.T) {
 
 func TestDropoutDrawsAMaskEachRunThatItsGradientShares(t *testing.T) {
 	const rate, n = 0.3, 4000
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	x := net.Input("x", 40, 100)
 	y := net.Dropout(x, "drop", rate)
 	if net.Err() != nil {
@@ -180,7 +181,7 @@ func TestDropoutDrawsAMaskEachRunThatItsGradientShares(t *testing.T) {
 }
 
 func TestTwoDropoutsOfOneNodeAreTwoNodes(t *testing.T) {
-	net := layers.On(gorgonia.NewGraph())
+	net := layers.New(gorgonia.NewGraph())
 	x := net.Input("x", 10, 50)
 	a, b := net.Dropout(x, "a", 0.5), net.Dropout(x, "b", 0.5)
 	if net.Err() != nil || a == b {

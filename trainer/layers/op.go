@@ -10,11 +10,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// base is what the operations of this package share.
+// base implements the methods that the operations of this package share.
 type base struct {
-	id        uint64 // unique in its graph, part of the hash
+	id        uint64 // unique in its graph; part of the hash, because Gorgonia merges nodes with equal hashes
 	name      string
-	signature []hm.Type // of the operands, then of the result
+	signature []hm.Type // types of the operands, then of the result
 }
 
 func (b *base) Arity() int            { return len(b.signature) - 1 }
@@ -31,7 +31,7 @@ func (b *base) Hashcode() uint32 {
 	return h.Sum32()
 }
 
-// InferShape is the shape of the first operand.
+// InferShape returns the shape of the first operand.
 func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	s, ok := in[0].(tensor.Shape)
 	if !ok {
@@ -40,16 +40,16 @@ func (b *base) InferShape(in ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return s.Clone(), nil
 }
 
-// mode is how an operation is run that trains and evaluates in different ways.
+// mode selects training or evaluation, for operations that differ in them.
 type mode struct{ evaluate bool }
 
-// SetTraining is called by Gorgonia's machines when they are made.
+// SetTraining sets the mode. Gorgonia's machines call it when they are created.
 func (m *mode) SetTraining(training bool) error {
 	m.evaluate = !training
 	return nil
 }
 
-// check counts the operands of Do.
+// check returns an error unless in has the right number of operands.
 func (b *base) check(in []gorgonia.Value) error {
 	if len(in) != b.Arity() {
 		return fmt.Errorf("%v: %d operands, needs %d: %w", b, len(in), b.Arity(), ErrShape)
@@ -57,7 +57,7 @@ func (b *base) check(in []gorgonia.Value) error {
 	return nil
 }
 
-// data returns a value's elements, row-major. It copies only what is a view with gaps or another order.
+// data returns the elements of v, row-major. It copies only a view with gaps or in another order.
 func data(v gorgonia.Value) any {
 	if t, ok := v.(*tensor.Dense); ok && (t.RequiresIterator() || t.DataOrder().IsColMajor()) {
 		v = t.Clone().(*tensor.Dense).Materialize()
@@ -65,7 +65,7 @@ func data(v gorgonia.Value) any {
 	return v.Data()
 }
 
-// floats returns a float value's elements in float64.
+// floats returns the elements of v, a float value, in float64.
 func floats(v gorgonia.Value) ([]float64, error) {
 	switch d := data(v).(type) {
 	case []float32:
@@ -77,10 +77,10 @@ func floats(v gorgonia.Value) ([]float64, error) {
 	case float64:
 		return []float64{d}, nil
 	}
-	return nil, fmt.Errorf("operand of type %s is no float: %w", typeString(v.Dtype()), ErrShape)
+	return nil, fmt.Errorf("operand of type %s is not a float: %w", typeString(v.Dtype()), ErrShape)
 }
 
-// ints returns the elements of a value of integers.
+// ints returns the elements of v, a value of integers.
 func ints(v gorgonia.Value) ([]int, error) {
 	switch d := data(v).(type) {
 	case []int:
@@ -92,9 +92,10 @@ func ints(v gorgonia.Value) ([]int, error) {
 	case []uint8:
 		return convert(d), nil
 	}
-	return nil, fmt.Errorf("operand of type %s is no integer: %w", typeString(v.Dtype()), ErrShape)
+	return nil, fmt.Errorf("operand of type %s is not an integer: %w", typeString(v.Dtype()), ErrShape)
 }
 
+// widen converts to float64.
 func widen(d []float32) []float64 {
 	out := make([]float64, len(d))
 	for i, v := range d {
@@ -103,6 +104,7 @@ func widen(d []float32) []float64 {
 	return out
 }
 
+// convert converts to int.
 func convert[T int64 | int32 | uint8](d []T) []int {
 	out := make([]int, len(d))
 	for i, v := range d {
@@ -111,7 +113,7 @@ func convert[T int64 | int32 | uint8](d []T) []int {
 	return out
 }
 
-// result makes a tensor of the type of like.
+// result returns a tensor of d in the type of like.
 func result(like gorgonia.Value, d []float64, shape ...int) gorgonia.Value {
 	if like.Dtype() == tensor.Float64 {
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(d))

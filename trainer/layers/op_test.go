@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
 
@@ -31,10 +32,10 @@ func TestCrossEntropyAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 1))
+				r := rand.New(rand.NewPCG(seed.Value(), 1))
 				b, c := size[0], size[1]
 				g := gorgonia.NewGraph()
-				net := layers.On(g)
+				net := layers.New(g)
 				net.Type = dt
 				x := net.Input("x", b, c)
 				y := net.Labels("y", b)
@@ -92,10 +93,10 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 	for _, dt := range types {
 		for _, size := range [][2]int{{1, 1}, {1, 4}, {3, 1}, {5, 10}} {
 			t.Run(fmt.Sprintf("%v %v", dt, size), func(t *testing.T) {
-				r := rand.New(rand.NewPCG(*seed, 2))
+				r := rand.New(rand.NewPCG(seed.Value(), 2))
 				b, c := size[0], size[1]
 				g := gorgonia.NewGraph()
-				net := layers.On(g)
+				net := layers.New(g)
 				net.Type = dt
 				x, y := net.Input("x", b, c), net.Input("y", b, c)
 				rows := net.CrossEntropyOneHot(x, y, "rows")
@@ -145,7 +146,7 @@ func TestCrossEntropyOneHotAndItsGradientOnATapeMachine(t *testing.T) {
 func TestALabelOutsideTheClassesIsNaNAndReadsNothing(t *testing.T) {
 	for _, label := range []int{-1, 3, math.MaxInt} {
 		g := gorgonia.NewGraph()
-		net := layers.On(g)
+		net := layers.New(g)
 		x, y := net.Input("x", 2, 3), net.Labels("y", 2)
 		rows := net.CrossEntropy(x, y, "rows")
 		dx, err := gorgonia.Grad(gorgonia.Must(gorgonia.Mean(rows)), x)
@@ -168,9 +169,9 @@ func TestALabelOutsideTheClassesIsNaNAndReadsNothing(t *testing.T) {
 func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
 	for _, dt := range types {
 		for _, shape := range [][]int{{1}, {7}, {3, 4}, {2, 3, 4}} {
-			r := rand.New(rand.NewPCG(*seed, 3))
+			r := rand.New(rand.NewPCG(seed.Value(), 3))
 			g := gorgonia.NewGraph()
-			net := layers.On(g)
+			net := layers.New(g)
 			net.Type = dt
 			x := net.Input("x", shape...)
 			y := layers.LeakyReLU(0.25)(net, x, "y")
@@ -203,7 +204,7 @@ func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
 
 func TestOperandsThatDoNotGoWithTheLogitsAreErrors(t *testing.T) {
 	g := gorgonia.NewGraph()
-	net := layers.On(g)
+	net := layers.New(g)
 	x := net.Input("x", 2, 3)
 	rows := net.CrossEntropy(x, net.Labels("y", 2), "rows")
 	dense := net.CrossEntropyOneHot(x, net.Input("t", 2, 3), "dense")

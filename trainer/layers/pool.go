@@ -8,27 +8,32 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Pool says how windows of a pooling layer lie. Sizes are height, width; see [Square].
+// Pool describes the windows of a pooling layer. Sizes are height and width; [Square] sets both.
 type Pool struct {
 	Kernel [2]int // size of a window
-	Stride [2]int // from a window to the next; both zero: Kernel, so that windows touch
-	Pad    [2]int // rows and columns around the image, on each side; less than Kernel
+	Stride [2]int // distance between windows; both zero: Kernel, so that windows touch
+	Pad    [2]int // rows and columns added on each side of the image; less than Kernel
 }
 
-// Square returns n for height and width.
+// Square returns n, n: equal height and width.
 func Square(n int) [2]int { return [2]int{n, n} }
 
-// MaxPool adds the largest element of each window.  x [B, C, H, W] → [B, C, OH, OW], OH = (H + 2·Pad − Kernel)/Stride + 1.
-// Rows and columns that do not fill a window are left out. Padding never wins.
+// MaxPool adds the largest element of each window.
+//
+//	x [B, C, H, W] → [B, C, OH, OW]
+//	OH = (H + 2·Pad − Kernel)/Stride + 1, and OW alike
+//
+// Rows and columns that do not fill a window are ignored, and so is padding.
 func (n *Net) MaxPool(x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
 	return n.pool("max pool", kernels.MaxPool, x, name, p)
 }
 
-// AvgPool adds the mean of each window, of the elements of the image that lie in it.  Shapes are those of MaxPool.
+// AvgPool adds the mean of each window, without the padding.  Shapes are those of MaxPool.
 func (n *Net) AvgPool(x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
 	return n.pool("average pool", kernels.AvgPool, x, name, p)
 }
 
+// pool adds a pooling layer.
 func (n *Net) pool(what string, op *kernels.Op, x *gorgonia.Node, name string, p Pool) *gorgonia.Node {
 	layer := fmt.Sprintf("%s %q", what, name)
 	if !n.image(layer, name, x) {
@@ -49,7 +54,8 @@ func (n *Net) GlobalAvgPool(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.apply(layer, name, kernels.Mean, kernels.ReduceAttrs{Axes: []int{2, 3}}, x)
 }
 
-// image reports whether a layer called name can be built on images x [B, C, H, W], and keeps an error where not.
+// image reports whether x [B, C, H, W] can be the input of a layer called name, and records an
+// error if not.
 func (n *Net) image(layer, name string, x *gorgonia.Node) bool {
 	if n.layer(layer, name, x) && x.Dims() != 4 {
 		n.fail(fmt.Errorf("%s: input %s needs 4 dimensions, [batch, channels, height, width]: %w", layer, shapeString(x.Shape()), ErrShape))

@@ -7,9 +7,11 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Residual adds act(f(x) + x).  x [B, ...] → the shape of f(x). Where f changes channels or size of images [B, C, H, W], x goes through
-// a projection instead: a convolution of 1×1 with the stride that leads there, called name/skip, and batch normalization,
-// name/skip/norm.  act may be nil.  Source: He et al., 2016, section 3.2, option B.
+// Residual adds act(f(x) + x).  x [B, ...] → the shape of f(x). f adds the layers of the block to
+// the same net. act may be nil. Source: He et al., 2016, section 3.2, option B.
+//
+// If f changes the channels or the size of images [B, C, H, W], x is projected to the new shape: by
+// a strided 1×1 convolution called name/skip and batch normalization called name/skip/norm.
 func (n *Net) Residual(x *gorgonia.Node, name string, f func(x *gorgonia.Node) *gorgonia.Node, act Activation) *gorgonia.Node {
 	layer := fmt.Sprintf("residual %q", name)
 	if !n.layer(layer, name, x) {
@@ -34,7 +36,7 @@ func (n *Net) Residual(x *gorgonia.Node, name string, f func(x *gorgonia.Node) *
 	return n.activated(n.keep(layer, name+"/out", sum, err), name, act)
 }
 
-// project returns x in the shape of y.
+// project returns x, or its projection to the shape of y.
 func (n *Net) project(layer string, x *gorgonia.Node, name string, y *gorgonia.Node) *gorgonia.Node {
 	from, to := x.Shape(), y.Shape()
 	if slices.Equal(from, to) {
@@ -49,14 +51,15 @@ func (n *Net) project(layer string, x *gorgonia.Node, name string, y *gorgonia.N
 		}
 	}
 	if !fits {
-		n.fail(fmt.Errorf("%s: no convolution of 1×1 brings input %s to %s: %w", layer, shapeString(from), shapeString(to), ErrShape))
+		n.fail(fmt.Errorf("%s: no strided 1×1 convolution maps input %s to %s: %w", layer, shapeString(from), shapeString(to), ErrShape))
 		return nil
 	}
 	c.Out = to[1]
 	return n.BatchNorm(n.Conv(x, name, c, nil), name+"/norm", nil)
 }
 
-// strideTo returns the least stride that takes a dimension of size from to one of size to, 0 where there is none.
+// strideTo returns the smallest stride that reduces a dimension of size from to size to, or 0 if
+// there is none.
 func strideTo(from, to int) int {
 	for s := 1; s <= from; s++ {
 		if (from-1)/s+1 == to {

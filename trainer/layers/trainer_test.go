@@ -12,6 +12,8 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 	"github.com/evenkeel/evenkeel/trainer"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -24,10 +26,10 @@ func TestTheTrainerTakesTheStepThatGorgoniaWould(t *testing.T) {
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			const rate = 0.1
-			r := rand.New(rand.NewPCG(*seed, 11))
+			r := rand.New(rand.NewPCG(seed.Value(), 11))
 			var net *layers.Net
 			model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-				net = layers.On(g)
+				net = layers.New(g)
 				net.Type = tensor.Float64
 				x := net.Input("x", append([]int{batch}, c.in[1:]...)...)
 				// A parameter in front, so that gradients pass through the layer as well as to its own.
@@ -90,7 +92,7 @@ func nearly(t *testing.T, what string, got, want []float64) {
 	}
 	for i := range got {
 		if !(math.Abs(got[i]-want[i]) <= 1e-10*(1+math.Abs(want[i]))) {
-			t.Fatalf("%s: element %d is %v, want %v (seed %d)", what, i, got[i], want[i], *seed)
+			t.Fatalf("%s: element %d is %v, want %v (EVENKEEL_SEED=%d)", what, i, got[i], want[i], seed.Value())
 		}
 	}
 }
@@ -102,9 +104,9 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: in[0], Optimizer: optim.SGD{Rate: rate}, Seed: 3, Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func trained(t *testing.T, model trainer.ModelFunc, in, out []int, xs, ys []floa
 
 func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	const words, length, samples = 6, 3, 60
-	r := rand.New(rand.NewPCG(*seed, 12))
+	r := rand.New(rand.NewPCG(seed.Value(), 12))
 	text, label := make([]int32, samples*length), make([]uint8, samples)
 	for i := range label { // the class is the first word's
 		for j := range length {
@@ -147,7 +149,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 		label[i] = uint8(text[i*length] % 3)
 	}
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) {
-		net := layers.On(g)
+		net := layers.New(g)
 		x := net.Indices("x", batch, length)
 		h := net.Flatten(net.LayerNorm(net.Embedding(x, "words", words, 8), "norm"), "flat")
 		h = net.Dense(net.Dropout(h, "drop", 0.2), "hidden", 16, layers.ReLU)
@@ -157,9 +159,9 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := cpu.Open()
+	device := cputest.Open(t, cpu.Options{})
 	defer device.Close()
-	tr, err := trainer.New(model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: *seed, Fields: data.Fields()})
+	tr, err := trainer.New(t.Context(), model, trainer.Options{Device: device, Batch: 16, Optimizer: optim.Adam{Rate: 0.01}, Seed: seed.Value(), Fields: data.Fields()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +173,7 @@ func TestEmbeddingAndDropoutLearnWithTheTrainer(t *testing.T) {
 	}
 	res, err := tr.Evaluate(t.Context(), data)
 	if err != nil || res.Accuracy < 0.99 {
-		t.Errorf("accuracy %v, %v, want all right (seed %d)", res.Accuracy, err, *seed)
+		t.Errorf("accuracy %v, %v, want all right (EVENKEEL_SEED=%d)", res.Accuracy, err, seed.Value())
 	}
 	again, err := tr.Evaluate(t.Context(), data)
 	if err != nil || fmt.Sprint(again.Loss) != fmt.Sprint(res.Loss) {

@@ -6,23 +6,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Adafactor divides the gradient by the root of a running mean of its square, of which it keeps the means over the rows and over the columns
-// of each matrix alone: n·m elements have n + m of state, where Adam has 2·n·m. Vectors keep all of theirs. Of a parameter of more dimensions, such
-// as filters, the last two are matrices.
+// Adafactor divides the gradient by the root of a running mean of its square. For a matrix it keeps
+// only the means of the squares over each row and each column: a parameter [n, m] needs n + m
+// numbers of state, and 2·n·m with Adam. A vector keeps the squares of all elements. A parameter
+// with more than two dimensions, such as the filters of a convolution, is a stack of matrices over
+// its last two.
 //
 //	R, C = βₜ·(R, C) + (1-βₜ)·means over rows and columns of (g² + Epsilon);  βₜ = 1 - t^-Power
-//	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit);  p -= rate·max(rms(p), Least)·u + rate·Decay·p
+//	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit);  p -= rate·max(rms(p), MinRMS)·u + rate·Decay·p
 //
-// The mean has no bias at the start, and needs no warm-up. The update needs a whole gradient: trainer.GuardEach does not slice it.
+// The running mean has no bias at the start, so that no warm-up is needed. An update needs the
+// whole gradient: trainer.GuardEach cannot update a parameter slice by slice.
 // Source: Shazeer and Stern, 2018, algorithms 4 to 6, without momentum.
 type Adafactor struct {
-	Rate     float64 // 0: 0.01; but min(Rate, 1/√t) unless Absolute
-	Absolute bool    // the rate is that of a step as it is, whatever the size of the parameter: a usual one is 0.001
-	Power    float64 // 0: 0.8
+	Rate     float64 // 0: 0.01; update t uses min(Rate, 1/√t), unless Absolute
+	Absolute bool    // use Rate as it is: no 1/√t, and no factor for the size of the parameter; 0.001 is usual
+	Power    float64 // exponent of βₜ; 0: 0.8
 	Epsilon  float64 // 0: 1e-30
-	Least    float64 // 0: 0.001; parameters that are smaller, such as biases at 0, have steps as if they were of this size
-	Limit    float64 // 0: 1
-	Decay    float64 // decoupled
+	MinRMS   float64 // 0: 0.001; a smaller parameter, such as a bias of zeros, moves as if its rms were MinRMS
+	Limit    float64 // largest rms of u; 0: 1
+	Decay    float64 // decoupled weight decay; 0: none
 }
 
 // Op implements Optimizer.
@@ -30,8 +33,8 @@ func (Adafactor) Op() *kernels.Op { return kernels.Adafactor }
 
 // Attrs implements Optimizer.
 func (o Adafactor) Attrs(clip Clip, scaled bool) any {
-	return kernels.AdafactorAttrs{UpdateAttrs: update(clip, scaled, o.Decay),
-		Epsilon: or(o.Epsilon, 1e-30), Limit: or(o.Limit, 1), Relative: !o.Absolute, Least: or(o.Least, 1e-3)}
+	return kernels.AdafactorAttrs{UpdateAttrs: updateAttrs(clip, scaled, o.Decay),
+		Epsilon: or(o.Epsilon, 1e-30), Limit: or(o.Limit, 1), Relative: !o.Absolute, Least: or(o.MinRMS, 1e-3)}
 }
 
 // States implements Optimizer.
@@ -39,7 +42,7 @@ func (Adafactor) States(param kernels.Spec) []kernels.State {
 	return kernels.AdafactorStates(param)
 }
 
-// Controls implements Optimizer. dst[2] = 1 - βₜ = t^-Power.
+// Controls implements Optimizer. dst[2] is 1 - βₜ = t^-Power.
 func (o Adafactor) Controls(t int64, dst []float64) {
 	dst[0], dst[1] = or(o.Rate, 0.01), float64(t)
 	if !o.Absolute {
@@ -50,6 +53,6 @@ func (o Adafactor) Controls(t int64, dst []float64) {
 
 // Validate implements Optimizer.
 func (o Adafactor) Validate() error {
-	return check("adafactor", least("Rate", o.Rate, 0), least("Power", o.Power, 0), least("Epsilon", or(o.Epsilon, 1), kernels.LeastEpsilon),
-		least("Least", o.Least, 0), least("Limit", o.Limit, 0), least("Decay", o.Decay, 0))
+	return check("adafactor", checkMin("Rate", o.Rate, 0), checkMin("Power", o.Power, 0), checkMin("Epsilon", or(o.Epsilon, 1), kernels.LeastEpsilon),
+		checkMin("MinRMS", o.MinRMS, 0), checkMin("Limit", o.Limit, 0), checkMin("Decay", o.Decay, 0))
 }

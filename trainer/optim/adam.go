@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Adam follows running means of the gradient and of its square, both corrected for their start at 0.
+// Adam divides a running mean of the gradient by the root of a running mean of its square. Both are
+// corrected for their start at 0.
 //
 //	m = Beta1·m + (1-Beta1)·g;  v = Beta2·v + (1-Beta2)·g²
 //	p -= rate · m/(1-Beta1ᵗ) / (√(v/(1-Beta2ᵗ)) + Epsilon)
@@ -18,18 +19,18 @@ type Adam struct {
 	Beta1   float64 // 0: 0.9
 	Beta2   float64 // 0: 0.999
 	Epsilon float64 // 0: 1e-8
-	Decay   float64 // L2: Decay·p is added to the gradient; AdamW has the decoupled form
-	Storage Storage // how m and v are kept
+	Decay   float64 // L2 penalty: Decay·p is added to the gradient; 0: none. AdamW has the decoupled form
+	Storage Storage // how m and v are stored
 }
 
-// Storage is how an optimizer keeps its states.
+// Storage is the format in which Adam and AdamW store m and v. Less state costs accuracy and no time.
 type Storage uint8
 
-// The ways to keep a state. Only Adam and AdamW have more than the first.
+// The formats. Sizes are for m and v together, of one float32 element.
 const (
-	Full     Storage = iota // in the type of the parameter: 8 bytes an element for m and v of float32
-	Block8                  // a byte an element, and a scale for each 256: 2 + 8/256 bytes; see kernels.Adam8
-	Bfloat16                // 4 bytes an element; see kernels.Adam16
+	Full     Storage = iota // the type of the parameter: 8 bytes
+	Block8                  // 8 bits an element, with a scale for each block of 256: 2 + 8/256 bytes; see kernels.Adam8
+	BFloat16                // bfloat16 with stochastic rounding: 4 bytes; see kernels.Adam16
 )
 
 // Op implements Optimizer.
@@ -38,9 +39,10 @@ func (o Adam) Op() *kernels.Op { return o.Storage.op(kernels.Adam) }
 // Attrs implements Optimizer.
 func (o Adam) Attrs(clip Clip, scaled bool) any { return o.Storage.attrs(o.attrs(clip, scaled), false) }
 
+// attrs returns the attributes for states of format Full.
 func (o Adam) attrs(clip Clip, scaled bool) kernels.AdamAttrs {
 	return kernels.AdamAttrs{
-		UpdateAttrs: update(clip, scaled, o.Decay),
+		UpdateAttrs: updateAttrs(clip, scaled, o.Decay),
 		Beta1:       or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Epsilon: or(o.Epsilon, 1e-8),
 	}
 }
@@ -50,13 +52,13 @@ func (o Adam) States(param kernels.Spec) []kernels.State {
 	switch o.Storage {
 	case Block8:
 		return kernels.Adam8States(param)
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16States(param)
 	}
-	return like(param, "m", "v")
+	return statesLike(param, "m", "v")
 }
 
-// Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
+// Controls implements Optimizer. dst[2] is 1 - Beta1ᵗ, dst[3] is 1 - Beta2ᵗ.
 func (o Adam) Controls(t int64, dst []float64) {
 	dst[0], dst[1] = or(o.Rate, 1e-3), float64(t)
 	dst[2], dst[3] = correction(or(o.Beta1, 0.9), t), correction(or(o.Beta2, 0.999), t)
@@ -65,52 +67,57 @@ func (o Adam) Controls(t int64, dst []float64) {
 // Validate implements Optimizer.
 func (o Adam) Validate() error { return o.check("adam") }
 
+// check is Validate for the optimizer called what.
 func (o Adam) check(what string) error {
-	return check(what, least("Rate", o.Rate, 0), share("Beta1", o.Beta1), share("Beta2", o.Beta2), least("Epsilon", o.Epsilon, 0), least("Decay", o.Decay, 0),
-		o.Storage.check())
+	return check(what, checkMin("Rate", o.Rate, 0), checkFraction("Beta1", o.Beta1), checkFraction("Beta2", o.Beta2),
+		checkMin("Epsilon", o.Epsilon, 0), checkMin("Decay", o.Decay, 0), o.Storage.check())
 }
 
-// op returns the rule of Adam that keeps states so: full where as they are.
+// op returns the operation for states of this format; full is the one for Full.
 func (s Storage) op(full *kernels.Op) *kernels.Op {
 	switch s {
 	case Block8:
 		return kernels.Adam8
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16
 	}
 	return full
 }
 
-// attrs returns the attributes of op's rule.
+// attrs returns the attributes of the operation for states of this format.
 func (s Storage) attrs(a kernels.AdamAttrs, decoupled bool) any {
 	switch s {
 	case Block8:
 		return kernels.Adam8Attrs{AdamAttrs: a, Decoupled: decoupled}
-	case Bfloat16:
+	case BFloat16:
 		return kernels.Adam16Attrs{AdamAttrs: a, Decoupled: decoupled}
 	}
 	return a
 }
 
+// check returns an error if s is not a Storage.
 func (s Storage) check() error {
-	if s <= Bfloat16 {
+	if s <= BFloat16 {
 		return nil
 	}
-	return fmt.Errorf("Storage is %d, must be Full, Block8 or Bfloat16", s)
+	return fmt.Errorf("Storage is %d, must be Full, Block8 or BFloat16", s)
 }
 
-// correction is 1 - βᵗ, without the cancellation that the difference has while βᵗ is near 1.
+// correction returns 1 - βᵗ without cancellation where βᵗ is near 1.
 func correction(beta float64, t int64) float64 { return -math.Expm1(float64(t) * math.Log(beta)) }
 
-// AdamW is Adam with decoupled decay: p -= rate·Decay·p beside Adam's own step, untouched by its scaling.
-// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in PyTorch's torch.optim.AdamW.
+// AdamW is Adam with decoupled weight decay: each update also subtracts rate·Decay·p, which is not
+// divided by √v.
+//
+// Source: Loshchilov and Hutter, 2019, algorithm 2, with the decay multiplied by the rate as in
+// PyTorch's torch.optim.AdamW.
 type AdamW struct {
 	Rate    float64 // 0: 0.001
 	Beta1   float64 // 0: 0.9
 	Beta2   float64 // 0: 0.999
 	Epsilon float64 // 0: 1e-8
-	Decay   float64 // 0: 0.01; for none use Adam
-	Storage Storage // how m and v are kept
+	Decay   float64 // decoupled weight decay; 0: 0.01. For none use Adam
+	Storage Storage // how m and v are stored
 }
 
 // Op implements Optimizer.
@@ -125,7 +132,7 @@ func (o AdamW) Attrs(clip Clip, scaled bool) any {
 // States implements Optimizer.
 func (o AdamW) States(param kernels.Spec) []kernels.State { return Adam(o).States(param) }
 
-// Controls implements Optimizer. dst[2] = 1 - Beta1ᵗ, dst[3] = 1 - Beta2ᵗ.
+// Controls implements Optimizer. dst[2] is 1 - Beta1ᵗ, dst[3] is 1 - Beta2ᵗ.
 func (o AdamW) Controls(t int64, dst []float64) { Adam(o).Controls(t, dst) }
 
 // Validate implements Optimizer.

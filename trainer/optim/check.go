@@ -11,13 +11,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ErrOption is wrapped by errors about options outside their range.
-var ErrOption = errors.New("bad option")
+// ErrOption is wrapped by errors about options outside their range. It is [arena.ErrOption].
+var ErrOption = arena.ErrOption
 
-// OptionError is every mistake in one thing. It unwraps to ErrOption and to the mistakes.
+// OptionError lists every mistake in one optimizer, schedule or other option. It unwraps to
+// ErrOption and to the mistakes.
 type OptionError struct {
-	What     string // "adam", "clip", or the Go type of what is not of this package
-	Problems []error
+	What     string  // "adam", "clip", or the Go type of an optimizer or schedule that is not of this package
+	Problems []error // one for each bad field
 }
 
 func (e *OptionError) Error() string {
@@ -31,18 +32,19 @@ func (e *OptionError) Error() string {
 // Unwrap returns ErrOption and the mistakes.
 func (e *OptionError) Unwrap() []error { return append([]error{ErrOption}, e.Problems...) }
 
-// Check returns every mistake in how a model is to be trained: what the parts say of themselves, nil pointers, and what panics or gives
-// a first rate that is none. s may be nil. The error wraps ErrOption.
+// Check validates an optimizer, a schedule and a clip before the first update. It returns every
+// mistake: what the Validate methods return, nil pointers, panics, and a first rate that is
+// negative or not finite. s may be nil. The error wraps ErrOption.
 func Check(o Optimizer, s Schedule, c Clip) error {
 	return errors.Join(checkOptimizer(o, c), c.Validate(), ValidateSchedule(s))
 }
 
-// checkOptimizer is o.Validate, and asks o once for everything that a trainer will ask it for.
+// checkOptimizer validates o, and calls each of its methods once, as a trainer does.
 func checkOptimizer(o Optimizer, c Clip) error {
 	if o == nil {
-		return check("optimizer", errors.New("it is nil: use optim.SGD{} or another"))
+		return check("optimizer", errors.New("nil: use optim.SGD{} or another"))
 	}
-	return try(o, func() error {
+	return protect(o, func() error {
 		if err := o.Validate(); err != nil {
 			return err
 		}
@@ -53,29 +55,30 @@ func checkOptimizer(o Optimizer, c Clip) error {
 		o.Attrs(c, c.Norm > 0)
 		dst := make([]float64, Controls)
 		o.Controls(1, dst)
-		return rate(dst[0], 1)
+		return checkRate(dst[0], 1)
 	})
 }
 
-// ValidateSchedule returns what s.Validate returns, where s has such a method, and otherwise what is wrong with its first rate. s may
-// be nil.
+// ValidateSchedule calls s.Validate, if s has that method, and checks the rate of update 1. s may
+// be nil. The error wraps ErrOption.
 func ValidateSchedule(s Schedule) error {
 	if s == nil {
 		return nil
 	}
-	return try(s, func() error {
+	return protect(s, func() error {
 		if v, ok := s.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
 				return err
 			}
 		}
-		return rate(s.Rate(1, 1), 1)
+		return checkRate(s.Rate(1, 1), 1)
 	})
 }
 
-// Write fills the controls of update t: those of o, and the rate that s makes of the rate of o. s may be nil. A rate that is negative or
-// not finite, and a panic in either, is an error that wraps ErrOption. It allocates nothing otherwise.
-func Write(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
+// WriteControls fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is
+// not nil. A rate that is negative or not finite, and a panic in o or s, is an error that wraps
+// ErrOption. Without an error it allocates nothing.
+func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("update %d: panic in %T with schedule %T: %v: %w", t, o, s, p, ErrOption)
@@ -88,22 +91,23 @@ func Write(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	if r := dst[0]; r >= 0 && !math.IsInf(r, 0) {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", rate(dst[0], t), ErrOption)
+	return fmt.Errorf("%w: %w", checkRate(dst[0], t), ErrOption)
 }
 
-// rate returns an error unless r can be the rate of update t.
-func rate(r float64, t int64) error {
+// checkRate returns an error unless r, the rate of update t, is finite and not negative.
+func checkRate(r float64, t int64) error {
 	if r >= 0 && !math.IsInf(r, 0) {
 		return nil
 	}
 	return fmt.Errorf("the rate of update %d is %v, must be finite and 0 or more", t, r)
 }
 
-// try returns what f finds out about v as an error that wraps ErrOption, a panic included. A nil pointer is not tried.
-func try(v any, f func() error) (err error) {
+// protect calls f, which validates v, and returns its error or panic as an error that wraps
+// ErrOption. If v is a nil pointer, f is not called.
+func protect(v any, f func() error) (err error) {
 	what := fmt.Sprintf("%T", v)
 	if r := reflect.ValueOf(v); r.Kind() == reflect.Pointer && r.IsNil() {
-		return check(what, errors.New("it is a nil pointer"))
+		return check(what, errors.New("nil pointer"))
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,31 +120,31 @@ func try(v any, f func() error) (err error) {
 	return check(what, err)
 }
 
-// least returns an error unless v is finite and low or more.
-func least(name string, v, low float64) error {
+// checkMin returns an error unless v is finite and low or more.
+func checkMin(name string, v, low float64) error {
 	if v >= low && !math.IsInf(v, 0) {
 		return nil
 	}
 	return fmt.Errorf("%s is %v, must be finite and %v or more", name, v, low)
 }
 
-// share returns an error unless v is from 0 to below 1.
-func share(name string, v float64) error {
+// checkFraction returns an error unless v is in [0, 1).
+func checkFraction(name string, v float64) error {
 	if v >= 0 && v < 1 {
 		return nil
 	}
 	return fmt.Errorf("%s is %v, must be 0 or more and below 1", name, v)
 }
 
-// atLeast returns an error unless n is 1 or more.
-func atLeast(name string, n int64) error {
+// checkCount returns an error unless n is 1 or more.
+func checkCount(name string, n int64) error {
 	if n >= 1 {
 		return nil
 	}
 	return fmt.Errorf("%s is %d, must be 1 or more", name, n)
 }
 
-// check makes one error of those about the fields of one thing.
+// check returns an OptionError with the errors that are not nil, or nil if there are none.
 func check(what string, errs ...error) error {
 	e := &OptionError{What: what}
 	for _, err := range errs {

@@ -24,7 +24,7 @@ func (c custom) Controls(t int64, dst []float64) { dst[0], dst[1] = c.rate, floa
 
 // changed returns a good one that f has changed.
 func changed(f func(c *custom)) custom {
-	c := custom{op: kernels.Sgd, validate: func() error { return nil }, rate: 1}
+	c := custom{op: kernels.SGD, validate: func() error { return nil }, rate: 1}
 	f(&c)
 	return c
 }
@@ -42,6 +42,7 @@ func panics(float64, int64) float64 {
 }
 
 func TestCheckFindsEveryMistakeBeforeTheFirstUpdate(t *testing.T) {
+	t.Parallel()
 	var null *optim.Adam
 	var cosine *optim.Cosine
 	for _, c := range []struct {
@@ -53,10 +54,10 @@ func TestCheckFindsEveryMistakeBeforeTheFirstUpdate(t *testing.T) {
 		{"defaults", optim.SGD{}, nil, ""},
 		{"pointers", &optim.Adam{}, &optim.Cosine{Steps: 1}, ""},
 		{"user-written", changed(func(*custom) {}), constantly(0), ""},
-		{"no optimizer", nil, nil, "optimizer: it is nil: use optim.SGD{} or another"},
-		{"nil optimizer", null, nil, "*optim.Adam: it is a nil pointer"},
-		{"nil schedule", optim.SGD{}, cosine, "*optim.Cosine: it is a nil pointer"},
-		{"nil schedule after a warm-up", optim.SGD{}, optim.Warmup{Steps: 1, Then: cosine}, "warmup: *optim.Cosine: it is a nil pointer"},
+		{"no optimizer", nil, nil, "optimizer: nil: use optim.SGD{} or another"},
+		{"nil optimizer", null, nil, "*optim.Adam: nil pointer"},
+		{"nil schedule", optim.SGD{}, cosine, "*optim.Cosine: nil pointer"},
+		{"nil schedule after a warm-up", optim.SGD{}, optim.Warmup{Steps: 1, Then: cosine}, "warmup: *optim.Cosine: nil pointer"},
 		{"said once", optim.Adam{Rate: -1}, nil, "adam: Rate is -1, must be finite and 0 or more"},
 		{"all said", optim.SGD{Rate: -1, Decay: -1}, nil, "sgd: Rate is -1, must be finite and 0 or more; Decay is -1, must be finite and 0 or more"},
 		{"error of another class", changed(func(c *custom) { c.validate = func() error { return errors.New("out of luck") } }), nil, "optim_test.custom: out of luck"},
@@ -90,6 +91,7 @@ func TestCheckFindsEveryMistakeBeforeTheFirstUpdate(t *testing.T) {
 }
 
 func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
+	t.Parallel()
 	dst := make([]float64, optim.Controls)
 	later := func(r float64) ratesOf {
 		return func(base float64, t int64) float64 {
@@ -100,17 +102,17 @@ func TestARateThatIsNoneIsAnErrorOfItsUpdate(t *testing.T) {
 		}
 	}
 	for _, r := range []float64{-1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64} {
-		if err := optim.Write(optim.SGD{}, later(r), 2, dst); err != nil || dst[0] != 0.01 {
+		if err := optim.WriteControls(optim.SGD{}, later(r), 2, dst); err != nil || dst[0] != 0.01 {
 			t.Errorf("update 2 before rate %v: got %v, %v", r, dst[0], err)
 		}
-		if err := optim.Write(optim.SGD{}, later(r), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
+		if err := optim.WriteControls(optim.SGD{}, later(r), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
 			t.Errorf("rate %v: got %v, want ErrOption and the update", r, err)
 		}
 	}
-	if err := optim.Write(optim.SGD{}, later(0), 3, dst); err != nil || dst[0] != 0 {
+	if err := optim.WriteControls(optim.SGD{}, later(0), 3, dst); err != nil || dst[0] != 0 {
 		t.Errorf("rate 0: got %v, %v, want it accepted", dst[0], err)
 	}
-	if err := optim.Write(optim.SGD{}, ratesOf(panics), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
+	if err := optim.WriteControls(optim.SGD{}, ratesOf(panics), 3, dst); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), "update 3") {
 		t.Errorf("panic: got %v, want ErrOption and the update", err)
 	}
 }

@@ -1,10 +1,18 @@
-// Package optim decides how parameters change: optimizers, learning-rate schedules and gradient clipping.
+// Package optim holds the optimizers, learning-rate schedules, gradient clipping and loss scaling
+// of a trainer.
 //
-// An [Optimizer] is a plain struct whose zero value is the textbook's default. It chooses the operation that
-// updates a parameter where it lies and what that operation keeps beside it. A [Schedule] makes the
-// rate of each update from the optimizer's own. [Clip] bounds gradients before they are used. [Check] finds every mistake in the three
-// before the first update, and [Write] makes the numbers of one update. [Scaling] multiplies the loss, so that gradients of 16-bit arithmetic
-// do not vanish, and [ScalingState] is how far it has come.
+// An [Optimizer] is a plain struct, such as [Adam]; its zero value has the defaults of the paper.
+// It names the operation that updates a parameter in place, and the state that this operation keeps
+// for each parameter. A [Schedule], such as [Cosine], computes the learning rate of each update
+// from the optimizer's own rate. [Clip] limits gradients. [Scaling] scales the loss, so that 16-bit
+// gradients do not underflow.
+//
+// A program sets them in trainer.Options:
+//
+//	trainer.Options{Optimizer: optim.AdamW{Rate: 3e-4}, Schedule: optim.Warmup{Steps: 100}, Clip: optim.Clip{Norm: 1}}
+//
+// The rest is for the trainer and for optimizers of your own: [Check] validates all options before
+// the first update, and [WriteControls] fills the controls vector of one update.
 package optim
 
 import (
@@ -14,19 +22,22 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Optimizer is a rule of update. Those of this package are plain values, safe for concurrent use.
+// Optimizer is a rule that updates a parameter from its gradient. The optimizers of this package
+// are plain values, safe for concurrent use.
 //
-// The operation takes (parameter, gradient, guard, controls [, scale], states...), as those of package kernels do,
-// and changes parameter and states in place.
+// The operation has the inputs (parameter, gradient, guard, controls [, scale], states...) of
+// package kernels and changes the parameter and its states in place.
 type Optimizer interface {
-	// Op is the operation that updates one parameter.
+	// Op returns the operation that updates one parameter.
 	Op() *kernels.Op
-	// Attrs are its attributes. Scaled: the operation has the input scale, as where clip bounds a norm.
+	// Attrs returns the attributes of the operation. scaled: the operation has the input scale, a
+	// factor for the gradient; clipping by norm needs it.
 	Attrs(clip Clip, scaled bool) any
-	// States are what is kept for one parameter, in the order in which the operation takes them.
+	// States returns the states of one parameter, in the order of the operation's inputs.
 	States(param kernels.Spec) []kernels.State
-	// Controls writes what changes from update to update, for update t, counted from 1: dst[0] = the rate before any
-	// schedule, dst[1] = t, dst[2] to dst[4] what the rule needs. The others are the trainer's. It allocates nothing.
+	// Controls writes the numbers that change with update t, counted from 1: dst[0] is the rate
+	// before any schedule, dst[1] is t, and dst[2] to dst[4] belong to the rule. The trainer writes
+	// the others. It allocates nothing.
 	Controls(t int64, dst []float64)
 	// Validate returns an error that names every bad field and wraps ErrOption.
 	Validate() error
@@ -35,35 +46,35 @@ type Optimizer interface {
 // Controls is the length of a controls vector.
 const Controls = kernels.Controls
 
-// Clip bounds gradients. The zero value does not.
+// Clip limits gradients before an update. The zero value sets no limit.
 type Clip struct {
 	// Value limits each element to ±Value. 0: no limit.
 	Value float64
-	// Norm limits the norm of all gradients together: where it is larger, all are scaled by Norm/norm, before
-	// Value is applied. 0: no limit.
+	// Norm limits the L2 norm of all gradients together: a larger norm scales all gradients by
+	// Norm/norm, before Value applies. 0: no limit.
 	Norm float64
 }
 
 // Validate returns an error that names every bad field and wraps ErrOption.
 func (c Clip) Validate() error {
-	return check("clip", least("Value", c.Value, 0), least("Norm", c.Norm, 0))
+	return check("clip", checkMin("Value", c.Value, 0), checkMin("Norm", c.Norm, 0))
 }
 
-// Named is an optimizer with the name that Parse knows it by.
+// Named is an optimizer and its name for Parse.
 type Named struct {
 	Name      string
 	Optimizer Optimizer
 }
 
-// All returns the optimizers of this package with their defaults, by name.
+// All returns the optimizers of this package with their defaults, sorted by name.
 func All() []Named {
 	return []Named{
 		{"adafactor", Adafactor{}},
 		{"adam", Adam{}},
-		{"adam16", Adam{Storage: Bfloat16}},
+		{"adam16", Adam{Storage: BFloat16}},
 		{"adam8", Adam{Storage: Block8}},
 		{"adamw", AdamW{}},
-		{"adamw16", AdamW{Storage: Bfloat16}},
+		{"adamw16", AdamW{Storage: BFloat16}},
 		{"adamw8", AdamW{Storage: Block8}},
 		{"lion", Lion{}},
 		{"momentum", SGD{Momentum: 0.9}},
@@ -73,7 +84,8 @@ func All() []Named {
 	}
 }
 
-// Parse returns the optimizer of that name with its defaults.
+// Parse returns the optimizer called name, with its defaults. An unknown name is an error that
+// wraps ErrOption and lists all names.
 func Parse(name string) (Optimizer, error) {
 	var names []string
 	for _, n := range All() {
@@ -82,10 +94,11 @@ func Parse(name string) (Optimizer, error) {
 		}
 		names = append(names, n.Name)
 	}
-	return nil, fmt.Errorf("no optimizer %q: there are %s: %w", name, strings.Join(names, ", "), ErrOption)
+	return nil, fmt.Errorf("no optimizer %q: choose one of %s: %w", name, strings.Join(names, ", "), ErrOption)
 }
 
-// AtRate returns o, one of this package's optimizers, with another rate; 0 is its default.
+// AtRate returns a copy of o with another rate; 0 is the default of the optimizer. An optimizer
+// that is not of this package is an error that wraps ErrOption.
 func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 	switch o := o.(type) {
 	case SGD:
@@ -107,16 +120,16 @@ func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 		o.Rate = rate
 		return o, nil
 	}
-	return nil, fmt.Errorf("%T has no rate that can be set: %w", o, ErrOption)
+	return nil, fmt.Errorf("%T is not an optimizer of package optim: set its rate directly: %w", o, ErrOption)
 }
 
-// update is what the attributes of all rules share.
-func update(clip Clip, scaled bool, decay float64) kernels.UpdateAttrs {
+// updateAttrs returns the attributes that all rules share.
+func updateAttrs(clip Clip, scaled bool, decay float64) kernels.UpdateAttrs {
 	return kernels.UpdateAttrs{ClipValue: clip.Value, Scaled: scaled, Decay: decay}
 }
 
-// like returns states of the parameter's own type and shape.
-func like(param kernels.Spec, names ...string) []kernels.State {
+// statesLike returns one state for each name, of the parameter's own type and shape.
+func statesLike(param kernels.Spec, names ...string) []kernels.State {
 	states := make([]kernels.State, len(names))
 	for i, name := range names {
 		states[i] = kernels.State{Name: name, Spec: param}
@@ -124,7 +137,7 @@ func like(param kernels.Spec, names ...string) []kernels.State {
 	return states
 }
 
-// or returns v, or a default where v is 0.
+// or returns v, or def if v is 0.
 func or(v, def float64) float64 {
 	if v == 0 {
 		return def

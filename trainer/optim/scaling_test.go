@@ -11,6 +11,7 @@ import (
 )
 
 func TestTheScaleFallsAtOverflowsAndRisesAfterGoodUpdates(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		scaling  optim.Scaling
@@ -42,6 +43,7 @@ func TestTheScaleFallsAtOverflowsAndRisesAfterGoodUpdates(t *testing.T) {
 }
 
 func TestABadScalingSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for want, s := range map[string]optim.Scaling{
 		"Mode is 3":           {Mode: 3},
 		"Initial is 0.5":      {Initial: 0.5},

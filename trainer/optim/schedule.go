@@ -5,21 +5,24 @@ import (
 	"math"
 )
 
-// Schedule makes the rate of update t, counted from 1, of the optimizer's rate. It is a function of both alone,
-// so that a resumed run goes on where it stopped. Those of this package are safe for concurrent use and allocate nothing.
+// Schedule computes the learning rate of each update. Schedules of this package are plain values,
+// safe for concurrent use; they allocate nothing.
 type Schedule interface {
+	// Rate returns the rate of update t, counted from 1. base is the optimizer's own rate. The
+	// result depends on base and t alone, so that a resumed run continues with the same rates.
 	Rate(base float64, t int64) float64
 }
 
-// Constant leaves the rate as it is.
+// Constant keeps the base rate.
 type Constant struct{}
 
 // Rate implements Schedule.
 func (Constant) Rate(base float64, _ int64) float64 { return base }
 
-// Step multiplies the rate by Factor after each Every updates: updates 1..Every have the base rate.
+// Step multiplies the rate by Factor after every Every updates: updates 1 to Every have the base
+// rate, the next Every updates have Factor times the base rate.
 type Step struct {
-	Every  int64   // updates
+	Every  int64   // updates, 1 or more
 	Factor float64 // 0.1 is usual
 }
 
@@ -33,14 +36,16 @@ func (s Step) Rate(base float64, t int64) float64 {
 
 // Validate returns an error that names every bad field and wraps ErrOption.
 func (s Step) Validate() error {
-	return check("step", atLeast("Every", s.Every), least("Factor", s.Factor, 0))
+	return check("step", checkCount("Every", s.Every), checkMin("Factor", s.Factor, 0))
 }
 
-// Cosine falls from the base rate at update 1 to Floor times the base rate at update Steps+1, and stays there.
+// Cosine lowers the rate along half a cosine: from the base rate at update 1 to Floor times the
+// base rate at update Steps+1, where it stays.
+//
 // Source: Loshchilov and Hutter, 2017, equation 5, without restarts.
 type Cosine struct {
-	Steps int64   // updates
-	Floor float64 // share of the base rate, 0 to 1
+	Steps int64   // updates, 1 or more
+	Floor float64 // fraction of the base rate, 0 to 1
 }
 
 // Rate implements Schedule.
@@ -58,13 +63,15 @@ func (c Cosine) Validate() error {
 	if !(c.Floor >= 0 && c.Floor <= 1) {
 		floor = fmt.Errorf("%s is %v, must be 0 to 1", "Floor", c.Floor)
 	}
-	return check("cosine", atLeast("Steps", c.Steps), floor)
+	return check("cosine", checkCount("Steps", c.Steps), floor)
 }
 
-// Warmup raises the rate in equal steps to the base rate at update Steps; the update after it is Then's first.
-// Source: Goyal et al., 2017, section 2.2 (gradual warm-up), by update rather than by epoch.
+// Warmup raises the rate linearly, from base/Steps at update 1 to the base rate at update Steps.
+// The next update is update 1 of Then.
+//
+// Source: Goyal et al., 2017, section 2.2 (gradual warm-up), by updates instead of epochs.
 type Warmup struct {
-	Steps int64    // updates
+	Steps int64    // updates, 1 or more
 	Then  Schedule // nil: Constant
 }
 
@@ -79,7 +86,7 @@ func (w Warmup) Rate(base float64, t int64) float64 {
 	return w.Then.Rate(base, t-w.Steps)
 }
 
-// Validate returns an error that names every bad field, those of Then too, and wraps ErrOption.
+// Validate returns an error that names every bad field, also those of Then, and wraps ErrOption.
 func (w Warmup) Validate() error {
-	return check("warmup", atLeast("Steps", w.Steps), ValidateSchedule(w.Then))
+	return check("warmup", checkCount("Steps", w.Steps), ValidateSchedule(w.Then))
 }

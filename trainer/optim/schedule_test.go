@@ -8,6 +8,7 @@ import (
 )
 
 func TestSchedulesGiveExactRates(t *testing.T) {
+	t.Parallel()
 	const base = 0.8
 	step := optim.Step{Every: 3, Factor: 0.5}
 	cosine := optim.Cosine{Steps: 4, Floor: 0.25}
@@ -40,6 +41,7 @@ func TestSchedulesGiveExactRates(t *testing.T) {
 }
 
 func TestSchedulesNeverLeaveTheirBounds(t *testing.T) {
+	t.Parallel()
 	for _, s := range []optim.Schedule{optim.Constant{}, optim.Step{Every: 7, Factor: 0.9}, optim.Cosine{Steps: 100, Floor: 0.1}, optim.Warmup{Steps: 10, Then: optim.Cosine{Steps: 50}}} {
 		for t64 := int64(1); t64 < 300; t64++ {
 			if r := s.Rate(1, t64); !(r >= 0 && r <= 1) {

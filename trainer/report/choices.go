@@ -7,41 +7,57 @@ import (
 	"strings"
 )
 
-// Choices are ways of training one model, with what each costs.
+// Choices lists combinations of settings for training one model, with the memory and time of each.
 type Choices struct {
-	Limit   int64    // bytes that may be used
-	Levers  []string // what the settings are of: "optimizer", "batch", …
+	Limit   int64    // bytes of memory that may be used
+	Axes    []string // names of the settings: "optimizer", "batch", …
 	Choices []Choice
-	// Best is the index of the recommended one of those that fit, -1 where none does: it has the results that were asked for where that can be, an
-	// optimizer with as much state as can be, and then takes the least time.
+	// Best is the index of the recommended choice, -1 if none fits. Of the choices that fit it
+	// prefers the results of the requested settings, then the optimizer with the most state, then
+	// the shortest time.
 	Best int
 }
 
-// Choice is one way: a setting of each lever.
+// Choice is one combination of settings.
 type Choice struct {
-	Settings []string
+	Settings []string         // values, in the order of the names
 	Regions  map[string]int64 // bytes by category
-	Total    int64            // bytes
-	Time     float64          // extra share of a step's time beside the way that was asked for, by the cost model: 0.1 is a tenth more
-	MaxBatch int              // the largest batch of a step that fits, 0 where none does, -1 where it is not known
-	Fits     bool
-	Same     bool // the results are those of the way that was asked for, up to the rounding of sums
+	Total    int64            // bytes of the arena
+	Time     float64          // change of a step's time by the cost model: 0.1 is a tenth longer than with the requested settings
+	MaxBatch int              // largest batch of one step that fits, 0 if none does, -1 if it is not known
+	Fits     bool             // Total is at most Limit
+	Same     bool             // results are those of the requested settings, up to the rounding of sums
 }
 
-// JSON writes all choices.
+// JSON writes all choices, also those that String leaves out.
 func (c Choices) JSON(w io.Writer) error {
 	j := json.NewEncoder(w)
 	j.SetIndent("", "  ")
 	return j.Encode(c)
 }
 
-// String returns a table of the choices that no other beats: one with the settings of the same results that takes neither more bytes nor more time.
+// String returns the choices that no other one beats (see Beaten), as a table of at most 100
+// columns. If categories of memory do not fit, it leaves out the first ones.
 func (c Choices) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), human(c.Limit))
 	names := c.categories()
-	t := table{align: strings.Repeat("l", len(c.Levers)+1) + strings.Repeat("r", len(names)+3)}
-	t.add(append(append(append([]string{""}, c.Levers...), names...), "bytes", "time", "largest batch")...)
+	t := c.table(names)
+	for t.width() > maxWidth && len(names) > 0 {
+		names = names[1:]
+		t = c.table(names)
+	}
+	t.write(&b)
+	if c.Best < 0 {
+		b.WriteString("\nnothing fits\n")
+	}
+	return b.String()
+}
+
+// table returns one row for each choice that no other one beats, with columns for the given categories.
+func (c Choices) table(names []string) *table {
+	t := &table{align: strings.Repeat("l", len(c.Axes)+1) + strings.Repeat("r", len(names)+3)}
+	t.add(append(append(append([]string{""}, c.Axes...), names...), "bytes", "time", "max batch")...)
 	for i, x := range c.Choices {
 		if c.Beaten(i) {
 			continue
@@ -57,7 +73,7 @@ func (c Choices) String() string {
 		for _, n := range names {
 			row = append(row, comma(x.Regions[n]))
 		}
-		batch := fmt.Sprint(x.MaxBatch)
+		batch := comma(int64(x.MaxBatch))
 		switch {
 		case x.MaxBatch < 0:
 			batch = ""
@@ -66,14 +82,10 @@ func (c Choices) String() string {
 		}
 		t.add(append(row, comma(x.Total), fmt.Sprintf("%+.0f %%", 100*x.Time), batch)...)
 	}
-	t.write(&b)
-	if c.Best < 0 {
-		b.WriteString("\nnothing fits\n")
-	}
-	return b.String()
+	return t
 }
 
-// categories returns the kinds of bytes in which the choices differ, in the order of a plan.
+// categories returns the categories in which the choices differ, in the order of a plan.
 func (c Choices) categories() []string {
 	var names []string
 	for _, n := range []string{"parameters", "gradients", "optimizer state", "slot", "scratch"} {
@@ -87,7 +99,9 @@ func (c Choices) categories() []string {
 	return names
 }
 
-// Beaten reports whether another choice takes neither more bytes nor more time, and less of one or comes earlier.
+// Beaten reports whether another choice with the same results, or else with the same optimizer,
+// needs neither more bytes nor more time than choice i. Of equal choices only the first is not
+// beaten. Best is never beaten.
 func (c Choices) Beaten(i int) bool {
 	x := c.Choices[i]
 	for k, y := range c.Choices {

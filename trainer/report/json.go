@@ -46,10 +46,10 @@ type jsonProgram struct {
 }
 
 type jsonBus struct {
-	Uploads   int64 `json:"upload_bytes"`
-	Downloads int64 `json:"download_bytes"`
-	Fetches   int64 `json:"fetch_bytes"`
-	Stows     int64 `json:"stow_bytes"`
+	Uploads    int64 `json:"upload_bytes"`
+	Downloads  int64 `json:"download_bytes"`
+	Prefetches int64 `json:"prefetch_bytes"`
+	Writebacks int64 `json:"writeback_bytes"`
 }
 
 type jsonBuffer struct {
@@ -61,7 +61,8 @@ type jsonBuffer struct {
 	End    int32  `json:"end"`
 }
 
-// JSON writes the whole plan. Sizes and offsets are bytes; a buffer lives in instructions start to end-1.
+// JSON writes the whole plan. Sizes and offsets are bytes; a buffer is live during the instructions
+// start to end-1.
 func (p Plan) JSON(w io.Writer) error {
 	out := jsonPlan{Device: p.Device, Mode: p.Mode, Total: p.Total, Pinned: p.Pinned, Offloaded: p.Offloaded, Context: p.Context}
 	out.Regions, out.Programs = []jsonRegion{}, []jsonProgram{}
@@ -74,9 +75,10 @@ func (p Plan) JSON(w io.Writer) error {
 	}
 	for _, q := range p.Programs {
 		j := jsonProgram{
-			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Bus: jsonBus(q.Bus), Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
+			Name: q.Name, Batch: q.Batch, Instructions: q.Instructions, Scratch: q.Scratch, Live: q.Live, LiveAt: q.LiveAt,
 			Buffers: []jsonBuffer{}, Labels: list(q.Labels), Fallbacks: list(q.Fallbacks), Notes: list(q.Notes),
 		}
+		j.Bus = jsonBus{Uploads: q.Bus.Uploads, Downloads: q.Bus.Downloads, Prefetches: q.Bus.Prefetches, Writebacks: q.Bus.Writebacks}
 		for i, b := range q.Buffers {
 			j.Buffers = append(j.Buffers, jsonBuffer{b.Owner, b.Name, q.offset(i), b.Size, b.Start, b.End})
 		}
@@ -88,7 +90,7 @@ func (p Plan) JSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// offset returns where buffer i lies, 0 where the plan does not say.
+// offset returns the offset of buffer i, 0 if the plan has none.
 func (q Program) offset(i int) int64 {
 	if i < len(q.Offsets) {
 		return q.Offsets[i]
@@ -96,7 +98,7 @@ func (q Program) offset(i int) int64 {
 	return 0
 }
 
-// list makes a nil slice an empty one, so that JSON has [] and not null.
+// list returns s, or an empty slice for nil, so that JSON has [] and not null.
 func list(s []string) []string {
 	if s == nil {
 		return []string{}

@@ -1,7 +1,11 @@
-// Package report shows memory plans as text, data and pictures.
+// Package report shows memory plans as text, JSON and pictures.
 //
-// A [Plan] is plain data that the trainer fills: regions of the arena and the programs that share its scratch.
-// [Plan.String] is a table for people, [Plan.JSON] the same for programs, [Plan.SVG] a map of the memory.
+// A [Plan] is plain data that trainer.Plan and Trainer.Plan return: the regions of the arena, and
+// the programs that share its scratch, each a [Program]. [Plan.String] prints it as tables,
+// [Plan.JSON] writes all of it, and [Plan.SVG] draws a map of the memory. [Plan.Category],
+// [Plan.Layers] and [Plan.Top] sum it up.
+//
+// [Choices], from trainer.Explore, compares plans with different settings.
 package report
 
 import (
@@ -12,61 +16,62 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Plan says what every byte of an arena is for.
+// Plan lists what every byte of an arena is for. All sizes are bytes.
 type Plan struct {
-	Device    string // "cpu"
-	Mode      string // how data reach the device: "streaming" or "resident"
-	Regions   []arena.RegionInfo
-	Programs  []Program // training first; they share the region "scratch"
-	Pinned    int64     // bytes of pinned host memory, outside the arena
-	Offloaded int64     // of Pinned: what lies there in place of the arena
-	Context   int64     // bytes of device memory outside the arena: the device's own context, and other programs
-	Total     int64     // bytes of the arena: the sizes of all regions
+	Device    string             // name of the device, such as "cpu"
+	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine"
+	Regions   []arena.RegionInfo // the arena, in order
+	Programs  []Program          // the training program first; they share the region "scratch"
+	Pinned    int64              // pinned host memory, outside the arena
+	Offloaded int64              // part of Pinned: offloaded parameters and optimizer state
+	Context   int64              // device memory outside the arena: the device's own context, and other processes
+	Total     int64              // size of the arena, the sum of all regions
 }
 
-// Program is one compiled graph: what it does to scratch, instruction by instruction.
+// Program is one compiled graph and its use of scratch.
 type Program struct {
-	Recomputed   int     // instructions that compute an activation again
-	Extra        float64 // their time, as a share of the forward pass's, by the cost model
-	Name         string  // "train 128", "evaluate 128"
-	Batch        int     // samples
+	Name         string // mode and batch size, such as "train 128" or "evaluate 128"
+	Batch        int    // samples
 	Instructions int
-	Bus          Bus            // zero where the device's memory is the host's, or the device is not known and nothing offloaded
-	Time         int64          // of a run by the cost model, in bytes that could cross memory meanwhile: good for ratios
-	Scratch      int64          // bytes that its buffers need, placed
-	Live         int64          // most bytes that live at once: no placement needs fewer
-	LiveAt       string         // label of the instruction at which they do
-	Buffers      []arena.Buffer // what lives in scratch, with lifetimes in instructions
+	Scratch      int64          // bytes of scratch that it needs
+	Live         int64          // peak: the most bytes that are live at one instruction; no placement needs fewer
+	LiveAt       string         // label of the first instruction at the peak
+	Buffers      []arena.Buffer // values in scratch, with live ranges in instructions
 	Offsets      []int64        // by buffer, bytes from the start of scratch
 	Labels       []string       // by instruction
 	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
-	Notes        []string       // anything else worth saying
+	Recomputed   int            // instructions that recompute an activation
+	Extra        float64        // their time by the cost model, as a fraction of the forward pass
+	Time         int64          // time of a step by the cost model, in bytes moved meanwhile; compare it with other plans
+	Bus          Bus            // zero if device memory is host memory, or if there is no device and nothing is offloaded
+	Notes        []string       // further remarks
 }
 
-// Bus is what crosses between the host's memory and the device's in a step, in bytes.
+// Bus counts the bytes that cross between host and device memory in one step.
 type Bus struct {
-	Uploads   int64 // of a batch
-	Downloads int64 // of results
-	Fetches   int64 // of what is offloaded
-	Stows     int64 // of it, changed
+	Uploads    int64 // a batch, to the device
+	Downloads  int64 // results, to the host
+	Prefetches int64 // prefetched offloaded values, to the device
+	Writebacks int64 // writeback of offloaded values that changed, to the host
 }
 
-// Total is all of it.
-func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Fetches + b.Stows }
+// Total returns the sum.
+func (b Bus) Total() int64 { return b.Uploads + b.Downloads + b.Prefetches + b.Writebacks }
 
-// Share is a tensor and what it takes.
-type Share struct {
+// Tensor is a named part of a region, or a value in scratch.
+type Tensor struct {
 	Region string
 	Owner  string // layer, "" for none
 	Name   string
 	Bytes  int64
 }
 
-// Label returns owner/name, without saying the owner twice.
-func (s Share) Label() string { return label(s.Owner, s.Name) }
+// Label returns owner/name, or the name alone if it contains the owner.
+func (t Tensor) Label() string { return label(t.Owner, t.Name) }
 
-// Category returns the bytes of the regions of that name: "parameters", "scratch". A numbered region counts under its
-// name without the number too: Category("slot") is "slot 0" and "slot 1" together.
+// Category returns the bytes of the regions called name, such as "parameters" or "scratch". A name
+// without a number also stands for the numbered regions: Category("slot") is the sum of "slot 0"
+// and "slot 1".
 func (p Plan) Category(name string) int64 {
 	var n int64
 	for _, r := range p.Regions {
@@ -77,7 +82,7 @@ func (p Plan) Category(name string) int64 {
 	return n
 }
 
-// Categories returns the bytes of all categories.
+// Categories returns the bytes of all categories, by name.
 func (p Plan) Categories() map[string]int64 {
 	all := make(map[string]int64)
 	for _, r := range p.Regions {
@@ -86,13 +91,13 @@ func (p Plan) Categories() map[string]int64 {
 	return all
 }
 
-// Top returns the n largest tensors, largest first: of the regions, and of scratch those that live at the peak of the
-// program that needs most.
-func (p Plan) Top(n int) []Share {
-	var all []Share
+// Top returns the n largest tensors, largest first: parts of regions, and the values in scratch
+// that are live at the peak of the program that needs the most scratch.
+func (p Plan) Top(n int) []Tensor {
+	var all []Tensor
 	for _, r := range p.Regions {
 		for _, part := range r.Parts {
-			all = append(all, Share{Region: r.Name, Owner: part.Owner, Name: part.Name, Bytes: part.Size})
+			all = append(all, Tensor{Region: r.Name, Owner: part.Owner, Name: part.Name, Bytes: part.Size})
 		}
 	}
 	if i := p.largest(); i >= 0 {
@@ -100,25 +105,25 @@ func (p Plan) Top(n int) []Share {
 		at := q.peak()
 		for _, b := range q.Buffers {
 			if b.Start <= at && at < b.End {
-				all = append(all, Share{Region: "scratch", Owner: b.Owner, Name: b.Name, Bytes: b.Size})
+				all = append(all, Tensor{Region: "scratch", Owner: b.Owner, Name: b.Name, Bytes: b.Size})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Share) int {
+	slices.SortFunc(all, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name))
 	})
 	return all[:min(max(n, 0), len(all))]
 }
 
-// Layer is what one layer takes. The sum of all layers is the arena.
+// Layer is the memory of one layer. The sum of all layers is the arena.
 type Layer struct {
-	Name  string  // "" for what belongs to no layer
+	Name  string  // "" for memory that belongs to no layer
 	Bytes []int64 // by region of the plan, rounded up to arena.Align
 	Total int64
 }
 
-// Layers returns the bytes of each layer, in the order of first appearance. What no part of a region claims, such as
-// scratch, belongs to the layer "", which comes last.
+// Layers returns the bytes of each layer, in the order of the regions. The last layer, "", has the
+// bytes that belong to no layer, such as scratch.
 func (p Plan) Layers() []Layer {
 	rest := Layer{Bytes: make([]int64, len(p.Regions))}
 	var out []Layer
@@ -146,7 +151,7 @@ func (p Plan) Layers() []Layer {
 	return append(out, rest)
 }
 
-// largest returns the index of the program that needs most scratch, the first on ties, -1 without programs.
+// largest returns the index of the first program that needs the most scratch, -1 without programs.
 func (p Plan) largest() int {
 	best := -1
 	for i, q := range p.Programs {
@@ -157,13 +162,13 @@ func (p Plan) largest() int {
 	return best
 }
 
-// peak returns the first instruction at which most bytes live, alignment included.
+// peak returns the first instruction with the most live bytes.
 func (q Program) peak() int32 {
 	_, at := arena.Bound(arena.Problem{Buffers: q.Buffers})
 	return at
 }
 
-// instructions returns how many instructions the program has, going by its buffers too.
+// instructions returns the number of instructions, at least as many as labels and live ranges have.
 func (q Program) instructions() int {
 	n := max(q.Instructions, len(q.Labels))
 	for _, b := range q.Buffers {
@@ -172,11 +177,12 @@ func (q Program) instructions() int {
 	return n
 }
 
-// category is the name of a region without a number at its end.
+// category returns the name of a region without a number at its end.
 func category(region string) string {
 	return strings.TrimRight(strings.TrimRight(region, "0123456789"), " ")
 }
 
+// label returns owner/name, or the name alone if it contains the owner.
 func label(owner, name string) string {
 	switch {
 	case owner == "" || owner == name || strings.Contains(name, owner+"/"):

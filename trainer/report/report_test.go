@@ -104,10 +104,12 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestThePlanAsTextIsTheGoldenFile(t *testing.T) {
+	t.Parallel()
 	golden(t, "plan.txt", []byte(plan(t).String()))
 }
 
 func TestThePlanAsAPictureIsTheGoldenFile(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if err := plan(t).SVG(&b); err != nil {
 		t.Fatal(err)
@@ -116,6 +118,7 @@ func TestThePlanAsAPictureIsTheGoldenFile(t *testing.T) {
 }
 
 func TestRegionsAndLayersAddUpToTheArena(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	var regions, layers, cells int64
 	for _, r := range p.Regions {
@@ -136,6 +139,7 @@ func TestRegionsAndLayersAddUpToTheArena(t *testing.T) {
 }
 
 func TestCategoryCountsNumberedRegionsTogether(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	one := p.Category("slot 0")
 	if one == 0 || p.Category("slot") != 2*one {
@@ -147,6 +151,7 @@ func TestCategoryCountsNumberedRegionsTogether(t *testing.T) {
 }
 
 func TestTopListsTheLargestTensorsFirst(t *testing.T) {
+	t.Parallel()
 	top := plan(t).Top(5)
 	if len(top) != 5 {
 		t.Fatalf("got %d, want 5", len(top))
@@ -171,6 +176,7 @@ func TestTopListsTheLargestTensorsFirst(t *testing.T) {
 }
 
 func TestJSONHoldsTheWholePlan(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	var b bytes.Buffer
 	if err := p.JSON(&b); err != nil {
@@ -235,6 +241,7 @@ func wellFormed(t *testing.T, doc []byte) string {
 }
 
 func TestThePictureIsWellFormedForAnyNames(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	for i := range p.Regions {
 		p.Regions[i].Name = `<&"'>` + p.Regions[i].Name
@@ -255,6 +262,7 @@ func TestThePictureIsWellFormedForAnyNames(t *testing.T) {
 }
 
 func TestOddPlansAreShownToo(t *testing.T) {
+	t.Parallel()
 	long := plan(t)
 	long.Programs[0].Instructions = 5000
 	for _, c := range []struct {
@@ -289,6 +297,33 @@ func TestOddPlansAreShownToo(t *testing.T) {
 	}
 }
 
+// A screen has 100 columns: long names are shortened, small categories counted as other, and notes wrapped.
+func TestNoLineIsWiderThanAScreen(t *testing.T) {
+	t.Parallel()
+	p := plan(t)
+	for i := range 9 {
+		p.Regions = append(p.Regions, arena.RegionInfo{Name: fmt.Sprintf("category %c", 'a'+i), Size: 1 << 40, Parts: []arena.Part{
+			{Owner: strings.Repeat("layer/", 30), Name: "w", Size: 1 << 40}}})
+		p.Total += 1 << 40
+	}
+	q := &p.Programs[0]
+	q.LiveAt, q.Notes = strings.Repeat("block/", 30), []string{strings.Repeat("words of a long note ", 20)}
+	c := report.Choices{Limit: 1 << 40, Best: -1, Choices: []report.Choice{{Total: 1 << 40, Regions: map[string]int64{"scratch": 1 << 40}}, {Total: 1 << 41}}}
+	for range 6 {
+		c.Axes = append(c.Axes, "recompute")
+		c.Choices[0].Settings = append(c.Choices[0].Settings, "hidden1, hidden2")
+		c.Choices[1].Settings = append(c.Choices[1].Settings, "state, parameters")
+	}
+	for line := range strings.Lines(p.String() + c.String()) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if text := p.String(); !strings.Contains(text, "category i") || !strings.Contains(text, "…") {
+		t.Errorf("nothing is shown of the largest category, or no name is shortened:\n%s", text)
+	}
+}
+
 type fullDisk struct{}
 
 var errFull = errors.New("disk is full")
@@ -296,6 +331,7 @@ var errFull = errors.New("disk is full")
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersErrorsAreReturned(t *testing.T) {
+	t.Parallel()
 	p := plan(t)
 	if err := p.SVG(fullDisk{}); !errors.Is(err, errFull) {
 		t.Errorf("SVG: got %v, want %v", err, errFull)

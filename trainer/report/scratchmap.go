@@ -26,21 +26,25 @@ func (d *drawing) scratch() {
 	d.add(`<rect x="%d" y="%d" width="%d" height="%d" fill="none" stroke="%s" rx="2"/>`, mapLeft, panelTop, mapWidth, panelHeight, ink)
 }
 
+// scratchMap is the right panel: scratch over the instructions of one program.
 type scratchMap struct {
 	*drawing
 	q            Program
 	instructions int
-	bytes        int64 // at the top of the map
+	bytes        int64 // offset at the top of the map
 }
 
+// x returns the coordinate of an instruction.
 func (m *scratchMap) x(instruction int) float64 {
 	return mapLeft + mapWidth*float64(instruction)/float64(m.instructions)
 }
 
+// y returns the coordinate of an offset.
 func (m *scratchMap) y(offset int64) float64 {
 	return panelBottom - panelHeight*float64(offset)/float64(m.bytes)
 }
 
+// grid draws the axes.
 func (m *scratchMap) grid() {
 	step := int64(1)
 	for m.bytes/step > 6 {
@@ -58,6 +62,7 @@ func (m *scratchMap) grid() {
 	m.text((mapLeft+mapRight)/2, panelBottom+38, 12, faint, "middle", false, "instruction")
 }
 
+// buffers draws one rectangle for each buffer.
 func (m *scratchMap) buffers() {
 	for i, b := range m.q.Buffers {
 		at := m.q.offset(i)
@@ -69,7 +74,7 @@ func (m *scratchMap) buffers() {
 	}
 }
 
-// names labels the buffers that have room: with as many characters as fit at 11 pixels, where those are 6 or more or all.
+// names labels the buffers that have room for 6 characters or the whole name, at 11 pixels.
 func (m *scratchMap) names() {
 	for i, b := range m.q.Buffers {
 		at := m.q.offset(i)
@@ -85,7 +90,8 @@ func (m *scratchMap) names() {
 	}
 }
 
-// live draws the bytes that live at each instruction: what is between it and the top of the buffers is lost to packing.
+// live draws the live bytes at each instruction. The space between this line and the top of the
+// buffers is fragmentation.
 func (m *scratchMap) live() {
 	type change struct {
 		at    int32
@@ -110,7 +116,7 @@ func (m *scratchMap) live() {
 	m.add(`<path d="%sH%d" fill="none" stroke="%s" stroke-width="1.6"/>`, path.String(), mapRight, ink)
 }
 
-// peak marks the instruction at which most bytes live.
+// peak marks the instruction with the most live bytes.
 func (m *scratchMap) peak() {
 	if len(m.q.Buffers) == 0 {
 		return
@@ -125,7 +131,7 @@ func (m *scratchMap) peak() {
 	} else {
 		where = fmt.Sprintf("instruction %d, %s", at, where)
 	}
-	note := clip(fmt.Sprintf("most live: %s at %s", human(m.q.Live), where), 90)
+	note := clip(fmt.Sprintf("peak: %s at %s", human(m.q.Live), where), 90)
 	// On the side with more room.
 	x, anchor := middle+8, "start"
 	if at > m.instructions/2 {

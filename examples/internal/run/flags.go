@@ -20,22 +20,22 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Flags are the flags that every example has.
+// Flags are the flags that every example has. An example sets their defaults.
 type Flags struct {
-	Data      string
-	Batch     int
-	Windows   int // steps of an update
-	Epochs    int
-	Memory    Bytes
-	Optimizer string
-	Rate      float64
-	Constant  bool
-	Seed      uint64
-	Device    string
+	Data       string
+	Batch      int
+	Accumulate int // steps for each update
+	Epochs     int
+	Memory     Bytes
+	Optimizer  string
+	Rate       float64
+	Constant   bool
+	Seed       uint64
+	Device     string
 
 	Instructions cpu.Instructions
 	Resident     bool
-	Lean         bool
+	Guard        string // step or each; empty: step
 	Recompute    string
 	Precision    string
 	Offload      string
@@ -45,18 +45,18 @@ type Flags struct {
 	JSON         string
 }
 
-// Bytes is an amount of memory on the command line: 1000000, or 64MiB.
+// Bytes is an amount of memory on the command line, such as 1000000 or 64MiB.
 type Bytes int64
 
 // String returns the number of bytes.
 func (b *Bytes) String() string { return fmt.Sprint(int64(*b)) }
 
-// Set parses an amount; a sign is kept, for the trainer to refuse.
+// Set parses an amount. It keeps a minus sign: the trainer reports negative amounts.
 func (b *Bytes) Set(s string) error {
 	amount, negative := strings.CutPrefix(s, "-")
 	n, err := humanize.ParseBytes(amount)
 	if err != nil || n > 1<<62 {
-		return fmt.Errorf("%q is no amount of memory: write 67108864 or 64MiB", s)
+		return fmt.Errorf("%q is not an amount of memory: write 67108864 or 64MiB", s)
 	}
 	*b = Bytes(n)
 	if negative {
@@ -65,40 +65,41 @@ func (b *Bytes) Set(s string) error {
 	return nil
 }
 
-// Parse reads the flags of os.Args over the defaults in f.
+// Parse sets f from args. Flags that args does not have keep their values. Errors for all flags are
+// reported together.
 func (f *Flags) Parse(name string, args []string) error {
 	if err := f.Instructions.UnmarshalText([]byte(os.Getenv("EVENKEEL_INSTRUCTIONS"))); err != nil {
 		return fmt.Errorf("EVENKEEL_INSTRUCTIONS: %w", err)
 	}
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set's files; empty: the data that come with the example")
-	fs.IntVar(&f.Batch, "batch", f.Batch, "samples of a step")
-	fs.IntVar(&f.Windows, "accumulate", f.Windows, "`steps` whose gradients are added up before an update; 0 or 1: each has its own")
-	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set")
-	fs.Var(&f.Memory, "memory", "`bytes` of device memory that may be used, as 67108864 or 64MiB; 0: what the plan needs")
-	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "adafactor, adam, adam16, adam8, adamw, adamw16, adamw8, lion, momentum, nesterov, rmsprop or sgd; 16: states in bfloat16, 8: in bytes")
-	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the optimizer's default")
-	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate; otherwise it falls along a cosine to 0 at the end of the last epoch")
-	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values and of the order of samples")
-	fs.StringVar(&f.Device, "device", f.Device, "cpu; cuda: a GPU, where the example was built with -tags gpu; or emu: the emulated device with memory of its own, for tests; slow")
-	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "of the cpu: best, portable, avx2, avx512 or avx512bf16; EVENKEEL_INSTRUCTIONS is the default")
+	fs.StringVar(&f.Data, "data", f.Data, "`directory` of the data set; empty: the data of the example")
+	fs.IntVar(&f.Batch, "batch", f.Batch, "samples in a step")
+	fs.IntVar(&f.Accumulate, "accumulate", f.Accumulate, "`steps` whose gradients are accumulated for one update; 0: 1")
+	fs.IntVar(&f.Epochs, "epochs", f.Epochs, "passes over the training set; 0: evaluate only")
+	fs.Var(&f.Memory, "memory", "limit of device memory in `bytes`, such as 64MiB; 0: no limit")
+	fs.StringVar(&f.Optimizer, "optimizer", f.Optimizer, "optimizer: adafactor, adam, adamw, lion, momentum, nesterov, rmsprop or sgd; adam8, adam16, adamw8 and adamw16 keep their state in 8 or 16 bits")
+	fs.Float64Var(&f.Rate, "rate", f.Rate, "learning rate; 0: the default of the optimizer")
+	fs.BoolVar(&f.Constant, "constant", f.Constant, "keep the learning rate constant, instead of lowering it to 0 along a cosine")
+	fs.Uint64Var(&f.Seed, "seed", f.Seed, "seed of initial values, shuffling, augmentation and dropout")
+	fs.StringVar(&f.Device, "device", f.Device, "device: cpu; cuda, a GPU (build with -tags gpu); or emu, a slow emulated device for tests")
+	fs.TextVar(&f.Instructions, "instructions", f.Instructions, "instructions of the cpu: best, portable, avx2, avx512 or avx512bf16; default: $EVENKEEL_INSTRUCTIONS")
 	fs.BoolVar(&f.Resident, "resident", f.Resident, "upload the data set once and keep it on the device")
-	fs.BoolVar(&f.Lean, "lean", f.Lean, "check each gradient by itself and free it at once, in place of keeping all until the step is known to be finite")
-	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are computed again for the backward pass, as a,b; auto: what it takes to fit in -memory, or in what the device has; empty: none")
-	fs.StringVar(&f.Offload, "offload", f.Offload, "`what` is kept in pinned host memory, on a device with memory of its own: state, of the optimizer, and parameters, of all layers, or the names of some, as state,hidden; empty: nothing")
-	fs.StringVar(&f.Precision, "precision", f.Precision, "float32, or bfloat16 or float16, to which factors of products are rounded and in which activations wait for the backward pass")
+	fs.StringVar(&f.Guard, "guard", f.Guard, "check gradients at `granularity`: step, all before any update; or each, right before its own update, and free it")
+	fs.StringVar(&f.Recompute, "recompute", f.Recompute, "`layers` whose activations are recomputed in the backward pass, such as a,b; auto: as many as -memory requires; empty: none")
+	fs.StringVar(&f.Offload, "offload", f.Offload, "`values` to keep in pinned host memory: state, parameters, or both as state,parameters; layer names select layers; empty: none")
+	fs.StringVar(&f.Precision, "precision", f.Precision, "type of kept activations and of the inputs of products: float32, bfloat16 or float16")
 	fs.BoolVar(&f.Plan, "plan", f.Plan, "print the memory plan and stop")
-	fs.Var(&f.WhatFits, "what-fits", "print what would fit in so many `bytes`, as 8MiB: other batches, optimizers, guards, precisions, and what to compute again, with the one to take marked; and stop")
-	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to this `file`: .svg, a map of the memory; .png, what the example draws when it is done")
-	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to this `file`")
-	fs.SetOutput(io.Discard) // its error is printed once, without the list of flags above it
+	fs.Var(&f.WhatFits, "what-fits", "print the settings that fit in `bytes` of memory, such as 8MiB, with the recommended one marked, and stop")
+	fs.StringVar(&f.Picture, "picture", f.Picture, "write a picture to `file`: a map of the memory (.svg) or the picture of the example (.png)")
+	fs.StringVar(&f.JSON, "json", f.JSON, "write the results to `file` as JSON")
+	fs.SetOutput(io.Discard) // Main prints the error, without the list of flags
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(os.Stderr)
 		fmt.Fprintf(os.Stderr, "Usage of %s:\n", name)
 		fs.PrintDefaults()
 		return err
 	} else if err != nil {
-		return fmt.Errorf("%w: -h lists the flags and what they take", err)
+		return fmt.Errorf("%w: -h lists the flags", err)
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: -h lists the flags", fs.Arg(0))
@@ -106,12 +107,12 @@ func (f *Flags) Parse(name string, args []string) error {
 	given := map[string]bool{}
 	fs.Visit(func(g *flag.Flag) { given[g.Name] = true })
 	if given["optimizer"] && !given["rate"] {
-		f.Rate = 0 // the example's is for its own optimizer
+		f.Rate = 0 // the default of the example is for its own optimizer
 	}
 	return f.check(given)
 }
 
-// list returns the parts of s between commas.
+// list splits s at commas.
 func list(s string) (parts []string) {
 	if s == "" {
 		return nil
@@ -122,9 +123,10 @@ func list(s string) (parts []string) {
 	return parts
 }
 
-// Options returns the trainer's options for the flags, but for the data. The caller closes the device.
+// Options returns the options of a trainer, without the data, and opens the device. The caller
+// closes it.
 func (f *Flags) Options() (trainer.Options, error) {
-	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Windows, Memory: int64(f.Memory), Seed: f.Seed}
+	opt := trainer.Options{Batch: f.Batch, Accumulate: f.Accumulate, Memory: int64(f.Memory), Seed: f.Seed}
 	if f.Offload != "none" {
 		for _, what := range list(f.Offload) {
 			switch what {
@@ -137,8 +139,12 @@ func (f *Flags) Options() (trainer.Options, error) {
 			}
 		}
 	}
-	if f.Lean {
+	switch f.Guard {
+	case "", "step":
+	case "each":
 		opt.Guard = trainer.GuardEach
+	default:
+		return opt, &FlagError{"guard", strconv.Quote(f.Guard), "use step or each"}
 	}
 	switch f.Recompute {
 	case "", "none":
@@ -149,12 +155,12 @@ func (f *Flags) Options() (trainer.Options, error) {
 	}
 	switch f.Precision {
 	case "", arena.Float32.String():
-	case arena.Bfloat16.String():
-		opt.Precision = arena.Bfloat16
+	case arena.BFloat16.String():
+		opt.Precision = arena.BFloat16
 	case arena.Float16.String():
 		opt.Precision = arena.Float16
 	default:
-		return opt, &FlagError{"precision", strconv.Quote(f.Precision), "there are float32, bfloat16 and float16"}
+		return opt, &FlagError{"precision", strconv.Quote(f.Precision), "use float32, bfloat16 or float16"}
 	}
 	o, err := optim.Parse(f.Optimizer)
 	if err != nil {
@@ -170,12 +176,12 @@ func (f *Flags) Options() (trainer.Options, error) {
 	return opt, err
 }
 
+// open opens the device.
 func (f *Flags) open() (kernels.Device, error) {
 	switch f.Device {
 	case "cpu":
-		d := cpu.OpenWith(cpu.Options{Instructions: f.Instructions})
-		if _, err := d.Instructions(); err != nil {
-			d.Close()
+		d, err := cpu.Open(cpu.Options{Instructions: f.Instructions})
+		if err != nil {
 			return nil, fmt.Errorf("-instructions: %w", err)
 		}
 		return d, nil
@@ -186,7 +192,7 @@ func (f *Flags) open() (kernels.Device, error) {
 		}
 		return d, nil
 	case "emu":
-		return emu.Open(emu.Options{}), nil
+		return emu.Open(emu.Options{})
 	}
-	return nil, &FlagError{"device", strconv.Quote(f.Device), "there are cpu, cuda and emu"}
+	return nil, &FlagError{"device", strconv.Quote(f.Device), "use cpu, cuda or emu"}
 }

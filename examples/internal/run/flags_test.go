@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheRateOfAnExampleIsForItsOwnOptimizer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		want float64
@@ -41,6 +42,7 @@ func flagged(err error) (names []string) {
 
 // What cannot be followed is refused before anything is read or made, all of it at once.
 func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string][]string{
 		"-picture a.jpg":                            {"picture"},
 		"-picture memory":                           {"picture"},
@@ -70,6 +72,7 @@ func TestFlagsThatCannotBeFollowedAreErrors(t *testing.T) {
 
 // An error is one line of its own, however many flags there are.
 func TestAMisspeltFlagIsSaidOnce(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"-nosuch", "-batch x", "-memory much", "-resident=maybe", "train"} {
 		err := new(Flags).Parse("example", strings.Fields(args))
 		if err == nil || errors.Is(err, flag.ErrHelp) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "-h lists the flags") {
@@ -79,6 +82,7 @@ func TestAMisspeltFlagIsSaidOnce(t *testing.T) {
 }
 
 func TestUpdatesAreCountedWithoutOverflow(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		epochs, batch, windows, samples int
 		want                            int64
@@ -92,7 +96,7 @@ func TestUpdatesAreCountedWithoutOverflow(t *testing.T) {
 		{math.MaxInt, 10, 1, 100, math.MaxInt64},
 		{math.MaxInt, 100, 1, 100, math.MaxInt64},
 	} {
-		f := Flags{Epochs: c.epochs, Batch: c.batch, Windows: c.windows}
+		f := Flags{Epochs: c.epochs, Batch: c.batch, Accumulate: c.windows}
 		if got := f.updates(c.samples); got != c.want {
 			t.Errorf("%+v: %d updates", c, got)
 		}

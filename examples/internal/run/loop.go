@@ -16,34 +16,35 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// Results are what -json writes.
+// Results is the content of the file of -json.
 type Results struct {
-	TestAccuracy        *float64  `json:"test_accuracy,omitempty"` // nil where the model has none
+	TestAccuracy        *float64  `json:"test_accuracy,omitempty"` // nil if the model reports none
 	TestLoss            float64   `json:"test_loss"`
 	TrainLoss           float64   `json:"train_loss"`
-	ImagesPerS          float64   `json:"images_per_s"` // of the fastest epoch
+	ImagesPerS          float64   `json:"images_per_s"` // in the fastest epoch
 	ArenaBytes          int64     `json:"arena_bytes"`
-	DriftBytes          int64     `json:"drift_bytes"` // of arena bytes in use, from the first epoch to the last
+	DriftBytes          int64     `json:"drift_bytes"` // change of the arena bytes in use from the first epoch to the last
 	UploadBytesPerEpoch int64     `json:"upload_bytes_per_epoch"`
-	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects in the last epoch, median of windows of 16 steps: what the runtime makes for itself now and then is left out
+	AllocsPerStep       float64   `json:"allocs_per_step"` // Go heap objects in the last epoch: the median over intervals of 16 steps, without rare objects of the runtime
 	Epochs              int       `json:"epochs"`
 	EpochSeconds        []float64 `json:"epoch_seconds"`
+	ParametersSHA256    string    `json:"parameters_sha256"` // of all parameters after training, in hexadecimal: equal for equal bits
 }
 
-// Loop trains for some epochs and shows how it goes.
+// Loop trains for a number of epochs and prints a line after each.
 type Loop struct {
 	Out    io.Writer
 	Epochs int
 
 	bar    *progressbar.ProgressBar
 	heap   runtime.MemStats
-	allocs []float64 // heap objects a step, by window of steps between two drawings of the bar
+	allocs []float64 // heap objects a step, by interval
 }
 
-// window is how many steps lie between two drawings of the bar.
-const window = 16
+// interval is the number of steps between two drawings of the bar.
+const interval = 16
 
-// newBar shows how many of n things are done, where standard error is a terminal.
+// newBar returns a progress bar for n things. It is visible if standard error is a terminal.
 func newBar(n int, things string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(n, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(), progressbar.OptionSetItsString(things), progressbar.OptionSetWidth(20),
@@ -52,19 +53,19 @@ func newBar(n int, things string) *progressbar.ProgressBar {
 
 // Progress is the trainer's Options.Progress.
 func (l *Loop) Progress(p trainer.Progress) {
-	if l.bar == nil || p.Step < p.Steps && p.Step%window != 0 {
+	if l.bar == nil || p.Step < p.Steps && p.Step%interval != 0 {
 		return
 	}
-	if before := l.heap.Mallocs; p.Step > window && p.Step%window == 0 {
+	if before := l.heap.Mallocs; p.Step > interval && p.Step%interval == 0 {
 		runtime.ReadMemStats(&l.heap)
-		l.allocs = append(l.allocs, float64(l.heap.Mallocs-before)/window)
+		l.allocs = append(l.allocs, float64(l.heap.Mallocs-before)/interval)
 	}
 	l.bar.Describe(fmt.Sprintf("epoch %2d  loss %s", p.Epoch+1, score(p.Loss, p.Accuracy)))
-	_ = l.bar.Set(p.Samples) // an unwritable terminal is no reason to stop training
+	_ = l.bar.Set(p.Samples) // training goes on without the bar
 	runtime.ReadMemStats(&l.heap)
 }
 
-// Run trains and evaluates.
+// Run trains and evaluates in each epoch and returns the results.
 func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataloader.Dataset) (Results, error) {
 	r := Results{Epochs: l.Epochs, ArenaBytes: t.Stats().Arena.Reserved}
 	first := int64(-1)
@@ -88,8 +89,8 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 			first = inUse
 		}
 		speed := float64(fit.Samples) / seconds
-		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  arena %d bytes in use, %d free between steps\n",
-			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse, r.ArenaBytes-inUse)
+		fmt.Fprintf(l.Out, "epoch %2d  %7.0f images/s  train loss %s  test loss %s  %d bytes in use\n",
+			epoch+1, speed, score(fit.Loss, fit.Accuracy), score(val.Loss, val.Accuracy), inUse)
 		r.tested(val)
 		r.TrainLoss = fit.Loss
 		r.ImagesPerS = max(r.ImagesPerS, speed)
@@ -106,10 +107,12 @@ func (l *Loop) Run(ctx context.Context, t *trainer.Trainer, train, test dataload
 		fmt.Fprintf(l.Out, "untrained  test loss %s\n", score(val.Loss, val.Accuracy))
 		r.tested(val)
 	}
-	return r, nil
+	var err error
+	r.ParametersSHA256, err = digest(t)
+	return r, err
 }
 
-// tested takes what an evaluation found.
+// tested sets the results of an evaluation.
 func (r *Results) tested(val trainer.Result) {
 	r.TestLoss, r.TestAccuracy = val.Loss, nil
 	if !math.IsNaN(val.Accuracy) {
@@ -117,15 +120,15 @@ func (r *Results) tested(val trainer.Result) {
 	}
 }
 
-// score writes a loss, and the accuracy where there is one.
+// score writes a loss, followed by the accuracy in parentheses where there is one.
 func score(loss, accuracy float64) string {
 	if math.IsNaN(accuracy) {
 		return fmt.Sprintf("%.4f", loss)
 	}
-	return fmt.Sprintf("%.4f  accuracy %5.2f %%", loss, 100*accuracy)
+	return fmt.Sprintf("%.4f (%.2f %%)", loss, 100*accuracy)
 }
 
-// median returns the middle of the values, 0 of none.
+// median returns the middle value, or 0 if there is none. It sorts x.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -134,7 +137,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// terminal reports whether progress is worth drawing.
+// terminal reports whether standard error is a terminal.
 func terminal() bool {
 	s, err := os.Stderr.Stat()
 	return err == nil && s.Mode()&os.ModeCharDevice != 0

@@ -1,7 +1,8 @@
-// Package run is what the example programs have in common: flags, the loop of epochs with its progress bar, and the results.
+// Package run holds the common parts of the example programs: flags, the loop over epochs with its
+// progress bar, and results.
 //
-// An example states its model and its data in an [Example] and calls its Main; everything that a program of your own would copy is in the
-// example itself or in [Loop].
+// An [Example] has a model, its data and the defaults of its [Flags]; its Main runs it as a
+// program. A program of your own needs only the model, and the calls in [Loop].
 package run
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	humanize "github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -24,16 +26,16 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// Example is a program: a model, its data, and what its flags are where the command line does not say.
+// Example is a program: a model, its data and the defaults of its flags.
 type Example struct {
 	Name  string
 	Flags Flags
 	Model trainer.ModelFunc
-	// Load reads or makes the data that the flags ask for.
+	// Load returns the training and the test set for the flags.
 	Load func(f Flags) (train, test dataloader.Dataset, err error)
-	// Draw writes a PNG of what the trained model does. Nil: the example draws none.
+	// Draw writes a PNG that shows the trained model. Nil: the example has no picture.
 	Draw func(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io.Writer) error
-	// Progress is called after every step beside what the loop shows. Nil: nobody asks.
+	// Progress is called after every step, in addition to the progress bar. May be nil.
 	Progress func(trainer.Progress)
 }
 
@@ -55,14 +57,14 @@ func (e Example) Main() {
 	os.Exit(1)
 }
 
-// Run is Main without the process around it.
+// Run parses args, loads the data, trains and writes the output to out. It returns when ctx is done.
 func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := e.Flags
 	if err := f.Parse(e.Name, args); err != nil {
 		return err
 	}
 	if f.draws() && e.Draw == nil {
-		return &FlagError{"picture", f.Picture, e.Name + " draws no PNG: name a .svg for a map of the memory"}
+		return &FlagError{"picture", f.Picture, e.Name + " draws no PNG: use .svg for a map of the memory"}
 	}
 	opt, err := f.Options()
 	if err != nil {
@@ -83,7 +85,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	if f.WhatFits != 0 {
 		return e.whatFits(ctx, int64(f.WhatFits), out, opt, train.Len())
 	}
-	plan, err := trainer.Plan(e.Model, opt)
+	plan, err := trainer.Plan(ctx, e.Model, opt)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	}
 	if f.Plan {
 		if missing := plan.Total - opt.Memory; opt.Memory > 0 && missing > 0 {
-			fmt.Fprintf(out, "It does not fit in -memory: %d bytes are missing. -what-fits %d shows what would.\n", missing, opt.Memory)
+			fmt.Fprintf(out, "It does not fit in -memory: %s bytes are missing. -what-fits %d shows settings that fit.\n", humanize.Comma(missing), opt.Memory)
 		}
 		return nil
 	}
@@ -104,7 +106,7 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 		_, err = work()
 		return err
 	}
-	return create(f.JSON, func(w io.Writer) error { // opened before training, so that a wrong name costs no time
+	return create(f.JSON, func(w io.Writer) error { // open the file before training, to report a wrong name at once
 		res, err := work()
 		if err != nil {
 			return err
@@ -115,38 +117,38 @@ func (e Example) Run(ctx context.Context, args []string, out io.Writer) (err err
 	})
 }
 
-// updates returns how many updates training makes on so many samples, math.MaxInt64 where it would be more.
+// updates returns the number of updates of all epochs on a training set of that many samples, at
+// most math.MaxInt64.
 func (f *Flags) updates(samples int) int64 {
-	over := func(n, by int) int { return (n-1)/max(by, 1) + 1 }
+	ceilDiv := func(n, by int) int { return (n-1)/max(by, 1) + 1 }
 	if samples < 1 {
 		return 0
 	}
-	epoch := int64(over(over(samples, f.Batch), f.Windows))
+	epoch := int64(ceilDiv(ceilDiv(samples, f.Batch), f.Accumulate))
 	if int64(f.Epochs) > math.MaxInt64/epoch {
 		return math.MaxInt64
 	}
 	return int64(f.Epochs) * epoch
 }
 
-// whatFits prints what would fit in so many bytes.
+// whatFits prints the settings that fit in that much memory.
 func (e Example) whatFits(ctx context.Context, memory int64, out io.Writer, opt trainer.Options, samples int) error {
 	opt.Memory = memory
 	var bar *progressbar.ProgressBar
-	opt.Progress = func(p trainer.Progress) {
-		if p.Step == 1 {
-			bar = newBar(p.Steps, "plans")
-			bar.Describe([]string{"combinations", "largest batches"}[p.Epoch])
+	x, err := trainer.Explore(ctx, e.Model, opt, trainer.ExploreOptions{MaxBatch: samples, Progress: func(p trainer.ExploreProgress) {
+		if p.Done == 1 {
+			bar = newBar(p.Total, "plans")
+			bar.Describe(p.Phase.String())
 		}
-		_ = bar.Set(p.Step)
-	}
-	x, err := trainer.Explore(ctx, e.Model, opt, samples)
+		_ = bar.Set(p.Done)
+	}})
 	if err == nil {
 		fmt.Fprint(out, x)
 	}
 	return err
 }
 
-// load is Load, given up when ctx is done: reading is then left to end by itself, or with the process.
+// load calls Load. If ctx is done first, it returns at once, and Load ends by itself.
 func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Dataset, err error) {
 	type data struct {
 		train, test dataloader.Dataset
@@ -165,7 +167,7 @@ func (e Example) load(ctx context.Context, f Flags) (train, test dataloader.Data
 	}
 }
 
-// train makes a trainer, runs the loop on it, and draws.
+// train opens a trainer, runs the loop on it, and draws.
 func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.Options, train, test dataloader.Dataset) (res Results, err error) {
 	l := &Loop{Out: out, Epochs: f.Epochs}
 	opt.Progress = l.Progress
@@ -175,7 +177,7 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 			e.Progress(p)
 		}
 	}
-	t, err := trainer.New(e.Model, opt)
+	t, err := trainer.New(ctx, e.Model, opt)
 	if err != nil {
 		return Results{}, err
 	}
@@ -192,7 +194,8 @@ func (e Example) train(ctx context.Context, f Flags, out io.Writer, opt trainer.
 	return res, err
 }
 
-// create opens a file, makes its contents and writes them. Where there are none, an older file stays as it is and a new one goes.
+// create opens a file, calls contents, and then replaces the contents of the file. After an error
+// an existing file is unchanged and a new one is removed.
 func create(name string, contents func(io.Writer) error) error {
 	_, missing := os.Stat(name)
 	w, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnInterruptEndsALoadThatHangs(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	begun, release := make(chan struct{}), make(chan struct{})
 	defer close(release)

@@ -12,7 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// losses runs e for an epoch and returns the loss of each step, of training and then of the test set, and the results.
+// losses runs e for an epoch and returns the loss of each step, of training and then of evaluation,
+// and the results.
 func losses(t *testing.T, e run.Example, samples int, args ...string) (all []float64, r run.Results) {
 	t.Helper()
 	sum, seen := 0.0, 0
@@ -38,8 +39,9 @@ func losses(t *testing.T, e run.Example, samples int, args ...string) (all []flo
 	return all, r
 }
 
-// Alike trains e for so many steps on the host and on a device, the batch being given. Losses of a step may differ by tolerance, relative
-// to the host's: devices add in other orders. What crosses to the device must be the same.
+// Alike trains e for that many steps on the host and on a device, and fails t if the losses of a
+// step differ by more than the relative tolerance, because devices sum in different orders, or if
+// the uploaded bytes differ at all.
 func Alike(t *testing.T, e run.Example, device string, batch, steps int, tolerance float64, args ...string) {
 	t.Helper()
 	args = append(args, "-batch", fmt.Sprint(batch))
@@ -57,7 +59,7 @@ func Alike(t *testing.T, e run.Example, device string, batch, steps int, toleran
 		worst = max(worst, off)
 	}
 	if there.UploadBytesPerEpoch != host.UploadBytesPerEpoch || there.DriftBytes != 0 {
-		t.Errorf("on %s %+v, on the host %+v: want as many bytes to cross", device, there, host)
+		t.Errorf("on %s %+v, on the host %+v: want the same number of uploaded bytes", device, there, host)
 	}
 	t.Logf("%d steps, losses %.4f to %.4f, at most %.1e apart", steps, want[0], want[steps-1], worst)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// MeetsTheBound fails t where a program of e, planned for a device without workspaces, needs more scratch than lives at once.
+// MeetsTheBound plans e for a device without workspaces and fails t if a program needs more scratch
+// than its peak.
 func MeetsTheBound(t *testing.T, e run.Example) {
 	t.Helper()
 	train, _, err := e.Load(e.Flags)
@@ -16,13 +17,13 @@ func MeetsTheBound(t *testing.T, e run.Example) {
 		t.Fatal(err)
 	}
 	for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {
-		plan, err := trainer.Plan(e.Model, trainer.Options{Batch: e.Flags.Batch, Fields: train.Fields(), Optimizer: optim.Adam{}, Guard: guard})
+		plan, err := trainer.Plan(t.Context(), e.Model, trainer.Options{Batch: e.Flags.Batch, Fields: train.Fields(), Optimizer: optim.Adam{}, Guard: guard})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range plan.Programs {
 			if p.Scratch != p.Live || p.Live == 0 {
-				t.Errorf("%s, guard %d: %d bytes of scratch, %d live at once: %v", p.Name, guard, p.Scratch, p.Live, p.Notes)
+				t.Errorf("%s, guard %d: %d bytes of scratch, peak %d: %v", p.Name, guard, p.Scratch, p.Live, p.Notes)
 			}
 		}
 	}

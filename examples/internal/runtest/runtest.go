@@ -1,4 +1,6 @@
-// Package runtest runs examples on a part of their data, for their tests.
+// Package runtest tests example programs: [Run] runs one on a part of its data, [Trains], [Alike],
+// [KeepsItsAccuracy] and [MeetsTheBound] check training and plans, and [Shows] compares the output
+// with README.md and the pages of docs.
 package runtest
 
 import (
@@ -17,15 +19,15 @@ import (
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 )
 
-// Run runs e on the first samples of its training set and a sixth as many of its test set, and returns what it prints.
-// 0 samples: all.
+// Run runs e on that many samples of its training set and a sixth as many of its test set, and
+// returns the output. 0 samples: all.
 func Run(e run.Example, samples int, args ...string) (string, error) {
 	var out bytes.Buffer
 	err := runOn(context.Background(), e, samples, &out, args...)
 	return out.String(), err
 }
 
-// runOn is Run with the program's output and what ends it before its time.
+// runOn is Run with a context and a writer for the output.
 func runOn(ctx context.Context, e run.Example, samples int, out io.Writer, args ...string) error {
 	load := e.Load
 	e.Load = func(f run.Flags) (train, test dataloader.Dataset, err error) {
@@ -40,9 +42,10 @@ func runOn(ctx context.Context, e run.Example, samples int, out io.Writer, args 
 	return e.Run(ctx, args, out)
 }
 
-// Trains runs e for some epochs and returns its results. It fails t where the plan or an epoch is not printed, or where memory is not flat:
-// the arena's bytes in use must be the same after each epoch, and a step must make less than one heap object: the runtime's own, which a short run
-// has too few windows to leave out, or less than two in short tests, which the race detector watches.
+// Trains runs e for some epochs and returns its results. It fails t if the plan or an epoch is not
+// printed, or if memory is not flat: the bytes in use must be the same after each epoch, and a step
+// must allocate less than one heap object (two in short tests, which also run with the race
+// detector). A short run has too few intervals to leave out objects of the Go runtime.
 func Trains(t *testing.T, e run.Example, samples, epochs int, args ...string) run.Results {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "results.json")
@@ -58,7 +61,7 @@ func Trains(t *testing.T, e run.Example, samples, epochs int, args ...string) ru
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, "memory plan: ") || strings.Count(out, " bytes in use, ") != epochs {
+	if !strings.Contains(out, "memory plan: ") || strings.Count(out, " bytes in use\n") != epochs {
 		t.Errorf("output:\n%s", out)
 	}
 	allocs := 1.0

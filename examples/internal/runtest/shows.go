@@ -14,7 +14,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu"
 )
 
-// Shows fails t where README.md or a page of docs shows something else than e prints. Of what is shown of a training it does so many epochs.
+// Shows fails t if README.md or a page of docs shows other output than e prints. Of a training it
+// compares that many epochs.
 func Shows(t *testing.T, e run.Example, epochs int) {
 	t.Helper()
 	program := "go run ./examples/" + e.Name
@@ -41,14 +42,14 @@ func Shows(t *testing.T, e run.Example, epochs int) {
 	}
 }
 
-// An ending is output that ends the program after so many epochs.
+// ending is an output that ends the program after a number of epochs.
 type ending struct {
 	strings.Builder
 	epochs int
 	end    func()
 }
 
-// Write takes a line.
+// Write writes a line and counts epochs.
 func (e *ending) Write(line []byte) (int, error) {
 	if strings.HasPrefix(string(line), "epoch") {
 		if e.epochs--; e.epochs == 0 {
@@ -58,7 +59,7 @@ func (e *ending) Write(line []byte) (int, error) {
 	return e.Builder.Write(line)
 }
 
-// Printed returns what the program of e prints, with the error that it ends with.
+// Printed returns the output of e, followed by its error.
 func Printed(t testing.TB, e run.Example, args ...string) string {
 	t.Helper()
 	if !slices.Contains(args, "emu") {
@@ -71,14 +72,15 @@ func Printed(t testing.TB, e run.Example, args ...string) string {
 	return out
 }
 
-// onTwoThreads makes the host what the pages' plans are for: workspaces of its kernels depend on threads and instructions.
+// onTwoThreads sets the threads and instructions of the plans on the pages. Workspaces of kernels
+// depend on both.
 func onTwoThreads(t testing.TB) {
 	t.Helper()
-	d := cpu.OpenWith(cpu.Options{Threads: 1, Instructions: cpu.AVX512})
-	defer d.Close()
-	if _, err := d.Instructions(); err != nil {
+	d, err := cpu.Open(cpu.Options{Threads: 1, Instructions: cpu.AVX512})
+	if err != nil {
 		t.Skipf("the pages show plans for AVX-512: %v", err)
 	}
+	d.Close()
 	t.Setenv("EVENKEEL_INSTRUCTIONS", "avx512")
 	before := runtime.GOMAXPROCS(2)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

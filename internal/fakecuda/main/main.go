@@ -1,4 +1,4 @@
-// Command main builds the emulated driver and prints the folder that holds it.
+// Command main builds the emulated driver and prints its folder.
 package main
 
 import (

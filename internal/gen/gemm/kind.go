@@ -19,7 +19,7 @@ type kind struct {
 	float16 bool
 }
 
-var kinds = []kind{{1, "roundBfloat16", 4, false}, {2, "roundFloat16", 4, true}, {3, "widenBfloat16", 2, false}, {4, "widenFloat16", 2, true}}
+var kinds = []kind{{1, "roundBFloat16", 4, false}, {2, "roundFloat16", 4, true}, {3, "widenBFloat16", 2, false}, {4, "widenFloat16", 2, true}}
 
 // rounds reports whether numbers of the kind are rounded to bfloat16, for which a Rounder needs its
 // numbers.
@@ -65,7 +65,7 @@ func (n kind) convert(r *rounding.Rounder, v, t, u VecPhysical) {
 	case n.size == 4 && n.float16:
 		rounding.Float16(v, rounding.Half(t, v))
 	case n.size == 4:
-		r.Bfloat16(v, t, u)
+		r.BFloat16(v, t, u)
 	}
 }
 
@@ -85,7 +85,7 @@ func (n kind) title() string {
 	case n.float16:
 		return "Float16"
 	}
-	return "Bfloat16"
+	return "BFloat16"
 }
 
 // doc returns the sentence about kinds in a function's doc comment.

@@ -4,7 +4,7 @@
 //
 // A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and
 // decodes. All round to the nearest, of two to the even one, and keep every bit of
-// kernels.ToBfloat16 and its neighbours, NaNs included.
+// numeric.ToBFloat16 and its neighbours, NaNs included.
 package main
 
 import (
@@ -82,7 +82,7 @@ func (c *conversion) of(v vec) VecPhysical {
 }
 
 func (c *conversion) emit() {
-	lanes, level, typ := 8, "AVX2", "Bfloat16"
+	lanes, level, typ := 8, "AVX2", "BFloat16"
 	if c.wide {
 		lanes, level = 16, "AVX512"
 	}
@@ -220,9 +220,9 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	case c.name == "round" && c.float16:
 		rounding.Float16(v, rounding.Half(t, v))
 	case c.name == "round":
-		c.rounder.Bfloat16(v, t, u)
+		c.rounder.BFloat16(v, t, u)
 	case c.name == "encode" && !c.float16:
-		c.rounder.EncodeBfloat16(v, t, u)
+		c.rounder.EncodeBFloat16(v, t, u)
 	}
 }
 

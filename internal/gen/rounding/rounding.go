@@ -1,6 +1,6 @@
 // Package rounding writes the instructions that round vectors of float32 to what the types of 16
-// bits hold: to the nearest, of two to the even one, with every bit of kernels.ToBfloat16 and
-// kernels.ToFloat16, NaNs included.
+// bits hold: to the nearest, of two to the even one, with every bit of numeric.ToBFloat16 and
+// numeric.ToFloat16, NaNs included.
 package rounding
 
 import (
@@ -82,8 +82,8 @@ func (r *Rounder) use(i int, v VecPhysical, f, broadcasts func(number Op)) {
 	}
 }
 
-// Bfloat16 rounds v in place, and leaves t and, with AVX2, u overwritten.
-func (r *Rounder) Bfloat16(v, t, u VecPhysical) {
+// BFloat16 rounds v in place, and leaves t and, with AVX2, u overwritten.
+func (r *Rounder) BFloat16(v, t, u VecPhysical) {
 	r.nearest(v, t, u)
 	if r.Wide {
 		r.use(kept, v, func(n Op) { VPANDD(n, t, v) }, func(n Op) { VPANDD_BCST(n, t, v) })
@@ -92,8 +92,8 @@ func (r *Rounder) Bfloat16(v, t, u VecPhysical) {
 	r.use(kept, v, func(n Op) { VPAND(n, t, v) }, nil)
 }
 
-// EncodeBfloat16 is Bfloat16 that leaves the upper halves in the lower ones, and 0 there.
-func (r *Rounder) EncodeBfloat16(v, t, u VecPhysical) {
+// EncodeBFloat16 is BFloat16 that leaves the upper halves in the lower ones, and 0 there.
+func (r *Rounder) EncodeBFloat16(v, t, u VecPhysical) {
 	r.nearest(v, t, u)
 	VPSRLD(Imm(16), t, v)
 }

@@ -20,7 +20,7 @@ const (
 
 const narrowType = "*int16" // stands for a pointer to a update.Rule16
 
-// mixers are the numbers of kernels.Noise and the quiet bit of a NaN.
+// mixers are the numbers of numeric.Noise and the quiet bit of a NaN.
 var mixers Mem
 
 const (
@@ -49,7 +49,7 @@ func (k *kernel) locals() int {
 	return 8
 }
 
-// noise leaves kernels.Noise of parameter and gradient in temp(2).
+// noise leaves numeric.Noise of parameter and gradient in temp(2).
 func (k *kernel) noise() {
 	x, t, c := k.temp(2), k.temp(0), k.reg(number)
 	VPBROADCASTD(mixers.Offset(mixParam), c)
@@ -124,7 +124,7 @@ func (k *kernel) widen(t int, dst VecPhysical) {
 	VPSLLD(U8(16), dst, dst)
 }
 
-// dither stores narrow tensor t, rounded as kernels.DitherBfloat16 does: tensor 2 by the lower half
+// dither stores narrow tensor t, rounded as numeric.DitherBFloat16 does: tensor 2 by the lower half
 // of temp(2), tensor 3 by the upper one. It leaves src as it is, and temp(0) and temp(1) in use.
 func (k *kernel) dither(t int, src VecPhysical) {
 	quiet, sum, c := k.temp(0), k.temp(1), k.reg(number)

@@ -1,8 +1,8 @@
-// Command main prints what a training step of each net of package nets needs:
+// Command main prints tables about a training step of each net of package nets:
 //
-//	go run ./internal/nets/main                  bytes of scratch: without reuse, planned, most live; with recomputation; of the arena, with offload
-//	go run ./internal/nets/main -peer python3    also what JAX's compiler reserves, where that Python has JAX
-//	go run ./internal/nets/main -rounds 15       also how long steps take on the host with recomputation
+//	go run ./internal/nets/main                  scratch without reuse, planned, and its bound; with recomputation; arenas with offload
+//	go run ./internal/nets/main -peer python3    also the memory that JAX's compiler reserves, if that Python has JAX
+//	go run ./internal/nets/main -rounds 15       also the time of steps on the host with recomputation
 package main
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/evenkeel/evenkeel/internal/nets"
 )
 
-// flags are what the command line says.
+// flags are the flags of the command line.
 type flags struct {
-	peer    string // a Python that has JAX; "": leave it out
-	rounds  int    // in which steps are timed; 0: not at all
-	steps   int    // of a round
-	batch   int    // of steps that are timed; 0: the net's
-	threads int    // that compute
+	peer    string // a Python with JAX; "": no comparison
+	rounds  int    // rounds in which steps are timed; 0: none
+	steps   int    // steps in a round
+	batch   int    // batch size of timed steps; 0: that of the net
+	threads int    // threads of the device
 	only    string // name of a net; "": all
 }
 
@@ -39,16 +39,16 @@ func main() {
 	}
 }
 
-// parse reads the command line, and returns the nets that it asks for.
+// parse reads the command line and returns the selected nets.
 func parse(args []string, messages io.Writer) (f flags, some []nets.Net, err error) {
 	s := flag.NewFlagSet("nets", flag.ContinueOnError)
 	s.SetOutput(messages)
-	s.StringVar(&f.peer, "peer", "", "a Python that has JAX: also show what its compiler reserves")
-	s.IntVar(&f.rounds, "rounds", 0, "also time steps on the host, in so many rounds")
-	s.IntVar(&f.steps, "steps", 2, "steps of a round")
-	s.IntVar(&f.batch, "batch", 0, "rows of steps that are timed; 0: the net's")
-	s.IntVar(&f.threads, "threads", 2, "threads that compute, where steps are timed")
-	s.StringVar(&f.only, "only", "", "the net; all where empty")
+	s.StringVar(&f.peer, "peer", "", "a Python with JAX: also print the memory that its compiler reserves")
+	s.IntVar(&f.rounds, "rounds", 0, "also time steps on the host, in this number of rounds")
+	s.IntVar(&f.steps, "steps", 2, "steps in a round")
+	s.IntVar(&f.batch, "batch", 0, "batch size of timed steps; 0: that of the net")
+	s.IntVar(&f.threads, "threads", 2, "threads of the host for timed steps")
+	s.StringVar(&f.only, "only", "", "name of one net; empty: all")
 	if err := s.Parse(args); err != nil {
 		return f, nil, err
 	}
@@ -71,7 +71,7 @@ func parse(args []string, messages io.Writer) (f flags, some []nets.Net, err err
 	return f, some, errors.Join(errs...)
 }
 
-// run is main without the process around it.
+// run prints the tables to out.
 func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	f, some, err := parse(args, messages)
 	if err != nil {
@@ -103,5 +103,5 @@ func run(ctx context.Context, args []string, out, messages io.Writer) error {
 	return nil
 }
 
-// columns returns a writer that lines columns up.
+// columns returns a writer that aligns columns.
 func columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }

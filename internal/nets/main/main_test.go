@@ -115,7 +115,7 @@ func TestPeersAreOfTheSameStep(t *testing.T) {
 		if n.Name != "rnn" {
 			continue
 		}
-		plan, err := trainer.Plan(n.Model, trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach})
+		plan, err := trainer.Plan(t.Context(), n.Model, trainer.Options{Batch: n.Batch, Guard: trainer.GuardEach})
 		if err != nil {
 			t.Fatal(err)
 		}

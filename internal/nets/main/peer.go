@@ -13,25 +13,27 @@ import (
 	"strings"
 )
 
-// script has the nets for JAX.
+// script builds the nets in JAX.
 //
 //go:embed peer.py
 var script string
 
-// reserved is what JAX's compiler reserves for a training step.
+// reserved is the memory that JAX's compiler reserves for a training step.
 type reserved struct {
 	Net, Version, Platform    string
 	Batch                     int
 	Temp                      int64            // bytes of temporaries
-	Arguments, Outputs, Alias int64            // bytes of what goes in, of what comes out, and of what comes out where it went in
+	Arguments, Outputs, Alias int64            // bytes of inputs, of outputs, and of outputs in the place of inputs
 	Parameters, Statistics    map[string]int64 // elements by name
 }
 
-// inOrder is the flag of JAX's compiler by which it does not order instructions so that a CPU can run several at once, which takes memory.
+// inOrder is the flag of JAX's compiler that turns off the order of instructions for concurrency,
+// which needs more memory.
 const inOrder = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
-// peers prints a row a net: scratch as planned beside the temporaries that JAX's compiler places for a step of as many rows and of the same parameters,
-// by default and with inOrder, and what it reserves beside them.
+// peers prints a row for each net: planned scratch, and the temporaries that JAX's compiler
+// reserves for a step of the same batch size and parameters, by default and with inOrder, and its
+// other memory.
 func peers(ctx context.Context, python string, all []planned, out io.Writer) error {
 	first, err := ask(ctx, python, all, "")
 	if err != nil {
@@ -42,11 +44,11 @@ func peers(ctx context.Context, python string, all []planned, out io.Writer) err
 		return err
 	}
 	w := columns(out)
-	fmt.Fprintf(w, "net\tplanned\tJAX %s, %s\t/ planned\tin order\t/ planned\targuments\toutputs\tof these in place\n", first[0].Version, first[0].Platform)
+	fmt.Fprintf(w, "net\tplanned\tJAX %s, %s\tratio\tin order\tratio\targuments\toutputs\tin place\n", first[0].Version, first[0].Platform)
 	for i, n := range all {
 		r, scratch := first[i], n.whole.step().Scratch
 		if err := r.alike(n); err != nil {
-			return fmt.Errorf("%s: the step of peer.py is another: %w", n.net.Name, err)
+			return fmt.Errorf("%s: peer.py runs a different step: %w", n.net.Name, err)
 		}
 		fmt.Fprintf(w, "%s\t%d", n.net.Name, scratch)
 		for _, temp := range []int64{r.Temp, ordered[i].Temp} {
@@ -57,21 +59,22 @@ func peers(ctx context.Context, python string, all []planned, out io.Writer) err
 	return w.Flush()
 }
 
-// ask runs the script for some nets, with a flag for JAX's compiler beside those of the environment.
+// ask runs the script for the nets, with a flag for JAX's compiler in addition to those of the
+// environment.
 func ask(ctx context.Context, python string, all []planned, flag string) ([]reserved, error) {
 	args := []string{"-"}
 	for _, n := range all {
 		args = append(args, n.net.Name)
 	}
-	var says, complaints bytes.Buffer
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, python, args...)
 	cmd.Env = append(os.Environ(), "XLA_FLAGS="+strings.TrimSpace(os.Getenv("XLA_FLAGS")+" "+flag))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &says, &complaints
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s, which must have JAX: %w\n%s", python, err, complaints.Bytes())
+		return nil, fmt.Errorf("%s, which must have JAX: %w\n%s", python, err, stderr.Bytes())
 	}
 	theirs := make([]reserved, len(all))
-	for d, i := json.NewDecoder(&says), 0; i < len(theirs); i++ {
+	for d, i := json.NewDecoder(&stdout), 0; i < len(theirs); i++ {
 		if err := d.Decode(&theirs[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", all[i].net.Name, err)
 		}
@@ -79,7 +82,8 @@ func ask(ctx context.Context, python string, all []planned, flag string) ([]rese
 	return theirs, nil
 }
 
-// alike returns an error where r's step is not one of n's: of as many rows, and parameters and running statistics of the same names and sizes.
+// alike returns an error unless r is a step of n: with the same batch size, and parameters and
+// running statistics of the same names and sizes.
 func (r reserved) alike(n planned) error {
 	switch {
 	case r.Net != n.net.Name || r.Batch != n.net.Batch:
@@ -92,7 +96,8 @@ func (r reserved) alike(n planned) error {
 	return nil
 }
 
-// elements returns those of a region of float32 by name. Constants, which belong to no layer, are left out.
+// elements returns the number of elements of each part of a region of float32, by name, without
+// constants.
 func (n planned) elements(region string) map[string]int64 {
 	all := make(map[string]int64)
 	for _, r := range n.whole.plan.Regions {

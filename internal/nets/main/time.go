@@ -16,11 +16,15 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// timed prints a row a net: how long a step takes on the host, planned with the workspaces of its kernels, and by how much it takes longer with
-// recomputation, by the cost model and as measured: the median of the ratios within a round.
+// timed prints a row for each net: the time of a step on the host, planned with the workspaces of
+// its kernels, and the extra time with recomputation, by the cost model and measured as the median
+// of the ratios within a round.
 func timed(ctx context.Context, f flags, some []nets.Net, out io.Writer) (err error) {
 	runtime.GOMAXPROCS(f.threads)
-	dev := cpu.OpenWith(cpu.Options{Threads: f.threads})
+	dev, err := cpu.Open(cpu.Options{Threads: f.threads})
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	instructions, err := dev.Instructions()
 	if err != nil {
@@ -44,7 +48,7 @@ func timed(ctx context.Context, f flags, some []nets.Net, out io.Writer) (err er
 	return w.Flush()
 }
 
-// timedNet trains a net as planned without and with recomputation, in turns, and prints its row.
+// timedNet trains a net alternately without and with recomputation, and prints its row.
 func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.Writer) (err error) {
 	const seed = 1
 	ds, err := n.Data(f.steps*n.Batch, seed)
@@ -62,12 +66,12 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 		}
 	}()
 	for _, c := range append([]cut{p.whole}, p.within...) {
-		t, err := trainer.New(n.Model, c.opt)
+		t, err := trainer.New(ctx, n.Model, c.opt)
 		if err != nil {
 			return err
 		}
 		if runs = append(runs, t); t.Plan().Programs[0].Scratch != c.step().Scratch {
-			return fmt.Errorf("%d bytes of scratch were planned, and are %d in the trainer", c.step().Scratch, t.Plan().Programs[0].Scratch)
+			return fmt.Errorf("%d bytes of scratch are planned, but the trainer has %d", c.step().Scratch, t.Plan().Programs[0].Scratch)
 		}
 	}
 	step, longer, err := alternate(ctx, runs, ds, f)
@@ -76,16 +80,17 @@ func timedNet(ctx context.Context, f flags, n nets.Net, dev *cpu.Device, out io.
 	}
 	fmt.Fprintf(out, "%s\t%d\t%d\t%.1f", n.Name, n.Batch, p.whole.step().Scratch, float64(step.Nanoseconds())/1e6)
 	for i, c := range p.within {
-		share, modelled := c.beside(p.whole)
+		share, modelled := c.compare(p.whole)
 		fmt.Fprintf(out, "\t%d\t%.1f %%\t%+.1f %%\t%+.1f %%", c.step().Scratch, 100*share, 100*modelled, 100*(longer[i+1]-1))
 	}
 	_, err = fmt.Fprintln(out)
 	return err
 }
 
-// alternate lets each of some runs train on ds in every round, the first of them another each time, after a round that does not count. It returns the median
-// time of a step of runs[0], and for each the median of its times beside those of runs[0] in the same round.
-func alternate(ctx context.Context, runs []*trainer.Trainer, ds dataloader.Dataset, f flags) (step time.Duration, beside []float64, err error) {
+// alternate trains each of the runs on ds in every round, starting with a different one in each.
+// The first round is a warm-up. It returns the median time of a step of runs[0], and for each run
+// the median ratio of its time to that of runs[0] in the same round.
+func alternate(ctx context.Context, runs []*trainer.Trainer, ds dataloader.Dataset, f flags) (step time.Duration, ratio []float64, err error) {
 	steps := make([]time.Duration, 0, f.rounds)
 	ratios := make([][]float64, len(runs))
 	took := make([]time.Duration, len(runs))
@@ -107,12 +112,12 @@ func alternate(ctx context.Context, runs []*trainer.Trainer, ds dataloader.Datas
 		}
 	}
 	for _, r := range ratios {
-		beside = append(beside, median(r))
+		ratio = append(ratio, median(r))
 	}
-	return median(steps), beside, nil
+	return median(steps), ratio, nil
 }
 
-// median returns the middle of some numbers, the larger where two are.
+// median returns the middle value; of two, the larger.
 func median[T time.Duration | float64](x []T) T {
 	x = slices.Sorted(slices.Values(x))
 	return x[len(x)/2]

@@ -3,30 +3,18 @@
 package asmtest
 
 import (
-	"flag"
 	"math/rand/v2"
 	"reflect"
 	"testing"
-	"time"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
-
-var seedFlag = flag.Uint64("asmtest.seed", 0, "seed of random cases; 0: one from the clock")
 
 // Rand returns random numbers and their seed, which a failing test prints.
 func Rand(t testing.TB) (*rand.Rand, uint64) {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with -asmtest.seed %d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0)), seed
+	return seed.Rand(t, 0), seed.Value()
 }
 
 // Levels lists the levels of this build and processor, from Portable up.

@@ -12,8 +12,8 @@ import (
 // AttrsFor are attributes of an elementwise op.
 func AttrsFor(op *kernels.Op) any {
 	switch op {
-	case kernels.LeakyRelu, kernels.LeakyReluGrad:
-		return kernels.LeakyReluAttrs{Slope: 0.1}
+	case kernels.LeakyReLU, kernels.LeakyReLUGrad:
+		return kernels.LeakyReLUAttrs{Slope: 0.1}
 	case kernels.Affine:
 		return kernels.AffineAttrs{Scale: 0.7, Shift: -0.3}
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// PairRounding returns the Go twins of gemm.Bfloat16Pairs().Bfloat16: they pack pairs of bfloat16
+// PairRounding returns the Go twins of gemm.BFloat16Pairs().BFloat16: they pack pairs of bfloat16
 // on every processor, and allocate.
 func PairRounding() *gemm.Rounding {
-	round := func(dst, src []byte, n int) { half.At(asm.Portable, arena.Bfloat16).Encode(dst, src, 1, 0, n, 0) }
+	round := func(dst, src []byte, n int) { half.At(asm.Portable, arena.BFloat16).Encode(dst, src, 1, 0, n, 0) }
 	move := func(dst, src []byte, n int) { copy(dst[:2*n], src) }
 	return &gemm.Rounding{
 		FromFloat32: gemm.Packing{Size: 4, Along: func(dst, src []byte, rows, stride, n, pitch int) {

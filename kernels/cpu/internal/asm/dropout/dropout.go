@@ -7,8 +7,8 @@
 package dropout
 
 import (
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Args are the arguments of a kernel: y = x·Scale where the element's random word is at least
@@ -17,7 +17,7 @@ type Args[T asm.Float] struct {
 	X, Y      []T
 	N         int
 	Counter   [4]uint32                       // of the first four elements
-	Keys      [kernels.PhiloxRounds][2]uint64 // keys of the rounds, zero-extended
+	Keys      [numeric.PhiloxRounds][2]uint64 // keys of the rounds, zero-extended
 	Threshold uint32                          // a word below it drops the element
 	Scale     T                               // of elements that are kept
 }
@@ -35,7 +35,7 @@ func goDrop[T asm.Float](c *Args[T]) {
 	x, y, counter := c.X[:c.N], c.Y[:c.N], c.Counter
 	key := [2]uint32{uint32(c.Keys[0][0]), uint32(c.Keys[0][1])}
 	for i := 0; i < len(x); i += 4 {
-		words := kernels.Philox(counter, key)
+		words := numeric.Philox(counter, key)
 		counter[0]++
 		for k, v := range x[i:min(i+4, len(x))] {
 			if words[k] >= c.Threshold {

@@ -25,16 +25,16 @@ func newChainCodes() map[*kernels.Op]ChainCode {
 	next := uint32(codeFirst)
 	for _, op := range []*kernels.Op{
 		kernels.Neg, kernels.Abs, kernels.Sign, kernels.Square, kernels.Cube, kernels.Inverse, kernels.Sqrt, kernels.InverseSqrt,
-		kernels.Ceil, kernels.Floor, kernels.Relu, kernels.Affine, kernels.LeakyRelu,
+		kernels.Ceil, kernels.Floor, kernels.ReLU, kernels.Affine, kernels.LeakyReLU,
 		kernels.Exp, kernels.Expm1, kernels.Log, kernels.Log2, kernels.Log1p, kernels.Sigmoid, kernels.Tanh, kernels.Softplus,
 		kernels.Add, kernels.Sub, kernels.Mul, kernels.Div, kernels.Less, kernels.LessEqual, kernels.Equal, kernels.NotEqual,
-		kernels.ReluGrad, kernels.LeakyReluGrad, kernels.SigmoidGrad, kernels.TanhGrad,
+		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad,
 	} {
 		codes[op] = ChainCode{Code: next}
 		next++
 	}
 	for _, op := range []*kernels.Op{kernels.Sub, kernels.Div, kernels.Less, kernels.LessEqual,
-		kernels.ReluGrad, kernels.LeakyReluGrad, kernels.SigmoidGrad, kernels.TanhGrad} {
+		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad} {
 		codes[op] = ChainCode{codes[op].Code, next}
 		next++
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A DecodeFunc computes dst[i] = scale*src[i] + shift of stored elements. The arithmetic is in
@@ -28,10 +29,10 @@ func Decode[T asm.Float](l asm.Level, t arena.DType, a kernels.DecodeAttrs) Deco
 		return decodeAs[T, float32](a.Scale, a.Shift)
 	case arena.Float64:
 		return decodeAs[T, float64](a.Scale, a.Shift)
-	case arena.Bfloat16:
-		return decodeHalf[T](kernels.FromBfloat16, a.Scale, a.Shift)
+	case arena.BFloat16:
+		return decodeHalf[T](numeric.FromBFloat16, a.Scale, a.Shift)
 	case arena.Float16:
-		return decodeHalf[T](kernels.FromFloat16, a.Scale, a.Shift)
+		return decodeHalf[T](numeric.FromFloat16, a.Scale, a.Shift)
 	}
 	return nil
 }

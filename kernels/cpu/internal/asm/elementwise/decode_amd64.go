@@ -19,7 +19,7 @@ func decodeAVX2(t arena.DType, scale, shift float64) DecodeFunc[float32] {
 		return decodeBy(decodeFloat32To32AVX2, scale, shift)
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX2, scale, shift)
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		return decodeWidened(half.At(asm.AVX2, t).Widen, decodeBy(decodeFloat32To32AVX2, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil
@@ -36,7 +36,7 @@ func decodeAVX512(t arena.DType, scale, shift float64) DecodeFunc[float32] {
 		return decodeBy(decodeFloat32To32AVX512, scale, shift)
 	case arena.Float64:
 		return decodeBy(decodeFloat64To32AVX512, scale, shift)
-	case arena.Bfloat16, arena.Float16:
+	case arena.BFloat16, arena.Float16:
 		return decodeWidened(half.At(asm.AVX512, t).Widen, decodeBy(decodeFloat32To32AVX512, scale, shift), scale == 1 && shift == 0)
 	}
 	return nil

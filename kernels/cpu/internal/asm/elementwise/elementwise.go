@@ -52,8 +52,8 @@ func At[T asm.Float](l asm.Level) *Kernels[T] {
 func Unary[T asm.Float](l asm.Level, op *kernels.Op, attrs any) UnaryFunc[T] {
 	v := At[T](l)
 	switch op {
-	case kernels.LeakyRelu:
-		slope := T(attrs.(kernels.LeakyReluAttrs).Slope)
+	case kernels.LeakyReLU:
+		slope := T(attrs.(kernels.LeakyReLUAttrs).Slope)
 		return func(dst, a []T) { v.leakyReLU(dst, a, slope) }
 	case kernels.Affine:
 		a := attrs.(kernels.AffineAttrs)
@@ -76,8 +76,8 @@ func Binary[T asm.Float](l asm.Level, op *kernels.Op, attrs any) BinaryFunc[T] {
 	case kernels.GreaterEqual:
 		f := v.binary[kernels.LessEqual]
 		return func(dst, a, b []T) { f(dst, b, a) }
-	case kernels.LeakyReluGrad:
-		slope := T(attrs.(kernels.LeakyReluAttrs).Slope)
+	case kernels.LeakyReLUGrad:
+		slope := T(attrs.(kernels.LeakyReLUAttrs).Slope)
 		return func(dst, y, dy []T) { v.leakyReLUGrad(dst, y, dy, slope) }
 	}
 	if f := v.binary[op]; f != nil {

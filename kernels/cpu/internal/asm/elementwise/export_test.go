@@ -11,5 +11,5 @@ import (
 func Assembled[T asm.Float](l asm.Level, op *kernels.Op) bool {
 	k := At[T](l)
 	return k.unary[op] != nil || k.binary[op] != nil ||
-		slices.Contains([]*kernels.Op{kernels.LeakyRelu, kernels.LeakyReluGrad, kernels.Affine, kernels.Greater, kernels.GreaterEqual}, op)
+		slices.Contains([]*kernels.Op{kernels.LeakyReLU, kernels.LeakyReLUGrad, kernels.Affine, kernels.Greater, kernels.GreaterEqual}, op)
 }

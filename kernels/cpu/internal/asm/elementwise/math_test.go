@@ -151,7 +151,7 @@ func TestFloat32FunctionsAtTheEdges(t *testing.T) {
 		{kernels.Tanh, inf, 1}, {kernels.Tanh, -inf, -1}, {kernels.Tanh, nan, nan}, {kernels.Tanh, 0, 0},
 		{kernels.Sigmoid, inf, 1}, {kernels.Sigmoid, -inf, 0}, {kernels.Sigmoid, nan, nan}, {kernels.Sigmoid, 0, 0.5},
 		{kernels.Softplus, inf, inf}, {kernels.Softplus, -inf, 0}, {kernels.Softplus, nan, nan},
-		{kernels.Relu, nan, nan}, {kernels.Relu, -inf, 0}, {kernels.Relu, inf, inf}, {kernels.Sign, nan, nan}, {kernels.Sign, -inf, -1},
+		{kernels.ReLU, nan, nan}, {kernels.ReLU, -inf, 0}, {kernels.ReLU, inf, inf}, {kernels.Sign, nan, nan}, {kernels.Sign, -inf, -1},
 		{kernels.Sqrt, -1, nan}, {kernels.Sqrt, inf, inf}, {kernels.InverseSqrt, 0, inf}, {kernels.InverseSqrt, inf, 0},
 		{kernels.Inverse, 0, inf}, {kernels.Inverse, inf, 0}, {kernels.Sin, inf, nan}, {kernels.Cos, 0, 1}, {kernels.Sin, nan, nan},
 	} {

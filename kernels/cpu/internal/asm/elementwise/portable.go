@@ -10,11 +10,11 @@ import (
 // The Go twins.
 var (
 	goFloat32 = newGoKernels(map[*kernels.Op]UnaryFunc[float32]{
-		kernels.Relu: relu32Tile, kernels.Abs: abs32Tile, kernels.Exp: exp32Tile, kernels.Log: log32Tile,
+		kernels.ReLU: relu32Tile, kernels.Abs: abs32Tile, kernels.Exp: exp32Tile, kernels.Log: log32Tile,
 		kernels.Sigmoid: sigmoid32Tile, kernels.Tanh: tanh32Tile, kernels.Softplus: softplus32Tile,
 	}, leakyRelu32Tile)
 	goFloat64 = newGoKernels(map[*kernels.Op]UnaryFunc[float64]{
-		kernels.Relu: relu64Tile, kernels.Abs: Map[float64](math.Abs), kernels.Exp: Map[float64](math.Exp),
+		kernels.ReLU: relu64Tile, kernels.Abs: Map[float64](math.Abs), kernels.Exp: Map[float64](math.Exp),
 		kernels.Log: Map[float64](math.Log), kernels.Sigmoid: Map[float64](sigmoid64),
 		kernels.Tanh: Map[float64](math.Tanh), kernels.Softplus: Map[float64](softplus),
 	}, leakyRelu64Tile)
@@ -40,7 +40,7 @@ func newGoKernels[T asm.Float](unary map[*kernels.Op]UnaryFunc[T], leakyRelu fun
 		binary: map[*kernels.Op]BinaryFunc[T]{
 			kernels.Add: addTile[T], kernels.Sub: subTile[T], kernels.Mul: mulTile[T], kernels.Div: divTile[T],
 			kernels.Pow: powTile[T], kernels.Less: lessTile[T], kernels.LessEqual: lessEqualTile[T],
-			kernels.Equal: equalTile[T], kernels.NotEqual: notEqualTile[T], kernels.ReluGrad: reluGradTile[T],
+			kernels.Equal: equalTile[T], kernels.NotEqual: notEqualTile[T], kernels.ReLUGrad: reluGradTile[T],
 			kernels.SigmoidGrad: sigmoidGradTile[T], kernels.TanhGrad: tanhGradTile[T],
 		},
 		affine: affineTile[T], leakyReLU: leakyRelu, leakyReLUGrad: leakyReluGradTile[T], Fill: asm.Fill[T], Max: maxTile[T],

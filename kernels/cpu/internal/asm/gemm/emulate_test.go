@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/evenkeel/evenkeel/arena"
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/asmtest"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // Few processors have AVX-512. This test executes the text of the generated tile kernels in an
@@ -156,7 +156,7 @@ func (e *emulation) store(r *rand.Rand) (b []byte, size int) {
 	if e.kind == 0 {
 		return e.b, e.size
 	}
-	to, size := arena.Bfloat16, 4
+	to, size := arena.BFloat16, 4
 	if e.kind%2 == 0 {
 		to = arena.Float16
 	}
@@ -231,10 +231,10 @@ func roundingTable(numbers ...uint32) []byte {
 
 // toHalf returns the bits of v in a 16-bit type.
 func toHalf(t arena.DType, v float32) uint16 {
-	if t == arena.Bfloat16 {
-		return kernels.ToBfloat16(v)
+	if t == arena.BFloat16 {
+		return numeric.ToBFloat16(v)
 	}
-	return kernels.ToFloat16(v)
+	return numeric.ToFloat16(v)
 }
 
 func TestTileFieldsLieWhereTheAssemblyReadsThem(t *testing.T) {

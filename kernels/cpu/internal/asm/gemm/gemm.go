@@ -51,9 +51,9 @@ type Kernels struct {
 	// exist. B is not packed: with one row of A, each of its elements is used once.
 	RowTile     func(t *Tile)
 	RowTileCols int
-	// Bfloat16 and Float16 pack operands that are rounded to that type. Nil: this value cannot
+	// BFloat16 and Float16 pack operands that are rounded to that type. Nil: this value cannot
 	// multiply such operands.
-	Bfloat16, Float16 *Rounding
+	BFloat16, Float16 *Rounding
 	// Float32 is nil for kernels of single elements. For kernels whose elements of A and B are
 	// pairs of bfloat16, it holds the kernels of the same level for float32.
 	Float32 *Kernels
@@ -87,9 +87,9 @@ type Tile struct {
 // How B is stored, for kernels that read it unpacked: RowTile, Dots, and Tiles that pack.
 const (
 	KindFloat         = iota // in the type of the product
-	kindRoundBfloat16        // float32, which the kernel rounds to bfloat16
+	kindRoundBFloat16        // float32, which the kernel rounds to bfloat16
 	kindRoundFloat16         // float32, which the kernel rounds to float16
-	kindWidenBfloat16        // bfloat16
+	kindWidenBFloat16        // bfloat16
 	kindWidenFloat16         // float16
 )
 

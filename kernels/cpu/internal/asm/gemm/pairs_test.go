@@ -21,11 +21,11 @@ type pairing struct {
 
 // pairings lists those of this processor.
 func pairings() []pairing {
-	s := gemm.Bfloat16Pairs()
+	s := gemm.BFloat16Pairs()
 	if s == nil {
 		return nil
 	}
-	a, b := s.Bfloat16, asmtest.PairRounding()
+	a, b := s.BFloat16, asmtest.PairRounding()
 	return []pairing{
 		{"along, float32", 4, false, a.FromFloat32.Along, b.FromFloat32.Along}, {"along, bfloat16", 2, false, a.FromHalf.Along, b.FromHalf.Along},
 		{"across, float32", 4, true, a.FromFloat32.Across, b.FromFloat32.Across}, {"across, bfloat16", 2, true, a.FromHalf.Across, b.FromHalf.Across},

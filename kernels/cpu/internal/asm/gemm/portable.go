@@ -28,7 +28,7 @@ func goKernels[T asm.Float](t arena.DType) *Kernels {
 		PackRows: goPackRows[T], PackCols: goPackCols[T],
 	}
 	if t == arena.Float32 {
-		s.Bfloat16, s.Float16 = RoundToFloat32(half.At(asm.Portable, arena.Bfloat16)), RoundToFloat32(half.At(asm.Portable, arena.Float16))
+		s.BFloat16, s.Float16 = RoundToFloat32(half.At(asm.Portable, arena.BFloat16)), RoundToFloat32(half.At(asm.Portable, arena.Float16))
 	}
 	return s
 }

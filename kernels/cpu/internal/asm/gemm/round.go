@@ -41,8 +41,8 @@ func (r *Rounding) From(t arena.DType) Packing {
 // Rounding returns how s packs operands that are rounded to t, nil where t is no 16-bit type.
 func (s *Kernels) Rounding(t arena.DType) *Rounding {
 	switch t {
-	case arena.Bfloat16:
-		return s.Bfloat16
+	case arena.BFloat16:
+		return s.BFloat16
 	case arena.Float16:
 		return s.Float16
 	}

@@ -50,7 +50,7 @@ func (t transposer) pack16(dst, src []byte, k, stride, n, pitch int) {
 
 var (
 	transposeFloat32  = transposer{packCols32, packWideCols32, nil}
-	transposeBfloat16 = transposer{packCols32Bfloat16, packWideCols32Bfloat16, half.At(asm.AVX2, arena.Bfloat16).Round}
+	transposeBFloat16 = transposer{packCols32BFloat16, packWideCols32BFloat16, half.At(asm.AVX2, arena.BFloat16).Round}
 	transposeFloat16  = transposer{packCols32Float16, packWideCols32Float16, half.At(asm.AVX2, arena.Float16).Round}
 )
 

@@ -22,9 +22,9 @@ type Conversions struct {
 	Encode ConvertFunc // float32 → 16 bits
 }
 
-// At returns the conversions of level l for t, which is Bfloat16 or Float16.
+// At returns the conversions of level l for t, which is BFloat16 or Float16.
 func At(l asm.Level, t arena.DType) *Conversions {
-	if t == arena.Bfloat16 {
+	if t == arena.BFloat16 {
 		return bfloat16At(l)
 	}
 	return float16At(l)

@@ -1,8 +1,8 @@
 package update
 
 import (
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded
@@ -31,13 +31,13 @@ func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
 		m, squares := r.M[lo:lo+n], r.V[lo:lo+n]
 		for i, p := range some.P {
 			// Key holds the step.
-			noise[i] = kernels.Noise(kernels.Word(p), kernels.Word(some.G[i])+r.Key, 0)
-			s[i], v[i] = T(kernels.FromBfloat16(m[i])), T(kernels.FromBfloat16(squares[i]))
+			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0)
+			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
 		}
 		some.adam(shrink, 0, n)
 		for i, bits := range noise[:n] {
-			m[i] = kernels.DitherBfloat16(float32(s[i]), uint16(bits))
-			squares[i] = kernels.DitherBfloat16(float32(v[i]), uint16(bits>>16))
+			m[i] = numeric.DitherBFloat16(float32(s[i]), uint16(bits))
+			squares[i] = numeric.DitherBFloat16(float32(v[i]), uint16(bits>>16))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A Rule8 is a Rule whose states are 8-bit codes in blocks of kernels.Block8 elements, instead of S
@@ -21,11 +22,11 @@ type Rule8[T asm.Float] struct {
 
 // FillCodecs computes the tables of both codecs. It must be called before the first update.
 func (r *Rule8[T]) FillCodecs() {
-	r.MeanCodec.fill(kernels.TopSigned)
+	r.MeanCodec.fill(numeric.TopSigned)
 	for i := range 128 { // the bytes of negative codes
 		r.MeanCodec.values[uint8(-i)] = -r.MeanCodec.values[i]
 	}
-	r.RootCodec.fill(kernels.TopUnsigned)
+	r.RootCodec.fill(numeric.TopUnsigned)
 }
 
 // goAdam8 is Kernels.Adam8.
@@ -59,7 +60,7 @@ func (r *Rule8[T]) adam8(shrink T, lo, hi int) {
 			}
 		}
 		for k, x := range most {
-			if largest[k] = 0; x >= kernels.Least8 {
+			if largest[k] = 0; x >= numeric.Least8 {
 				largest[k] = x
 			}
 		}

@@ -3,8 +3,8 @@ package update
 import (
 	"math"
 
-	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
+	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
 // A Codec holds the 8-bit code of package kernels as tables, so that encoding does not branch on
@@ -20,7 +20,7 @@ type Codec[T asm.Float] struct {
 func (c *Codec[T]) fill(top int) {
 	c.top = int32(top)
 	for code := range 2 << top {
-		c.values[code] = kernels.Decode8[T](code, top)
+		c.values[code] = numeric.Decode8[T](code, top)
 	}
 	for d := range top + 1 {
 		n := math.Ldexp(1, top-d) // codes of the interval
@@ -29,7 +29,7 @@ func (c *Codec[T]) fill(top int) {
 	}
 }
 
-// encode returns kernels.Encode8 of x, which is not negative; ties may round the other way.
+// encode returns numeric.Encode8 of x, which is not negative; ties may round the other way.
 func (c *Codec[T]) encode(x T) int {
 	if !(x < 1) {
 		x = 1

@@ -1,0 +1,49 @@
+package arena
+
+// Stats counts the bytes of an arena. They do not change between New and Close.
+type Stats struct {
+	Reserved int64 // bytes that New allocated; 0 after Close
+	InUse    int64 // bytes of the layout's parts, each rounded up to Align; 0 after Close
+	Pinned   int64 // bytes of host memory that New pinned, outside the block; 0 after Close
+	Regions  []RegionStats
+}
+
+// RegionStats counts the bytes of one region.
+type RegionStats struct {
+	Name     string
+	Reserved int64
+	InUse    int64
+	Step     uint64 // number of resets + 1
+}
+
+// Stats returns the counts.
+func (a *Arena) Stats() Stats {
+	if a == nil {
+		return Stats{}
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	s := Stats{Regions: make([]RegionStats, len(a.regions))}
+	for i, r := range a.regions {
+		s.Regions[i] = RegionStats{Name: r.Name, Step: a.steps[i]}
+		if !a.closed {
+			s.Regions[i].Reserved, s.Regions[i].InUse = r.Size, r.inUse()
+		}
+		s.Reserved += s.Regions[i].Reserved
+		s.InUse += s.Regions[i].InUse
+	}
+	if !a.closed {
+		s.Pinned = a.stage.size()
+	}
+	return s
+}
+
+// inUse returns the bytes from the start of the region to the end of its last part, a multiple of
+// Align.
+func (r RegionInfo) inUse() int64 {
+	if len(r.Parts) == 0 {
+		return 0
+	}
+	last := r.Parts[len(r.Parts)-1]
+	return Round(last.Offset + last.Size)
+}

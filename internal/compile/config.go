@@ -1,0 +1,146 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/compile/passes"
+	"github.com/evenkeel/evenkeel/internal/compile/remat"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Names of a program's results.
+const (
+	LossName    = "loss"
+	CorrectName = "correct"
+	OutputName  = "output"
+)
+
+// Mode is what a program computes.
+type Mode uint8
+
+// The modes.
+const (
+	Train    Mode = iota // loss, gradients and update
+	Evaluate             // loss and correct answers
+	Predict              // output
+	Machine              // a graph as it is, for CompileMachine
+)
+
+// String returns the mode's name in plans.
+func (m Mode) String() string { return [...]string{"train", "evaluate", "predict", "machine"}[m] }
+
+// Config is a model and how to compile it.
+type Config struct {
+	frontend.Model
+	Mode      Mode
+	Eval      bool // of a machine: dropout and batch normalization work as outside training
+	Update    Update
+	Recompute Recompute
+	Precision Precision
+	Offload   Offload
+	Homes     *ir.Homes      // shared by all programs of the model; nil: the program has homes of its own
+	Device    kernels.Device // nil: planned for a device without workspaces
+	Like      *ir.Program    // the same model and mode at a larger batch, whose order and placement are reused; nil: none
+	Off       Pass           // passes that are switched off
+	Debug     bool           // leave guard bytes after each scratch buffer, for arena.Sentry
+
+	scheduler *schedule.Scheduler // the only one, for tests; nil: all compete
+}
+
+// Recompute says which activations are computed again; Precision, what is stored in 16 bits.
+type (
+	Recompute = remat.Goal
+	Precision = passes.Precision
+)
+
+// Pass is a set of passes that can be switched off.
+type Pass uint32
+
+// The passes that can be switched off. See the files of packages passes and schedule.
+const (
+	Fuse              Pass = 1 << iota // epilogues of products, and chains of elementwise operations
+	Order                              // search an order with a low peak
+	InPlace                            // results reuse the bytes of operands
+	Views                              // reshapes and slices alias their operand
+	Merge                              // compute equal instructions once
+	Fold                               // compute constants at compile time
+	Redecode                           // decode fields of the batch separately for each reader
+	Reduce                             // elementwise operations become the prologue of a reduction
+	PoolReLUGrad                       // gradients of ReLUs are computed on pooled results
+	FuseBatchNormReLU                  // a ReLU becomes part of the batch normalization before it
+	Slices                             // slice large gradients that are checked right before their update; it needs Views
+	Sums                               // products accumulate into the value that they are added to; changes bits
+
+	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce |
+		PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
+)
+
+// on reports whether a pass runs.
+func (cfg *Config) on(p Pass) bool { return cfg.Off&p == 0 }
+
+// schedule returns the options of package schedule.
+func (cfg *Config) schedule() schedule.Options {
+	return schedule.Options{Device: cfg.Device, Like: cfg.Like, Debug: cfg.Debug,
+		Order: cfg.on(Order), InPlace: cfg.on(InPlace), Views: cfg.on(Views), Scheduler: cfg.scheduler}
+}
+
+// Update is the optimizer's part of a step.
+type Update struct {
+	Op       *kernels.Op
+	Attrs    any                                      // with Scaled set where Scaled is
+	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
+	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
+	Window   Window                                   // the place of the step in its window
+	// Scaled scales the loss by kernels.ControlShare and gradients by ControlUnscale. All gradients
+	// are kept.
+	Scaled bool
+	// GuardEach checks the loss first and each gradient right before its own update. No gradient is
+	// kept.
+	GuardEach bool
+}
+
+// keepsGradients reports whether all gradients are kept until the update, which then happens as a
+// whole or not at all.
+func (u *Update) keepsGradients() bool {
+	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
+}
+
+// Window is the place of a step in a window: the steps whose gradients are accumulated for one
+// update. Each gradient, times the step's share of the window's samples (kernels.ControlShare), is
+// added up in region Gradients.
+type Window uint8
+
+// The places.
+const (
+	Alone Window = iota // the step has an update of its own
+	First               // writes the gradients
+	Inner               // adds to them
+	Last                // adds to them, and updates
+)
+
+// String describes the place in plans.
+func (w Window) String() string {
+	return [...]string{"", ", first of a window", ", within a window", ", last of a window"}[w]
+}
+
+// adds reports whether gradients are added to those of earlier steps.
+func (w Window) adds() bool { return w == Inner || w == Last }
+
+// Updates reports whether parameters change in the step.
+func (w Window) Updates() bool { return w == Alone || w == Last }
+
+// Offload says which values have their home in pinned host memory instead of the arena.
+type Offload struct {
+	State      bool     // of the optimizer
+	Parameters bool     // of all layers, those of two dimensions or more
+	Layers     []string // layers whose parameters of two dimensions or more are offloaded
+}
+
+// parameter reports whether a parameter is offloaded. Vectors are not: their transfers would take
+// longer to begin than to run.
+func (o *Offload) parameter(name string, spec kernels.Spec) bool {
+	return len(spec.Shape) > 1 && (o.Parameters || slices.Contains(o.Layers, ir.OwnerOf(name)))
+}

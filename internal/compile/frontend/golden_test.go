@@ -1,0 +1,99 @@
+package frontend
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
+
+// goldens are graphs whose programs are in testdata, a file for each.
+var goldens = []struct {
+	name    string
+	options Options
+	build   func(d *draft) *gorgonia.Node
+}{
+	{"classifier", training, func(d *draft) *gorgonia.Node {
+		hidden := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 5), d.in(5, 6))), d.in(6), nil, []byte{0}))
+		logits := d.must(gorgonia.Mul(d.must(gorgonia.Rectify(hidden)), d.in(6, 3)))
+		likelihood := d.must(gorgonia.HadamardProd(d.must(gorgonia.Log(d.must(gorgonia.SoftMax(logits)))), d.in(4, 3)))
+		return d.must(gorgonia.Neg(d.must(gorgonia.Mean(d.must(gorgonia.Sum(likelihood, 1))))))
+	}},
+	{"convolution", training, convolution},
+	{"convolution-inference", inference, convolution},
+	{"embedding", training, func(d *draft) *gorgonia.Node {
+		return d.must(gorgonia.Tanh(d.must(gorgonia.ByIndices(d.in(7, 2), d.ints(7, 3), 0))))
+	}},
+	{"dropout", training, func(d *draft) *gorgonia.Node { return d.must(gorgonia.Dropout(d.in(3, 4), 0.5)) }},
+	{"slices", training, func(d *draft) *gorgonia.Node {
+		x := d.in(6, 4)
+		a, b := d.must(gorgonia.Slice(x, gorgonia.S(0, 2))), d.must(gorgonia.Slice(x, nil, gorgonia.S(1)))
+		return d.must(gorgonia.Add(d.must(gorgonia.Sum(a)), d.must(gorgonia.Sum(b))))
+	}},
+	{"fallback", training, func(d *draft) *gorgonia.Node {
+		return d.must(gorgonia.Exp(d.must(gorgonia.DiagFlat(d.in(3)))))
+	}},
+}
+
+// convolution is max pooling of γ ⊙ norm(x ∗ w) + β.
+func convolution(d *draft) *gorgonia.Node {
+	conv := d.must(gorgonia.Conv2d(d.in(2, 3, 6, 6), d.in(4, 3, 3, 3), tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
+	y, _, _, _, err := gorgonia.BatchNorm(conv, d.in(1, 4, 1, 1), d.in(1, 4, 1, 1), 0.25, 1e-3)
+	return d.must(gorgonia.MaxPool2D(d.must(y, err), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+}
+
+// TestGraphsBecomePrograms compares the text of each program with its golden file.
+func TestGraphsBecomePrograms(t *testing.T) {
+	for _, c := range goldens {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDraft(rand.New(rand.NewPCG(1, 2)), tensor.Float32)
+			root := c.build(d)
+			gorgonia.WithName("root")(root)
+			r, err := readGraph(c.options, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Roots = append(r.Roots, r.values[root])
+			got, path := r.Program.String(), filepath.Join("testdata", c.name+".golden")
+			if *rewrite {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("%s differs, -rewrite writes it anew:\n%s", path, diff(got, string(want)))
+			}
+		})
+	}
+}
+
+// diff returns the lines of got and want that differ.
+func diff(got, want string) string {
+	var b strings.Builder
+	gs, ws := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(gs), len(ws)) {
+		var g, w string
+		if i < len(gs) {
+			g = gs[i]
+		}
+		if i < len(ws) {
+			w = ws[i]
+		}
+		if g != w {
+			b.WriteString("got  " + g + "\nwant " + w + "\n")
+		}
+	}
+	return b.String()
+}

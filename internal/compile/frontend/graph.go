@@ -1,0 +1,258 @@
+// Package frontend lowers a Gorgonia graph: it appends the instructions that compute the graph's
+// nodes to a program under construction. The rest of the compiler knows only values and
+// instructions, and does not import Gorgonia. Here an op is Gorgonia's, an operation is one of
+// package kernels.
+//
+// A [Model] is a graph and the roles of its nodes. [New] makes a [Graph] of it, which appends to an
+// [ir.Builder]:
+//
+//   - [Graph.Forward] lowers the nodes that a program of the trainer reads, and returns their values
+//     and the parameters.
+//   - [Graph.CheckReached] reports parameters without a gradient.
+//   - [Graph.HostGrad] appends the gradient of an op that falls back.
+//   - [Graph.View] lowers a graph for a machine: a program whose user calls gorgonia.Grad and
+//     gorgonia.Read, and reads and writes the values of nodes.
+//
+// A rule lowers a node. It consists of the nodes that it reads and a function that appends
+// instructions to their values. An op gets its rule in one of three ways:
+//
+//  1. An operation computes the op as it is. The operation's file names the op (Op.Gorgonia) and
+//     decodes its attributes (Op.Decode). Nothing is added here.
+//  2. The op, or a pattern of ops, becomes other instructions. A function lowerX in a file
+//     lower_<family>.go returns the rule, and the table in lowerings names it. A pattern is
+//     recognised at its last node; its other nodes are lowered only if other nodes read them.
+//  3. All other ops fall back: the host runs Gorgonia's code, which is slow and allocates.
+//
+// For each op, a recipe in the tests compares the instructions with Gorgonia's results.
+package frontend
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Errors of graphs that cannot be lowered, for errors.Is. Operations without a kernel or a fallback
+// wrap [kernels.ErrUnsupported].
+var (
+	ErrNoLoss    = errors.New("the model has no loss")
+	ErrNoOutput  = errors.New("the model has no output to predict")
+	ErrUnreached = errors.New("the loss does not reach a parameter")
+	ErrInput     = errors.New("a graph input has no source")
+	ErrName      = errors.New("a name is taken")
+)
+
+// Model is a graph and the roles of its nodes. Nodes without an op that are neither inputs nor
+// statistics are parameters.
+type Model struct {
+	Graph *gorgonia.ExprGraph
+	Batch int // rows of a batch
+	// Inputs are the nodes that are fields of the batch.
+	Inputs map[*gorgonia.Node]Input
+	// Params are parameters that need hold no value yet.
+	Params map[*gorgonia.Node]bool
+	// Statistics are nodes that hold running statistics. Their homes are in region Statistics, and
+	// training updates them.
+	Statistics map[*gorgonia.Node]bool
+	Frozen     func(name string) bool // parameters, and statistics, that training does not change; nil: none
+	Seed       uint64                 // of dropout
+
+	Loss    *gorgonia.Node // one floating-point number
+	Output  *gorgonia.Node // prediction; nil: none
+	Correct *gorgonia.Node // 1 for each row that is classified correctly, else 0; nil: none
+	Keep    gorgonia.Nodes // further results, under their own names
+
+	// Accumulate are inputs of a machine whose gradients are added to the contents of their homes.
+	Accumulate map[*gorgonia.Node]bool
+}
+
+// Options select the program that a graph is lowered for.
+type Options struct {
+	Training bool // dropout drops elements, batch normalization uses the statistics of the batch
+	Predict  bool // the program computes Output; otherwise Loss and Correct
+	// Machine lowers for a machine. Parameters may share a name, and running statistics stay where
+	// Gorgonia has them: in an op, or in a node's value.
+	Machine bool
+	// Offloaded reports whether a parameter's home is in pinned host memory; nil: none is.
+	Offloaded func(name string, spec kernels.Spec) bool
+}
+
+// Param is a parameter of the program.
+type Param struct {
+	Name   string
+	Value  kernels.Value
+	Frozen bool // training does not change it
+}
+
+// StatisticUpdate is a running statistic and the statistic of the batch that a step moves it
+// towards.
+type StatisticUpdate struct {
+	Home  kernels.Value // of the running statistic, [C]
+	Batch kernels.Value // of the same statistic of the batch, [C]
+	Attrs kernels.RunningStatAttrs
+}
+
+// Forward is the forward graph in the program.
+type Forward struct {
+	Loss, Output, Correct kernels.Value // None: the model has none, or the program does not read it
+	Kept                  []ir.Result   // values of Model.Keep, in its order
+	Params                []Param       // in the order in which they were lowered
+	Statistics            []StatisticUpdate
+}
+
+// Graph lowers the nodes of one graph. A node is lowered once, however many nodes read it. Methods
+// must not be called concurrently.
+type Graph struct {
+	*ir.Builder
+	Model
+	Options
+	values     map[*gorgonia.Node]kernels.Value // of lowered nodes
+	params     []paramNode                      // in the order in which they were lowered
+	byName     map[string]kernels.Value         // parameters
+	statistics []StatisticUpdate
+	lowerings  map[string]lowering
+}
+
+// paramNode is a parameter and its node.
+type paramNode struct {
+	Param
+	node *gorgonia.Node
+}
+
+// New returns a graph whose nodes are lowered to instructions of b's program. Nothing is lowered
+// yet.
+func New(b *ir.Builder, m Model, o Options) *Graph {
+	return &Graph{
+		Builder: b, Model: m, Options: o, lowerings: lowerings(),
+		values: make(map[*gorgonia.Node]kernels.Value), byName: make(map[string]kernels.Value),
+	}
+}
+
+// Forward lowers the nodes that the program reads. The loss must be one floating-point number. The
+// error joins one for each node that cannot be lowered.
+func (g *Graph) Forward() (*Forward, error) {
+	roots, err := g.roots()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.lower(roots); err != nil {
+		return nil, err
+	}
+	// Output is also a result where Keep has its node.
+	valueOf := func(n *gorgonia.Node) kernels.Value {
+		if n == nil || !slices.Contains(roots, n) {
+			return kernels.None
+		}
+		return g.values[n]
+	}
+	f := &Forward{Loss: valueOf(g.Loss), Output: valueOf(g.Output), Correct: valueOf(g.Correct), Statistics: g.statistics}
+	if !g.Predict {
+		if f.Loss, err = g.scalarLoss(); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range g.Keep {
+		if n != nil {
+			f.Kept = append(f.Kept, ir.Result{Name: n.Name(), Value: g.values[n]})
+		}
+	}
+	for _, p := range g.params {
+		f.Params = append(f.Params, p.Param)
+	}
+	return f, nil
+}
+
+// roots returns the nodes that the program reads, each once.
+func (g *Graph) roots() (gorgonia.Nodes, error) {
+	results := gorgonia.Nodes{g.Loss, g.Correct}
+	switch {
+	case g.Predict && g.Output == nil:
+		return nil, ErrNoOutput
+	case g.Predict:
+		results = gorgonia.Nodes{g.Output}
+	case g.Loss == nil:
+		return nil, ErrNoLoss
+	}
+	var roots gorgonia.Nodes
+	for _, n := range slices.Concat(results, g.Keep) {
+		if n != nil && !slices.Contains(roots, n) {
+			roots = append(roots, n)
+		}
+	}
+	return roots, nil
+}
+
+// lower lowers the roots and the nodes that they need, operands first. The error joins one for each
+// node that cannot be lowered.
+func (g *Graph) lower(roots gorgonia.Nodes) error {
+	for _, n := range roots {
+		if n != nil && n.Graph() != g.Model.Graph {
+			return fmt.Errorf("%q is not a node of the model's graph: %w", n.Name(), ErrInput)
+		}
+	}
+	r := &reader{Graph: g, values: g.values, readInput: g.input, runAfter: kernels.None}
+	r.read(roots)
+	g.Label, g.Owner, g.Mark = "", "", ""
+	return errors.Join(r.errs...)
+}
+
+// scalarLoss returns the value of the loss, which must have one floating-point element.
+func (g *Graph) scalarLoss() (kernels.Value, error) {
+	if g.Loss == nil {
+		return kernels.None, ErrNoLoss
+	}
+	v := g.values[g.Loss]
+	if s := g.Spec(v); s.Shape.Elems() != 1 || !s.Type.Float() {
+		return kernels.None, fmt.Errorf("loss %q is %v: it must be one floating-point number, the mean over the batch: %w",
+			g.Loss.Name(), s, kernels.ErrShape)
+	}
+	return v, nil
+}
+
+// frozen reports whether training keeps the parameter, or statistic, of that name.
+func (g *Graph) frozen(name string) bool { return g.Frozen != nil && g.Frozen(name) }
+
+func (g *Graph) isInput(n *gorgonia.Node) bool { _, ok := g.Inputs[n]; return ok }
+
+// UnreachedError lists the parameters that a loss does not depend on. It wraps ErrUnreached.
+type UnreachedError struct {
+	Loss   string
+	Params []string
+}
+
+func (e *UnreachedError) Error() string {
+	return fmt.Sprintf("%v: %q does not depend on %q: freeze them or remove them from the graph",
+		ErrUnreached, e.Loss, e.Params)
+}
+
+// Unwrap returns ErrUnreached.
+func (e *UnreachedError) Unwrap() error { return ErrUnreached }
+
+// CheckReached returns an *UnreachedError unless each trainable parameter of the graph, lowered or
+// not, has a gradient. grads has the gradient of each value of the program, None where it has none.
+func (g *Graph) CheckReached(grads []kernels.Value) error {
+	var missing []string
+	for _, n := range g.Model.Graph.AllNodes() {
+		isParam := n.IsVar() && !g.isInput(n) && !g.Model.Statistics[n] && (n.Value() != nil || g.Model.Params[n])
+		if !isParam || g.frozen(n.Name()) || !isFloat(n) {
+			continue
+		}
+		if v, ok := g.values[n]; !ok || grads[v] == kernels.None {
+			missing = append(missing, n.Name())
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &UnreachedError{Loss: g.Loss.Name(), Params: missing}
+}
+
+func isFloat(n *gorgonia.Node) bool {
+	t, err := dtypeOf(n.Dtype())
+	return err == nil && t.Float()
+}

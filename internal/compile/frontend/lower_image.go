@@ -1,0 +1,148 @@
+package frontend
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Operations on images.
+//
+//	im2colOp, linAlgBinOp, transposeOp  as Conv1d and Conv2d build them  →  conv
+//	transposeOp                         otherwise                        →  transpose
+//	maxPoolOp                                                            →  maxPool
+//	GroupNormOp                                                          →  groupNorm with scale 1 and shift 0
+
+// lowerTranspose lowers a transpose. A convolution of Gorgonia's ends in one.
+func lowerTranspose(r *reader, n *gorgonia.Node) (*rule, error) {
+	if found, err := r.matchConv(n); found != nil || err != nil {
+		return found, err
+	}
+	return lowerDirect(r, n)
+}
+
+// matchConv recognises a convolution as gorgonia.Conv2d and Conv1d build it, where x is [B, C, H, W]
+// and w is [O, C, KH, KW]:
+//
+//	transpose 0312 (reshape [B, OH, OW, O] (matmul (reshape (im2col x), reshape [O, C·KH·KW] w)ᵀ))
+//
+// An im2col in any other place falls back.
+func (r *reader) matchConv(n *gorgonia.Node) (*rule, error) {
+	perm, err := fields{n.Op()}.Ints("pattern")
+	if err != nil || !slices.Equal(perm, []int{0, 3, 1, 2}) {
+		return nil, err
+	}
+	// From the transpose back to x and w. Each step that does not fit ends the match.
+	product := unwrap(children(n)[0], "gorgonia.reshapeOp")
+	if product == nil || !isOp(product, "gorgonia.linAlgBinOp") {
+		return nil, nil
+	}
+	kind, err := fields{product.Op()}.Int("āBinaryOperator")
+	if err != nil {
+		return nil, err
+	}
+	attrs, err := kernels.MatMul.Decode(fields{product.Op()})
+	if err != nil {
+		return nil, err
+	}
+	in := children(product)
+	patches, w := unwrap(in[0], "gorgonia.reshapeOp"), unwrap(in[1], "gorgonia.reshapeOp")
+	if kind != matMul || attrs != any(kernels.MatMulAttrs{TransB: true}) || w == nil ||
+		patches == nil || !isOp(patches, "gorgonia.im2colOp") {
+		return nil, nil
+	}
+	x := children(patches)[0]
+	a, kernel, err := im2colOf(patches)
+	if err != nil {
+		return nil, err
+	}
+	// The kernel's height and width are not in the shapes of the products: im2col has them.
+	if want := (kernels.Shape{in[1].Shape()[0], x.Shape()[1], kernel[0], kernel[1]}); !shapeOf(w).Equal(want) {
+		return nil, nil
+	}
+	return r.applyRule(kernels.Conv, a, x, w), nil
+}
+
+// unwrap returns the operand of n where the op of n has that key, else nil.
+func unwrap(n *gorgonia.Node, key string) *gorgonia.Node {
+	if !isOp(n, key) {
+		return nil
+	}
+	return children(n)[0]
+}
+
+// im2colOf returns the attributes of the convolution that an im2col prepares, and the height and
+// width of its kernel.
+func im2colOf(n *gorgonia.Node) (a kernels.ConvAttrs, kernel [2]int, err error) {
+	a.Groups = 1
+	err = readInts(fields{n.Op()}, map[string]*int{
+		"h": &kernel[0], "w": &kernel[1], "padH": &a.Pad[0], "padW": &a.Pad[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],
+		"dilationH": &a.Dilation[0], "dilationW": &a.Dilation[1],
+	})
+	return a, kernel, err
+}
+
+// readInts reads integer fields, by name, into variables.
+func readInts(f fields, into map[string]*int) (err error) {
+	for name, at := range into {
+		if *at, err = f.Int(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowerMaxPool lowers max pooling.
+func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, err := maxPoolOf(n)
+	if err != nil {
+		return nil, err
+	}
+	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
+}
+
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have
+// paddings of their own, Gorgonia pads the top and the left by those of the bottom and the right;
+// here each side has its own.
+func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
+	err = readInts(fields{n.Op()}, map[string]*int{
+		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],
+		"padNorth": &a.Pad[0], "padWest": &a.Pad[1], "padSouth": &a.PadEnd[0], "padEast": &a.PadEnd[1],
+	})
+	return a, err
+}
+
+// lowerGroupNorm lowers Gorgonia's group normalization, which has neither scale nor shift: they
+// become constants 1 and 0.
+func lowerGroupNorm(r *reader, n *gorgonia.Node) (*rule, error) {
+	a, err := groupNormOf(n)
+	if err != nil {
+		return nil, err
+	}
+	return &rule{in: children(n), build: func(v []kernels.Value) (kernels.Value, error) {
+		return r.Apply(kernels.GroupNorm, a, v[0], r.channelConst(v[0], 1), r.channelConst(v[0], 0)), nil
+	}}, nil
+}
+
+// groupNormOf returns the attributes of group normalization, or of its gradient.
+func groupNormOf(n *gorgonia.Node) (a kernels.GroupNormAttrs, err error) {
+	f := fields{n.Op()}
+	if a.Groups, err = f.Int("numGroups"); err != nil {
+		return a, err
+	}
+	a.Eps, err = f.Float("epsilon")
+	return a, err
+}
+
+// channelConst returns a constant [C], filled with c, for x [B, C, ...].
+func (r *reader) channelConst(x kernels.Value, c float64) kernels.Value {
+	spec := r.Spec(x)
+	if len(spec.Shape) < 2 {
+		panic(ir.BuildError{Err: fmt.Errorf("normalizes %v, want [B, C, ...]: %w", spec, kernels.ErrShape)})
+	}
+	return r.fill(spec.Type, spec.Shape[1:2], c)
+}

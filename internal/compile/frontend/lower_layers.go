@@ -1,0 +1,49 @@
+package frontend
+
+import (
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Ops of package layers, for layers that Gorgonia lacks or computes wrongly.
+
+// kernelOp is an op of package layers, which names the operation that computes it. The node has the
+// operands of the operation, except:
+//
+//	batchNorm  x, gamma, beta, and the running mean and variance, which are nodes without an op
+//	dropout     x
+type kernelOp interface {
+	Kernel() (op *kernels.Op, attrs any)
+}
+
+// lowerKernel lowers an op of package layers.
+func lowerKernel(r *reader, n *gorgonia.Node, k kernelOp) (*rule, error) {
+	op, attrs := k.Kernel()
+	in := children(n)
+	if op == kernels.Gather && len(in) == 2 {
+		return r.gather(n), nil
+	}
+	switch a := attrs.(type) {
+	case kernels.DropoutAttrs:
+		return r.dropout(in[0], a)
+	case kernels.BatchNormAttrs:
+		if op != kernels.BatchNorm {
+			break
+		}
+		if len(in) != 5 {
+			return nil, fmt.Errorf("batch normalization has %d operands, want 5: %w", len(in), kernels.ErrShape)
+		}
+		return &rule{in: in, build: func(v []kernels.Value) (kernels.Value, error) {
+			// The running statistics stay as they are if either is frozen.
+			s := runningStats{fixed: !r.Training || r.frozen(in[3].Name()) || r.frozen(in[4].Name()), mean: v[3], variance: v[4]}
+			if r.Machine && !s.fixed {
+				s = r.hostStatistics(n, r.Spec(v[3]), false, in[3].Value, in[4].Value)
+			}
+			return r.batchNorm(n, a, v[0], v[1], v[2], s)
+		}}, nil
+	}
+	return r.applyRule(op, attrs, in...), nil
+}

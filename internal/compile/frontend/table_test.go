@@ -1,0 +1,162 @@
+package frontend
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+// gradients are graphs with ops that only gorgonia.Grad makes.
+func gradients() []recipe {
+	of := func(y func(d *draft, x *gorgonia.Node) *gorgonia.Node) func(d *draft) *gorgonia.Node {
+		return func(d *draft) *gorgonia.Node {
+			x := d.in(3+d.dim(), d.wide())
+			cost := d.must(gorgonia.Sum(d.must(gorgonia.Square(y(d, x)))))
+			dx, err := gorgonia.Grad(cost, x)
+			if err != nil {
+				return d.must(nil, err)
+			}
+			return dx[0]
+		}
+	}
+	return []recipe{
+		{"gradient of a softmax", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.SoftMax(x)) }), kernels.SoftmaxGrad},
+		{"gradient of a softmax along 0", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.SoftMax(x, 0)) }), kernels.SoftmaxGrad},
+		{"gradient of a slice of rows", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node {
+			return d.must(gorgonia.Slice(x, gorgonia.S(1, 3)))
+		}), kernels.Unslice},
+		{"gradient of a slice of columns", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node {
+			return d.must(gorgonia.Slice(x, nil, gorgonia.S(0, x.Shape()[1]-1)))
+		}), kernels.Unslice},
+	}
+}
+
+// classified returns logits, and target classes as indices and as a distribution. Some rows have
+// two largest logits.
+func classified(d *draft) (net *layers.Net, logits, labels, target *gorgonia.Node) {
+	net = layers.New(d.g)
+	net.Type = d.dt
+	rows, classes := d.wide(), d.wide()
+	half := func() float64 { return float64(d.r.IntN(9))/2 - 2 }
+	return net, d.of(half, rows, classes), d.ints(classes, rows), d.of(d.positive, rows, classes)
+}
+
+// fromLayers are graphs with the ops that package layers adds. Each has its own Do, which the tape
+// machine runs.
+func fromLayers() []recipe {
+	return []recipe{
+		{"the inner identity", func(d *draft) *gorgonia.Node {
+			return d.must(gorgonia.Exp(d.must(gorgonia.ApplyOp(gorgonia.Iop{}, d.must(gorgonia.Tanh(d.in(d.dim(), d.wide())))))))
+		}, kernels.Tanh},
+		{"layers: leaky relu", func(d *draft) *gorgonia.Node {
+			net := layers.New(d.g)
+			return d.must(layers.LeakyReLU(0.1)(net, d.in(d.dim(), d.wide()), "leaky"), net.Err())
+		}, kernels.LeakyReLU},
+		{"layers: cross entropy", func(d *draft) *gorgonia.Node {
+			net, logits, labels, _ := classified(d)
+			return d.must(net.CrossEntropy(logits, labels, "rows"), net.Err())
+		}, kernels.CrossEntropy},
+		{"layers: cross entropy of a distribution", func(d *draft) *gorgonia.Node {
+			net, logits, _, target := classified(d)
+			return d.must(net.CrossEntropyOneHot(logits, target, "rows"), net.Err())
+		}, kernels.CrossEntropyDense},
+		{"layers: correct", func(d *draft) *gorgonia.Node {
+			net, logits, labels, _ := classified(d)
+			return d.must(net.Correct(logits, labels, "correct"), net.Err())
+		}, kernels.Correct},
+		{"layers: correct of a distribution", func(d *draft) *gorgonia.Node {
+			net, logits, _, target := classified(d)
+			return d.must(net.CorrectOneHot(logits, target, "correct"), net.Err())
+		}, kernels.CorrectDense},
+	}
+}
+
+// elsewhere are ops that no recipe can compare with a tape machine, and the test that checks them.
+var elsewhere = map[string]string{
+	"gorgonia.atOp":       "Gorgonia's own result has all elements: TestElementsAtCoordinatesAreSelected",
+	"gorgonia.readOp":     "has no value: TestAReadNodeComputesItsOperand",
+	"*gorgonia.dropoutOp": "draws: TestDropoutDropsInTrainingAndItsGradientFollowsTheMask",
+
+	"*gorgonia.dropoutDiffOp": "is wrong in Gorgonia: TestTheGradientNodeOfADropoutFollowsItsMask",
+}
+
+// TestEveryLoweredOpIsComparedWithGorgonia fails for an op in lowerings, or of an operation,
+// without a recipe.
+func TestEveryLoweredOpIsComparedWithGorgonia(t *testing.T) {
+	seen := make(map[string]bool)
+	differentiable, others := fallbacks()
+	for _, some := range append(recipes(), differentiable, others) {
+		for _, c := range some {
+			for s := range uint64(6) {
+				for _, key := range keysOf(c, *seed*1000+s) {
+					seen[key], seen[strings.Split(key, ":")[0]] = true, true
+				}
+			}
+		}
+	}
+	var want []string
+	for key := range lowerings() {
+		want = append(want, key)
+	}
+	for _, op := range kernels.All() {
+		want = append(want, op.Gorgonia...)
+	}
+	for _, key := range want {
+		if why := elsewhere[key]; seen[key] == (why != "") {
+			t.Errorf("%s: in a recipe: %v, checked elsewhere: %q; want one of them", key, seen[key], why)
+		}
+	}
+	for key := range elsewhere {
+		if !slices.Contains(want, key) {
+			t.Errorf("%s is checked elsewhere but is not lowered", key)
+		}
+	}
+}
+
+// keysOf returns the keys of all ops of a recipe's graph; none where Gorgonia refuses its shapes.
+func keysOf(c recipe, s uint64) (keys []string) {
+	d := newDraft(rand.New(rand.NewPCG(s, 7)), tensor.Float64)
+	defer func() {
+		if p := recover(); p != nil && p != any(d) {
+			panic(p)
+		}
+	}()
+	for _, n := range c.build(d).Graph().AllNodes() {
+		if key := opKeyOf(n); key != "" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func TestAReadNodeComputesItsOperand(t *testing.T) {
+	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	y := d.must(gorgonia.Tanh(d.in(3, 4)))
+	var into gorgonia.Value
+	read := gorgonia.Read(y, &into)
+	if key := fmt.Sprintf("%T", read.Op()); key != "gorgonia.readOp" {
+		t.Fatalf("gorgonia.Read made a %s", key)
+	}
+	r, err := readGraph(training, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(); err != nil {
+		t.Fatal(err)
+	}
+	want, err := tape(y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.floats(r.values[read]); !near(got, want[0], 1e-15) || !near(numbers(into), want[0], 0) {
+		t.Errorf("seed %d: got %v, Gorgonia reads %v", *seed, got, want[0])
+	}
+}

@@ -1,0 +1,163 @@
+package passes
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// An update of offloaded values is cut into parts, each of which is copied, changed and written
+// back on its own. Where the rule treats every element, or block of elements, by itself, a part is
+// some of the elements.
+const (
+	leastPart = 256 << 10      // bytes of a part: shorter transfers take longer to begin than to run
+	mostParts = 16             // of an update, so that scratch holds at most an eighth of the values that it changes
+	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
+)
+
+// Offload lets a program work on copies of the values whose homes are in pinned host memory: on one
+// copy of each parameter, which recomputation lets the backward pass prefetch once more, and, part
+// by part, on copies of the values that an update changes.
+//
+//	y = f x w                    w' = prefetch w
+//	…                            y = f x w'
+//	w, m = update w m dw   ──►   …
+//	                             for each part:
+//	                                 w', m' = prefetch w, m
+//	                                 w', m' = update w' m' dw
+//	                                 writeback w', m' to w, m
+//
+// The scheduler decides where transfers stand. Slices of rows that an update changes are views of
+// the home. update is the optimizer's operation; where views is false, an update is not cut. It
+// changes nothing where no home is in host memory.
+func Offload(p *ir.Program, update *kernels.Op, views bool) {
+	o := offloader{Builder: ir.NewBuilder(p, nil), update: update, views: views,
+		offloaded: make(map[kernels.Value]bool), copies: make(map[kernels.Value]kernels.Value)}
+	for v, val := range p.Values {
+		if val.Home && slices.Contains(ir.Offloaded[:], val.Ref.Region) {
+			o.offloaded[kernels.Value(v)] = true
+		}
+	}
+	if len(o.offloaded) == 0 {
+		return
+	}
+	instrs, changed := p.Instrs, updatedBy(p, update)
+	p.Instrs = make([]ir.Instr, 0, len(instrs))
+	for _, in := range instrs {
+		switch {
+		case in.Op.View != nil && o.offloaded[in.In[0]] && changed[in.Out[0]]: // rows for an update
+			o.offloaded[in.Out[0]] = true
+			p.Instrs = append(p.Instrs, in)
+		case in.Op == update:
+			o.updateParts(in)
+		default:
+			o.readCopies(&in, nil)
+			p.Instrs = append(p.Instrs, in)
+		}
+	}
+}
+
+// updatedBy returns the values that instructions of op change.
+func updatedBy(p *ir.Program, op *kernels.Op) map[kernels.Value]bool {
+	found := make(map[kernels.Value]bool)
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Op == op {
+			for _, k := range in.Op.UpdatesFor(in.Attrs) {
+				found[in.In[k]] = true
+			}
+		}
+	}
+	return found
+}
+
+// offloader is the state of the pass.
+type offloader struct {
+	*ir.Builder
+	update    *kernels.Op
+	views     bool
+	offloaded map[kernels.Value]bool          // values in host memory: homes, and rows of them that updates change
+	copies    map[kernels.Value]kernels.Value // by home
+}
+
+// readCopies lets an instruction read copies of offloaded values, without the operands in except.
+func (o *offloader) readCopies(in *ir.Instr, except []int8) {
+	in.In = slices.Clone(in.In)
+	for k, v := range in.In {
+		if !o.offloaded[v] || slices.Contains(except, int8(k)) {
+			continue
+		}
+		if _, ok := o.copies[v]; !ok {
+			o.Label, o.Owner, o.Backward = "prefetch "+o.Values[v].Name, o.Values[v].Owner, in.Backward
+			o.copies[v] = o.Apply(kernels.Prefetch, nil, v)
+		}
+		in.In[k] = o.copies[v]
+	}
+}
+
+// updateParts appends an update: where it changes offloaded values, its parts with their transfers.
+func (o *offloader) updateParts(in ir.Instr) {
+	updates := in.Op.UpdatesFor(in.Attrs)
+	moved := slices.DeleteFunc(slices.Clone(updates), func(k int8) bool { return !o.offloaded[in.In[k]] })
+	o.readCopies(&in, moved)
+	if len(moved) == 0 {
+		o.Instrs = append(o.Instrs, in)
+		return
+	}
+	o.Owner, o.Backward = in.Owner, true
+	o.Roots = slices.DeleteFunc(o.Roots, func(v kernels.Value) bool { return slices.Contains(in.Out, v) })
+	name := strings.TrimPrefix(in.Label, "update ")
+	for _, homes := range o.parts(&in, moved) {
+		operands := slices.Clone(homes)
+		o.Label = "prefetch " + name
+		for _, k := range moved {
+			operands[k] = o.Apply(kernels.Prefetch, nil, homes[k])
+		}
+		o.Label = in.Label
+		out := slices.Clone(o.ApplyAll(in.Op, in.Attrs, operands...))
+		o.Label = "writeback " + name
+		for i, k := range updates {
+			if slices.Contains(moved, k) {
+				out[i] = o.Apply(kernels.Writeback, nil, out[i], homes[k])
+			}
+		}
+		o.Roots = append(o.Roots, out...)
+	}
+}
+
+// parts returns the operands of each part of an update that changes the moved operands in host
+// memory.
+func (o *offloader) parts(in *ir.Instr, moved []int8) [][]kernels.Value {
+	var bytes int64
+	for _, k := range moved {
+		bytes += o.Spec(in.In[k]).Bytes()
+	}
+	param := o.Spec(in.In[0]).Shape
+	elems := param.Elems()
+	n := int(min(bytes/leastPart, mostParts, int64(elems/partStep)))
+	if n < 2 || !o.views || in.Op != kernels.Adam8 && !updatesRows(o.Program, in) {
+		return [][]kernels.Value{in.In}
+	}
+	o.Label = in.Label
+	flat := slices.Clone(in.In)
+	cut := append(slices.Clone(in.Op.UpdatesFor(in.Attrs)), 1) // and the gradient
+	for _, k := range cut {
+		if o.Spec(in.In[k]).Shape.Equal(param) { // others have a row for each block
+			flat[k] = o.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{elems}}, in.In[k])
+		}
+	}
+	parts := make([][]kernels.Value, n)
+	for i := range parts {
+		parts[i] = slices.Clone(flat)
+		from, to := partStart(elems, partStep, n, i), partStart(elems, partStep, n, i+1)
+		for _, k := range cut {
+			if flat[k] != in.In[k] {
+				parts[i][k] = rowsOf(o.Builder, flat[k], from, to)
+			} else {
+				parts[i][k] = rowsOf(o.Builder, flat[k], from/kernels.Block8, (to+kernels.Block8-1)/kernels.Block8)
+			}
+		}
+	}
+	return parts
+}

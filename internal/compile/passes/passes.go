@@ -1,0 +1,89 @@
+// Package passes rewrites programs: each pass is a function from a program to the same program with
+// fewer, cheaper or smaller instructions, one a file.
+//
+// A pass knows nothing of the graph, of places or of other passes. It runs after lowering and
+// gradients, before recomputation and scheduling; package compile holds the order. All passes but
+// [Sums], [Round] and [Narrow] keep every bit of every result.
+package passes
+
+import (
+	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// uses says which instructions make and read each value of a program.
+type uses struct {
+	p       *ir.Program
+	maker   []int32 // instruction that makes it, -1 for homes
+	readers []int32 // how many operands read it
+	reader  []int32 // the last of them
+	root    []bool  // it must exist after the step
+}
+
+func usesOf(p *ir.Program) uses {
+	n := len(p.Values)
+	u := uses{p: p, maker: make([]int32, n), readers: make([]int32, n), reader: make([]int32, n), root: make([]bool, n)}
+	for i := range u.maker {
+		u.maker[i] = -1
+	}
+	for i, in := range p.Instrs {
+		for _, v := range in.In {
+			u.readers[v]++
+			u.reader[v] = int32(i)
+		}
+		for _, o := range in.Out {
+			u.maker[o] = int32(i)
+		}
+	}
+	for _, v := range p.Roots {
+		u.root[v] = true
+	}
+	return u
+}
+
+// private reports whether v is a value of scratch with one reader: a pass may fuse its maker into
+// its reader.
+func (u uses) private(v kernels.Value) bool {
+	return u.readers[v] == 1 && !u.root[v] && !u.p.Values[v].Home && u.maker[v] >= 0
+}
+
+// next returns the only reader of v, or -1.
+func (u uses) next(v kernels.Value) int {
+	if !u.private(v) {
+		return -1
+	}
+	return int(u.reader[v])
+}
+
+// Prune removes instructions whose results are not needed: neither a root nor an operand of an
+// instruction that stays.
+func Prune(p *ir.Program) {
+	live := make([]bool, len(p.Values))
+	for _, v := range p.Roots {
+		live[v] = true
+	}
+	gone := make([]bool, len(p.Instrs))
+	for i := len(p.Instrs) - 1; i >= 0; i-- {
+		in := p.Instrs[i]
+		if gone[i] = !slices.ContainsFunc(in.Out, func(o kernels.Value) bool { return live[o] }); gone[i] {
+			continue
+		}
+		for _, v := range in.In {
+			live[v] = true
+		}
+	}
+	remove(p, gone)
+}
+
+// remove removes the marked instructions.
+func remove(p *ir.Program, gone []bool) {
+	kept := p.Instrs[:0]
+	for i, in := range p.Instrs {
+		if !gone[i] {
+			kept = append(kept, in)
+		}
+	}
+	p.Instrs = kept
+}

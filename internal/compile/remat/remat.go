@@ -1,0 +1,227 @@
+// Package remat decides which activations a training step computes again for the backward pass
+// instead of keeping them (rematerialization), and rewrites the program so.
+//
+// [Run] searches a choice within a budget of bytes: a greedy search that drops one activation at a
+// time, and trees of checkpoints by dynamic programming; polish then keeps what need not be
+// dropped. Where the budget cannot be met, it takes the lowest peak that it finds. No bits change.
+package remat
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Goal says which activations a training program computes again.
+type Goal struct {
+	Owners []string // all that belong to these layers; none: the search chooses
+	Budget int64    // bytes of scratch that the peak should not exceed, at the least extra time; 0: no search
+}
+
+// Run lets instructions of the backward pass read a second computation of dropped activations,
+// right before the first such reader. Dropout draws by seed, step and layer, so its second mask
+// equals the first; instructions with an effect, and those that run on the host, are never
+// repeated.
+//
+//	y = f x                 y = f x
+//	…               ──►     …
+//	dx = g y dy             y' = f x
+//	                        dx = g y' dy
+//
+// A later round may drop y' in its turn: where y' serves to compute more values and then waits for
+// g, there is a third computation.
+//
+// A program that is compiled like another one drops what that one drops. Copies of offloaded
+// parameters are prefetched once more for the backward pass in any case. It records its choice in
+// the program.
+func Run(p *ir.Program, goal Goal, o schedule.Options) {
+	if goal.Budget <= 0 && len(goal.Owners) == 0 {
+		refetch(p, o)
+		return
+	}
+	built := slices.Clone(p.Instrs)
+	if p.Recomputation = inherited(p, o.Like); p.Recomputation == nil {
+		p.Recomputation = choose(p, built, goal, o)
+	}
+	if len(p.Recomputation.Rounds) == 0 {
+		p.Instrs = built
+		refetch(p, o)
+		return
+	}
+	p.Instrs = schedule.Reorder(built, p.Recomputation.Order)
+	a := analyse(p, o)
+	rounds := make([]round, len(p.Recomputation.Rounds))
+	for k, r := range p.Recomputation.Rounds {
+		rounds[k] = a.emptyRound()
+		for _, v := range r.Dropped {
+			rounds[k].drop[v] = true
+		}
+		for _, v := range r.Kept {
+			rounds[k].keep[v] = true
+		}
+	}
+	a.apply(p, rounds)
+}
+
+// inherited returns what the program for a larger batch computes again, nil unless p is made of the
+// same instructions.
+func inherited(p, like *ir.Program) *ir.Recomputation {
+	if like == nil || like.Recomputation == nil || like.Recomputation.Values != len(p.Values) || len(like.Recomputation.Order) != len(p.Instrs) {
+		return nil
+	}
+	return like.Recomputation
+}
+
+// choose returns the best choice that it finds in any of the orders that it tries: the order
+// decides which values are live together. It leaves p's instructions in any order; built is their
+// order before.
+func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Recomputation {
+	var best []int32
+	var least choice
+	// Polishing is slow: only the best choice of all orders is polished.
+	for _, order := range orders(p, o) {
+		p.Instrs = schedule.Reorder(built, order)
+		a := analyse(p, o)
+		var x choice
+		if len(goal.Owners) > 0 {
+			x.rounds = []round{a.emptyRound()}
+			for _, v := range a.saved {
+				x.rounds[0].drop[v] = slices.Contains(goal.Owners, p.Values[v].Owner)
+			}
+			a.measure(&x)
+		} else {
+			x = a.search(goal.Budget)
+		}
+		if best == nil || x.better(&least, goal.Budget) {
+			best, least = order, x
+		}
+	}
+	p.Instrs = schedule.Reorder(built, best)
+	if a := analyse(p, o); len(goal.Owners) == 0 {
+		a.polish(&least, goal.Budget)
+	}
+	return &ir.Recomputation{Values: len(p.Values), Order: best, Rounds: least.describe()}
+}
+
+// Orders in which dropping is tried, besides the one in which the instructions were built.
+const (
+	bestOrders  = 2 // with the lowest peaks where nothing is dropped
+	reachOrders = 2 // in which trees promise the lowest peaks
+)
+
+// orders returns the orders in which dropping is tried: with values dropped, another order may be
+// the best.
+func orders(p *ir.Program, o schedule.Options) [][]int32 {
+	d := p.Clone()
+	fresh := o
+	fresh.Like = nil
+	schedule.Alias(d, o.Views)
+	found := schedule.Candidates(d, fresh)
+	if o.Scheduler != nil {
+		return [][]int32{found[0].Order}
+	}
+	all := [][]int32{schedule.Sequence(len(p.Instrs))}
+	add := func(some []schedule.Candidate) {
+		for _, f := range some {
+			if !slices.ContainsFunc(all, func(order []int32) bool { return slices.Equal(order, f.Order) }) {
+				all = append(all, f.Order)
+			}
+		}
+	}
+	add(found[:min(bestOrders, len(found))])
+	// The reach of a tree needs no search, so it is known for all orders.
+	for i := range found {
+		d := *p
+		d.Instrs = schedule.Reorder(p.Instrs, found[i].Order)
+		if t := analyse(&d, o).cuts(); t != nil {
+			found[i].Peak = t.reach()
+		}
+	}
+	slices.SortStableFunc(found, func(a, b schedule.Candidate) int { return cmp.Compare(a.Peak, b.Peak) })
+	add(found[:min(reachOrders, len(found))])
+	return all
+}
+
+// refetch lets the backward pass prefetch offloaded parameters once more, where no activation is
+// computed again.
+func refetch(p *ir.Program, o schedule.Options) {
+	if !slices.ContainsFunc(p.Instrs, func(in ir.Instr) bool { return in.Op == kernels.Prefetch }) {
+		return
+	}
+	if a := analyse(p, o); slices.Contains(a.refetched, true) {
+		a.apply(p, []round{a.emptyRound()})
+	}
+}
+
+// round lists the values that the backward pass reads a second computation of, and values that are
+// kept as starting points of such computations. Both are by root of the program before the first
+// round. For a value that has been computed again, an entry means its last computation.
+type round struct{ drop, keep []bool }
+
+// choice is the rounds of recomputation, in order: each rewrites the program that the rounds before
+// have made.
+type choice struct {
+	rounds     []round
+	peak, work int64 // peak in bytes, and extra time in the units of ir.Work.Time
+}
+
+// trim removes rounds at the end that drop nothing, except the first.
+func (x *choice) trim() {
+	for last := len(x.rounds) - 1; last > 0 && !slices.Contains(x.rounds[last].drop, true); last-- {
+		x.rounds = x.rounds[:last]
+	}
+}
+
+// better reports whether x beats y: within the budget the one with less work wins, else the one
+// with the lower peak.
+func (x *choice) better(y *choice, budget int64) bool {
+	fits, had := x.peak <= budget, y.peak <= budget
+	switch {
+	case fits != had:
+		return fits
+	case fits:
+		return x.work < y.work
+	}
+	return x.peak < y.peak || x.peak == y.peak && x.work < y.work
+}
+
+// copied returns a copy of x whose rounds can be changed, not measured.
+func (x *choice) copied() choice {
+	y := choice{rounds: slices.Clone(x.rounds)}
+	for k := range y.rounds {
+		y.rounds[k].drop = slices.Clone(y.rounds[k].drop)
+	}
+	return y
+}
+
+// depth returns the number of the last round that drops v, counted from 1; 0: none does.
+func (x *choice) depth(v kernels.Value) (n int) {
+	for k := range x.rounds {
+		if x.rounds[k].drop[v] {
+			n = k + 1
+		}
+	}
+	return n
+}
+
+// describe returns the rounds as lists of values, none where x drops nothing.
+func (x *choice) describe() (all []ir.Round) {
+	members := func(set []bool) (vs []kernels.Value) {
+		for v, in := range set {
+			if in {
+				vs = append(vs, kernels.Value(v))
+			}
+		}
+		return vs
+	}
+	for k := range x.rounds {
+		r := ir.Round{Dropped: members(x.rounds[k].drop), Kept: members(x.rounds[k].keep)}
+		if len(x.rounds) > 1 || len(r.Dropped) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package remat
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Bounds of the search.
+const (
+	mostDrops  = 400 // activations that one greedy search drops
+	mostRounds = 4   // of greedy searches
+	mostKept   = 100 // dropped activations that polish tries to keep
+)
+
+// search returns the choice with the least extra work within the budget, or, if it finds none, the
+// one with the lowest peak. It takes the best of a greedy search and of trees; while that exceeds
+// the budget, it drops some of the repetitions in another round.
+func (a *analysis) search(budget int64) choice {
+	best := choice{rounds: []round{a.emptyRound()}}
+	if a.measure(&best); best.peak <= budget {
+		return best
+	}
+	limit := a.limit()
+	try := func(x choice) {
+		if x.work <= limit && x.better(&best, budget) {
+			best = x
+		}
+	}
+	a.greedyDrop(nil, budget, try)
+	a.trees(budget, try)
+	// Repetitions make the peak now: drop some of them, as activations of a program that has them.
+	for range mostRounds {
+		peak := best.peak
+		if peak <= budget {
+			break
+		}
+		d := a.p.Clone()
+		analyseRewritten(d, a.o, a.apply(d, best.rounds)).greedyDrop(best.rounds, budget, try)
+		if best.peak == peak {
+			break
+		}
+	}
+	return best
+}
+
+// limit returns the most extra work that a choice may have: the work of the program itself, so that
+// a step takes at most twice as long.
+func (a *analysis) limit() (work int64) {
+	for _, w := range a.work {
+		work += w
+	}
+	return work
+}
+
+// polish keeps dropped activations, the most expensive ones first, or drops them in fewer rounds,
+// wherever that makes the choice better.
+func (a *analysis) polish(best *choice, budget int64) {
+	cost := a.costs(&best.rounds[0])
+	dropped := slices.DeleteFunc(slices.Clone(a.saved), func(v kernels.Value) bool { return best.depth(v) == 0 })
+	slices.SortStableFunc(dropped, func(v, w kernels.Value) int { return cmp.Compare(cost[w], cost[v]) })
+	for _, v := range dropped[:min(len(dropped), mostKept)] {
+		for depth := range best.depth(v) {
+			x := best.copied()
+			for k := depth; k < len(x.rounds); k++ {
+				x.rounds[k].drop[v] = false
+			}
+			x.trim()
+			if a.measure(&x); x.better(best, budget) {
+				*best = x
+				break
+			}
+		}
+	}
+}
+
+// greedyDrop drops one activation after the other, of those that idle at the peak, until the peak
+// is within the budget or no activation idles there. It picks the highest score
+//
+//	bytes · instructions from the last reader in the forward pass to the first in the backward pass
+//	───────────────────────────────────────────────────────────────────────────────────────────────
+//	                              work to compute it again
+//
+// Its drops are one round after those of before. It passes each choice on its way to try.
+// Source: the score of Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, section 3.
+func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
+	x := a.emptyRound()
+	for range min(len(a.saved), mostDrops) {
+		d := a.p.Clone()
+		now := a.rewrite(d, &x)
+		live, peak := schedule.Live(d, a.o)
+		try(choice{append(slices.Clone(before), round{slices.Clone(x.drop), x.keep}), peak, now.extra})
+		if peak <= budget {
+			return
+		}
+		at := int32(slices.Index(live, peak))
+		cost := a.costs(&x)
+		pick, highest := kernels.None, 0.0
+		for _, v := range a.saved {
+			if x.drop[a.origin[v]] {
+				continue
+			}
+			until := now.positions[max(a.until[v], a.maker[v])]
+			next := now.positions[a.first[v]]
+			if until >= at || next <= at {
+				continue
+			}
+			if score := float64(a.bytes[v]) * float64(next-until) / float64(max(cost[v], 1)); score > highest {
+				pick, highest = v, score
+			}
+		}
+		if pick == kernels.None {
+			return
+		}
+		x.drop[a.origin[pick]] = true
+	}
+}

@@ -1,0 +1,258 @@
+package remat
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Bounds of the search for trees.
+const (
+	mostBorders = 96   // places at which the forward pass may be cut
+	smallPart   = 1024 // part of the peak that is too little to drop: statistics of norms are read until the end
+	units       = 96   // in which the bytes that a tree may use are counted
+	leastTrees  = 8    // trees that are tried of those that promise the lowest peaks
+)
+
+// tree cuts the forward pass at borders. A part of it, from border a to border b, runs backward
+// once all its activations exist. Or it is cut in two at k: what crosses k is kept while the right
+// half runs backward; then the left half is computed again and runs backward.
+//
+//	a ────────► k ────────► b
+//	            └─ right half: backward through k…b
+//	a ─again──► k
+//	└─ left half: backward through a…k
+//
+// Dynamic programming finds the least work for each part and each number of bytes. The bytes are
+// the values kept at the borders before, the activations of the part that are still needed, and all
+// other values that are live at an instruction of the backward pass. A left half that is cut in its
+// turn is computed a third time, in another round.
+//
+// Source: Griewank and Walther, Algorithm 799, ACM TOMS 26(1), 2000, where all steps are equal;
+// Beaumont et al., Optimal checkpointing for heterogeneous chains, arXiv:1911.13214, sections 4 and
+// 5, for steps of any size. Ours also handles graphs that are no chains, where several values
+// cross.
+type tree struct {
+	*analysis
+	borders []border // segment k lies between borders k and k+1
+	small   int64    // bytes that are not worth dropping
+
+	// Peaks in bytes, by segment k and border a, where nothing is dropped. Activations from before
+	// a do not count: the dynamic program adds those that are kept.
+	backward [][]int64 // of the backward pass while its last live activation is of segment k
+	forward  [][]int64 // of the forward pass in segment k
+	transit  []int64   // by segment: the peak of its forward pass where no activation is kept
+
+	// The time when the backward pass first needs the part before border b, which is then computed
+	// again.
+	restart [][]int64 // by border b and border a: the part of backward[b-1][a] from that time on
+	others  []int64   // by border: live bytes that are no activations from before it
+	done    []int64   // by border: bytes of the segment before it that cross it and have no reader left
+
+	// The solution.
+	prefix []int64 // by border: work of the recomputable instructions before it
+	unit   int64   // bytes
+	least  []int64 // by part and units, see at: extra work, infeasible where there is no tree
+	cut    []int16 // by part and units: the border at which the part is cut in two, 0 for none
+}
+
+// infeasible is the work of a tree that does not exist.
+const infeasible = math.MaxInt64 / 4
+
+// trees tries the trees that promise the least work within the budget, or, where none is within it,
+// those with the lowest peaks.
+func (a *analysis) trees(budget int64, take func(choice)) {
+	t := a.newTree(budget)
+	if t == nil {
+		return
+	}
+	try := func(m int) int64 {
+		x := t.choice(m)
+		a.measure(&x)
+		take(x)
+		return x.peak
+	}
+	// The peak of a tree as predicted is not exact: measure, and find the most units that fit by
+	// bisection. More units mean less work, so the last one that fits is the best.
+	var steps []int // numbers of units that need less work than one unit less
+	for m, last := 0, a.limit()+1; m <= units; m++ {
+		if w := t.least[t.at(0, len(t.borders)-1, m)]; w < last {
+			steps, last = append(steps, m), w
+		}
+	}
+	tried := make([]bool, len(steps))
+	most := sort.Search(len(steps), func(k int) bool {
+		tried[k] = true
+		return try(steps[k]) > budget
+	})
+	if most > 0 {
+		return
+	}
+	for k := range min(len(steps), leastTrees) {
+		if !tried[k] {
+			try(steps[k])
+		}
+	}
+}
+
+// newTree returns a solved tree whose units count up to the budget, or to more bytes where the
+// budget allows no tree within the limit of work. It returns nil where there is no border to cut
+// at.
+func (a *analysis) newTree(budget int64) *tree {
+	t := a.cuts()
+	if t == nil {
+		return nil
+	}
+	n := len(t.borders) - 1
+	t.prefix = make([]int64, n+1)
+	for k := range n {
+		t.prefix[k+1] = t.prefix[k]
+		for i := t.borders[k].at; i < t.borders[k+1].at; i++ {
+			if in := &a.p.Instrs[i]; !in.Backward && len(in.Out) > 0 && a.recomputable(in.Out[0]) {
+				t.prefix[k+1] += a.work[i]
+			}
+		}
+	}
+	// Units are coarse where the budget is far above the reach; near it they are fine. Where no
+	// tree within the budget has little enough work, allow a quarter more bytes.
+	most := t.needs(0, n)
+	reach := t.reach()
+	for top := min(most, max(budget, reach+reach/4)); ; top = min(most, top+top/4) {
+		t.unit = (top + units - 1) / units
+		if t.solve(); top == most || t.least[t.at(0, n, units)] <= a.limit() {
+			return t
+		}
+	}
+}
+
+// cuts returns a tree that is not solved, nil where there is no border to cut at.
+func (a *analysis) cuts() *tree {
+	t := &tree{analysis: a, borders: thin(a.borders(), mostBorders)}
+	if len(t.borders) < 3 {
+		return nil
+	}
+	t.findPeaks()
+	return t
+}
+
+// needs returns the bytes of the part from a to b where it is not cut.
+func (t *tree) needs(a, b int) (most int64) {
+	for k := a; k < b-1; k++ {
+		most = max(most, t.backward[k][a], t.others[b]+t.forward[k][a])
+	}
+	return max(most, t.restart[b][a], t.others[b]+t.forward[b-1][a]-t.done[b])
+}
+
+// keeps returns the bytes that are kept for border k of a part that begins at a, and the work that
+// this saves.
+func (t *tree) keeps(a, k int) (bytes, work int64) {
+	for _, v := range t.borders[k].crosses {
+		if i := t.maker[v]; i >= t.borders[a].at {
+			bytes += t.bytes[v]
+			if t.recomputable(v) {
+				work += t.work[i]
+			}
+		}
+	}
+	return bytes, work
+}
+
+// reach returns the fewest bytes for which there is a tree, whatever its work.
+func (t *tree) reach() int64 {
+	n := len(t.borders) - 1
+	least := make([][]int64, n+1)
+	for a := n - 1; a >= 0; a-- {
+		least[a] = make([]int64, n+1)
+		kept := make([]int64, n+1)
+		for b := a + 1; b <= n; b++ {
+			kept[b], _ = t.keeps(a, b)
+			least[a][b] = t.needs(a, b)
+			transit := t.others[b]
+			for k := a + 1; k < b; k++ {
+				transit = max(transit, t.others[b]+t.transit[k-1])
+				least[a][b] = min(least[a][b], max(transit, kept[k]+least[k][b], least[a][k]))
+			}
+		}
+	}
+	return least[0][n]
+}
+
+// at returns the index of the part from a to b with m units.
+func (t *tree) at(a, b, m int) int { return (a*len(t.borders)+b)*(units+1) + m }
+
+// count returns bytes in units, rounded.
+func (t *tree) count(bytes int64) int { return int((bytes + t.unit/2) / t.unit) }
+
+// solve finds the least work of all parts, shorter ones first:
+//
+//	least(a, b, m) = 0, where the whole part needs at most m units, else the least over all k of
+//	                 least(k, b, m - kept(k)) + again(a, k) + least(a, k, m)
+//
+// kept(k) are the units that cross border k, and again(a, k) is the work of the left half without
+// what is kept. A border k counts only where the forward pass from a to k needs at most m units.
+func (t *tree) solve() {
+	n := len(t.borders) - 1
+	t.least = make([]int64, t.at(n, n, units)+1)
+	t.cut = make([]int16, len(t.least))
+	kept, again := make([]int, n+1), make([]int64, n+1)
+	for a := n - 1; a >= 0; a-- {
+		for b := a + 1; b <= n; b++ {
+			bytes, saved := t.keeps(a, b)
+			kept[b], again[b] = t.count(bytes), max(0, t.prefix[b]-t.prefix[a]-saved)
+			least, cut := t.least[t.at(a, b, 0):][:units+1], t.cut[t.at(a, b, 0):][:units+1]
+			whole := t.count(t.needs(a, b))
+			for m := range least {
+				if m < whole {
+					least[m] = infeasible
+				}
+			}
+			transit := t.others[b]
+			for k := a + 1; k < b; k++ {
+				transit = max(transit, t.others[b]+t.transit[k-1])
+				right := t.least[t.at(k, b, 0):][:units+1]
+				left := t.least[t.at(a, k, 0):][:units+1]
+				for m := max(kept[k], t.count(transit)); m < min(whole, units+1); m++ {
+					if w := right[m-kept[k]] + again[k] + left[m]; w < least[m] {
+						least[m], cut[m] = w, int16(k)
+					}
+				}
+			}
+		}
+	}
+}
+
+// choice returns the rounds of the tree with m units: one for each depth of left halves.
+func (t *tree) choice(m int) choice {
+	var x choice
+	var split func(a, b, m, depth int)
+	split = func(a, b, m, depth int) {
+		if depth == len(x.rounds) {
+			x.rounds = append(x.rounds, t.emptyRound())
+			if depth > 0 {
+				copy(x.rounds[depth].keep, x.rounds[depth-1].keep)
+			}
+		}
+		k := int(t.cut[t.at(a, b, m)])
+		if k == 0 {
+			return
+		}
+		for d := range x.rounds[depth:] {
+			for _, v := range t.borders[k].crosses {
+				x.rounds[depth+d].keep[v] = true
+			}
+		}
+		for _, v := range t.saved {
+			i := t.maker[v]
+			inside := t.borders[a].at <= i && i < t.borders[k].at && !slices.Contains(t.borders[k].crosses, v)
+			if inside && t.bytes[v] > t.small {
+				x.rounds[depth].drop[v] = true
+			}
+		}
+		bytes, _ := t.keeps(a, k)
+		split(k, b, m-t.count(bytes), depth)
+		split(a, k, m, depth+1)
+	}
+	split(0, len(t.borders)-1, m, 0)
+	x.trim()
+	return x
+}

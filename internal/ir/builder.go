@@ -1,0 +1,185 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Names of the values that host and program share.
+const (
+	ControlsName = "controls" // Slot: kernels.ControlsSpec, the step's learning rate and other scalars
+	GuardName    = "guard"    // Guard: kernels.GuardSpec, which tensor was not finite, or which index was out of range
+	IndexField   = "index"    // Slot: sample indices [B], where datasets are resident
+)
+
+// Builder appends instructions to a program. It implements kernels.Graph: the front end, the
+// gradient rules of operations and the passes all build through it. Label, Owner, Mark and Backward
+// hold for what is appended from then on.
+type Builder struct {
+	*Program
+	Homes    *Homes        // of all programs of one model
+	Label    string        // layer and node; empty: the operation's name
+	Owner    string        // layer; empty: inferred from the operands
+	Mark     string        // see Instr.Mark
+	Backward bool          // the backward pass is being built
+	Guard    kernels.Value // the status word after the last check so far; None: nothing is checked yet
+	controls kernels.Value // None: no instruction reads the controls yet
+}
+
+// NewBuilder returns a builder that appends to p.
+func NewBuilder(p *Program, homes *Homes) *Builder {
+	return &Builder{Program: p, Homes: homes, Guard: kernels.None, controls: kernels.None}
+}
+
+// BuildError is what a builder panics with where operands do not fit an operation: gradient rules
+// build without error returns.
+type BuildError struct{ Err error }
+
+func (e BuildError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e BuildError) Unwrap() error { return e.Err }
+
+// Recovered turns the result of recover into an error: nil into nil, a BuildError into its cause,
+// and any other panic, as of a user's own rule, into an error that wraps kernels.ErrUnsupported.
+//
+//	defer func() {
+//		if e := ir.Recovered(recover()); e != nil {
+//			err = e
+//		}
+//	}()
+func Recovered(p any) error {
+	if p == nil {
+		return nil
+	}
+	if err, ok := p.(error); ok {
+		var b BuildError
+		if errors.As(err, &b) {
+			return b.Err
+		}
+	}
+	return fmt.Errorf("panic: %v: %w", p, kernels.ErrUnsupported)
+}
+
+// Apply appends a use of op and returns its first output. It panics with a BuildError where the
+// operands do not fit. Attributes are not copied.
+//
+//	b.Label, b.Owner = "hidden/xw", "hidden"
+//	xw := b.Apply(kernels.MatMul, kernels.MatMulAttrs{}, x, w)
+func (b *Builder) Apply(op *kernels.Op, attrs any, in ...kernels.Value) kernels.Value {
+	return b.ApplyAll(op, attrs, in...)[0]
+}
+
+// ApplyAll is Apply and returns all outputs.
+func (b *Builder) ApplyAll(op *kernels.Op, attrs any, in ...kernels.Value) []kernels.Value {
+	specs, err := op.Infer(attrs, b.Specs(in))
+	if err != nil {
+		panic(BuildError{Err: fmt.Errorf("%s %s: %w", op.Name, b.Label, err)})
+	}
+	owner := b.Owner
+	if owner == "" {
+		owner = b.inferOwner(in)
+	}
+	label := b.Label
+	if label == "" {
+		label = op.Name
+	}
+	out := make([]kernels.Value, len(specs))
+	for i, s := range specs {
+		if err := s.Check(); err != nil {
+			panic(BuildError{Err: fmt.Errorf("%s %s: %w", op.Name, b.Label, err)})
+		}
+		out[i] = b.Add(Value{Name: label, Owner: owner, Spec: s, Of: kernels.None})
+	}
+	b.Instrs = append(b.Instrs, Instr{Op: op, Attrs: attrs, In: slices.Clone(in), Out: out,
+		Label: label, Owner: owner, Mark: b.Mark, Backward: b.Backward})
+	return out
+}
+
+// inferOwner returns the layer of a parameter among the operands, else that of the first operand
+// that has one.
+func (b *Builder) inferOwner(in []kernels.Value) string {
+	owner := ""
+	for _, v := range in {
+		o := b.Values[v].Owner
+		if r := b.Values[v].Ref.Region; o != "" && b.Values[v].Home && (r == Parameters || r == HostParameters) {
+			return o
+		}
+		if owner == "" {
+			owner = o
+		}
+	}
+	return owner
+}
+
+// Spec returns the type and shape of v.
+func (p *Program) Spec(v kernels.Value) kernels.Spec { return p.Values[v].Spec }
+
+// Home adds a value with a home in region r: the same place for the same name in every program. The
+// error wraps ErrHome where another program has a value of another spec there, or where the layout
+// is sealed.
+func (b *Builder) Home(r arena.Region, owner, name string, spec kernels.Spec) (kernels.Value, error) {
+	if err := spec.Check(); err != nil {
+		return kernels.None, fmt.Errorf("%q: %w", name, err)
+	}
+	ref, err := b.Homes.Place(r, owner, name, spec)
+	if err != nil {
+		return kernels.None, err
+	}
+	return b.Add(Value{Name: name, Owner: owner, Spec: spec, Ref: ref, Home: true, Of: kernels.None}), nil
+}
+
+// Status returns the status word after the last check so far: a check reads it and makes the next
+// one.
+func (b *Builder) Status() (guard kernels.Value, err error) {
+	if b.Guard == kernels.None {
+		b.Guard, err = b.Home(Guard, "guard", GuardName, kernels.GuardSpec)
+	}
+	return b.Guard, err
+}
+
+// Controls returns the vector that the host writes before a step.
+func (b *Builder) Controls() (_ kernels.Value, err error) {
+	if b.controls == kernels.None {
+		b.controls, err = b.Home(Slot, "batch", ControlsName, kernels.ControlsSpec)
+	}
+	return b.controls, err
+}
+
+// ControlAt appends a slice of one element, control k.
+func (b *Builder) ControlAt(k int) (kernels.Value, error) {
+	controls, err := b.Controls()
+	if err != nil {
+		return kernels.None, err
+	}
+	return b.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{k}, End: []int{k + 1}, Step: []int{1}}, controls), nil
+}
+
+// Maker returns the instruction that makes v and may write it anywhere: nil for homes, views and
+// results of an update in place. The pointer is good until an instruction is appended.
+func (p *Program) Maker(v kernels.Value) *Instr {
+	if p.Values[v].Home {
+		return nil
+	}
+	for i := len(p.Instrs) - 1; i >= 0; i-- {
+		in := &p.Instrs[i]
+		if k := slices.Index(in.Out, v); k >= 0 && in.Op.View == nil && k >= len(in.Op.Updates) {
+			return in
+		}
+	}
+	return nil
+}
+
+// OwnerOf returns the layer that a node belongs to by its name: the part before the last slash, or
+// all of it.
+func OwnerOf(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return name[:i]
+	}
+	return name
+}

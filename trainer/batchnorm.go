@@ -1,0 +1,57 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/layers"
+)
+
+// batchNormInit returns the initial distribution of n if gorgonia.BatchNorm made it because its
+// caller gave no scale or no bias: ones for the scale x_γ, zeros for the bias x_β. Gorgonia itself
+// draws them at random, without a seed. For other nodes it returns nil.
+func batchNormInit(g *gorgonia.ExprGraph, n *gorgonia.Node) layers.Init {
+	// Gorgonia names them by its input. A parameter of the model may have such a name too: it is
+	// another if no batch normalization reads a node of that input's name and of its shape.
+	madeFor := func(suffix string) bool {
+		input, ok := strings.CutSuffix(n.Name(), suffix)
+		return ok && slices.ContainsFunc(g.ByName(input), func(x *gorgonia.Node) bool {
+			return x.Shape().Eq(n.Shape()) && readByBatchNorm(g, x)
+		})
+	}
+	switch {
+	case madeFor("_γ"):
+		return layers.Ones{}
+	case madeFor("_β"):
+		return layers.Zeros{}
+	}
+	return nil
+}
+
+// readByBatchNorm reports whether a gorgonia.BatchNorm reads x.
+func readByBatchNorm(g *gorgonia.ExprGraph, x *gorgonia.Node) bool {
+	return slices.ContainsFunc(g.AllNodes(), func(n *gorgonia.Node) bool {
+		_, ok := n.Op().(*gorgonia.BatchNormOp)
+		return ok && g.HasEdgeBetween(n.ID(), x.ID())
+	})
+}
+
+// explainBatchNorm adds a remedy to an error about programs that disagree, if gorgonia.BatchNorm
+// made a parameter with one row for each sample of a batch.
+func explainBatchNorm(g *gorgonia.ExprGraph, rows int, err error) error {
+	if !errors.Is(err, ir.ErrHome) {
+		return err
+	}
+	for _, n := range g.AllNodes() {
+		if n.IsVar() && batchNormInit(g, n) != nil && n.Shape()[0] == rows {
+			return fmt.Errorf("gorgonia.BatchNorm made %q for %d samples: "+
+				"pass a scale and a bias of [1, channels, 1, 1], or use layers.BatchNorm: %w", n.Name(), rows, err)
+		}
+	}
+	return err
+}

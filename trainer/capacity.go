@@ -1,0 +1,208 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// CapacityError reports a plan that does not fit, and what would. It wraps arena.ErrCapacity.
+type CapacityError struct {
+	Need, Have int64 // bytes
+	// Total is the memory of the device, in bytes, if what is free of it is too small. It is 0 if
+	// Options.Memory is too small.
+	Total     int64
+	Batch     int // of the plan
+	EvalBatch int // of the plan, if it is more than Batch, else 0
+
+	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are
+	// set. A 0 leaves the option as it is. If both are 0, nothing fits, or the model function
+	// refuses a batch that was tried; the message says which.
+	Fits, FitsEval int
+	// Change describes the other change of options that would fit and costs the least time, for an
+	// update of as many samples. Options has that change. Change is empty if no change that Explore
+	// tries would fit.
+	Change  string
+	Options Options
+	Plan    *report.Plan
+
+	unknown error // why Fits could not be computed
+}
+
+func (e *CapacityError) Error() string {
+	var s strings.Builder
+	s.WriteString(layout.Shortage(e.Plan, e.Need, e.Have, e.Total))
+	s.WriteString(": ")
+	switch {
+	case e.unknown != nil:
+		fmt.Fprintf(&s, "which batch would fit is not known: %v", e.unknown)
+	case e.Fits > 0 && e.FitsEval > 0:
+		fmt.Fprintf(&s, "batch %d instead of %d would fit with EvalBatch %d instead of %d",
+			e.Fits, e.Batch, e.FitsEval, e.EvalBatch)
+	case e.Fits > 0:
+		fmt.Fprintf(&s, "batch %d instead of %d would fit", e.Fits, e.Batch)
+	case e.FitsEval > 0:
+		fmt.Fprintf(&s, "EvalBatch %d instead of %d would fit", e.FitsEval, e.EvalBatch)
+	default:
+		s.WriteString("not even the smallest batch would fit")
+	}
+	if e.Change != "" {
+		fmt.Fprintf(&s, "; %s", e.Change)
+	}
+	return s.String()
+}
+
+// Unwrap returns arena.ErrCapacity.
+func (e *CapacityError) Unwrap() error { return arena.ErrCapacity }
+
+// limit returns the bytes that a plan may use: Memory, or what is free on Device if Memory is 0. In
+// the second case total is the memory of the device, else 0.
+func (o *Options) limit() (limit, total int64, err error) {
+	switch {
+	case o.Memory < 0:
+		return 0, 0, fmt.Errorf("memory %d bytes: must not be negative: %w", o.Memory, ErrOption)
+	case o.Memory > 0:
+		return o.Memory, 0, nil
+	case o.Device == nil:
+		return 0, 0, fmt.Errorf("neither Memory nor Device is set, so there is no limit: %w", ErrOption)
+	}
+	return layout.Available(o.Device, 0)
+}
+
+// checkCapacity returns a *CapacityError if the plan needs more than Options.Memory or than the
+// device has free.
+func (p *planned) checkCapacity(ctx context.Context) error {
+	have, total, err := layout.Available(p.opt.Device, p.opt.Memory)
+	if err != nil || p.layout.Total() <= have {
+		return err
+	}
+	return p.capacityError(ctx, have, total)
+}
+
+// capacityError returns the error about a plan that needs more than limit bytes, with what would
+// fit. total is that of CapacityError. A done ctx ends the search for what would fit.
+func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
+	e := &CapacityError{Need: p.layout.Total(), Have: limit, Total: total, Batch: p.opt.Batch, Plan: p.report()}
+	if p.opt.EvalBatch > p.opt.Batch {
+		e.EvalBatch = p.opt.EvalBatch
+	}
+	var err error
+	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
+		return e.unknown
+	}
+	if e.Change, e.Options, err = p.cheapestChange(ctx, limit); err != nil {
+		return err
+	}
+	return e
+}
+
+// largestFitting returns the batches that CapacityError names, the first of these that fit: the
+// largest EvalBatch with Batch as it is; the largest Batch with EvalBatch as it is; the largest
+// Batch with an EvalBatch no larger. 0 leaves one as it is, or means that none fits.
+func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval int, err error) {
+	opt := p.opt
+	if opt.EvalBatch > opt.Batch {
+		fits := func(rows int) (bool, error) {
+			opt := opt
+			opt.EvalBatch = rows
+			q, err := newPlanned(ctx, p.model, opt, nil)
+			return err == nil && q.layout.Total() <= limit, err
+		}
+		if ok, err := fits(opt.Batch); err != nil {
+			return 0, 0, err
+		} else if ok {
+			eval, err = largest(opt.Batch, opt.EvalBatch-1, fits)
+			return 0, eval, err
+		}
+	}
+	if opt.Batch == 1 {
+		return 0, 0, nil
+	}
+	// A smaller batch of training, with evaluation as it is, then with evaluation as small.
+	smaller := func() error {
+		batch, _, err = maxBatch(ctx, p.model, opt, limit, opt.Batch-1)
+		if errors.Is(err, frontend.ErrRows) { // the only smaller batch is 1, which batch normalization refuses
+			return nil
+		}
+		return err
+	}
+	if err := smaller(); err != nil || batch > 0 || opt.EvalBatch <= opt.Batch {
+		return batch, 0, err
+	}
+	opt.EvalBatch = 0
+	err = smaller()
+	return batch, batch, err
+}
+
+// MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free
+// memory of Options.Device if Memory is 0. It allocates nothing and trains nothing. If no batch
+// fits, it returns a *CapacityError. Cancelling ctx stops the search.
+func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
+	if ctx == nil {
+		return 0, errNilContext
+	}
+	if most < 1 {
+		return 0, fmt.Errorf("largest batch %d: must be 1 or more: %w", most, ErrOption)
+	}
+	most = min(most, math.MaxInt32)
+	limit, total, err := opt.limit()
+	if err != nil {
+		return 0, err
+	}
+	n, p, err := maxBatch(ctx, model, opt, limit, most)
+	if err == nil && n == 0 {
+		err = p.capacityError(ctx, limit, total)
+	}
+	return n, err
+}
+
+// maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none
+// does; then p is the plan of the smallest batch.
+func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, p *planned, err error) {
+	plan := func(batch int) (*planned, error) {
+		opt.Batch = batch
+		return newPlanned(ctx, model, opt, nil)
+	}
+	least := 1
+	p, err = plan(least)
+	if errors.Is(err, frontend.ErrRows) && most > 1 { // batch normalization needs 2 rows
+		least = 2
+		p, err = plan(least)
+	}
+	if err != nil || p.layout.Total() > limit {
+		return 0, p, err
+	}
+	n, err = largest(least, most, func(batch int) (bool, error) {
+		p, err := plan(batch)
+		return err == nil && p.layout.Total() <= limit, err
+	})
+	return n, p, err
+}
+
+// largest returns the largest n up to most for which fits holds, given that it holds for least. It
+// doubles n, then bisects.
+func largest(least, most int, fits func(int) (bool, error)) (int, error) {
+	good, bad := least, most+1
+	for n := 2 * least; bad-good > 1; {
+		ok, err := fits(n)
+		switch {
+		case err != nil:
+			return 0, err
+		case ok:
+			good = n
+		default:
+			bad = n
+		}
+		if n = 2 * good; n >= bad {
+			n = good + (bad-good)/2
+		}
+	}
+	return good, nil
+}

@@ -1,0 +1,120 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/ir"
+)
+
+// batchSource is where the batches of a pass or a prediction come from. Data flow one way:
+//
+//	dataset ─► batchSource ─► loader ─► slot ─► program ─► results
+type batchSource struct {
+	dataset int                // index into Options.Resident, or streamed
+	read    dataloader.Dataset // what the loader reads: the samples, or the indices of resident ones
+	fields  []dataloader.Field // of read
+	full    *boundProgram      // the program of a full batch
+}
+
+// openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
+// program of its last, short batch if it has one. The caller has the device.
+func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (s batchSource, err error) {
+	opt := &t.plan.opt
+	s = batchSource{dataset: opt.residentIndex(ds), read: ds}
+	if s.dataset != streamed {
+		if err := t.residents.ensureUploaded(ctx, s.dataset); err != nil {
+			return s, err
+		}
+	}
+	if err := dataloader.Check(ds); err != nil {
+		return s, err
+	}
+	if s.dataset != streamed {
+		s.read = dataloader.Indices(ds.Len())
+	}
+	s.fields = s.read.Fields()
+	if err := t.plan.checkFields(mode, s.dataset, s.fields); err != nil {
+		return s, err
+	}
+	s.full = t.programs[t.plan.fullKey(mode, s.dataset)]
+	// The length of a dataset decides the last batch: its rows, and its place in the window.
+	tail := ds.Len() % opt.rows(mode)
+	if tail == 0 || mode == compile.Train && opt.Tail == dataloader.DropTail {
+		return s, nil
+	}
+	steps := ds.Len()/opt.rows(mode) + 1
+	window, _, _ := opt.window(mode, steps-1, steps)
+	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
+	if errors.Is(err, frontend.ErrRows) {
+		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
+			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
+			tail, ds.Len(), opt.Batch, err)
+	}
+	if err != nil {
+		return s, fmt.Errorf("last batch of %d: %w", tail, err)
+	}
+	return s, nil
+}
+
+// fullKey returns the key of the program for full batches of a dataset; in training, of the one
+// that updates.
+func (p *planned) fullKey(mode compile.Mode, dataset int) programKey {
+	return programKey{mode, p.opt.rows(mode), dataset, p.opt.windows(mode)[0]}
+}
+
+// checkFields returns an error for each field of a dataset that the plan has no place for or
+// another format, and for each place without a field.
+func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloader.Field) error {
+	const passFields = "pass the dataset's Fields in Options.Fields"
+	full := p.programs[p.fullKey(mode, dataset)]
+	if full == nil {
+		if mode == compile.Predict && !slices.ContainsFunc(p.order, func(k programKey) bool { return k.mode == mode }) {
+			return blameModel(frontend.ErrNoOutput)
+		}
+		return fmt.Errorf("the trainer was made for its resident datasets only: "+
+			"set Options.Fields to stream others: %w", ErrData)
+	}
+	var errs []error
+	for _, f := range fields {
+		home, ok := p.homes.Find(ir.Slot, f.Name)
+		if !ok {
+			errs = append(errs, errNoInput(f.Name))
+			continue
+		}
+		// A home has the rows of the largest batch; a sample is one of them. A flat field may feed
+		// an input of any shape.
+		elems, sample := home.Spec.Shape.Elems()/home.Spec.Shape[0], home.Spec.Shape[1:]
+		if home.Spec.Type != f.Type || f.Bytes() != int64(elems)*f.Type.Size() || reordersElements(f.Shape, sample) {
+			errs = append(errs, fmt.Errorf("field %q holds %v %v a sample, the plan has %v %v: %s: %w",
+				f.Name, f.Type, f.Shape, home.Spec.Type, sample, passFields, ErrData))
+		}
+		for _, planned := range p.opt.Fields {
+			if planned.Name == f.Name && (scaleOf(planned) != scaleOf(f) || planned.Shift != f.Shift) {
+				errs = append(errs, fmt.Errorf("field %q is decoded as %v·x + %v, planned as %v·x + %v: %s: %w",
+					f.Name, scaleOf(f), f.Shift, scaleOf(planned), planned.Shift, passFields, ErrData))
+			}
+		}
+	}
+	// A program of prediction reads no labels: what it does not read need not be in the data.
+	for _, v := range full.Values {
+		if v.Home && v.Ref.Region == ir.Slot && v.Name != ir.ControlsName &&
+			!slices.ContainsFunc(fields, func(f dataloader.Field) bool { return f.Name == v.Name }) {
+			errs = append(errs, fmt.Errorf("the data have no field %q %v: %w", v.Name, v.Spec, ErrData))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// scaleOf returns the factor that a field is decoded with.
+func scaleOf(f dataloader.Field) float64 {
+	if f.Scale == 0 {
+		return 1
+	}
+	return f.Scale
+}

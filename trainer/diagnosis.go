@@ -1,0 +1,232 @@
+package trainer
+
+import (
+	"errors"
+	"math"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// diagnosis finds what went wrong in a step by running it again, call by call.
+type diagnosis struct {
+	memory  *memory
+	compute arena.Stream
+	slot    *slot       // the step's; its batch is on the device
+	program *ir.Program // the step's
+}
+
+// diagnose returns the error of the step in slot s: the bad index that the status word names, or
+// the first tensor that is not finite. The step's batch is still on the device, and under GuardStep
+// its parameters are those it started with. The status word stays set, so that the second run
+// changes nothing, until the pass ends.
+func (t *Trainer) diagnose(s *slot) error {
+	if err := t.streams.drain(t.slots[:]); err != nil {
+		return err
+	}
+	p := s.program
+	if err := badIndex(p.ir.Indices, s.status, s.indices); err != nil {
+		return err
+	}
+	d := &diagnosis{memory: t.memory, compute: t.streams.compute, slot: s, program: p.ir}
+	err := d.replay()
+	if err == nil { // the second run was finite: all that is known is the status word
+		e := &NonFiniteError{Op: "value", Label: "loss", Index: -1, Value: math.NaN(),
+			Samples: len(s.indices), Sample: -1, err: ErrNonFinite}
+		if g := int(s.status[0] - ir.FirstGradient); p.mode == compile.Train && g >= 0 && g < len(p.ir.Trained) {
+			e.Op, e.Label = "gradient", p.ir.Trained[g]
+		}
+		err = e
+	}
+	// Gradients overflow at the smallest scale too: name it, since it cannot fall any more.
+	var e *NonFiniteError
+	if p.mode == compile.Train && t.plan.opt.scaled() && s.status[0] >= ir.FirstGradient && errors.As(err, &e) {
+		e.Scale = t.counters.scaling.Scale
+	}
+	return err
+}
+
+// replay checks what the step reads, then runs it call by call and checks what each call writes. It
+// returns an error about the first tensor that is not finite, or nil.
+func (d *diagnosis) replay() error {
+	if err := d.checkInputs(); err != nil {
+		return err
+	}
+	p := d.program
+	calls, err := bindEach(d.memory.device, p, d.memory.binding(d.slot.index))
+	defer closeAll(calls)
+	if err != nil {
+		return err
+	}
+	for i, c := range calls {
+		if c == nil {
+			continue
+		}
+		in := &p.Instrs[i]
+		// A chain may write its result over an input: keep the inputs, to find the bad step.
+		before, err := d.chainInputs(in)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(c.Launch(d.compute), d.compute.Sync()); err != nil {
+			return err
+		}
+		for _, o := range in.Out {
+			if e := d.firstNonFinite(p.Values[o]); e != nil {
+				return d.blame(in, before, e)
+			}
+		}
+	}
+	return nil
+}
+
+// checkInputs returns an error about the first value that is not finite among those that no
+// instruction writes.
+func (d *diagnosis) checkInputs() error {
+	p := d.program
+	// Values that an instruction writes hold what the failed step left there.
+	written := make([]bool, len(p.Values))
+	for i := range p.Instrs {
+		for _, o := range p.Instrs[i].Out {
+			written[o] = true
+		}
+	}
+	for i, v := range p.Values {
+		// Resident data are checked where a step gathers them; controls are the trainer's own.
+		if written[i] || !v.Home || !v.Spec.Type.Float() {
+			continue
+		}
+		if v.Ref.Region == ir.Resident || v.Name == ir.ControlsName {
+			continue
+		}
+		if e := d.firstNonFinite(v); e != nil {
+			e.Label = v.Name
+			if v.Ref.Region == ir.Slot {
+				e.locate(d.slot.indices, v.Spec)
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+// chainInputs reads the inputs of a chain, which it may overwrite. For other operations it returns
+// nil.
+func (d *diagnosis) chainInputs(in *ir.Instr) ([][]byte, error) {
+	if in.Op != kernels.Chain {
+		return nil, nil
+	}
+	data := make([][]byte, len(in.In))
+	for k, v := range in.In {
+		var err error
+		if data[k], err = d.read(d.program.Values[v]); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
+// blame completes e, an error about an output of in, with what the operation knows: the sample of
+// resident data, the step of a chain, or the label outside the classes.
+func (d *diagnosis) blame(in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	p := d.program
+	e.Op, e.Label = in.Op.Name, in.Label
+	e.Half = kernels.ComputeTypeOf(in.Attrs) == arena.Float16 || p.Values[in.Out[0]].Spec.Type == arena.Float16
+	switch in.Op {
+	case kernels.Gather:
+		e.Op, e.Label = "", p.Values[in.In[0]].Name
+		e.locate(d.slot.indices, p.Values[in.Out[0]].Spec)
+	case kernels.Chain:
+		return blameStep(p, in, before, e)
+	case kernels.MatMul: // the output may be a slice of rows of a gradient
+		e.Index += in.Attrs.(kernels.MatMulAttrs).Rows[0] * p.Values[in.Out[0]].Spec.Shape[1]
+	case kernels.CrossEntropy, kernels.CrossEntropyGrad:
+		return d.blameLabel(in, e)
+	}
+	return e
+}
+
+// blameStep finds the first step of a chain whose result is not finite, by computing one more step
+// each time.
+func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) error {
+	// The reference computes in float64 what the kernel computed in the chain's type. It is finite
+	// where only the rounding overflowed; then e stays as it is.
+	operands := make([]kernels.Tensor, len(in.In))
+	for k, v := range in.In {
+		spec := p.Values[v].Spec
+		operands[k] = kernels.Tensor{Spec: spec, Data: make([]float64, spec.Shape.Elems())}
+		kernels.Load(operands[k].Data, spec.Type, before[k])
+	}
+	a := in.Attrs.(*kernels.ChainAttrs)
+	last, err := a.Last(p.Specs(in.In))
+	if err != nil {
+		return err
+	}
+	for k, step := range a.Steps {
+		// A step's own shape may be smaller than the chain's: compute it in the shape that all
+		// inputs broadcast to.
+		out := kernels.Tensor{Spec: last, Data: make([]float64, last.Shape.Elems())}
+		kernels.Chain.Ref(&kernels.ChainAttrs{Steps: a.Steps[:k+1]}, operands, []kernels.Tensor{out})
+		for i, v := range out.Data {
+			if !finite(v) {
+				e.Op, e.Label, e.Index, e.Value = step.Op.Name, in.Steps[k], i, v
+				return e
+			}
+		}
+	}
+	if a.Reduce != nil {
+		e.Op = a.Reduce.Name
+	}
+	return e
+}
+
+// blameLabel looks for a label outside the classes in the inputs of a cross entropy, whose output e
+// is about.
+func (d *diagnosis) blameLabel(in *ir.Instr, e *NonFiniteError) error {
+	classes, labels := d.program.Values[in.In[0]].Spec.Shape[1], d.program.Values[in.In[1]]
+	b, err := d.read(labels)
+	if err != nil {
+		return err
+	}
+	got := make([]float64, labels.Spec.Shape.Elems())
+	kernels.Load(got, labels.Spec.Type, b)
+	// A label outside the classes gives NaN.
+	for i, l := range got {
+		if l < 0 || l >= float64(classes) {
+			e.err, e.LabelAt, e.Classes, e.Sample = ErrLabel, int64(l), classes, int(d.slot.indices[i])
+			return e
+		}
+	}
+	return e
+}
+
+// firstNonFinite returns an error about the first element of v that is not finite, or nil.
+func (d *diagnosis) firstNonFinite(v ir.Value) *NonFiniteError {
+	if !v.Spec.Type.Float() && !v.Spec.Type.Half() {
+		return nil
+	}
+	b, err := d.read(v)
+	if err != nil {
+		return &NonFiniteError{Label: v.Name, Sample: -1, err: err}
+	}
+	x := make([]float64, v.Spec.Shape.Elems())
+	kernels.Load(x, v.Spec.Type, b)
+	for i, e := range x {
+		if !finite(e) {
+			return &NonFiniteError{Index: i, Value: e, Samples: len(d.slot.indices), Sample: -1, err: ErrNonFinite}
+		}
+	}
+	return nil
+}
+
+// read copies a value of the program to Go memory.
+func (d *diagnosis) read(v ir.Value) ([]byte, error) {
+	tensor, err := d.memory.tensor(v.Ref, d.slot.index, v.Name)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, v.Ref.Size)
+	return b, tensor.Read(b)
+}

@@ -1,0 +1,30 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// Sentinels that errors of this package wrap. Errors also wrap arena.ErrCapacity, arena.ErrStale,
+// kernels.ErrShape and kernels.ErrUnsupported, and those of package dataloader.
+var (
+	ErrOption    = optim.ErrOption
+	ErrModel     = layout.ErrModel                         // the model function or its graph is wrong
+	ErrData      = layout.ErrData                          // the data do not fit the model
+	ErrNonFinite = errors.New("not finite")                // see NonFiniteError
+	ErrLabel     = errors.New("label outside the classes") // see NonFiniteError
+	ErrIndex     = layout.ErrIndex                         // see IndexError
+	ErrBusy      = dataloader.ErrBusy                      // another call uses the trainer
+	ErrClosed    = arena.ErrClosed                         // the trainer was closed, or New did not make it
+)
+
+// errNilContext is the error of a call without a context.
+var errNilContext = fmt.Errorf("nil context: %w", ErrOption)
+
+// errClosed is the error of a closed trainer.
+var errClosed = fmt.Errorf("the trainer is %w", ErrClosed)

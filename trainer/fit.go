@@ -1,0 +1,54 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+)
+
+// Result is what a pass measured. If the pass returns an error too, it covers the steps that were
+// finished.
+type Result struct {
+	Loss     float64 // mean over the samples
+	Accuracy float64 // share of correct outputs; NaN if the model has no Correct
+	Samples  int
+	Steps    int
+	Skipped  int   // updates that LossScale skipped because gradients overflowed
+	Dropped  int   // samples that Options.Tail left out
+	Epoch    int   // of Fit, from 0
+	Uploaded int64 // bytes of samples that crossed to the device
+}
+
+// Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
+// epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
+// finished step left them, and the epoch counts as begun. If all parameters are frozen, Fit only
+// moves running statistics that are not.
+func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
+	return t.pass(ctx, "Fit", compile.Train, ds)
+}
+
+// Evaluate measures loss and accuracy. It changes nothing.
+func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
+	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
+}
+
+// pass runs all batches of ds through the programs of mode.
+func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds dataloader.Dataset) (Result, error) {
+	if ctx == nil {
+		return Result{}, fmt.Errorf("%s: %w", name, errNilContext)
+	}
+	if err := t.usage.beginPass(ctx, name); err != nil {
+		return Result{}, err
+	}
+	p := &epochPass{t: t, mode: mode}
+	defer func() { t.usage.endPass(p.stuck) }()
+	if err := p.open(ctx, ds); err != nil {
+		return Result{}, fmt.Errorf("%v: %w", mode, err)
+	}
+	if err := p.run(ctx); err != nil {
+		return p.result(), fmt.Errorf("%v epoch %d: %w", mode, p.epoch, err)
+	}
+	return p.result(), nil
+}

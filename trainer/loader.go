@@ -1,0 +1,80 @@
+package trainer
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+)
+
+// maxLoaders bounds the loaders that are kept, for programs that make a new dataset for each pass.
+const maxLoaders = 8
+
+// loaders are the loaders of the datasets that passes have read, kept from pass to pass. Only the
+// caller that has the device may use them.
+type loaders struct {
+	opt  *Options
+	open []loader
+}
+
+// loader is the loader of a dataset.
+type loader struct {
+	ds     dataloader.Dataset
+	length int // of ds when the loader was made
+	train  bool
+	loader *dataloader.Loader
+}
+
+// get returns the loader for ds, the same one for every pass of a mode over it. It reads read: ds
+// itself, or the indices of its samples if ds is resident.
+func (ls *loaders) get(mode compile.Mode, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
+	train := mode == compile.Train
+	isFor := func(l loader) bool { return comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train }
+	for _, l := range ls.open {
+		if isFor(l) && l.length == ds.Len() {
+			return l.loader, nil
+		}
+	}
+	// Not needed again: loaders of datasets that cannot be compared, and of this one when it had
+	// another length.
+	if err := ls.closeIf(func(l loader) bool { return !comparable(l.ds) || isFor(l) }); err != nil {
+		return nil, err
+	}
+	opt := dataloader.Options{Batch: ls.opt.rows(mode), Seed: ls.opt.Seed, Workers: ls.opt.Workers}
+	if train {
+		opt.Shuffle, opt.Tail = !ls.opt.Sequential, ls.opt.Tail
+	}
+	l, err := dataloader.New(read, opt)
+	if err != nil {
+		return nil, err
+	}
+	ls.open = append(ls.open, loader{ds: ds, length: ds.Len(), train: train, loader: l})
+	if len(ls.open) > maxLoaders {
+		oldest := ls.open[0].loader
+		return l, ls.closeIf(func(l loader) bool { return l.loader == oldest })
+	}
+	return l, nil
+}
+
+// keepUntilClose adds a loader that could not be closed, so that close tries again.
+func (ls *loaders) keepUntilClose(ds dataloader.Dataset, l *dataloader.Loader) {
+	ls.open = append(ls.open, loader{ds: ds, loader: l})
+}
+
+// close closes all loaders. Those that a reader still uses stay in open.
+func (ls *loaders) close() error { return ls.closeIf(func(loader) bool { return true }) }
+
+// closeIf closes the loaders for which gone holds.
+func (ls *loaders) closeIf(gone func(loader) bool) error {
+	var errs []error
+	ls.open = slices.DeleteFunc(ls.open, func(l loader) bool {
+		if !gone(l) {
+			return false
+		}
+		err := l.loader.Close()
+		errs = append(errs, err)
+		return err == nil
+	})
+	return errors.Join(errs...)
+}

@@ -1,0 +1,290 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/evenkeel/evenkeel/dataloader"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/optim"
+)
+
+// epochPass is one pass over a dataset: the loop of training and of evaluation.
+//
+// Two slots overlap reading, uploading and computing. While the device runs step n, the loader
+// fills the other slot with batch n+1:
+//
+//	slot 0   │ fill 0 │ step 0 │ fill 2 │ step 2 │ …
+//	slot 1            │ fill 1 │ step 1 │ fill 3 │ …
+//
+// Data of one step:
+//
+//	loader ─► pinned slot ─upload stream─► device slot ─┐
+//	          (one place on unified devices)            └─compute stream─► results ─► sums
+type epochPass struct {
+	t      *Trainer
+	mode   compile.Mode // Train or Evaluate
+	source batchSource
+	loader *dataloader.Loader
+	epoch  int             // of Fit, from 0
+	stuck  *dataloader.Run // set if a reader has not returned at the end
+
+	// The trainer's counters before this pass. The numbers of steps and updates in the controls
+	// continue from them.
+	stepsBefore, updatesBefore int64
+
+	// Sums over the steps that are collected.
+	skipped        int64   // updates that overflowed
+	loss, correct  float64 // over samples
+	samples, steps int
+	uploaded       int64 // bytes
+}
+
+// open prepares the pass over ds. After the first pass over a dataset, nothing is left to compile
+// or to upload.
+func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
+	t := p.t
+	// A closed device has freed the slots: nothing may be written there.
+	if err := t.streams.compute.Sync(); err != nil {
+		return err
+	}
+	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
+		return err
+	}
+	if p.loader, err = t.loaders.get(p.mode, ds, p.source.read); err != nil {
+		return err
+	}
+	if p.mode == compile.Train {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		p.epoch, p.stepsBefore, p.updatesBefore = t.counters.epochs, t.counters.steps, t.counters.updates
+		t.counters.epochs++
+	}
+	return nil
+}
+
+// run submits each batch when the loader has it, and collects the results of each step when they
+// are there. At most two steps are in flight: the device works on one while the other waits. With a
+// scaled loss the second step is not submitted before the outcome of the first one's update is
+// known; only its batch is uploaded.
+func (p *epochPass) run(ctx context.Context) (err error) {
+	run, err := p.loader.Epoch(ctx, p.epoch, loaderSlots(p.t.slots[:], p.source.fields))
+	if err != nil {
+		return err
+	}
+	defer func() { err = p.finish(run, err) }()
+	var before *slot // of the previous step, if that is in flight
+	for {
+		b, err := run.Next(ctx)
+		if err == io.EOF {
+			return p.collect(run, before)
+		}
+		if err != nil {
+			return errors.Join(p.collect(run, before), err)
+		}
+		// Whatever fails from here on, the previous step is collected first: it succeeded or has
+		// an error of its own.
+		s := p.t.slots[b.Slot]
+		if err := p.selectProgram(s, b); err != nil {
+			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		}
+		if before != nil && before.program.updates && p.t.plan.opt.scaled() {
+			if err := p.collect(run, before); err != nil {
+				return err
+			}
+			before = nil
+		}
+		if err := p.submit(run, s); err != nil {
+			return errors.Join(p.collect(run, before), fmt.Errorf("step %d: %w", b.Step, err))
+		}
+		if err := p.collect(run, before); err != nil {
+			return err
+		}
+		// Where steps are short, or run in the caller's goroutine, this one may be done already:
+		// its slot then goes back to the loader without waiting for the next batch.
+		before = s
+		if s.ready.Done() {
+			before = nil
+			if err := p.collect(run, s); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// finish ends the run of a pass that ended with err. Afterwards no step is in flight, and the
+// status word is clear.
+func (p *epochPass) finish(run *dataloader.Run, err error) error {
+	drained, closed := p.t.streams.drain(p.t.slots[:]), run.Close()
+	if closed != nil {
+		p.stuck = run
+	}
+	switch {
+	case err == nil:
+		err = drained
+	case drained == nil: // else err contains the same error
+		err = errors.Join(err, p.t.memory.clear(ir.Guard, p.t.streams.compute))
+	}
+	return errors.Join(err, closed)
+}
+
+// selectProgram selects the program of batch b in slot s, and enqueues the uploads that need not
+// wait for the previous step.
+func (p *epochPass) selectProgram(s *slot, b dataloader.Batch) error {
+	t := p.t
+	window, _, _ := t.plan.opt.window(p.mode, b.Step, p.loader.Steps())
+	program := p.source.full
+	if b.Rows != program.rows || window != program.window {
+		var err error
+		if program, err = t.programs.find(programKey{p.mode, b.Rows, p.source.dataset, window}); err != nil {
+			return err
+		}
+	}
+	s.batch, s.program = b, program
+	s.indices = append(s.indices[:0], b.Indices...)
+	if err := t.invalidateKept(s); err != nil {
+		return err
+	}
+	return t.streams.enqueueCopies(program.prefetch[s.index])
+}
+
+// writeControls writes the controls of the step in slot s: the optimizer's numbers, the step's
+// number, and the factor of its loss.
+func (p *epochPass) writeControls(s *slot) error {
+	t, b, opt := p.t, s.batch, &p.t.plan.opt
+	_, first, end := opt.window(p.mode, b.Step, p.loader.Steps())
+	t.memory.willWrite(s.controlsSpan)
+	update := p.updatesBefore - p.skipped + int64(first/max(1, opt.Accumulate)) + 1
+	if err := optim.WriteControls(opt.optimizer(), opt.Schedule, update, s.controls); err != nil {
+		return err
+	}
+	// The gradient of the loss starts with the step's share of the window's samples, so that the
+	// sum over the window is the gradient of the mean over all of them, short steps included.
+	share := float64(b.Rows) / float64(p.rowsBefore(end)-p.rowsBefore(first))
+	if opt.scaled() {
+		scale := t.counters.scaling.Scale
+		share *= scale
+		s.controls[kernels.ControlUnscale] = 1 / scale
+	}
+	s.controls[kernels.ControlShare] = share
+	s.controls[kernels.ControlStep] = float64(p.stepsBefore + int64(b.Step) + 1)
+	return nil
+}
+
+// rowsBefore returns the number of samples in all steps before a step.
+func (p *epochPass) rowsBefore(step int) int {
+	return min(step*p.source.full.rows, p.source.read.Len())
+}
+
+// submit enqueues the step whose batch is in slot s.
+func (p *epochPass) submit(run *dataloader.Run, s *slot) error {
+	st := &p.t.streams
+	if p.mode == compile.Train {
+		if err := p.writeControls(s); err != nil {
+			return err
+		}
+	}
+	if err := s.program.enqueue(st, s); err != nil {
+		return err
+	}
+	if err := st.compute.Record(s.ready); err != nil {
+		return err
+	}
+	p.uploaded += s.program.sampleBytes
+	if p.t.memory.unified {
+		return nil // collect releases the slot, when the kernels are done with it
+	}
+	return run.Release(s.index, s.writable)
+}
+
+// collect waits for the step in slot s and adds its numbers to the sums. It does nothing if s is
+// nil.
+func (p *epochPass) collect(run *dataloader.Run, s *slot) error {
+	if s == nil {
+		return nil
+	}
+	t := p.t
+	if err := s.ready.Sync(); err != nil {
+		return fmt.Errorf("step %d: %w", s.batch.Step, err)
+	}
+	t.memory.willRead(s.outcome)
+	// The status word is 0 if everything was finite. Else it names what was not, and no update
+	// after that changed anything. Only an overflow of scaled gradients is not an error.
+	loss := s.number(s.program.loss)
+	skipped := p.overflowed(s, loss)
+	switch {
+	case skipped:
+		p.skipped++
+		if err := t.memory.clear(ir.Guard, t.streams.compute); err != nil {
+			return fmt.Errorf("step %d: %w", s.batch.Step, err)
+		}
+	case len(s.status) > 0 && s.status[0] != 0 || !finite(loss):
+		return fmt.Errorf("step %d: %w", s.batch.Step, t.diagnose(s))
+	}
+	p.loss += loss * float64(s.batch.Rows)
+	if s.program.hasAccuracy {
+		p.correct += s.number(s.program.correct)
+	}
+	p.samples += s.batch.Rows
+	p.steps++
+	t.countStep(s, skipped)
+	if t.memory.unified {
+		if err := run.Release(s.index, nil); err != nil {
+			return err
+		}
+	}
+	if report := t.plan.opt.Progress; report != nil {
+		report(Progress{Epoch: p.epoch, Step: p.steps, Steps: p.loader.Steps(), Samples: p.samples,
+			Loss: p.loss / float64(p.samples), Accuracy: p.accuracy()})
+	}
+	return nil
+}
+
+// overflowed reports whether the update of the step in slot s was skipped because gradients were
+// not finite, and a smaller scale of the loss may prevent that.
+func (p *epochPass) overflowed(s *slot, loss float64) bool {
+	if !s.program.updates || !p.t.plan.opt.scaled() || !finite(loss) {
+		return false
+	}
+	return s.status[0] >= ir.FirstGradient && p.t.counters.scaling.Scale > optim.MinScale
+}
+
+// countStep counts a step that succeeded, or whose update was skipped.
+func (t *Trainer) countStep(s *slot, skipped bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.uploaded.Add(s.program.sampleBytes)
+	if s.program.mode == compile.Train {
+		t.counters.steps++
+		if s.program.updates && !skipped {
+			t.counters.updates++
+		}
+		if s.program.updates && t.plan.opt.scaled() {
+			t.counters.scaling = t.plan.opt.LossScale.Next(t.counters.scaling, skipped)
+		}
+	}
+	t.kept.program, t.kept.slot = s.program, s.index
+}
+
+// accuracy returns the share of correct outputs so far, NaN if the model does not count them.
+func (p *epochPass) accuracy() float64 {
+	if !p.source.full.hasAccuracy {
+		return math.NaN()
+	}
+	return p.correct / float64(p.samples)
+}
+
+// result returns the numbers of the pass so far.
+func (p *epochPass) result() Result {
+	r := Result{Loss: math.NaN(), Accuracy: math.NaN(), Dropped: p.loader.Dropped(), Epoch: p.epoch}
+	if p.samples > 0 {
+		r.Loss, r.Accuracy = p.loss/float64(p.samples), p.accuracy()
+		r.Samples, r.Steps, r.Skipped, r.Uploaded = p.samples, p.steps, int(p.skipped), p.uploaded
+	}
+	return r
+}

@@ -1,0 +1,364 @@
+package trainer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+)
+
+// streamed is the dataset index of programs whose batches come through the slots. Other indices are
+// those of Options.Resident.
+const streamed = -1
+
+// programKey identifies a program of a plan.
+type programKey struct {
+	mode    compile.Mode
+	rows    int            // of the batch
+	dataset int            // index into Options.Resident, or streamed
+	window  compile.Window // of the step; Alone unless mode is Train
+}
+
+// planned holds what is decided before memory exists: programs, the homes of their values, and the
+// layout of the arena.
+//
+//	ModelFunc ─► graph ─► program ─► homes, scratch ─► layout
+//
+// After New a plan changes in one way only: programs of short batches are added, in the memory that
+// is there.
+type planned struct {
+	opt    Options
+	model  ModelFunc
+	cache  *programCache // nil: every program is compiled for this plan alone
+	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
+
+	homes    ir.Homes // of values that outlive a step; all programs share them
+	programs map[programKey]*ir.Program
+	order    []programKey // of compilation; the first program trains
+	initial  initialValues
+
+	scratch int64 // bytes: the largest need of any program
+	staging int64 // bytes: the most that the device pins for itself to run a program
+
+	layout  arena.Layout
+	regions [2]layout.Regions // by slot: where the regions of programs start in the arena
+}
+
+// budgetTries bounds how often newPlanned retries with a smaller budget because buffers could not
+// be placed in it.
+const budgetTries = 3
+
+// newPlanned compiles all programs for full batches and lays out the arena. If
+// Options.Recompute.Auto is set, it recomputes as much as the plan needs to fit. cache may be nil.
+func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *programCache) (*planned, error) {
+	if err := opt.check(false); err != nil {
+		return nil, err
+	}
+	if model == nil {
+		return nil, fmt.Errorf("no model function: %w", ErrModel)
+	}
+	p, err := planWithin(ctx, model, opt, 0, cache)
+	if err != nil || !opt.Recompute.Auto || opt.Memory == 0 && opt.Device == nil {
+		return p, err
+	}
+	limit, _, err := opt.limit()
+	if err != nil {
+		return nil, err
+	}
+	// The budget is what the limit leaves for scratch. The search minimises live bytes; subtract
+	// the placement overhead and retry.
+	plain, budget := p, limit-p.layout.Total()+p.scratch
+	for try := 0; p.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
+		if p, err = planWithin(ctx, model, opt, budget, cache); err != nil {
+			return nil, err
+		}
+		if p.training().Plan.Live > budget { // no known choice meets the budget
+			break
+		}
+		budget -= p.layout.Total() - limit
+	}
+	if p.layout.Total() <= limit {
+		return p, nil
+	}
+	// Nothing fits. Recompute as much as possible; another order may still beat the plain plan.
+	if p, err = planWithin(ctx, model, opt, 1, cache); err != nil || p.layout.Total() < plain.layout.Total() {
+		return p, err
+	}
+	return plain, nil
+}
+
+// planWithin makes a plan whose training programs aim at budget bytes of scratch by recomputation;
+// 0 means no aim.
+func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64, cache *programCache) (
+	*planned, error,
+) {
+	p := &planned{opt: opt, model: model, cache: cache, budget: budget, programs: make(map[programKey]*ir.Program)}
+	if err := p.sizeForEvaluation(ctx); err != nil {
+		return nil, err
+	}
+	for _, dataset := range p.datasets() {
+		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
+			for _, w := range opt.windows(mode) {
+				k := programKey{mode, opt.rows(mode), dataset, w}
+				prog, err := p.compile(ctx, k, nil)
+				if errors.Is(err, frontend.ErrNoOutput) {
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+				p.add(k, prog)
+				p.scratch = max(p.scratch, prog.Plan.Bytes)
+			}
+		}
+	}
+	// From here on a program may not have a home that none of these has: the layout is final.
+	p.homes.Sealed = true
+	for _, k := range p.order {
+		p.scratch = max(p.scratch, p.scratchForOneRow(ctx, k))
+	}
+	return p, errors.Join(p.checkNames(), p.layOut())
+}
+
+// datasets returns the dataset indices that batches can come from.
+func (p *planned) datasets() []int {
+	var all []int
+	if p.opt.Fields != nil || len(p.opt.Resident) == 0 {
+		all = append(all, streamed)
+	}
+	for i := range p.opt.Resident {
+		all = append(all, i)
+	}
+	return all
+}
+
+// sizeForEvaluation makes the slots and results as large as evaluation and prediction need them if
+// their batch is larger than that of training. Each program uses the first rows of a home.
+func (p *planned) sizeForEvaluation(ctx context.Context) error {
+	if p.opt.rows(compile.Evaluate) <= p.opt.Batch {
+		return nil
+	}
+	trial := &planned{opt: p.opt, model: p.model, cache: p.cache}
+	for _, dataset := range p.datasets() {
+		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
+			_, err := trial.compile(ctx, programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset}, nil)
+			if err != nil && !errors.Is(err, frontend.ErrNoOutput) {
+				return err
+			}
+		}
+	}
+	p.homes.Adopt(&trial.homes, ir.Slot, ir.Results)
+	return nil
+}
+
+// scratchForOneRow returns the scratch of program k at a batch of 1. Every other short batch reuses
+// the places of the full one and needs no more, but a dimension of 1 can make other instructions of
+// the same graph. It returns 0 if the model refuses a single row; then it refuses again when such a
+// batch occurs.
+func (p *planned) scratchForOneRow(ctx context.Context, k programKey) int64 {
+	full := p.programs[k]
+	k.rows = 1
+	one, err := p.compile(ctx, k, full)
+	if err != nil {
+		return 0
+	}
+	return one.Plan.Bytes
+}
+
+// compile returns program k. like is the program of the full batch, or nil if k is that.
+func (p *planned) compile(ctx context.Context, k programKey, like *ir.Program) (*ir.Program, error) {
+	if p.cache != nil {
+		return p.cache.compile(ctx, p, k, like)
+	}
+	return p.compileNow(ctx, k, like)
+}
+
+// compileNow compiles program k.
+func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program) (*ir.Program, error) {
+	g := gorgonia.NewGraph()
+	m, err := callModel(p.model, g, k.rows)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := p.config(g, m, k)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Like = like
+	prog, err := compile.Compile(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, blameModel(explainBatchNorm(g, k.rows, err)))
+	}
+	if k.dataset != streamed {
+		prog.Name = fmt.Sprintf("%s, resident %d", prog.Name, k.dataset)
+	}
+	if !p.homes.Sealed {
+		if err := p.initial.record(m, prog, &p.homes, &p.opt, len(p.order) == 0); err != nil {
+			return nil, fmt.Errorf("%v, batch %d: %w", k.mode, k.rows, err)
+		}
+	}
+	return prog, nil
+}
+
+// config returns the compiler's configuration for program k of model m.
+func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg compile.Config, err error) {
+	o := &p.opt
+	cfg = compile.Config{
+		Model: frontend.Model{
+			Graph: g, Batch: k.rows, Loss: m.Loss, Output: m.Output, Correct: m.Correct,
+			Params: make(map[*gorgonia.Node]bool), Statistics: make(map[*gorgonia.Node]bool),
+			Frozen: o.frozen, Seed: o.Seed,
+		},
+		Mode:    k.mode,
+		Offload: compile.Offload(o.Offload), Homes: &p.homes, Device: o.Device, Debug: o.Debug,
+		Precision: compile.Precision{Type: o.Precision, Float32: o.KeepFloat32},
+	}
+	if k.mode == compile.Train {
+		cfg.Update = o.update(k.window)
+		cfg.Recompute = compile.Recompute{Owners: o.Recompute.Layers, Budget: p.budget}
+	}
+	for _, param := range m.Params {
+		cfg.Params[param.Node] = true
+	}
+	for _, stat := range m.Statistics {
+		cfg.Statistics[stat.Node] = true
+	}
+	if cfg.Inputs, err = o.inputs(m, k); err != nil {
+		return cfg, err
+	}
+	if k.mode != compile.Predict {
+		cfg.Keep, err = o.keepNodes(g)
+	}
+	return cfg, err
+}
+
+// update returns the optimizer's part of a training step.
+func (o *Options) update(w compile.Window) compile.Update {
+	opt := o.optimizer()
+	return compile.Update{Op: opt.Op(), Attrs: opt.Attrs(o.Clip, o.scaled() || o.Clip.Norm > 0), States: opt.States,
+		ClipNorm: o.Clip.Norm, Scaled: o.scaled(), GuardEach: o.Guard == GuardEach, Window: w}
+}
+
+// keepNodes finds the nodes of Options.Keep.
+func (o *Options) keepNodes(g *gorgonia.ExprGraph) (gorgonia.Nodes, error) {
+	var nodes gorgonia.Nodes
+	for _, name := range o.Keep {
+		found := g.ByName(name)
+		switch len(found) {
+		case 0:
+			return nil, fmt.Errorf("keep %q: the graph has no such node: %w", name, ErrOption)
+		case 1:
+			nodes = append(nodes, found[0])
+		default:
+			return nil, fmt.Errorf("keep %q: the graph has %d nodes of that name, give yours another: %w",
+				name, len(found), ErrOption)
+		}
+	}
+	return nodes, nil
+}
+
+// add registers a compiled program.
+func (p *planned) add(k programKey, prog *ir.Program) {
+	p.programs[k] = prog
+	p.order = append(p.order, k)
+	p.staging = max(p.staging, layout.StagingBytes(p.opt.Device, prog))
+}
+
+// training returns the program that trains and updates a full batch.
+func (p *planned) training() *ir.Program { return p.programs[p.order[0]] }
+
+// layOut lays out the arena; docs/memory.md describes the layout.
+func (p *planned) layOut() error {
+	l := &p.layout
+	region := func(id arena.Region, name string) {
+		r := layout.AddRegion(l, name, p.homes.Parts(id))
+		for i := range p.regions {
+			p.regions[i][id].Region = r
+		}
+	}
+	region(ir.Parameters, "parameters")
+	region(ir.Gradients, "gradients")
+	region(ir.State, "optimizer state")
+	region(ir.Statistics, "running statistics")
+	for i := range p.regions {
+		p.regions[i][ir.Slot].Region = layout.AddRegion(l, fmt.Sprintf("slot %d", i), p.homes.Parts(ir.Slot))
+	}
+	r := l.Region("results")
+	layout.AddParts(l, r, p.homes.Parts(ir.Results), ", slot 0") // in the order that outcome needs
+	layout.AddParts(l, r, p.homes.Parts(ir.Guard), "")
+	layout.AddParts(l, r, p.homes.Parts(ir.Results), ", slot 1")
+	results, guard := p.homes.Bytes(ir.Results), p.homes.Bytes(ir.Guard)
+	for i := range p.regions {
+		p.regions[i][ir.Results] = layout.Place{Region: r, Offset: int64(i) * (results + guard)}
+		p.regions[i][ir.Guard] = layout.Place{Region: r, Offset: results}
+	}
+	region(ir.Resident, "resident data")
+	region(ir.Scratch, "scratch")
+	l.Reserve(p.regions[0][ir.Scratch].Region, p.scratch)
+	return l.Err()
+}
+
+// outcome returns what the host reads after a step on slot i, one run of bytes: the results of that
+// slot and the status word.
+//
+//	          | results, slot 0 | guard | results, slot 1 |
+//	outcome 0 ├─────────────────────────┤
+//	outcome 1                   ├─────────────────────────┤
+func (p *planned) outcome(i int) arena.Ref {
+	n := p.homes.Bytes(ir.Results)
+	return arena.Ref{Region: p.regions[i][ir.Results].Region, Offset: int64(i) * n, Size: n + p.homes.Bytes(ir.Guard)}
+}
+
+// extraPinnedBytes returns the pinned host memory that the trainer allocates in addition to the
+// arena's own: host copies of the slots and outcomes, and what is offloaded.
+func (p *planned) extraPinnedBytes() int64 {
+	return 2*(p.homes.Bytes(ir.Slot)+p.outcome(0).Size) + p.offloadedBytes()
+}
+
+// offloadedBytes returns the bytes that are kept in pinned host memory instead of the arena.
+func (p *planned) offloadedBytes() (n int64) {
+	for _, r := range ir.Offloaded {
+		n += p.homes.Bytes(r)
+	}
+	return n
+}
+
+// parameters returns the homes of parameters and constants, on the device and offloaded, in the
+// order in which programs asked for them.
+func (p *planned) parameters() []ir.Part {
+	all := slices.Concat(p.homes.Parts(ir.Parameters), p.homes.Parts(ir.HostParameters))
+	slices.SortFunc(all, func(a, b ir.Part) int { return cmp.Compare(a.Nth, b.Nth) })
+	return all
+}
+
+// parameter returns the home of a parameter.
+func (p *planned) parameter(name string) ir.Part {
+	home, ok := p.homes.Find(ir.Parameters, name)
+	if !ok {
+		home, _ = p.homes.Find(ir.HostParameters, name)
+	}
+	return home
+}
+
+// constant reports whether no program changes the value at a home.
+func (p *planned) constant(home ir.Part) bool {
+	return !slices.ContainsFunc(p.order, func(k programKey) bool {
+		prog := p.programs[k]
+		return slices.ContainsFunc(prog.Instrs, func(in ir.Instr) bool {
+			if len(in.Op.Updates) == 0 {
+				return false
+			}
+			root, _ := prog.Root(in.Out[0]) // the output may be some of its rows
+			return prog.Values[root].Ref == home.Ref
+		})
+	})
+}

@@ -1,0 +1,165 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// boundProgram is a program that is ready to launch on either slot.
+type boundProgram struct {
+	programKey
+	ir    *ir.Program
+	exec  [2]kernels.Program // by slot; nil under Options.Debug
+	debug [2]*debugger       // by slot; nil unless under Options.Debug
+
+	// Uploads of a step, by slot: before the previous step is done, and right before the launch;
+	// see planned.uploads. Both are nil on unified devices.
+	prefetch, atLaunch [2][]kernels.Copy
+	sampleBytes        int64 // of samples that a step uploads
+
+	loss, correct ir.Value // results of one element
+	hasAccuracy   bool     // correct exists
+	updates       bool     // the step updates parameters; false if all are frozen
+}
+
+// bind makes program k of the plan ready to launch.
+func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgram, error) {
+	p := &boundProgram{programKey: k, ir: prog}
+	for i := range p.exec {
+		if i > 0 && k.mode == compile.Predict { // a prediction waits for each batch and uses one slot
+			break
+		}
+		if err := p.bindSlot(m, slots[i]); err != nil {
+			return nil, errors.Join(fmt.Errorf("bind %s: %w", prog.Name, err), p.close())
+		}
+	}
+	p.loss, _ = prog.Result(compile.LossName)
+	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
+	p.updates = k.mode == compile.Train && k.window.Updates() && len(prog.Trained) > 0
+	for _, v := range slotValues(prog) {
+		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
+			p.sampleBytes += v.Ref.Size
+		}
+	}
+	return p, nil
+}
+
+// bindSlot binds p for a slot.
+func (p *boundProgram) bindSlot(m *memory, s *slot) (err error) {
+	i, b := s.index, m.binding(s.index)
+	if m.plan.opt.Debug {
+		p.debug[i], err = newDebugger(m, p.ir, b)
+	} else {
+		if !m.unified {
+			b.After = []kernels.Copy{{Dst: s.outcome, Src: m.span(m.plan.outcome(i))}}
+		}
+		p.exec[i], err = m.device.Bind(p.ir.Calls(), b)
+	}
+	if err != nil || m.unified {
+		return err
+	}
+	prefetch, atLaunch := m.plan.uploads(p.programKey, p.ir)
+	p.prefetch[i], p.atLaunch[i] = m.copies(prefetch, i), m.copies(atLaunch, i)
+	return nil
+}
+
+// close releases the program.
+func (p *boundProgram) close() error {
+	errs := []error{closeAll(p.exec[:])}
+	for _, d := range p.debug {
+		if d != nil {
+			errs = append(errs, d.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// enqueue enqueues the step of the batch in slot s: what is left to upload, and the program, which
+// ends with the copy of its results to the host.
+func (p *boundProgram) enqueue(st *streams, s *slot) error {
+	if p.atLaunch[s.index] != nil {
+		if err := errors.Join(st.enqueueCopies(p.atLaunch[s.index]), st.upload.Record(s.copied)); err != nil {
+			return fmt.Errorf("upload: %w", err)
+		}
+		if err := st.compute.Wait(s.copied); err != nil {
+			return err
+		}
+	}
+	if d := p.debug[s.index]; d != nil {
+		return d.launch(st.compute)
+	}
+	return p.exec[s.index].Launch(st.compute)
+}
+
+// programs are the programs of a trainer, bound. There is one for each mode, batch size, dataset
+// and window that has occurred.
+type programs map[programKey]*boundProgram
+
+// find returns the program for a batch of k.rows, which ensure has made.
+func (ps programs) find(k programKey) (*boundProgram, error) {
+	p := ps[k]
+	if p == nil {
+		return nil, fmt.Errorf("a batch of %d: the dataset has changed its length: %w", k.rows, ErrData)
+	}
+	return p, nil
+}
+
+// close releases all programs.
+func (ps programs) close() error {
+	var errs []error
+	for _, p := range ps {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(errs...)
+}
+
+// ensureProgram compiles and binds program k, for a batch smaller than the full one, unless it
+// exists. It needs no device memory: it reuses the places of the full batch's program. The caller
+// has the device.
+func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
+	if t.programs[k] != nil {
+		return nil
+	}
+	full := t.plan.programs[programKey{k.mode, t.plan.opt.rows(k.mode), k.dataset, k.window}]
+	prog, err := t.plan.compile(ctx, k, full)
+	if err != nil {
+		return err
+	}
+	if prog.Plan.Bytes > t.plan.scratch {
+		return &arena.CapacityError{Name: "scratch of " + prog.Name,
+			Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}
+	}
+	if err := checkSameParameters(prog, full); err != nil {
+		return err
+	}
+	bound, err := bind(t.memory, k, prog, t.slots[:])
+	if err != nil {
+		return err
+	}
+	// Plan and Stats read what changes now.
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.plan.add(k, prog)
+	t.programs[k] = bound
+	return nil
+}
+
+// checkSameParameters returns an error unless prog trains all parameters that the full batch's
+// program trains.
+func checkSameParameters(prog, full *ir.Program) error {
+	var errs []error
+	for _, name := range full.Trained {
+		if !slices.Contains(prog.Trained, name) {
+			errs = append(errs, fmt.Errorf("parameter %q is missing at batch %d: "+
+				"the model must have the same parameters for every batch size: %w", name, prog.Batch, ErrModel))
+		}
+	}
+	return errors.Join(errs...)
+}

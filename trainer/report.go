@@ -1,0 +1,119 @@
+package trainer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile"
+	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/kernels"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// Plan returns what every byte would be for, and allocates none of them. Set Options.Device to the
+// device that you will train on: its kernels may need workspaces, which are part of the plan. Plan
+// ignores Options.Memory unless Options.Recompute.Auto aims at it. Cancelling ctx stops the
+// planning. Several goroutines may plan at once, but not from inside a model function.
+func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	p, err := newPlanned(ctx, model, opt, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.report(), nil
+}
+
+// report returns the plan as data.
+func (p *planned) report() *report.Plan {
+	r := &report.Plan{Device: "any device", Mode: "streaming", Regions: p.layout.Regions(), Total: p.layout.Total()}
+	if p.opt.Device != nil {
+		layout.AddDeviceMemory(r, p.opt.Device, p.extraPinnedBytes()+p.staging)
+	} else if p.opt.Offload.any() { // so the device will have memory of its own
+		r.Pinned = p.extraPinnedBytes() + arena.StageBytes(r.Total)
+	}
+	r.Offloaded = p.offloadedBytes()
+	if len(p.opt.Resident) > 0 {
+		r.Mode = "resident"
+		if p.opt.Fields != nil {
+			r.Mode = "resident and streaming"
+		}
+	}
+	for _, k := range p.order {
+		prog := layout.Describe(p.programs[k], p.opt.Device)
+		if r.Pinned > 0 {
+			prog.Bus = p.bus(k)
+		}
+		r.Programs = append(r.Programs, prog)
+	}
+	return r
+}
+
+// bus returns the bytes that cross the bus in a step of program k.
+func (p *planned) bus(k programKey) (b report.Bus) {
+	prog := p.programs[k]
+	prefetch, atLaunch := p.uploads(k, prog)
+	for _, r := range slices.Concat(prefetch, atLaunch) {
+		b.Uploads += r.Size
+	}
+	b.Downloads = p.homes.Bytes(ir.Results) + p.homes.Bytes(ir.Guard)
+	for _, in := range prog.Instrs {
+		switch in.Op {
+		case kernels.Prefetch:
+			b.Prefetches += prog.Values[in.Out[0]].Spec.Bytes()
+		case kernels.Writeback:
+			b.Writebacks += prog.Values[in.Out[0]].Spec.Bytes()
+		}
+	}
+	return b
+}
+
+// uploads returns the places in the slot that a step of program k uploads: prefetch while the step
+// before it may still run, atLaunch after that one is done. Only training with a scaled loss
+// separates them: its controls depend on the outcome of the step before. Other programs upload
+// everything at launch.
+func (p *planned) uploads(k programKey, prog *ir.Program) (prefetch, atLaunch []arena.Ref) {
+	values := slotValues(prog)
+	if k.mode != compile.Train || !p.opt.scaled() {
+		return nil, coalesce(values)
+	}
+	i := slices.IndexFunc(values, func(v ir.Value) bool { return v.Name == ir.ControlsName })
+	return coalesce(slices.Concat(values[:i], values[i+1:])), coalesce(values[i : i+1])
+}
+
+// slotValues returns the values that a program reads from the slot, one for each place.
+func slotValues(prog *ir.Program) []ir.Value {
+	var values []ir.Value
+	for _, v := range prog.Values {
+		if !v.Home || v.Ref.Region != ir.Slot {
+			continue
+		}
+		if !slices.ContainsFunc(values, func(o ir.Value) bool { return o.Ref == v.Ref }) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// coalesce returns the places of values in a slot. It merges places that only alignment padding
+// separates into one, so that a full batch is one copy. Fields of a short batch leave rows unused
+// in between and stay apart:
+//
+//	full batch    | x x x x | y y y y |   1 copy
+//	short batch   | x x     | y y     |   2 copies
+func coalesce(values []ir.Value) []arena.Ref {
+	slices.SortFunc(values, func(a, b ir.Value) int { return cmp.Compare(a.Ref.Offset, b.Ref.Offset) })
+	var refs []arena.Ref
+	for _, v := range values {
+		if n := len(refs) - 1; n >= 0 && v.Ref.Offset-(refs[n].Offset+refs[n].Size) < arena.Align {
+			refs[n].Size = v.Ref.Offset + v.Ref.Size - refs[n].Offset
+		} else {
+			refs = append(refs, v.Ref)
+		}
+	}
+	return refs
+}

@@ -1,0 +1,66 @@
+package vm
+
+import (
+	"fmt"
+
+	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+	"github.com/evenkeel/evenkeel/trainer/report"
+)
+
+// Classes of errors, for errors.Is. They are the same values as in package trainer. Other classes are those of packages
+// arena (ErrCapacity, ErrClosed) and kernels (ErrShape, ErrUnsupported).
+var (
+	ErrOption = arena.ErrOption
+	ErrModel  = layout.ErrModel
+	ErrData   = layout.ErrData
+	ErrIndex  = layout.ErrIndex
+)
+
+// errNotMade is the error of a nil Machine and of the zero Machine.
+var errNotMade = fmt.Errorf("the machine was not made: use vm.New: %w", ErrOption)
+
+// ValueError lists the inputs of a graph that have no value at the start of a run. It wraps ErrData.
+type ValueError struct{ Nodes []string }
+
+func (e *ValueError) Error() string {
+	return fmt.Sprintf("inputs %q have no value: gorgonia.Let them have one before the run", e.Nodes)
+}
+
+// Unwrap returns ErrData.
+func (e *ValueError) Unwrap() error { return ErrData }
+
+// IndexError describes an index outside the rows of a table, as gorgonia.ByIndices reads them. It wraps ErrIndex.
+type IndexError struct {
+	Node  string // reads the rows
+	Index int64
+	Rows  int // of the table
+	At    int // position of the index among those of the node
+}
+
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("node %q: index %d at %d is not in 0..%d: %v", e.Node, e.Index, e.At, e.Rows-1, ErrIndex)
+}
+
+// Unwrap returns ErrIndex.
+func (e *IndexError) Unwrap() error { return ErrIndex }
+
+// CapacityError reports a plan that needs more memory than there is. It wraps arena.ErrCapacity.
+type CapacityError struct {
+	Need  int64        // bytes of the plan
+	Have  int64        // bytes that the plan may use
+	Total int64        // bytes of the device, if its free memory is too small; 0 if Options.Memory is
+	Plan  *report.Plan // what the bytes are for
+}
+
+func (e *CapacityError) Error() string { return layout.Shortage(e.Plan, e.Need, e.Have, e.Total) }
+
+// Unwrap returns arena.ErrCapacity.
+func (e *CapacityError) Unwrap() error { return arena.ErrCapacity }
+
+// recoverError turns a panic, usually one in Gorgonia's code, into an error. Defer it.
+func recoverError(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: panic: %v: %w", what, p, ErrModel)
+	}
+}

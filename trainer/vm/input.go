@@ -1,0 +1,93 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/trainer/internal/layout"
+)
+
+// input is a node without an op.
+type input struct {
+	link
+	moved bool // the node's value lay in the arena when the machine saw it last
+}
+
+// openInputs links the inputs of a graph to the arena. It moves the values of those that have a gradient there.
+func openInputs(links []frontend.Link, mem *memory, unified bool) ([]input, error) {
+	inputs := make([]input, len(links))
+	for i, c := range links {
+		l, err := openLink(c, mem, unified)
+		if err != nil {
+			return inputs[:i], err
+		}
+		inputs[i] = input{link: l}
+		if v := c.Node.Value(); !layout.IsEmpty(v) && c.Node.Deriv() != nil && l.addr != 0 {
+			if err := inputs[i].move(v); err != nil {
+				return inputs[:i+1], fmt.Errorf("%q: %w", c.Node.Name(), err)
+			}
+		}
+	}
+	return inputs, nil
+}
+
+// move copies v to the arena and binds the copy to the node.
+func (in *input) move(v gorgonia.Value) error {
+	if err := layout.Load(in.bytes, v, in.spec); err != nil {
+		return err
+	}
+	if err := gorgonia.UnsafeLet(in.node, in.value); err != nil {
+		return err
+	}
+	in.moved = true
+	return nil
+}
+
+// loadInputs copies the values of all inputs to the arena. It returns a *ValueError that names those without one.
+func loadInputs(inputs []input) error {
+	var missing []string
+	for i := range inputs {
+		in := &inputs[i]
+		if err := in.rebind(); err != nil {
+			return err
+		}
+		if layout.IsEmpty(in.node.Value()) {
+			missing = append(missing, in.node.Name())
+		}
+	}
+	if missing != nil {
+		return &ValueError{Nodes: missing}
+	}
+	for i := range inputs {
+		if err := inputs[i].load(); err != nil {
+			return fmt.Errorf("input %q: %w", inputs[i].node.Name(), err)
+		}
+	}
+	return nil
+}
+
+// rebind gives the node its value in the arena back, if UnbindAll has taken it away.
+func (in *input) rebind() error {
+	if !in.moved || !layout.IsEmpty(in.node.Value()) {
+		return nil
+	}
+	return gorgonia.UnsafeLet(in.node, in.current())
+}
+
+// load copies the node's value to the arena.
+func (in *input) load() error {
+	v := in.node.Value()
+	in.moved = in.addr != 0 && in.owns(v)
+	return in.link.load(v)
+}
+
+// close moves the node's value to Go memory. Only inputs with a gradient have one in the arena.
+func (in *input) close() error {
+	if in.node.Deriv() == nil {
+		return nil
+	}
+	return errors.Join(in.detach(in.value), in.detach(in.node.Value()))
+}

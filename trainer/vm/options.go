@@ -1,0 +1,60 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/evenkeel/evenkeel/kernels"
+)
+
+// Options of a Machine. Only Device is required.
+type Options struct {
+	// Device runs the graph. The machine does not close it.
+	Device kernels.Device
+	// Memory limits the device memory of the machine, in bytes. 0 means no limit except the free memory of the device.
+	// New allocates what the plan needs, whatever the limit, and returns a *CapacityError if that is more.
+	Memory int64
+	// Bind lists inputs whose gradients add up over runs until they are set to zero, as with gorgonia.BindDualValues.
+	// By default a gradient is that of the last run alone. On a device with memory of its own, each run copies the sums
+	// to the device and back.
+	Bind gorgonia.Nodes
+	// Keep lists nodes, other than roots, whose values are to exist after a run. By default they do not. Each needs its
+	// size in the results region of the arena.
+	Keep gorgonia.Nodes
+	// Eval runs the graph as gorgonia.EvalMode does: dropout drops nothing, and batch normalization uses its running
+	// statistics. By default both train.
+	Eval bool
+	// Seed selects the dropout masks. Machines of one graph with the same seed drop the same elements in run 1, in run 2
+	// and so on.
+	Seed uint64
+}
+
+// check returns all mistakes in the options.
+func (o *Options) check(g *gorgonia.ExprGraph) error {
+	if g == nil {
+		return fmt.Errorf("no graph: %w", ErrOption)
+	}
+	var errs []error
+	if o.Device == nil {
+		errs = append(errs, fmt.Errorf("no device: set Options.Device, for example to the device of cpu.Open: %w", ErrOption))
+	}
+	if o.Memory < 0 {
+		errs = append(errs, fmt.Errorf("memory %d bytes: must be positive, or 0 for what the plan needs: %w", o.Memory, ErrOption))
+	}
+	if len(g.AllNodes()) == 0 {
+		return errors.Join(append(errs, fmt.Errorf("the graph is empty: build the model before the machine: %w", ErrModel))...)
+	}
+	for _, n := range o.Bind {
+		if n == nil || n.Graph() != g || n.Op() != nil || n.Deriv() == nil {
+			errs = append(errs, fmt.Errorf("bind %v: not an input of the graph that gorgonia.Grad was called for: %w", n, ErrOption))
+		}
+	}
+	for _, n := range o.Keep {
+		if n == nil || n.Graph() != g {
+			errs = append(errs, fmt.Errorf("keep %v: not a node of the graph: %w", n, ErrOption))
+		}
+	}
+	return errors.Join(errs...)
+}
