@@ -21,6 +21,15 @@ import (
 // A task is a block of rows and columns of one matrix of the batch. Tiles are computed by
 // internal/asm/gemm.
 
+// products returns the tile kernels for products with these attributes and results of type t: those
+// for pairs of bfloat16 where operands are rounded to bfloat16 and the processor multiplies them.
+func (d *Device) products(attrs any, t arena.DType) *gemm.Kernels {
+	if s := d.bfloat16Pairs; s != nil && kernels.ComputeTypeOf(attrs) == arena.BFloat16 {
+		return s
+	}
+	return gemm.For(d.level, t)
+}
+
 // matmulWorkspace returns the workspace of a product in bytes.
 func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	s := d.products(attrs, out[0].Type)
