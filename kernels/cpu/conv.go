@@ -18,7 +18,7 @@ import (
 
 // A convolution is the geometry that the three operations share.
 type convolution struct {
-	isa                   *gemm.Kernels
+	kernels               *gemm.Kernels
 	b, c, o               int
 	in, kernel, out       [2]int // H W, KH KW, OH OW
 	stride, pad, dilation [2]int
@@ -26,7 +26,7 @@ type convolution struct {
 	cg, og                int // channels and outputs of a group
 
 	rounded bool            // the two operands are rounded, as follows:
-	factors [2]gemm.Packing // how isa packs each
+	factors [2]gemm.Packing // how kernels packs each
 	floats  [2]gemm.Packing // the same for products in float32
 	sizes   [2]int          // bytes of their elements as stored
 }
@@ -48,7 +48,7 @@ func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec
 			x, w = w, x
 		}
 	}
-	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
+	v.kernels, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
 	v.setRounding(kernels.ComputeTypeOf(attrs), in)
@@ -61,14 +61,14 @@ func (v *convolution) setRounding(to arena.DType, in []kernels.Spec) {
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
 		if v.rounded {
-			v.factors[i], v.floats[i] = v.isa.Rounding(to).From(in[i].Type), v.isa.Single().Rounding(to).From(in[i].Type)
+			v.factors[i], v.floats[i] = v.kernels.Rounding(to).From(in[i].Type), v.kernels.Single().Rounding(to).From(in[i].Type)
 		}
 	}
 }
 
 // useFloat32 makes the convolution multiply float32 instead of pairs of bfloat16.
 func (v *convolution) useFloat32() {
-	v.isa, v.factors = v.isa.Single(), v.floats
+	v.kernels, v.factors = v.kernels.Single(), v.floats
 }
 
 // setConversion makes patches of operand i convert pixels before they are packed, where that is
@@ -87,8 +87,8 @@ func (v *convolution) setConversion(q *patches, i int) {
 // Its functions are nil where nothing is left to do.
 func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
-	case v.isa.StepsPerElem() == 2 && v.rounded:
-		return v.isa.BFloat16.FromFloat32
+	case v.kernels.StepsPerElem() == 2 && v.rounded:
+		return v.kernels.BFloat16.FromFloat32
 	case v.sizes[i] == gemm.PackedSize:
 		return v.floats[i]
 	}

@@ -18,9 +18,9 @@ func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 // workerBytes returns the most bytes that a worker packs of products of up to that many rows and
 // channels.
 func (v *convolution) workerBytes(rows, channels int) int {
-	panel, results := convWorkerBytes(v.isa, rows, channels*v.taps())
+	panel, results := convWorkerBytes(v.kernels, rows, channels*v.taps())
 	depth, _ := depthBytes(0)
-	return max(panel+results+partBytes(v.isa, v.taps()), depth) + v.stageBytes(channels)
+	return max(panel+results+partBytes(v.kernels, v.taps()), depth) + v.stageBytes(channels)
 }
 
 // bindConv prepares a convolution: weights, rounded if need be, times patches of the input.
@@ -29,7 +29,7 @@ func bindConv(b *binding) (func(), error) {
 	if v.b == 0 {
 		return nil, nil
 	}
-	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.isa.Size(), b.dev.pool
+	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.kernels.Size(), b.dev.pool
 	workers := v.workers(pool.threads())
 	var bias []byte
 	if a.Bias {
@@ -49,7 +49,7 @@ func bindConv(b *binding) (func(), error) {
 	place := resultLayout{plane: plane, image: v.o * plane, whole: true}
 	if v.depthwise() {
 		v.useFloat32()
-		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
+		x := &convDepth{kernels: v.kernels, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
 			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		if !v.rounded {
@@ -60,7 +60,7 @@ func bindConv(b *binding) (func(), error) {
 		return func() { round(); x.run(pool) }, nil
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
+		kernels: v.kernels, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
 		layout: place, roundPacked: v.packedRounding(0).Across,
 	}
@@ -72,7 +72,7 @@ func bindConv(b *binding) (func(), error) {
 	}
 	// Rounded weights are packed once a launch, for all images.
 	from := x.a
-	x.a, x.rowA = w, v.isa.RowPitch(v.packedElems())
+	x.a, x.rowA = w, v.kernels.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
 	round := b.parallelFor(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
 		packKBlocks(x.kBlocks, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
@@ -93,7 +93,7 @@ func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch 
 // at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
-	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
+	return v.kernels.Elems(k) + (v.kernels.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
 }
 
 // roundedBytes returns the bytes of rounded weights. It never shrinks as a size grows.
@@ -101,7 +101,7 @@ func (v *convolution) roundedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
+	return max(v.o*v.kernels.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
 // convEpilogue returns bias and activation as flags, and as a function where the activation has no
@@ -144,7 +144,7 @@ func (v *convolution) transposedRowBytes() int {
 // transposedBytes returns the bytes of the transposed weights. It never shrinks as a size grows.
 func (v *convolution) transposedBytes() int {
 	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
-	return v.c * (v.og*v.taps()*v.isa.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
+	return v.c * (v.og*v.taps()*v.kernels.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
 }
 
 // A transposition is the weights of some taps in the order of a gradient by the input: rows are
@@ -192,9 +192,9 @@ func bindConvInput(b *binding) (func(), error) {
 				idle = true
 				continue
 			}
-			t.kBlocks = splitPackedK(v.isa, v.og, len(t.taps), v.rounded)
+			t.kBlocks = splitPackedK(v.kernels, v.og, len(t.taps), v.rounded)
 			last := &t.kBlocks[len(t.kBlocks)-1]
-			t.pitch = v.isa.RowPitch(last.at + v.isa.Elems(last.n))
+			t.pitch = v.kernels.RowPitch(last.at + v.kernels.Elems(last.n))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
 			products = append(products, v.residueProduct(b, row, col, t, workers, work))
@@ -219,20 +219,20 @@ type product interface{ run(p *pool) }
 // residueProduct prepares the gradient by the input for the pixels of two residues. t holds their
 // weights.
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
-	size := v.isa.Size()
+	size := v.kernels.Size()
 	plane := v.in[0] * v.in[1] * size
 	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), v.sizes[1], v.out[1], v.out[0], v.o)
 	v.setConversion(&q, 1)
 	place := resultLayout{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
 		width: v.in[1], whole: v.stride == [2]int{1, 1}}
 	if v.depthwise() {
-		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, layout: place,
+		x := &convDepth{kernels: v.kernels, patches: q, images: v.b, channels: v.c, layout: place,
 			src: b.bytes(b.In[1]), w: t.dst, stepW: t.pitch, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		return x
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
+		kernels: v.kernels, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
 		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), layout: place, roundPacked: v.packedRounding(1).Across,
 	}
 	x.cut(workers)

@@ -22,7 +22,7 @@ func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
 // A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
 type convDepth struct {
-	isa                 *gemm.Kernels
+	kernels             *gemm.Kernels
 	packer              *conv.Kernels
 	run1                func(t *conv.Depthwise)
 	lanes               int
@@ -56,7 +56,7 @@ func depthBytes(taps int) (results, sums int) {
 
 // bind gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *convDepth) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.run1, x.lanes = x.packer.Depthwise(x.patches.load(x.packer), x.patches.packed, x.patches.cols.step, false)
 	x.maxChannels = x.patches.channelsPerTask(depthChannels)
 	x.blocks = ceilDiv(x.channels, x.maxChannels)
@@ -86,7 +86,7 @@ func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks
 
 // do computes task i: some channels of one image.
 func (x *convDepth) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	t, q := &w.depth, &x.patches
 	image, c := i/x.blocks, i%x.blocks*x.maxChannels
 	channels := min(x.maxChannels, x.channels-c)
@@ -143,17 +143,17 @@ func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at i
 // prefetchNext prefetches what the vector from px on reads and writes.
 func (x *convDepth) prefetchNext(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.Prefetch == nil || px >= x.images*pixels {
+	if x.kernels.Prefetch == nil || px >= x.images*pixels {
 		return
 	}
 	var h prefetcher
 	if x.patches.band.convert == nil {
 		h = x.patches.prefetchBelow(x.src, c, channels, px, x.lanes)
-		h.advance(x.isa, 1, 1)
+		h.advance(x.kernels, 1, 1)
 	}
 	if x.layout.whole {
-		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
-		h.advance(x.isa, 1, 1)
+		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.kernels.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
+		h.advance(x.kernels, 1, 1)
 	}
 }
 
@@ -171,7 +171,7 @@ type depthWeights struct {
 
 // bindDepthWeight prepares a gradient by the weights.
 func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
-	x := &depthWeights{convolution: *v, packer: conv.For(v.isa), windows: v.patches(),
+	x := &depthWeights{convolution: *v, packer: conv.For(v.kernels), windows: v.patches(),
 		x: b.bytes(b.In[0]), dy: b.bytes(b.In[1]), dw: b.bytes(b.Out[0])}
 	x.run1, x.lanes = x.packer.Depthwise(x.windows.load(x.packer), x.windows.packed, x.windows.cols.step, true)
 	x.workers = make([]depthWorker, workers)
@@ -203,7 +203,7 @@ func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), ceilDiv(x.c, x
 // do computes task i: some channels. Lane l of a sum adds pixels l, l+lanes, … of each image,
 // whatever the width of vectors; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
-	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
+	w, size, q := &x.workers[worker], x.kernels.Size(), &x.windows
 	t, c, pixels, sizeY := &w.depth, i*x.maxChannels, q.pixels(), x.sizes[1]
 	t.Channels, t.Taps, t.TapCount = min(x.maxChannels, x.c-c), q.taps, len(q.taps)
 	sums := w.results[:t.Channels*t.TapCount*conv.SumBytes]
@@ -213,14 +213,14 @@ func (x *depthWeights) do(i, worker int) {
 		for at := 0; at < pixels; at += x.lanes {
 			t.N = min(x.lanes, pixels-at)
 			w.setPixels(q, x.x, image, x.c, c, at)
-			if next := image*pixels + at + x.dyAhead(); x.isa.Prefetch != nil && next < x.b*pixels {
+			if next := image*pixels + at + x.dyAhead(); x.kernels.Prefetch != nil && next < x.b*pixels {
 				var h prefetcher
 				if q.band.convert == nil {
 					h = q.prefetchBelow(x.x, c, t.Channels, next, x.lanes)
-					h.advance(x.isa, 1, 1)
+					h.advance(x.kernels, 1, 1)
 				}
 				h = prefetcher{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.Channels, stride: pixels * sizeY, n: asm.CacheLine}
-				h.advance(x.isa, 1, 1)
+				h.advance(x.kernels, 1, 1)
 			}
 			t.Dst, t.W, t.StepW = sums[at*size%conv.SumBytes:], dy[at*sizeY:], pixels*sizeY
 			if x.rounded {

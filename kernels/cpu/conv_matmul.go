@@ -35,7 +35,7 @@ const (
 // Invariant: the k blocks depend on type and shape only, so the bits of the result depend on
 // neither threads nor instruction set.
 type convMatmul struct {
-	isa     *gemm.Kernels
+	kernels *gemm.Kernels
 	packer  *conv.Kernels
 	pack    func(t *conv.Patch)
 	patches patches
@@ -117,7 +117,7 @@ func splitK(channels, taps, steps int) []kBlock {
 
 // cut chooses the panels and the tasks.
 func (x *convMatmul) cut(workers int) {
-	s, pixels := x.isa, x.patches.pixels()
+	s, pixels := x.kernels, x.patches.pixels()
 	taps := len(x.patches.taps)
 	x.kBlocks = splitPackedK(s, x.channels, taps, x.rounded)
 	// Panels of one image each waste columns of the last panel. Where that is more than a tenth,
@@ -171,10 +171,10 @@ func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
 
 // bind gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *convMatmul) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.pack = x.patches.pack(x.packer)
-	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
-	part := partBytes(x.isa, len(x.patches.taps))
+	panel, results := convWorkerBytes(x.kernels, x.rows, x.channels*len(x.patches.taps))
+	part := partBytes(x.kernels, len(x.patches.taps))
 	x.workers = make([]convWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
@@ -222,8 +222,8 @@ func (x *convMatmul) do(i, worker int) {
 
 // computePanels computes rows from r0 on of panels p0:p1, one k block after another.
 func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
-	size := x.isa.Size()
-	bytes := rows * x.isa.Cols * size
+	size := x.kernels.Size()
+	bytes := rows * x.kernels.Cols * size
 	// The first k block overwrites the results, later ones add to them.
 	for i := range x.kBlocks {
 		s, t := &x.kBlocks[i], &w.tile
@@ -240,7 +240,7 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 		for p := p0; p < p1; p++ {
 			px, n := x.pixelsOf(p)
 			c := w.results[(p-p0)*bytes:]
-			t.RowC = x.isa.Cols * size
+			t.RowC = x.kernels.Cols * size
 			at, inOrder := x.inOrder(px, n)
 			if inOrder {
 				c, t.RowC = x.dst[at+r0*x.layout.plane:], x.layout.plane
@@ -265,7 +265,7 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 
 // pixelsOf returns the first pixel of a panel, counted over all images, and how many it has.
 func (x *convMatmul) pixelsOf(panel int) (px, n int) {
-	pixels, cols := x.patches.pixels(), x.isa.Cols
+	pixels, cols := x.patches.pixels(), x.kernels.Cols
 	if x.perImage == 0 {
 		px = panel * cols
 		return px, min(cols, x.images*pixels-px)
@@ -279,17 +279,17 @@ func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 	pixels := x.patches.pixels()
 	at = px % pixels
-	return px/pixels*x.layout.image + at*x.isa.Size(), x.layout.whole && at+n <= pixels
+	return px/pixels*x.layout.image + at*x.kernels.Size(), x.layout.whole && at+n <= pixels
 }
 
 // panel packs a k block of the windows of n pixels.
 func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
-	t, q, size := &w.patch, &x.patches, x.isa.Size()
-	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
+	t, q, size := &w.patch, &x.patches, x.kernels.Size()
+	lanes, pitch := x.packer.Lanes, x.kernels.Cols*size
 	masks := t.Masks
 	// A panel with few pixels is computed by tiles of half the width.
-	width := x.isa.Cols
-	if n <= width/2 && x.isa.HalfTiles != nil {
+	width := x.kernels.Cols
+	if n <= width/2 && x.kernels.HalfTiles != nil {
 		width /= 2
 	}
 	for v := 0; v < width; v += lanes {
@@ -299,8 +299,8 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 			t.Src = x.src[(group*x.channels+p.channel)*q.plane:]
 			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
 			q.convertPixels(t, w.stage)
-			dst := w.panel[x.isa.Elems(p.k-s.k)*pitch+v*size:]
-			if t.Dst, t.Pitch = dst, pitch; x.isa.StepsPerElem() == 2 {
+			dst := w.panel[x.kernels.Elems(p.k-s.k)*pitch+v*size:]
+			if t.Dst, t.Pitch = dst, pitch; x.kernels.StepsPerElem() == 2 {
 				t.Dst, t.Pitch = w.part, lanes*size
 			}
 			x.pack(t)
@@ -310,14 +310,14 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 		}
 		t.Masks = masks
 	}
-	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
+	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.kernels.Elems(s.n)
 }
 
 // planPrefetch sets h to what is packed after k block i of panel p, one of p0:p1. Only the lowest
 // row of taps needs it: pixels above have loaded the other rows.
 func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	h.src = nil
-	if x.isa.Prefetch == nil {
+	if x.kernels.Prefetch == nil {
 		return
 	}
 	// After the last panel comes the next k block of the first one, or the first panel of the next
@@ -336,13 +336,13 @@ func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 
 // tiles adds a k block to rows of C, which start at c.
 func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) {
-	t, run := &w.tile, x.isa.Tiles
-	if n <= x.isa.Cols/2 && x.isa.HalfTiles != nil {
-		run = x.isa.HalfTiles
+	t, run := &w.tile, x.kernels.Tiles
+	if n <= x.kernels.Cols/2 && x.kernels.HalfTiles != nil {
+		run = x.kernels.HalfTiles
 	}
-	t.N, t.RowA, t.StepA = n, x.rowA, x.isa.Size()
+	t.N, t.RowA, t.StepA = n, x.rowA, x.kernels.Size()
 	a := x.a[r0*x.rowA+s.at*t.StepA:]
-	count := ceilDiv(rows, x.isa.Rows)
+	count := ceilDiv(rows, x.kernels.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
@@ -354,7 +354,7 @@ func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) 
 		run[t.Rows](t)
 		row += t.Rows
 		if w.prefetch.src != nil {
-			w.prefetch.advance(x.isa, i+1, count)
+			w.prefetch.advance(x.kernels, i+1, count)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 		return
 	}
 	for r := range rows {
-		x.act(c[r*rowC : r*rowC+n*x.isa.Size()])
+		x.act(c[r*rowC : r*rowC+n*x.kernels.Size()])
 	}
 }
 

@@ -63,7 +63,7 @@ type weightWorker struct {
 // newConvWeights plans a gradient for that many workers.
 func newConvWeights(v convolution, workers int) *convWeights {
 	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
-	x.pixelBlock = weightPixels / v.isa.Size()
+	x.pixelBlock = weightPixels / v.kernels.Size()
 	x.parts = v.weightParts()
 	x.partPixels = ceilDiv(ceilDiv(x.pixels, x.parts), x.pixelBlock) * x.pixelBlock
 	x.parts = ceilDiv(x.pixels, x.partPixels)
@@ -73,7 +73,7 @@ func newConvWeights(v convolution, workers int) *convWeights {
 	// Row blocks that give every worker a task.
 	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups)
 	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
-	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.isa.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
+	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.kernels.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
 	return x
 }
 
@@ -82,13 +82,13 @@ func (v *convolution) weightParts() int {
 	if v.cg*v.taps()*v.groups >= weightApart {
 		return 1
 	}
-	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.Size())))
+	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.kernels.Size())))
 }
 
 // weightBytes returns the most bytes that a worker packs and sums, and the bytes of the sums of all
 // parts. None shrinks as a size grows.
 func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
-	s, size := v.isa, v.isa.Size()
+	s, size := v.kernels, v.kernels.Size()
 	stretch := weightPixels / size
 	all := v.cg * v.taps()
 	outs := min(v.og, weightOuts)
@@ -119,7 +119,7 @@ func (v *convolution) dyStageBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return v.isa.Lanes * v.isa.RowPitch(stageElems)
+	return v.kernels.Lanes * v.kernels.RowPitch(stageElems)
 }
 
 // bindConvWeight prepares a gradient by the weights.
@@ -137,7 +137,7 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
-	x.packer = conv.For(v.isa)
+	x.packer = conv.For(v.kernels)
 	x.pack, x.roundPacked = x.windows.pack(x.packer), v.packedRounding(0).Along
 	rows, panels, sums, parts := v.weightBytes()
 	work, stage, turn := b.work(), v.stageBytes(v.cg), v.dyStageBytes()
@@ -154,7 +154,7 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	tasks := x.parts * v.groups * x.outBlocks * len(x.rowBlocks)
 	all := v.groups * v.cg * v.taps()
-	join := b.parallelFor(all, v.isa.Lanes, x.join)
+	join := b.parallelFor(all, v.kernels.Lanes, x.join)
 	return func() {
 		runOn(pool, x, workers, tasks)
 		if x.parts > 1 {
@@ -165,7 +165,7 @@ func bindConvWeight(b *binding) (func(), error) {
 
 // do computes task i: a block of rows and outputs, over a part of the pixels.
 func (x *convWeights) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	block, i := &x.rowBlocks[i%len(x.rowBlocks)], i/len(x.rowBlocks)
 	out, i := i%x.outBlocks*weightOuts, i/x.outBlocks
 	group, part := i%x.groups, i/x.groups
@@ -202,7 +202,7 @@ func (x *convWeights) do(i, worker int) {
 // one image.
 func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
 	w.prefetch = [2]prefetcher{}
-	if x.isa.Prefetch == nil || px >= last {
+	if x.kernels.Prefetch == nil || px >= last {
 		return
 	}
 	pixels := x.windows.pixels()
@@ -215,7 +215,7 @@ func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block 
 
 // packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
 func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	pixels := x.windows.pixels()
 	pitch := s.Cols * size
 	// Pixels of one image are contiguous in a row of dy.
@@ -242,7 +242,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 // roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the
 // end of an image, whose last run writes the 0 that completes the last pair.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
-	s, f, size := x.isa, &x.factors[1], x.isa.Size()
+	s, f, size := x.kernels, &x.factors[1], x.kernels.Size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()
 	pitch, turned := s.Cols*size, s.RowPitch(stageElems)
 	for o := 0; o < outs; o += s.Lanes {
@@ -263,8 +263,8 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 
 // packRows packs a block of rows of the patches of n pixels from px on.
 func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n int) {
-	t, size := &w.patch, x.isa.Size()
-	t.Pitch = x.isa.RowPitch(x.pixelBlock)
+	t, size := &w.patch, x.kernels.Size()
+	t.Pitch = x.kernels.RowPitch(x.pixelBlock)
 	masks := t.Masks
 	for v := 0; v < n; v += x.packer.Lanes {
 		x.windows.setPixels(t, w.stage, px+v, min(x.packer.Lanes, n-v))
@@ -285,7 +285,7 @@ func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n 
 
 // tiles adds n pixels to rows x outs sums.
 func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	t.K, t.RowA, t.StepA, t.StepB = s.Elems(n), s.RowPitch(x.pixelBlock), size, s.Cols*size
 	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
@@ -317,7 +317,7 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 
 // write transposes sums of rows from row on into the result.
 func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	pitch := x.cg * x.taps() * size
 	dw := x.dw[out*pitch+row*size:]
 	r := 0
@@ -333,7 +333,7 @@ func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
 
 // join adds the parts of rows lo:hi, counted over all groups, and writes them.
 func (x *convWeights) join(lo, hi, _ int) {
-	rows, size := x.cg*x.taps(), x.isa.Size()
+	rows, size := x.cg*x.taps(), x.kernels.Size()
 	rowC := x.og * size
 	for lo < hi {
 		n := min(hi-lo, rows-lo%rows)

@@ -33,11 +33,11 @@ const (
 // A winograd is one convolution for each image and group, or its gradient by the input: the
 // convolution of dy with kernels rotated by 180°.
 type winograd struct {
-	isa    *gemm.Kernels
-	packer *conv.Kernels
-	pack   func(t *conv.Patch)
-	tiles  patches // of 4x4 pixels, two apart
-	images int
+	kernels *gemm.Kernels
+	packer  *conv.Kernels
+	pack    func(t *conv.Patch)
+	tiles   patches // of 4x4 pixels, two apart
+	images  int
 
 	groups, rows, channels int // rows and channels are of a group
 	src, dst               []byte
@@ -80,7 +80,7 @@ type winoWorker struct {
 // and need less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
+	return v.kernels.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
 		v.out[0]*v.out[1] >= winoMinPixels
 }
 
@@ -96,10 +96,10 @@ func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v,
 // winoWork returns the workspace in bytes of convolutions with up to that many rows and channels.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
+	if v.kernels.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
 		return 0
 	}
-	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
+	weights, pixels, panels, m := winoBytes(v.kernels, v.groups, rows, channels)
 	extra := 0
 	if v.rounded {
 		extra = v.winoStage() + winoRow(channels)
@@ -133,12 +133,12 @@ func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patc
 func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
 		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*v.isa.Size()))
+		x.taps = append(x.taps, int64(i*v.kernels.Size()))
 	}
 	return x
 }
@@ -148,12 +148,12 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	size := v.sizes[0]
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+		kernels: v.kernels, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
 		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, roundPacked: v.packedRounding(1).Across,
 		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.Size()))
+		x.taps = append(x.taps, int64((winoTaps-1-i)*v.kernels.Size()))
 	}
 	return x
 }
@@ -169,14 +169,14 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 // bind cuts the product and gives workers their parts of the workspace, each with stage bytes for
 // converted pixels.
 func (x *winograd) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.pack = x.tiles.pack(x.packer)
-	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
-	x.rowU = x.isa.RowPitch(x.channels)
+	weights, pixels, v, m := winoBytes(x.kernels, x.groups, x.rows, x.channels)
+	x.rowU = x.kernels.RowPitch(x.channels)
 	x.planeU = x.rows * x.rowU
 	x.u, work = work[:weights:weights], work[weights:]
-	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.isa.Cols)
-	x.sharedPanels = winoPanels(x.isa, x.rows, x.channels)
+	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.kernels.Cols)
+	x.sharedPanels = winoPanels(x.kernels, x.rows, x.channels)
 	x.blocks = ceilDiv(x.panels, x.sharedPanels)
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
@@ -206,7 +206,7 @@ type winoWeights struct{ *winograd }
 
 // do transforms the weights of output row i.
 func (x winoWeights) do(i, worker int) {
-	w, size := &x.workers[worker].weight, x.isa.Size()
+	w, size := &x.workers[worker].weight, x.kernels.Size()
 	group, row := i/x.rows, i%x.rows
 	w.Taps, w.Plane = x.taps, x.planeU
 	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
@@ -227,13 +227,13 @@ func (x winoWeights) do(i, worker int) {
 
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
 	last := min(first+x.sharedPanels, x.panels)
-	panel := conv.WinogradPlaces * x.isa.Cols * size
+	panel := conv.WinogradPlaces * x.kernels.Cols * size
 	w.prefetch = prefetcher{}
-	if next := last * x.isa.Cols; x.isa.Prefetch != nil && last < x.panels {
-		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.isa.Cols)
+	if next := last * x.kernels.Cols; x.kernels.Prefetch != nil && last < x.panels {
+		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.kernels.Cols)
 	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
@@ -245,11 +245,11 @@ func (x *winograd) do(i, worker int) {
 		for place := range conv.WinogradPlaces {
 			u := x.u[(group*conv.WinogradPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.isa.Cols*size:]
-				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.isa.Cols*size:], rows)
+				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.kernels.Cols*size:]
+				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.kernels.Cols*size:], rows)
 			}
 			if w.prefetch.src != nil {
-				w.prefetch.advance(x.isa, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
+				w.prefetch.advance(x.kernels, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
@@ -260,8 +260,8 @@ func (x *winograd) do(i, worker int) {
 
 // transform packs and transforms a panel of tiles.
 func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
-	t, in, size := &w.patch, &w.input, x.isa.Size()
-	cols := x.isa.Cols
+	t, in, size := &w.patch, &w.input, x.kernels.Size()
+	cols := x.kernels.Cols
 	px := panel * cols
 	n := min(cols, x.images*x.tiles.pixels()-px)
 	t.TapCount, t.Taps, t.Pitch = conv.WinogradPlaces, x.tiles.taps, cols*size
@@ -284,7 +284,7 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
 
 // multiply computes rows of the products at one place.
 func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
 	count := ceilDiv(rows, s.Rows)
@@ -303,15 +303,15 @@ func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
 
 // write transforms products to the pixels of rows of a panel.
 func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
-	o, size := &w.output, x.isa.Size()
+	o, size := &w.output, x.kernels.Size()
 	plane := x.out[0] * x.out[1] * size
-	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.isa.Cols*size, plane, x.out[1]*size
+	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.kernels.Cols*size, plane, x.out[1]*size
 	o.PlaneM, o.Flags = rows*o.RowM, x.flags
 	if x.bias != nil {
 		o.Bias = x.bias[row*size:]
 	}
-	px := panel * x.isa.Cols
-	for lane := 0; lane < x.isa.Cols; lane += x.packer.Lanes {
+	px := panel * x.kernels.Cols
+	for lane := 0; lane < x.kernels.Cols; lane += x.packer.Lanes {
 		n := min(x.packer.Lanes, x.images*x.tiles.pixels()-px-lane)
 		if n <= 0 {
 			return
@@ -327,7 +327,7 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 
 // setTiles fills the tables of o for n tiles from px on, counted over all images.
 func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
-	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
+	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.kernels.Size()
 	image, at := px/pixels, px%pixels
 	row, col := at/cols, at%cols
 	planes := x.groups * x.rows
@@ -357,7 +357,7 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 
 // activate applies an activation without a flag to the pixels that o has just written.
 func (x *winograd) activate(o *conv.WinogradOutput) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	for i, mask := range o.Masks[:2*o.SegCount] {
 		if mask == 0 {
 			continue

@@ -146,7 +146,7 @@ func (x *matmul) runEmpty() {
 // applyEpilogue applies the part of the epilogue that tiles do not: to columns c0:c1 of rows r0:r1,
 // of n elements each.
 func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	switch {
 	case x.addBias == nil && x.act == nil:
 	case x.addBias == nil && c1-c0 == n:
@@ -216,7 +216,7 @@ func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 // do computes task i: one block of one matrix of the batch.
 func (x *matmul) do(i, worker int) {
 	w := &x.workers[worker]
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	// Tasks are numbered by column block, then row block, then matrix of the batch.
 	col, i := i%x.colBlocks, i/x.colBlocks
 	row, batch := i%x.rowBlocks, i/x.rowBlocks
@@ -234,7 +234,7 @@ func (x *matmul) do(i, worker int) {
 
 // multiply computes rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	// The first k block overwrites C, later ones add to it, and the last one ends with the
 	// epilogue.
 	for k := 0; k < x.k; k += x.kc {
@@ -259,21 +259,21 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 
 // dot adds w.tile.K steps to columns c0:c1 of the only row.
 func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	t.A, t.StepB = a, x.ldb
 	for col := c0; col < c1; col += maxDotRows {
 		t.N = min(maxDotRows, c1-col)
 		t.B, t.C = b[col*x.ldb:], c[col*size:]
-		x.isa.Dots(t)
+		x.kernels.Dots(t)
 	}
 }
 
 // kBlock adds w.tile.K steps from k on to rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	steps := t.K
 	a = x.rowsOfA(w, a, k, r0, r1)
-	t.K = x.isa.Elems(steps)
+	t.K = x.kernels.Elems(steps)
 	n, shift := x.n, 0 // elements of a row of c, and the column where it begins
 	if x.transposed {
 		n, shift = x.colBlock, c0
@@ -346,13 +346,13 @@ func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	}
 	size, steps := x.sizeB, min(x.kc, x.k-k)
 	// After the last panel of a k block comes the first panel of the next one.
-	if col += x.isa.Cols; col >= c1 {
+	if col += x.kernels.Cols; col >= c1 {
 		if k += x.kc; k >= x.k {
 			return
 		}
 		col, steps = c0, min(x.kc, x.k-k)
 	}
-	cols := min(x.isa.Cols, c1-col)
+	cols := min(x.kernels.Cols, c1-col)
 	if x.transB {
 		*h = prefetcher{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
 	} else {
@@ -371,7 +371,7 @@ func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 // rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles
 // fit before c1. It returns the first column left.
 func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	t.A, t.More = a, 0
 	for ; c1-c0 >= s.RowTileCols; c0 += s.RowTileCols {
 		if t.Flags&gemm.FlagBias != 0 {
@@ -386,7 +386,7 @@ func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 // rowsOfA points the tile at w.tile.K steps from k on of rows r0:r1 of A, packed where the plan
 // says so.
 func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	if x.transA {
 		a = a[k*x.lda+r0*x.sizeA:]
 		t.RowA, t.StepA = size, x.lda
@@ -405,12 +405,12 @@ func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 
 // packRowsOfA copies a k block of rows of A to the worker's block.
 func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	n, lines := t.K*size, rows
 	if x.transA {
 		n, lines = rows*size, t.K
 	}
-	pitch := x.isa.RowPitch(n / size)
+	pitch := x.kernels.RowPitch(n / size)
 	for i := range lines {
 		copy(w.block[i*pitch:i*pitch+n], a[i*x.lda:i*x.lda+n])
 	}
@@ -425,7 +425,7 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 // panelOfB points the tile at the panel of B that starts at column col: in place, packed, or to be
 // packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	if !x.transB {
 		b = b[k*x.ldb+col*size:]
 		if !x.packB && s.HasTile(t.N) {

@@ -56,7 +56,7 @@ const (
 // Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads
 // nor instruction set.
 type matmulPlan struct {
-	isa            *gemm.Kernels
+	kernels        *gemm.Kernels
 	m, n, k, batch int
 	rows           int // of the whole product; m may be fewer of them
 	transA, transB bool
@@ -108,11 +108,11 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 	p.dots = p.rows == 1 && p.transB && s.WithDots() != nil
 	p.singleRow = p.rounded && p.rows == 1
 	if p.singleRow {
-		p.isa = s.Single()
+		p.kernels = s.Single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
-		r := p.isa.Rounding(t.ComputeType)
+		r := p.kernels.Rounding(t.ComputeType)
 		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
@@ -133,7 +133,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{kernels: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
 		p.rows, p.k = p.k, p.rows
 	}
@@ -142,7 +142,7 @@ func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) m
 
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
-	s, size := p.isa, p.isa.Size()
+	s, size := p.kernels, p.kernels.Size()
 	steps := s.MaxSteps()
 	if p.dots {
 		steps = maxDotSteps
@@ -157,7 +157,7 @@ func (p *matmulPlan) cut(threads int) {
 		(p.transA && p.lda > packMinStride && !p.staysCached(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
 	// The most rows of a block: A in place is bounded by the second-level cache, a packed A by the
 	// workspace.
-	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
+	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.kernels.Elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
@@ -173,7 +173,7 @@ func (p *matmulPlan) cut(threads int) {
 		p.transposeBytes = p.m * p.colBlock * size
 	}
 	if p.packB || !s.HasTile(p.n%s.Cols) && !p.dots {
-		p.panel = s.PanelBytes(p.isa.Elems(p.kc))
+		p.panel = s.PanelBytes(p.kernels.Elems(p.kc))
 	}
 	switch {
 	case !p.rounded:
@@ -191,7 +191,7 @@ func (p *matmulPlan) cut(threads int) {
 // because its rows have exactly cols columns and lie as if packed, or because a k block stays in
 // the second-level cache, whose latency multiplications hide.
 func (p *matmulPlan) fastUnpacked() bool {
-	s := p.isa
+	s := p.kernels
 	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
@@ -209,7 +209,7 @@ func (p *matmulPlan) staysCached(apart int) bool {
 // row block packs all of B and every column block all of A, so it weighs that cost against threads
 // that wait for the last task.
 func (p *matmulPlan) split(threads, rowsLeast, unit int) {
-	s, want, panels := p.isa, p.tasks(threads), ceilDiv(p.n, unit)
+	s, want, panels := p.kernels, p.tasks(threads), ceilDiv(p.n, unit)
 	if want == 1 {
 		threads = 1
 	}

@@ -28,27 +28,27 @@ const (
 // readable reports whether tiles of pairs read A as stored: pairs are contiguous, and rows do not
 // compete for the same cache sets.
 func (p *matmulPlan) readable() bool {
-	return p.isa.StepsPerElem() == 2 && p.sizeA == 2 && !p.transA && p.k%2 == 0 && !p.isa.Aliases(p.lda)
+	return p.kernels.StepsPerElem() == 2 && p.sizeA == 2 && !p.transA && p.k%2 == 0 && !p.kernels.Aliases(p.lda)
 }
 
 // turnStageBytes returns the bytes of the rounded rows of a transposed B that are transposed at
 // once. It never shrinks as kc grows.
 func (p *matmulPlan) turnStageBytes(kc int) int {
-	return p.isa.Lanes * p.isa.RowPitch(min(p.isa.Elems(kc), stageElems))
+	return p.kernels.Lanes * p.kernels.RowPitch(min(p.kernels.Elems(kc), stageElems))
 }
 
 // dense reports whether rows of A are packed without padding between them.
 func (p *matmulPlan) dense() bool {
-	return !p.transA && p.kc == p.k && p.isa.StepsPerElem() == 1 && !p.isa.Aliases(p.k*p.isa.Size())
+	return !p.transA && p.kc == p.k && p.kernels.StepsPerElem() == 1 && !p.kernels.Aliases(p.k*p.kernels.Size())
 }
 
 // roundA packs w.tile.K steps of rows of A.
 func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
-	t, size, f := &w.tile, x.isa.Size(), &x.factorA
+	t, size, f := &w.tile, x.kernels.Size(), &x.factorA
 	steps := t.K
 	switch {
 	// All rows of a transposed A: its k block is contiguous, and is converted in one call.
-	case x.transA && rows == x.rows && x.isa.StepsPerElem() == 1:
+	case x.transA && rows == x.rows && x.kernels.StepsPerElem() == 1:
 		t.RowA, t.StepA = size, rows*size
 		f.Along(w.block, a, 1, 0, steps*rows, 0)
 	// Rows without padding are contiguous too.
@@ -57,10 +57,10 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 		f.Along(w.block, a, 1, 0, rows*x.k, 0)
 	// A row of A as stored is one step of k.
 	case x.transA:
-		t.RowA, t.StepA = size, x.isa.RowPitch(rows)
+		t.RowA, t.StepA = size, x.kernels.RowPitch(rows)
 		f.Across(w.block, a, steps, x.lda, rows, t.StepA)
 	default:
-		t.RowA, t.StepA = x.isa.RowPitch(x.isa.Elems(steps)), size
+		t.RowA, t.StepA = x.kernels.RowPitch(x.kernels.Elems(steps)), size
 		f.Along(w.block, a, rows, x.lda, steps, t.RowA)
 	}
 	return w.block
@@ -69,7 +69,7 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 // roundB packs steps steps from k on of the panel of B that starts at column col, and points the
 // tile at it. Columns past the last one can hold any value.
 func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
-	s, t, size, f := x.isa, &w.tile, x.isa.Size(), &x.factorB
+	s, t, size, f := x.kernels, &w.tile, x.kernels.Size(), &x.factorB
 	t.B, t.StepB = w.panel, s.Cols*size
 	if !x.transB {
 		b = b[k*x.ldb+col*x.sizeB:]
@@ -101,7 +101,7 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 		for at := 0; at < steps; at += stageElems * s.StepsPerElem() {
 			n := min(stageElems*s.StepsPerElem(), steps-at)
 			f.Along(w.stage, b[(col+j)*x.ldb+(k+at)*x.sizeB:], rows, x.ldb, n, pitch)
-			s.PackCols(w.panel[x.isa.Elems(at)*t.StepB+j*size:], w.stage, x.isa.Elems(n), pitch, rows, t.StepB)
+			s.PackCols(w.panel[x.kernels.Elems(at)*t.StepB+j*size:], w.stage, x.kernels.Elems(n), pitch, rows, t.StepB)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
 // and many rows, so tiles of the transpose are whole. A is then rounded as tiles read it, or
 // transposed as it is packed.
 func (p *matmulPlan) computesTransposed(t kernels.MatMulAttrs, in []kernels.Spec) bool {
-	s := p.isa
+	s := p.kernels
 	if !p.rounded || p.n < 2 || p.n > transposedMaxCols || p.k == 0 || s.Rounding(t.ComputeType).FromFloat32.Kind == gemm.KindFloat {
 		return false
 	}

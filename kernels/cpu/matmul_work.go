@@ -15,7 +15,7 @@ import (
 // Invariant: it never shrinks as m, n, k or batch grows, and is at least what the plan for these
 // sizes uses.
 func (p matmulPlan) workspace(threads int) int64 {
-	s := p.isa
+	s := p.kernels
 	if p.n == 1 && !p.transA && s.Dots != nil && !p.rounded {
 		p.m, p.rows = 1, 1 // with more rows it is computed as one row, and dots need no workspace
 	}
@@ -33,9 +33,9 @@ func (p matmulPlan) workspace(threads int) int64 {
 
 // workerBytes returns the most bytes that a worker packs at once, of any product up to this size.
 func (p *matmulPlan) workerBytes() int {
-	s, steps := p.isa, p.isa.MaxSteps()
+	s, steps := p.kernels, p.kernels.MaxSteps()
 	kc := min(p.k, steps)
-	most := s.PanelBytes(p.isa.Elems(kc))
+	most := s.PanelBytes(p.kernels.Elems(kc))
 	switch {
 	case p.rounded:
 		most += min(p.blockOf(p.m, kc), p.packedBytes()) + p.turnStageBytes(kc)
@@ -61,7 +61,7 @@ func (p *matmulPlan) workerBytes() int {
 // singleRowBytes returns the most bytes that a worker rounds at once, of any product of one row or
 // column up to this size.
 func (p *matmulPlan) singleRowBytes() int {
-	s := p.isa.Single()
+	s := p.kernels.Single()
 	kc := min(p.k, s.MaxSteps())
 	most := s.PanelBytes(kc) + s.RowPitch(kc)
 	if s.Dots != nil {
@@ -73,7 +73,7 @@ func (p *matmulPlan) singleRowBytes() int {
 // transposedWorkBytes returns the most bytes that a worker needs, of any product up to this size
 // that is computed as its transpose.
 func (p *matmulPlan) transposedWorkBytes() int {
-	s := p.isa
+	s := p.kernels
 	kc := min(p.k, s.MaxSteps())
 	block := max(kc*s.RowPitch(transposedMaxCols), transposedMaxCols*s.RowPitch(kc))
 	return s.PanelBytes(kc) + block + p.turnStageBytes(kc) + transposedMaxCols*transposedMaxPanels*s.Cols*s.Size()
@@ -81,15 +81,15 @@ func (p *matmulPlan) transposedWorkBytes() int {
 
 // packedBytes returns the most bytes of a packed block of A.
 func (p *matmulPlan) packedBytes() int {
-	return max(packedMinElems*p.isa.Size(), min(packedMaxBytes, p.k*p.n*p.isa.Size()/packedShare))
+	return max(packedMinElems*p.kernels.Size(), min(packedMaxBytes, p.k*p.n*p.kernels.Size()/packedShare))
 }
 
 // packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
 func (p *matmulPlan) packedRows(kc int) int {
-	s := p.isa
-	rows := p.packedBytes() / s.RowPitch(p.isa.Elems(kc))
+	s := p.kernels
+	rows := p.packedBytes() / s.RowPitch(p.kernels.Elems(kc))
 	if p.transA {
-		pitch := p.packedBytes() / p.isa.Elems(kc) &^ (asm.CacheLine - 1)
+		pitch := p.packedBytes() / p.kernels.Elems(kc) &^ (asm.CacheLine - 1)
 		if pitch%(4*gemm.PackedPitch) == 0 {
 			pitch -= gemm.PackedPitch
 		}
@@ -101,9 +101,9 @@ func (p *matmulPlan) packedRows(kc int) int {
 // blockOf returns the bytes of a packed block of A.
 func (p *matmulPlan) blockOf(rows, kc int) int {
 	if p.transA {
-		return p.isa.Elems(kc) * p.isa.RowPitch(rows)
+		return p.kernels.Elems(kc) * p.kernels.RowPitch(rows)
 	}
-	return rows * p.isa.RowPitch(p.isa.Elems(kc))
+	return rows * p.kernels.RowPitch(p.kernels.Elems(kc))
 }
 
 // evenSplit returns the length of the blocks when k is cut evenly into blocks of at most steps.
