@@ -25,10 +25,10 @@ type convolution struct {
 	groups                int
 	cg, og                int // channels and outputs of a group
 
-	rounded bool            // the two operands are rounded, as follows:
-	factors [2]gemm.Packing // how kernels packs each
-	floats  [2]gemm.Packing // the same for products in float32
-	sizes   [2]int          // bytes of their elements as stored
+	rounded         bool            // the two operands are rounded, as follows:
+	packings        [2]gemm.Packing // how kernels packs each
+	packingsFloat32 [2]gemm.Packing // the same for products in float32
+	sizes           [2]int          // bytes of their elements as stored
 }
 
 // newConvolution returns the geometry of a call of op. in and out are its operands: (x, w) → y, (w,
@@ -61,14 +61,14 @@ func (v *convolution) setRounding(to arena.DType, in []kernels.Spec) {
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
 		if v.rounded {
-			v.factors[i], v.floats[i] = v.kernels.Rounding(to).From(in[i].Type), v.kernels.Single().Rounding(to).From(in[i].Type)
+			v.packings[i], v.packingsFloat32[i] = v.kernels.Rounding(to).From(in[i].Type), v.kernels.Single().Rounding(to).From(in[i].Type)
 		}
 	}
 }
 
 // useFloat32 makes the convolution multiply float32 instead of pairs of bfloat16.
 func (v *convolution) useFloat32() {
-	v.kernels, v.factors = v.kernels.Single(), v.floats
+	v.kernels, v.packings = v.kernels.Single(), v.packingsFloat32
 }
 
 // setConversion makes patches of operand i convert pixels before they are packed, where that is
@@ -79,7 +79,7 @@ func (v *convolution) setConversion(q *patches, i int) {
 		return
 	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
-		q.useStage(v.floats[i].Across)
+		q.useStage(v.packingsFloat32[i].Across)
 	}
 }
 
@@ -90,7 +90,7 @@ func (v *convolution) packedRounding(i int) gemm.Packing {
 	case v.kernels.StepsPerElem() == 2 && v.rounded:
 		return v.kernels.BFloat16.FromFloat32
 	case v.sizes[i] == gemm.PackedSize:
-		return v.floats[i]
+		return v.packingsFloat32[i]
 	}
 	return gemm.Packing{}
 }

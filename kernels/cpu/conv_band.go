@@ -59,7 +59,7 @@ func bandPitch(elems int) int {
 // useBand makes patches of operand i read from a band, and reports whether a band holds the windows
 // of a vector of pixels.
 func (v *convolution) useBand(p *patches, i int) bool {
-	b := band{convert: v.floats[i].Across, prefetch: v.kernels.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
+	b := band{convert: v.packingsFloat32[i].Across, prefetch: v.kernels.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
 	b.first = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
 		b.first, b.span = min(b.first, t.at), max(b.span, t.at)

@@ -55,7 +55,7 @@ func bindConv(b *binding) (func(), error) {
 		if !v.rounded {
 			return func() { x.run(pool) }, nil
 		}
-		round := b.converted(v.floats[1].Across, w, x.w, v.c*v.taps(), size, v.sizes[1])
+		round := b.converted(v.packingsFloat32[1].Across, w, x.w, v.c*v.taps(), size, v.sizes[1])
 		x.w = w
 		return func() { round(); x.run(pool) }, nil
 	}
@@ -75,7 +75,7 @@ func bindConv(b *binding) (func(), error) {
 	x.a, x.rowA = w, v.kernels.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
 	round := b.parallelFor(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
-		packKBlocks(x.kBlocks, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
+		packKBlocks(x.kBlocks, &v.packings[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
 	})
 	return func() { round(); x.run(pool) }, nil
 }
@@ -273,7 +273,7 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 				}
 				whole := rows[worker*row:][:row]
 				turn(v, whole, w, m.taps, c)
-				packKBlocks(m.kBlocks, &v.factors[0], dst, whole, 1, 0, 0)
+				packKBlocks(m.kBlocks, &v.packings[0], dst, whole, 1, 0, 0)
 			}
 		}
 	}

@@ -226,7 +226,7 @@ func (x *depthWeights) do(i, worker int) {
 			if x.rounded {
 				first := at % depthPixels
 				if first == 0 {
-					x.floats[1].Across(w.dy, t.W, t.Channels, t.StepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
+					x.packingsFloat32[1].Across(w.dy, t.W, t.Channels, t.StepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
 				}
 				t.W, t.StepW = w.dy[first*gemm.PackedSize:], depthPixels*gemm.PackedSize
 			}

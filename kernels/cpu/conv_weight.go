@@ -242,7 +242,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 // roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the
 // end of an image, whose last run writes the 0 that completes the last pair.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
-	s, f, size := x.kernels, &x.factors[1], x.kernels.Size()
+	s, f, size := x.kernels, &x.packings[1], x.kernels.Size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()
 	pitch, turned := s.Cols*size, s.RowPitch(stageElems)
 	for o := 0; o < outs; o += s.Lanes {

@@ -135,7 +135,7 @@ func (v *convolution) winoForward(b *binding) *winograd {
 	x := &winograd{
 		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
-		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
 		x.taps = append(x.taps, int64(i*v.kernels.Size()))
@@ -150,7 +150,7 @@ func (v *convolution) winoInput(b *binding) *winograd {
 	x := &winograd{
 		kernels: v.kernels, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
 		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, roundPacked: v.packedRounding(1).Across,
-		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		convertW: v.packingsFloat32[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
 		x.taps = append(x.taps, int64((winoTaps-1-i)*v.kernels.Size()))

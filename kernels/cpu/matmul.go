@@ -112,7 +112,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
 		w.transposed, work = work[:x.transposeBytes], work[x.transposeBytes:]
-		w.tile.Kind = x.factorB.Kind
+		w.tile.Kind = x.packingB.Kind
 	}
 	return x, nil
 }

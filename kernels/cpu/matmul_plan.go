@@ -82,11 +82,11 @@ type matmulPlan struct {
 	// One row of rounded operands: they are rounded to float32, never to pairs.
 	singleRow bool
 	// Operands are rounded, so they are packed unless they are stored as tiles read them.
-	rounded          bool
-	factorA, factorB gemm.Packing // how they are packed
-	sizeA, sizeB     int          // bytes of their elements as stored
-	stage            int          // bytes for rounded rows, for each worker
-	transposeBytes   int          // bytes for the transpose of a block of C, for each worker
+	rounded            bool
+	packingA, packingB gemm.Packing // how they are packed
+	sizeA, sizeB       int          // bytes of their elements as stored
+	stage              int          // bytes for rounded rows, for each worker
+	transposeBytes     int          // bytes for the transpose of a block of C, for each worker
 }
 
 // newMatmulPlan plans a product for that many threads. Infer must have checked the operands.
@@ -113,7 +113,7 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
 		r := p.kernels.Rounding(t.ComputeType)
-		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
+		p.packingA, p.packingB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
 	if p.transA {
@@ -179,7 +179,7 @@ func (p *matmulPlan) cut(threads int) {
 	case !p.rounded:
 	case p.dots:
 		p.stage = s.DotBytes(p.kc)
-	case p.transB && p.factorB.PackCols == nil:
+	case p.transB && p.packingB.PackCols == nil:
 		p.stage = p.turnStageBytes(p.kc)
 	}
 	if p.packA {

@@ -44,7 +44,7 @@ func (p *matmulPlan) dense() bool {
 
 // roundA packs w.tile.K steps of rows of A.
 func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
-	t, size, f := &w.tile, x.kernels.Size(), &x.factorA
+	t, size, f := &w.tile, x.kernels.Size(), &x.packingA
 	steps := t.K
 	switch {
 	// All rows of a transposed A: its k block is contiguous, and is converted in one call.
@@ -69,7 +69,7 @@ func (x *matmul) roundA(w *matmulWorker, a []byte, rows int) []byte {
 // roundB packs steps steps from k on of the panel of B that starts at column col, and points the
 // tile at it. Columns past the last one can hold any value.
 func (x *matmul) roundB(w *matmulWorker, b []byte, k, steps, col int) {
-	s, t, size, f := x.kernels, &w.tile, x.kernels.Size(), &x.factorB
+	s, t, size, f := x.kernels, &w.tile, x.kernels.Size(), &x.packingB
 	t.B, t.StepB = w.panel, s.Cols*size
 	if !x.transB {
 		b = b[k*x.ldb+col*x.sizeB:]
@@ -132,6 +132,6 @@ func (x *matmul) transposedBlock(w *matmulWorker, a, b, c []byte, r0, r1 int) {
 
 // roundedDot is dot for operands that are rounded.
 func (x *matmul) roundedDot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
-	x.factorA.Along(w.stage, a, 1, 0, w.tile.K, 0)
+	x.packingA.Along(w.stage, a, 1, 0, w.tile.K, 0)
 	x.dot(w, w.stage, b, c, c0, c1)
 }
