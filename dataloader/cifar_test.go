@@ -126,7 +126,7 @@ func TestRecordsAreReadToTheEndOfTheirReader(t *testing.T) {
 	_, err := dataloader.ReadCIFAR10(bytes.NewReader(good), 2)
 	wantFormat(t, err, 2*cifarRecord, "end", "nothing after 2 records")
 	broken := errors.New("cable pulled")
-	for _, n := range []int{5, 3} { // in the records, and behind them
+	for _, n := range []int{5, 3} { // in the records, and after them
 		r := io.MultiReader(bytes.NewReader(good), iotest.ErrReader(broken))
 		if _, err := dataloader.ReadCIFAR10(r, n); !errors.Is(err, broken) || errors.Is(err, dataloader.ErrFormat) {
 			t.Errorf("%d records: got %v, want %v", n, err, broken)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain demands that no test leaves a goroutine behind.
+// TestMain fails if a test leaks a goroutine.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }

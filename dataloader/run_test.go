@@ -20,8 +20,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/cputest"
 )
 
-// misread runs two epochs whose batches are copied as late as the protocol allows, and returns how many of their rows were overwritten before.
-// guarded says whether the loader is told of the copies.
+// misread runs two epochs whose batches are copied as late as the protocol allows, and returns the number of rows that were
+// overwritten before their copy. guarded: Release gets the events of the copies.
 func misread(t *testing.T, dev arena.Device, workers, places int, guarded bool) (rows int) {
 	t.Helper()
 	ds := &fake{n: 120}
@@ -98,7 +98,7 @@ func TestAFailedUploadReachesNextAndTheSlotIsNotTouched(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			two, three := next(2), next(3) // nobody waits for an event now
+			two, three := next(2), next(3) // no worker waits for an event now
 			if err := g.send(two); err != nil {
 				t.Fatal(err)
 			}
@@ -321,7 +321,7 @@ func TestCloseAtAnyPointLeavesNothingBehind(t *testing.T) {
 			if err := errors.Join(l.Close(), g.finish()); err != nil {
 				t.Fatal(err)
 			}
-			g.close() // nobody writes there now
+			g.close() // no worker writes there now
 		}
 		for range 100 {
 			if runtime.NumGoroutine() <= before {

@@ -42,7 +42,7 @@ func openCUDA(t testing.TB) arena.Device {
 	return announcing{dev, t}
 }
 
-// announcing is a GPU whose emulated driver hears of what the host reads and writes.
+// announcing is a GPU that reports reads and writes of the host to the emulated driver.
 type announcing struct {
 	*cuda.Device
 	t testing.TB

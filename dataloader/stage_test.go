@@ -23,9 +23,9 @@ import (
 type target struct {
 	name  string
 	open  func(t testing.TB) arena.Device
-	late  bool                                 // no copy runs before somebody waits for it
-	races func(arena.Device) []string          // accesses that nothing orders, so far; nil: it does not look
-	fail  func(t testing.TB, dev arena.Device) // lets the next wait for an event fail; nil: it cannot
+	late  bool                                 // no copy runs before a wait for it
+	races func(arena.Device) []string          // data races so far; nil: the device does not detect them
+	fail  func(t testing.TB, dev arena.Device) // makes the next wait for an event fail; nil: not possible
 }
 
 // targets are the devices on which a loader fills slots. A new one needs one line.
@@ -39,7 +39,7 @@ var targets = []target{
 	}},
 }
 
-// each runs a test on every device, and demands that each access was ordered.
+// each runs a test on every device and fails it for a data race.
 func each(t *testing.T, test func(t *testing.T, dev arena.Device)) {
 	for _, d := range targets {
 		t.Run(d.name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func each(t *testing.T, test func(t *testing.T, dev arena.Device)) {
 	}
 }
 
-// closed closes a device at the end of the test, and demands that it was given all memory back.
+// closed closes a device at the end of the test and fails it if memory is left.
 func closed[D interface {
 	arena.Device
 	Allocated() (int64, int)
@@ -72,7 +72,7 @@ func closed[D interface {
 	return dev
 }
 
-// hostile is the emulated device, whose next wait for an event may be made to fail.
+// hostile is the emulated device; its next wait for an event can be made to fail.
 type hostile struct {
 	*emu.Device
 	broken *atomic.Bool
@@ -109,23 +109,24 @@ func emuRaces(dev arena.Device) (found []string) {
 
 func emuFail(_ testing.TB, dev arena.Device) { dev.(hostile).broken.Store(true) }
 
-// stage is what a trainer has between a loader and its kernels, with a copy of the batch back to the host in the kernels' place.
+// stage is the part of a trainer between a loader and its kernels, with a copy of the batch back to the host instead of
+// kernels.
 //
 //	loader ─► host ─copies─► twin ─compute─► back ─► took
 //	          (one place on unified devices)
 type stage struct {
 	t               testing.TB
 	dev             arena.Device
-	touch           func(arena.Span, bool) // tells a device that checks it what the host reads and writes; nil: nobody asks
+	touch           func(arena.Span, bool) // reports a read or write of the host to the device; nil: the device does not check it
 	memory          []arena.Memory
 	copies, compute arena.Stream
 	bytes           []int64 // of one sample, by field
 	places          []*place
 	slots           []dataloader.Slot // for Epoch
-	flight          []int             // slots whose batches are on their way, oldest first
-	unguarded       bool              // the loader is not told when it may write
+	flight          []int             // slots in flight, oldest first
+	unguarded       bool              // Release has no event
 
-	took func(dataloader.Batch, dataloader.Slot) // what becomes of batches sent from now on, when they are back
+	took func(dataloader.Batch, dataloader.Slot) // called for each batch sent from now on, when it is back on the host
 }
 
 // place is a slot on a device.
@@ -200,7 +201,7 @@ func (g *stage) event() arena.Event {
 	return e
 }
 
-// watch returns ds as it must be loaded: the device hears of each sample that is about to be written into a slot.
+// watch returns a dataset that reports each write to a slot to the device.
 func (g *stage) watch(ds dataloader.Dataset) dataloader.Dataset {
 	if g.touch == nil || g.dev.Unified() {
 		return ds

@@ -202,7 +202,8 @@ func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, exam
 
 func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 5) }
 
-// Numbers of the page about memory are those of plans, but for a few that are not bytes, and its table of 16 bits, which trainer compares.
+// The numbers of docs/memory.md are those of plans, except a few that are not bytes, and the table of 16 bits, which package trainer
+// compares.
 func TestThePageOfMemoryHasTheNumbersOfPlans(t *testing.T) {
 	printed := "1,500 buffers, 10,000 lifetimes, 70,000 digits, 9,600 images, 1,605,632 bytes in hidden1/w, 22,020,096 in a net of internal/nets"
 	once := example

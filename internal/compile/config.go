@@ -50,7 +50,7 @@ type Config struct {
 	scheduler *schedule.Scheduler // the only one, for tests; nil: all compete
 }
 
-// Recompute says which activations are computed again; Precision, what is stored in 16 bits.
+// Recompute selects the activations that are computed again, Precision the values of 16 bits.
 type (
 	Recompute = remat.Goal
 	Precision = passes.Precision
@@ -132,7 +132,7 @@ func (w Window) adds() bool { return w == Inner || w == Last }
 // Updates reports whether parameters change in the step.
 func (w Window) Updates() bool { return w == Alone || w == Last }
 
-// Offload says which values have their home in pinned host memory instead of the arena.
+// Offload selects the values whose homes are in pinned host memory instead of the arena.
 type Offload struct {
 	State      bool     // of the optimizer
 	Parameters bool     // of all layers, those of two dimensions or more

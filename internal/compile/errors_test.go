@@ -44,7 +44,7 @@ func TestErrorsNameTheNodeThatCannotBeCompiled(t *testing.T) {
 		name   string
 		change func(d *draft, c *Config)
 		err    error
-		says   string
+		text   string
 	}{
 		{"no loss", func(_ *draft, c *Config) { c.Loss = nil }, frontend.ErrNoLoss, "loss"},
 		{"no loss to evaluate", func(_ *draft, c *Config) { c.Loss, c.Mode = nil, Evaluate }, frontend.ErrNoLoss, "loss"},
@@ -65,7 +65,7 @@ func TestErrorsNameTheNodeThatCannotBeCompiled(t *testing.T) {
 		{"data without rows", func(d *draft, c *Config) {
 			c.input(d, 0, func(in *frontend.Input) { in.Spec.Shape, in.Resident = nil, "all" })
 		}, kernels.ErrShape, `"in0"`},
-		{"an input that nobody feeds", func(d *draft, c *Config) {
+		{"an input without a source", func(d *draft, c *Config) {
 			n := gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(4, 2), gorgonia.WithName("orphan"))
 			c.Loss = d.must(gorgonia.Mean(d.must(gorgonia.Sub(c.Output, n))))
 		}, frontend.ErrInput, `"orphan"`},
@@ -92,8 +92,8 @@ func TestErrorsNameTheNodeThatCannotBeCompiled(t *testing.T) {
 			d, cfg := small(t)
 			c.change(d, &cfg)
 			p, err := compileGraph(d.g, cfg)
-			if !errors.Is(err, c.err) || !strings.Contains(fmt.Sprint(err), c.says) {
-				t.Errorf("got %v, %v, want an error that wraps %q and has %q in it", p, err, c.err, c.says)
+			if !errors.Is(err, c.err) || !strings.Contains(fmt.Sprint(err), c.text) {
+				t.Errorf("got %v, %v, want an error that wraps %q and has %q in it", p, err, c.err, c.text)
 			}
 		})
 	}

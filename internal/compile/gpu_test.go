@@ -75,8 +75,8 @@ func (p *reflected) Launch(s arena.Stream) error {
 // A GPU and the host compute the same in two updates of random graphs: the status word exactly, and
 // numbers up to the error of a few dozen operations with another order of sums and other functions:
 // see TestRandomGraphsTrainAsOnGorgoniasTapeMachine. Only optimizers whose steps follow the
-// gradient's size are tried: others make a whole step of a gradient that is 0 but for rounding, as
-// that of what softmax is shifted by.
+// gradient's size are tried: others take a whole step for a gradient that is 0 except for rounding,
+// as that of what softmax is shifted by.
 func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 	count := uint64(200)
 	if testing.Short() {

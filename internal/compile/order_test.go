@@ -108,8 +108,8 @@ func TestOrdersOfNetsLowerThePeak(t *testing.T) {
 	}
 }
 
-// An update under GuardEach of a dense layer can run as soon as its gradient exists: then few gradients of a
-// deep net are live at once.
+// An update under GuardEach of a dense layer can run as soon as its gradient exists: then few
+// gradients of a deep net are live at once.
 func TestGradientsOfADeepNetDieEarly(t *testing.T) {
 	for _, n := range nets.All() {
 		if n.Name != "deep mlp" {

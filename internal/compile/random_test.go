@@ -23,7 +23,7 @@ type grower struct {
 	strict bool // only what Gorgonia computes and differentiates rightly
 	nodes  []*gorgonia.Node
 	bound  map[*gorgonia.Node]float64 // no element is larger
-	read   map[*gorgonia.Node]bool    // somebody differentiates through it
+	read   map[*gorgonia.Node]bool    // another node reads it
 	soft   map[*gorgonia.Node]bool    // it has a softmax: Gorgonia takes a second one for the first
 	field  *gorgonia.Node
 	grown  []string // names of the operations

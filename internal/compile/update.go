@@ -17,8 +17,8 @@ import (
 //
 //	gradients → region Gradients │ check loss and each gradient │ sum of squares, scale │ update each
 //
-// GuardEach checks the loss first and each gradient right before its own update, so that a
-// gradient is a value of scratch and is not kept:
+// GuardEach checks the loss first and each gradient right before its own update, so that a gradient
+// is a value of scratch and is not kept:
 //
 //	check loss │ gradient, check, update │ gradient, check, update │ …
 //

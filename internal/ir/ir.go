@@ -85,17 +85,20 @@ type Program struct {
 	Indices   []Indices  // indices that are checked
 	// Follows are dependencies beyond operands: the key is made after the value. Each slice of a
 	// gradient is made after the update with the slice before it.
-	Follows       map[kernels.Value]kernels.Value
-	Slices        []int          // number of slices of each trained parameter's gradient, 0 where it is whole; nil: all are whole
-	Recomputation *Recomputation // the activations that are computed again; nil: recomputation was not asked for
-	Order         []int32        // the order of the instructions, as indices into the order in which they were built
+	Follows map[kernels.Value]kernels.Value
+	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole;
+	// nil: all are whole.
+	Slices []int
+	// Recomputation lists the activations that are computed again; nil: it was not asked for.
+	Recomputation *Recomputation
+	Order         []int32 // of the instructions, as indices into the order in which they were built
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
 }
 
-// Recomputation lists the activations that a program computes again, so that a program at another batch
-// size can do the same.
+// Recomputation lists the activations that a program computes again, so that a program at another
+// batch size can do the same.
 type Recomputation struct {
 	Values int     // number of values of the program before
 	Order  []int32 // of its instructions, as indices into the order in which they were built

@@ -81,7 +81,8 @@ func TestPanicsOfABuilderBecomeErrors(t *testing.T) {
 	}
 }
 
-// Transfers run one after the other beside compute, and a reader of a copy waits for it.
+// Transfers run one after the other, concurrently with compute, and a reader of a copy waits for
+// it.
 func TestTransfersOverlapWithWork(t *testing.T) {
 	const n = 1 << 12
 	const transfer, tanh = ir.BusBalance * n * 4, 2 * n * 4

@@ -12,10 +12,12 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// Adafactor reads the gradient three times: for the means of its squares, for the size of the step, and for the step. Rows are taken in
-// blocks, whose sums are added in their order. Elements are computed in float64 and rounded once.
-// Workspace, float64: [matrices][blocks][columns] sums over rows, the first block's of which become 1/√C; [matrices] means of R;
-// [matrices·blocks] sums of squares, of the parameter and then of the step.
+// Adafactor (Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
+// 2018). It reads the gradient three times: for the means of its squares by row and column, for the
+// size of the step, and for the step. Rows are processed in blocks, whose sums are added in order.
+// Elements are computed in float64 and rounded once. Threads split blocks. Workspace, float64:
+// [matrices][blocks][columns] sums over rows, where the first block's become 1/√C; [matrices] means
+// of R; [matrices·blocks] sums of squares, of the parameter and then of the step.
 
 // An adafactor is Adafactor bound to memory.
 type adafactor[T float] struct {
@@ -23,7 +25,7 @@ type adafactor[T float] struct {
 	p, g              []T
 	rows, columns     []T // the states R [matrices, n] and C [matrices, width]
 	guard             []int32
-	controls, scaleBy []float64 // by: nil where gradients are not scaled
+	controls, scaleBy []float64 // scaleBy: nil where gradients are not scaled
 
 	matrices, n, width int // matrices of n rows and width columns
 	blocks, blockRows  int // blocks of a matrix, and rows of a block
@@ -32,13 +34,15 @@ type adafactor[T float] struct {
 
 	numbers     update.FactorScalars
 	maxSquare   float64
-	scale, step float64 // what the rate is a share of; what an element of the step is multiplied with
+	scale, step float64 // factor of the relative rate; factor of all elements of the step
 
 	passes     *update.FactorPasses[T]
 	tail       *update.FactorPasses[T] // in Go: the last elements of a row
 	addSquares func(acc []float64, x []T, n int)
 }
 
+// bindAdafactor prepares an update of a parameter of any shape. Its dimensions are folded to
+// matrices [n, width]: see kernels.FactorOf.
 func bindAdafactor(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -49,11 +53,14 @@ func bindAdafactor(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// adafactorWork returns the workspace in bytes: see above.
 func adafactorWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	matrices, n, width := numeric.Matrices(in[0].Shape)
 	return 8 * int64(matrices) * (int64(blocksOf(n))*int64(width+1) + 1)
 }
 
+// bindAdafactorOf binds the passes over blocks. A launch runs them in order, each over all threads:
+// moments, foldColumns, measure, apply.
 func bindAdafactorOf[T float](b *binding) func() {
 	f := &adafactor[T]{AdafactorAttrs: b.Attrs.(kernels.AdafactorAttrs), p: in[T](b, 0), g: in[T](b, 1),
 		rows: out[T](b, 1), columns: out[T](b, 2), guard: in[int32](b, 2), controls: in[float64](b, 3), scale: 1}
@@ -101,7 +108,7 @@ func bindAdafactorOf[T float](b *binding) func() {
 	}
 }
 
-// root is the root of the mean of what squares are the sums of.
+// root returns the root mean square of the elements whose squares f.squares sums.
 func (f *adafactor[T]) root() float64 {
 	total := 0.0
 	for _, s := range f.squares {
@@ -117,7 +124,8 @@ func (f *adafactor[T]) block(k int) (matrix, from, to int) {
 	return matrix, matrix*f.n + first, matrix*f.n + min(first+f.blockRows, f.n)
 }
 
-// moments moves the means of the rows, and adds up the columns of each block, and the squares of the parameter where they are asked for.
+// moments updates the row means of blocks lo..hi-1, adds the columns of each block, and the squares
+// of the parameter for a relative rate.
 func (f *adafactor[T]) moments(lo, hi, _ int) {
 	fresh, w := f.controls[2], f.width
 	run := w - w%update.FactorRun
@@ -137,7 +145,8 @@ func (f *adafactor[T]) moments(lo, hi, _ int) {
 	}
 }
 
-// foldColumns moves the means of the columns, and leaves what a step is multiplied with for each.
+// foldColumns updates the column means of matrices lo..hi-1 and computes each column's factor of
+// the step.
 func (f *adafactor[T]) foldColumns(lo, hi, _ int) {
 	fresh, w := f.controls[2], f.width
 	for m := lo; m < hi; m++ {
@@ -160,7 +169,7 @@ func (f *adafactor[T]) foldColumns(lo, hi, _ int) {
 	}
 }
 
-// measure adds up the squares of each block's steps.
+// measure adds the squares of the steps of blocks lo..hi-1.
 func (f *adafactor[T]) measure(lo, hi, _ int) {
 	w := f.width
 	run := w - w%update.FactorRun
@@ -176,7 +185,7 @@ func (f *adafactor[T]) measure(lo, hi, _ int) {
 	}
 }
 
-// apply takes the step.
+// apply subtracts the step from the parameters of blocks lo..hi-1.
 func (f *adafactor[T]) apply(lo, hi, _ int) {
 	w := f.width
 	run := w - w%update.FactorRun

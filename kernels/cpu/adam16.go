@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
+// bindAdam16 prepares an update of Adam or AdamW with bfloat16 states.
 func bindAdam16(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -19,6 +20,8 @@ func bindAdam16(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindAdam16Of binds the update. The rounding noise of a step depends on its number, controls[1],
+// so that a repeated run rounds alike.
 func bindAdam16Of[T float](b *binding) (func(), error) {
 	attrs, all := b.Attrs.(kernels.Adam16Attrs), update.At[T](b.dev.level)
 	run := all.Adam16

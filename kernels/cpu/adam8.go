@@ -10,6 +10,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
 )
 
+// bindAdam8 prepares an update of Adam or AdamW with 8-bit states.
 func bindAdam8(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -20,10 +21,12 @@ func bindAdam8(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-// vectorEpsilon8 is the least Epsilon of assembly, which takes the steps of roots below 2⁻⁶³ as if these were 0.
+// Adam and AdamW with 8-bit states in blocks of kernels.Block8 elements. Threads split blocks.
+
+// vectorEpsilon8 is the least Epsilon for assembly, which treats roots below 2⁻⁶³ as 0.
 const vectorEpsilon8 = 0x1p-36
 
-// bindAdam8Of takes whole blocks by the device's level, and the last one, if it is shorter, in Go.
+// bindAdam8Of updates whole blocks at the device's level, and a shorter last block in Go.
 func bindAdam8Of[T float](b *binding) (func(), error) {
 	attrs, all := b.Attrs.(kernels.Adam8Attrs), update.At[T](b.dev.level)
 	portable := update.At[T](asm.Portable)
@@ -37,7 +40,8 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	u := newAdam[T](b, attrs.AdamAttrs, attrs.Decoupled)
 	u.Coef[3], u.Coef[4] = T(math.Sqrt(attrs.Beta2)), T(math.Sqrt(1-attrs.Beta2))
 	rates := u.setRates
-	u.setRates = func(c []float64) { // the root's correction goes into the rate and ε, since it might make the root too large for its type
+	// The root's bias correction scales the rate and ε: the root itself might overflow its type.
+	u.setRates = func(c []float64) {
 		rates(c)
 		unbias := math.Sqrt(c[3])
 		u.Coef[0], u.Coef[6] = T(c[0]*unbias/c[2]), T(attrs.Epsilon*unbias)
@@ -57,7 +61,7 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	}, nil
 }
 
-// newAdam binds Adam, or AdamW where decoupled, but for its states and function.
+// newAdam binds Adam, or AdamW where decoupled, without its states and function.
 func newAdam[T float](b *binding, attrs kernels.AdamAttrs, decoupled bool) *updater[T] {
 	u, _ := newUpdater[T](b, attrs.Common())
 	op := kernels.Adam

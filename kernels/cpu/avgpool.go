@@ -9,10 +9,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// windowsLeast is the windows of a row from which on lanes are windows; in fewer, whole rows are added up.
+// Average pooling of x [B, C, H, W] to y [B, C, OH, OW], and its gradient: see maxpool.go.
+
+// windowsLeast is the least windows of a row for a kernel whose lanes are windows. With fewer,
+// whole rows are added.
 const windowsLeast = 4
 
-// bindAvgPool is AvgPool and its gradient.
+// bindAvgPool prepares an average pooling or its gradient.
 func bindAvgPool(b *binding) (func(), error) {
 	if b.Out[0].Shape.Elems() == 0 {
 		return nil, nil
@@ -26,6 +29,7 @@ func bindAvgPool(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindAvgPoolOf chooses the kernel: 2x2 windows, rows of windows, or Go.
 func bindAvgPoolOf[T float](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.AvgPoolGrad {
@@ -56,7 +60,7 @@ func bindAvgPoolOf[T float](b *binding) func() {
 	})
 }
 
-// sumScale returns what a window's sum is multiplied with.
+// sumScale returns the factor of a window's sum.
 func (p *pooling) sumScale(rows, columns int) float64 {
 	if p.CountPad {
 		rows, columns = p.Kernel[0], p.Kernel[1]
@@ -64,7 +68,8 @@ func (p *pooling) sumScale(rows, columns int) float64 {
 	return 1 / float64(rows*columns)
 }
 
-// rowScales returns the shares of a row of windows, for windows that cover 1 row of the image, 2, and so on.
+// rowScales returns the factors of a row of windows: [rows of the image that windows cover, from 1
+// on][OW].
 func (p *pooling) rowScales() []float32 {
 	s := make([]float32, p.Kernel[0]*p.ow)
 	for rows := range p.Kernel[0] {
@@ -95,7 +100,7 @@ func avgPool[T float](p *pooling, x, y []T) {
 	}
 }
 
-// avgPoolGrad adds the shares of the gradients of one plane to dx.
+// avgPoolGrad adds the gradients of one plane, times the windows' factors, to dx.
 func avgPoolGrad[T float](p *pooling, dx, dy []T) {
 	for i := range p.oh {
 		_, first, end := p.Window(0, i, p.h)

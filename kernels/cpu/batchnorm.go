@@ -10,16 +10,19 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
-// Batch normalization reads x twice: once for the sums of each channel, by tile and group of images, and once for the
-// result. Between them the groups of a channel are put together in their order.
-// Workspace: float64 [C][groups][2] of partial sums, then values of the channels [C][ofLen].
+// Batch normalization of x [B, C, n] by channel, and its gradient. It reads x twice: for the sums
+// of each channel, by tile of channels and group of images, and for the result. In between, the
+// groups of a channel are combined in order. Threads split tiles and groups. Workspace: float64
+// [C][groups][2] of partial sums, then the parameters [C][norm.Params].
 
-// batchNormWork grows with every dimension: larger planes make smaller groups of images.
+// batchNormWork returns the workspace in bytes. It never shrinks as a dimension grows, since larger
+// planes make smaller groups of images.
 func batchNormWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	p := newPlanes(in[0].Shape)
 	return int64(p.c) * (16*int64(p.groups) + norm.Params*in[0].Type.Size())
 }
 
+// bindBatchNorm prepares a batch normalization or its gradient.
 func bindBatchNorm(b *binding) (func(), error) {
 	if b.In[0].Shape.Elems() == 0 {
 		return nil, nil
@@ -38,7 +41,7 @@ func bindBatchNorm(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-// A batchNorm is what forward and backward pass share.
+// A batchNorm holds what forward and backward pass share.
 type batchNorm[T float] struct {
 	planes
 	attrs       kernels.BatchNormAttrs
@@ -48,9 +51,10 @@ type batchNorm[T float] struct {
 	x           []T
 	gamma, beta []T
 	part        []float64 // [C][groups][2]
-	of          []T       // [C][ofLen]
+	of          []T       // [C][norm.Params]
 }
 
+// newBatchNorm binds the inputs and cuts the workspace.
 func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	n := &batchNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.BatchNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1), beta: in[T](b, 2)}
@@ -64,8 +68,9 @@ func newBatchNorm[T float](b *binding) *batchNorm[T] {
 	return n
 }
 
-// A channelPass is what both passes do: sum is called for tiles of groups of images and leaves sums in w, join for ranges
-// of channels whose sums are there, and kernel makes the result y of them.
+// A channelPass is the part that differs between the passes. sum computes the sums of a tile and a
+// group of images in w, join computes the parameters of channels from their sums, and kernel
+// computes the result y.
 type channelPass[T float] struct {
 	sum    func(w *planeWorker[T], c, channels, image, images int)
 	join   func(lo, hi int)
@@ -73,9 +78,11 @@ type channelPass[T float] struct {
 	dy, y  []T
 }
 
-// launch returns a launch of a pass. Where a tile has one group of images and there are tiles for all threads, its result
-// follows its sums at once, while it is in the cache. The bits are the same.
+// launch returns a launch of a pass. Where a tile has one group of images and there are tiles for
+// all threads, a tile's result follows its sums at once, while it is in the cache. The bits are the
+// same.
 func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
+	// One pass: sums, parameters and result of a tile by the same worker.
 	if n.groups == 1 && n.tiles >= b.dev.pool.threads() {
 		return b.parallelFor(n.tiles, max(1, planeGrain/(n.tile*n.n*n.b)), func(lo, hi, worker int) {
 			for t := lo; t < hi; t++ {
@@ -91,6 +98,7 @@ func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 		}
 	})
 	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) { p.join(lo, hi) })
+	// Three passes, each over all threads.
 	step := n.imagesPerPiece()
 	results := b.parallelFor(ceilDiv(n.b, step)*n.tiles, 1, func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
@@ -105,10 +113,11 @@ func (n *batchNorm[T]) launch(b *binding, p channelPass[T]) func() {
 	}
 }
 
-// imagesPerPiece is how many images of a tile have about planeGrain elements.
+// imagesPerPiece returns how many images of a tile have about planeGrain elements.
 func (n *batchNorm[T]) imagesPerPiece() int { return max(1, planeGrain/(n.tile*n.n)) }
 
-// sumTile sums a tile of a group.
+// sumTile computes the sums of tile t of group g and stores them in part. It returns the tile's
+// channels.
 func (n *batchNorm[T]) sumTile(p channelPass[T], t, g, worker int) (c, channels int) {
 	w := &n.workers[worker]
 	c, channels = n.tileAt(t)
@@ -121,7 +130,7 @@ func (n *batchNorm[T]) sumTile(p channelPass[T], t, g, worker int) (c, channels 
 	return c, channels
 }
 
-// applyTile makes the result of a tile of images from lo up to hi.
+// applyTile computes the result of a tile of images lo..hi-1.
 func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	w := &n.workers[worker]
 	w.call.Relu = n.relu
@@ -131,6 +140,8 @@ func (n *batchNorm[T]) applyTile(p channelPass[T], t, lo, hi, worker int) {
 	}
 }
 
+// bindBatchNormOf binds the forward pass. A group's sums are taken about a pivot; join combines the
+// groups' means and sums of squares.
 func bindBatchNormOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	y, mean, variance := out[T](b, 0), out[T](b, 1), out[T](b, 2)
@@ -155,8 +166,9 @@ func bindBatchNormOf[T float](b *binding) func() {
 	return n.launch(b, channelPass[T]{sum, join, n.kernels.Scale, n.x, y})
 }
 
-// moments returns mean and variance of a channel, from the means and sums of squares about them of its groups.
-// Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983, equation 2.1.
+// moments returns mean and variance of a channel from the means of its groups and the sums of
+// squares about them. Source: Chan, Golub and LeVeque, "Algorithms for computing the sample
+// variance", 1983, equation 2.1.
 func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
 	count, squares := 0.0, 0.0
 	for g := range n.groups {
@@ -171,6 +183,8 @@ func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
 	return mean, squares / count
 }
 
+// bindBatchNormGradOf binds the gradient. With s = Σdy and q = Σdy·(x - mean): dbeta = s, dgamma =
+// q·rstd, and dx is linear in dy and x for each channel.
 func bindBatchNormGradOf[T float](b *binding) func() {
 	n := newBatchNorm[T](b)
 	mean, variance, dy := in[T](b, 3), in[T](b, 4), in[T](b, 5)
@@ -205,7 +219,8 @@ func bindBatchNormGradOf[T float](b *binding) func() {
 	return n.launch(b, channelPass[T]{sum, join, n.kernels.Gradient, dy, dx})
 }
 
-// bindRunningStat moves running statistics, unless the program has stopped.
+// bindRunningStat prepares an update of running statistics, running = keep·running + take·batch,
+// which is skipped once the guard is set.
 func bindRunningStat(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -216,6 +231,7 @@ func bindRunningStat(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindRunningStatOf binds the update for T.
 func bindRunningStatOf[T float](b *binding) func() {
 	running, batch, guard := out[T](b, 0), in[T](b, 1), in[int32](b, 2)
 	a := b.Attrs.(kernels.RunningStatAttrs)

@@ -7,16 +7,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// A chain that ends in a reduction never makes its last step's result as a whole: the reduction asks for it tile by tile.
+// Chains that end in a reduction: y = reduce(f(a, b, …)). The last step's result is never stored
+// whole, because the reduction reads it tile by tile.
 //
 //	workspace: | the chain's tiles | the reduction's partial sums |
 
-// endsInReduction returns the attributes of such a chain.
+// endsInReduction returns a chain's attributes, and whether it ends in a reduction.
 func endsInReduction(attrs any) (*kernels.ChainAttrs, bool) {
 	a, ok := attrs.(*kernels.ChainAttrs)
 	return a, ok && a.Reduce != nil
 }
 
+// chainWork returns the workspace of a chain in bytes, with that of its reduction if it has one.
 func chainWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	a, ok := endsInReduction(attrs)
 	if !ok {
@@ -33,6 +35,7 @@ func chainWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return r.bytes(d.pool.threads()) + reduceWork(d, a.ReduceAttrs, []kernels.Spec{last}, out)
 }
 
+// bindChain prepares a chain.
 func bindChain(b *binding) (func(), error) {
 	a, ok := endsInReduction(b.Attrs)
 	switch {
@@ -46,6 +49,7 @@ func bindChain(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindChainOf binds a chain that ends in a reduction: the reduction pulls tiles from the engine.
 func bindChainOf[T float](b *binding, a *kernels.ChainAttrs) (func(), error) {
 	last, err := a.Last(kernels.Specs(b.In))
 	if err != nil {

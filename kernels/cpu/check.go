@@ -9,17 +9,19 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// checkGrain is the bytes of a piece of a check, which reads at the speed of memory.
+// checkGrain is the bytes of a piece of a check, whose speed is that of memory.
 const checkGrain = 256 * 1024
 
-// A number is NaN or infinite when all bits of its exponent are set. So the largest exponent of all, compared as an
-// integer, says whether one is: of float32 in each word, of float64 in each upper word.
+// A number is NaN or infinite when all bits of its exponent are set. So the check compares the
+// largest exponent of all elements, as an integer, with that of infinity. A float32 has its
+// exponent in each word, a float64 in each upper word.
 const (
 	exponent32, infinite32 = 0x7f800000_7f800000, 0x7f800000
 	exponent64, infinite64 = 0x7ff00000_00000000, 0x7ff00000
 )
 
-// bindCheck is CheckFinite.
+// bindCheck prepares CheckFinite: it sets the guard to its code if an element is NaN or infinite,
+// unless the guard is set. Threads split elements.
 func bindCheck(b *binding) (func(), error) {
 	guard, code := in[int32](b, 1), b.Attrs.(kernels.CheckFiniteAttrs).Code
 	x, largest := in[uint32](b, 0), reduce.LargestAt(b.dev.level)

@@ -5,7 +5,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindCheckIndex is CheckIndex. One thread looks: there are a few indices a sample.
+// bindCheckIndex prepares CheckIndex: it stores its code and the first index outside of the table
+// in the guard, unless the guard is set. One thread checks all indices, since there are few.
 func bindCheckIndex(b *binding) (func(), error) {
 	guard, a := in[int32](b, 1), b.Attrs.(kernels.CheckIndexAttrs)
 	switch b.In[0].Type {
@@ -17,6 +18,7 @@ func bindCheckIndex(b *binding) (func(), error) {
 	return checkIndex(in[int64](b, 0), guard, a), nil
 }
 
+// checkIndex returns the check for one integer type.
 func checkIndex[T uint8 | int32 | int64](index []T, guard []int32, a kernels.CheckIndexAttrs) func() {
 	return func() {
 		if guard[0] != 0 {

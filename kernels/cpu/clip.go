@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// bindSumSquares adds squares in the order of a sum over everything: see reduce.go.
+// bindSumSquares prepares the sum of squares of x, in float64. The order is that of a sum over all
+// axes: see reduce.go. Threads split x by pieces.
 func bindSumSquares(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -21,6 +22,7 @@ func bindSumSquares(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// sumSquaresWork returns the bytes of the partial sums.
 func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := in[0].Shape.Elems()
 	if n <= pieceLen {
@@ -29,6 +31,8 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	return int64(ceilDiv(n, pieceLen)) * 8
 }
 
+// bindSumSquaresOf binds the sum for T: one call for a short x, otherwise pieces whose sums are
+// added in order.
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
 	squares := reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
@@ -54,7 +58,8 @@ func bindSumSquaresOf[T float](b *binding) func() {
 	}
 }
 
-// bindClipNorm turns sums of squares into the scale that holds the global norm at Max.
+// bindClipNorm prepares the scale that limits the global norm to Max: min(u, Max/√Σ), where inputs
+// are sums of squares and u is an earlier scale or 1.
 func bindClipNorm(b *binding) (func(), error) {
 	a, y, u := b.Attrs.(kernels.ClipNormAttrs), out[float64](b, 0), []float64{1}
 	var sums [][]float64

@@ -6,25 +6,37 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// A convolution is the geometry that the three operations share. Dimensions are those of x [B, C, H, W],
-// w [O, C/Groups, KH, KW] and y [B, O, OH, OW].
+// Convolution of x [B, C, H, W] with w [O, C/Groups, KH, KW] to y [B, O, OH, OW], and its gradients
+// by x and by w. There are three algorithms:
+//
+//	conv_depth.go     one channel and one output a group: each channel is convolved with its own kernel
+//	conv_winograd.go  large groups, 3x3, stride 1: F(2x2, 3x3)
+//	conv_matmul.go    all others: implicit im2col, a matrix product for each image and group (conv_weight.go for the gradient by w)
+//
+// Work is split over threads by images, groups, panels of pixels and rows of outputs. Inner kernels
+// are those of internal/asm/conv and gemm.
+
+// A convolution is the geometry that the three operations share.
 type convolution struct {
-	isa                   *gemm.Kernels
+	kernels               *gemm.Kernels
 	b, c, o               int
 	in, kernel, out       [2]int // H W, KH KW, OH OW
 	stride, pad, dilation [2]int
 	groups                int
 	cg, og                int // channels and outputs of a group
 
-	rounded bool            // the two factors, as follows:
-	factors [2]gemm.Packing // how isa packs them
-	floats  [2]gemm.Packing // the same in float32
-	sizes   [2]int          // bytes of their elements as stored
+	rounded         bool            // the two operands are rounded, as follows:
+	packings        [2]gemm.Packing // how kernels packs each
+	packingsFloat32 [2]gemm.Packing // the same for products in float32
+	sizes           [2]int          // bytes of their elements as stored
 }
 
+// newConvolution returns the geometry of a call of op. in and out are its operands: (x, w) → y, (w,
+// dy) → dx or (x, dy) → dw.
 func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec) convolution {
 	var v convolution
 	var x, w, y kernels.Shape
+	// The operands of each operation: forward (x, w) → y; gradients (w, dy) → dx and (x, dy) → dw.
 	switch a := attrs.(type) {
 	case kernels.ConvAttrs:
 		v = convolution{stride: a.Stride, pad: a.Pad, dilation: a.Dilation, groups: a.Groups}
@@ -36,60 +48,63 @@ func newConvolution(d *Device, op *kernels.Op, attrs any, in, out []kernels.Spec
 			x, w = w, x
 		}
 	}
-	v.isa, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
+	v.kernels, v.b, v.c, v.o = d.products(attrs, out[0].Type), x[0], x[1], w[0]
 	v.in, v.kernel, v.out = [2]int(x[2:]), [2]int(w[2:]), [2]int(y[2:])
 	v.cg, v.og = v.c/v.groups, v.o/v.groups
 	v.setRounding(kernels.ComputeTypeOf(attrs), in)
 	return v
 }
 
-// setRounding says how the factors are rounded to a type, 0: not at all.
+// setRounding sets how the operands are rounded to a type. 0: they are not rounded.
 func (v *convolution) setRounding(to arena.DType, in []kernels.Spec) {
 	v.rounded = to != 0
 	for i := range v.sizes {
 		v.sizes[i] = int(in[i].Type.Size())
 		if v.rounded {
-			v.factors[i], v.floats[i] = v.isa.Rounding(to).From(in[i].Type), v.isa.Single().Rounding(to).From(in[i].Type)
+			v.packings[i], v.packingsFloat32[i] = v.kernels.Rounding(to).From(in[i].Type), v.kernels.Single().Rounding(to).From(in[i].Type)
 		}
 	}
 }
 
-// useFloat32 makes the convolution one that multiplies float32 where it would multiply pairs.
+// useFloat32 makes the convolution multiply float32 instead of pairs of bfloat16.
 func (v *convolution) useFloat32() {
-	v.isa, v.factors = v.isa.Single(), v.floats
+	v.kernels, v.packings = v.kernels.Single(), v.packingsFloat32
 }
 
-// setConversion makes patches of factor i be converted before they are packed, where that is needed: to be packed they must be float32, and a depthwise
-// convolution packs nothing that could be rounded after.
+// setConversion makes patches of operand i convert pixels before they are packed, where that is
+// needed: packing reads float32, and a depthwise convolution packs nothing that could be rounded
+// afterwards.
 func (v *convolution) setConversion(q *patches, i int) {
 	if v.rounded && v.depthwise() && v.useBand(q, i) {
 		return
 	}
 	if v.rounded && (v.sizes[i] == 2 || v.depthwise()) {
-		q.useStage(v.floats[i].Across)
+		q.useStage(v.packingsFloat32[i].Across)
 	}
 }
 
-// packedRounding returns how patches of factor i that were packed in float32 are rounded: its functions are nil where they need not be.
+// packedRounding returns how patches of operand i are rounded after they were packed as float32.
+// Its functions are nil where nothing is left to do.
 func (v *convolution) packedRounding(i int) gemm.Packing {
 	switch {
-	case v.isa.StepsPerElem() == 2 && v.rounded:
-		return v.isa.BFloat16.FromFloat32
+	case v.kernels.StepsPerElem() == 2 && v.rounded:
+		return v.kernels.BFloat16.FromFloat32
 	case v.sizes[i] == gemm.PackedSize:
-		return v.floats[i]
+		return v.packingsFloat32[i]
 	}
 	return gemm.Packing{}
 }
 
-// taps returns the number of the kernel's elements.
+// taps returns the number of elements of the kernel.
 func (v *convolution) taps() int { return v.kernel[0] * v.kernel[1] }
 
-// flops returns the arithmetic of each of the three operations.
+// flops returns the floating-point operations of each of the three operations.
 func (v *convolution) flops() float64 {
 	return 2 * float64(v.b) * float64(v.out[0]*v.out[1]) * float64(v.o) * float64(v.cg*v.taps())
 }
 
-// workers returns how many workers take part: all, or one where there is too little to do. It grows or stays with each size.
+// workers returns how many workers take part: all threads, or one where there is too little to do.
+// It never shrinks as a size grows.
 func (v *convolution) workers(threads int) int {
 	if v.flops() < 2*minTaskFlops {
 		return 1
@@ -97,7 +112,7 @@ func (v *convolution) workers(threads int) int {
 	return threads
 }
 
-// patches returns the windows of y over x, which is factor 0.
+// patches returns the windows of y over x, which is operand 0.
 func (v *convolution) patches() patches {
 	var a [2]axis
 	for i := range a {
@@ -112,7 +127,7 @@ func (v *convolution) patches() patches {
 	return q
 }
 
-// A residue is the pixels of x, along one axis, whose distance from a multiple of the stride is one number: the same taps
+// A residue is the pixels of x along one axis that are congruent modulo the stride: the same taps
 // of the kernel reach all of them.
 type residue struct {
 	first, n int
@@ -120,9 +135,11 @@ type residue struct {
 	at       []int // by tap: the element of y that it multiplies for pixel 0
 }
 
-// residues cuts the pixels of x along axis i.
+// residues returns the residues of x along axis i.
 func (v *convolution) residues(i int) []residue {
 	var all []residue
+	// Tap k reaches pixel first of x from the element of y at (first + pad - k·dilation)/stride, if
+	// that divides.
 	for first := range min(v.stride[i], v.in[i]) {
 		r := residue{first: first, n: ceilDiv(v.in[i]-first, v.stride[i])}
 		for k := range v.kernel[i] {

@@ -7,33 +7,38 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A band is rows of the images of some channels of a depthwise convolution, converted once for all pixels that see them: the vectors of pixels
-// walk down the images, and the band with them. Where not even the rows that one vector sees fit, its pixels have a stage of their own.
+// A band is some rows of some channels of an image, which a depthwise convolution converts once for
+// all pixels whose windows reach them. Vectors of pixels go down the image and the band follows
+// them. Where even the rows of one vector do not fit, pixels are converted by vector: see
+// conv_stage.go.
 type band struct {
 	convert       half.ConvertFunc // nil: there is no band
 	size          int              // bytes of an element as stored
 	width, height int              // elements
 	plane         int              // bytes from channel to channel as stored
-	first, span   int              // rows from a pixel to the highest and lowest that it sees
-	rows          int              // that the band holds
-	channels      int              // the same
+	first, span   int              // rows from a pixel to the first and the last row of its window
+	rows          int              // rows that the band holds
+	channels      int              // channels that the band holds
 	prefetch      func(src []byte, rows, stride, n int)
 }
 
-// bandRows is what a worker holds of a band.
+// bandRows is the part of a band that a worker holds.
 type bandRows struct {
 	buf    []byte
 	lo, hi int // rows
-	at     int // the pixel that it was brought for
+	at     int // the pixel that it was loaded for
 }
 
+// Sizes of bands.
 const (
-	bandBytes       = 128 << 10 // most of a band: it stays in the second-level cache
-	bandMinFactor   = 2         // times the rows that a vector sees: else it is of fewer channels, so that not too many rows are converted twice
-	bandMinChannels = 4         // channels that a function takes at once: a band is not of fewer
+	bandBytes = 128 << 10 // most bytes of a band: it stays in the second-level cache
+	// Least rows of a band, times the rows of a vector's windows; otherwise it has fewer channels,
+	// so that few rows are converted twice.
+	bandMinFactor   = 2
+	bandMinChannels = 4 // least channels of a band: a kernel computes as many at once
 )
 
-// bandLimit bounds the bytes of a band. It grows or stays with each size.
+// bandLimit returns the most bytes of a band. It never shrinks as a size grows.
 func (v *convolution) bandLimit() int {
 	if !v.rounded || v.groups < bandMinChannels {
 		return 0
@@ -42,7 +47,7 @@ func (v *convolution) bandLimit() int {
 	return min(bandBytes, min(v.groups, depthChannels)*bandPitch(plane))
 }
 
-// bandPitch returns the bytes from channel to channel of a band of so many elements of each.
+// bandPitch returns the bytes from channel to channel of a band with elems elements in each.
 func bandPitch(elems int) int {
 	pitch := asm.AlignLine(elems * gemm.PackedSize)
 	if pitch%(4*gemm.PackedPitch) == 0 {
@@ -51,15 +56,17 @@ func bandPitch(elems int) int {
 	return pitch
 }
 
-// useBand makes patches of factor i be read from a band, and reports whether one holds what a vector sees.
+// useBand makes patches of operand i read from a band, and reports whether a band holds the windows
+// of a vector of pixels.
 func (v *convolution) useBand(p *patches, i int) bool {
-	b := band{convert: v.floats[i].Across, prefetch: v.isa.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
+	b := band{convert: v.packingsFloat32[i].Across, prefetch: v.kernels.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
 	b.first = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
 		b.first, b.span = min(b.first, t.at), max(b.span, t.at)
 	}
 	limit := v.bandLimit()
-	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1) // rows that a vector sees
+	// Rows of a vector's windows.
+	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1)
 	b.channels = min(v.groups, depthChannels)
 	b.fit(limit)
 	for b.rows < min(b.height, bandMinFactor*need) && b.channels > bandMinChannels {
@@ -74,7 +81,7 @@ func (v *convolution) useBand(p *patches, i int) bool {
 	return true
 }
 
-// fit sets the rows to as many as so many bytes hold.
+// fit sets the rows to the most that fit into limit bytes.
 func (b *band) fit(limit int) {
 	b.rows = b.height
 	for b.rows > 0 && b.channels*bandPitch(b.rows*b.width) > limit {
@@ -85,7 +92,8 @@ func (b *band) fit(limit int) {
 // reset starts an image.
 func (h *bandRows) reset() { h.lo, h.hi = 0, 0 }
 
-// load brings what the n pixels from at on see of t.channels channels, whose planes are in src, and points t at it.
+// load converts the rows that the windows of n pixels from at on cover, of t.Channels channels with
+// planes in src, and points t at them.
 func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	b, step := &p.band, p.rows.step
 	lo := max(0, at/p.cols.n*step+b.first)
@@ -100,7 +108,8 @@ func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	t.Src = h.buf
 }
 
-// prefetchNext brings near a share of the rows that come after those held: as many elements as pixels have been seen. image is bytes from one to the next.
+// prefetchNext prefetches the rows after those held bit by bit: as many elements as pixels were
+// computed. image is the bytes from image to image.
 func (h *bandRows) prefetchNext(p *patches, t *conv.Patch, src []byte, image, at int) {
 	b, n := &p.band, at-h.at
 	next := (h.hi+n/p.cols.n*p.rows.step)*b.width + n%p.cols.n*p.cols.step

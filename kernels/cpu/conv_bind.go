@@ -8,33 +8,35 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// convWork returns the scratch bytes of a convolution: rounded weights, and what workers pack.
+// convWork returns the workspace of a convolution in bytes: rounded weights, and what workers pack.
 func convWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.Conv, attrs, in, out)
 	workers := int64(v.workers(d.pool.threads()))
 	return max(int64(v.roundedBytes())+workers*int64(v.workerBytes(v.og, v.cg)), v.winoWork(workers, v.og, v.cg))
 }
 
-// workerBytes returns what a worker packs at most of products of so many rows and channels.
+// workerBytes returns the most bytes that a worker packs of products of up to that many rows and
+// channels.
 func (v *convolution) workerBytes(rows, channels int) int {
-	panel, results := convWorkerBytes(v.isa, rows, channels*v.taps())
+	panel, results := convWorkerBytes(v.kernels, rows, channels*v.taps())
 	depth, _ := depthBytes(0)
-	return max(panel+results+partBytes(v.isa, v.taps()), depth) + v.stageBytes(channels)
+	return max(panel+results+partBytes(v.kernels, v.taps()), depth) + v.stageBytes(channels)
 }
 
-// bindConv prepares a convolution: the weights as they lie, or rounded, times patches of the input.
+// bindConv prepares a convolution: weights, rounded if need be, times patches of the input.
 func bindConv(b *binding) (func(), error) {
 	v := newConvolution(b.dev, kernels.Conv, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	if v.b == 0 {
 		return nil, nil
 	}
-	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.isa.Size(), b.dev.pool
+	a, size, pool := b.Attrs.(kernels.ConvAttrs), v.kernels.Size(), b.dev.pool
 	workers := v.workers(pool.threads())
 	var bias []byte
 	if a.Bias {
 		bias = b.bytes(b.In[2])
 	}
 	flags, act := convEpilogue(b.dev.level, b.Out[0].Type, a)
+	// The choice of algorithm: see conv.go.
 	if v.winograd() {
 		x := v.winoForward(b)
 		x.bias, x.flags, x.act = bias, flags, act
@@ -47,18 +49,18 @@ func bindConv(b *binding) (func(), error) {
 	place := resultLayout{plane: plane, image: v.o * plane, whole: true}
 	if v.depthwise() {
 		v.useFloat32()
-		x := &convDepth{isa: v.isa, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
+		x := &convDepth{kernels: v.kernels, patches: v.patches(), images: v.b, channels: v.c, layout: place, bias: bias, flags: flags, act: act,
 			src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), stepW: v.taps() * size, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		if !v.rounded {
 			return func() { x.run(pool) }, nil
 		}
-		round := b.converted(v.floats[1].Across, w, x.w, v.c*v.taps(), size, v.sizes[1])
+		round := b.converted(v.packingsFloat32[1].Across, w, x.w, v.c*v.taps(), size, v.sizes[1])
 		x.w = w
 		return func() { round(); x.run(pool) }, nil
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
+		kernels: v.kernels, patches: v.patches(), images: v.b, groups: v.groups, rows: v.og, channels: v.cg, rounded: v.rounded,
 		a: b.bytes(b.In[1]), rowA: v.cg * v.taps() * size, src: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]),
 		layout: place, roundPacked: v.packedRounding(0).Across,
 	}
@@ -68,16 +70,18 @@ func bindConv(b *binding) (func(), error) {
 	if !v.rounded {
 		return func() { x.run(pool) }, nil
 	}
+	// Rounded weights are packed once a launch, for all images.
 	from := x.a
-	x.a, x.rowA = w, v.isa.RowPitch(v.packedElems())
+	x.a, x.rowA = w, v.kernels.RowPitch(v.packedElems())
 	row := v.cg * v.taps() * v.sizes[1]
 	round := b.parallelFor(v.o, max(1, pieceLen/(v.cg*v.taps())), func(lo, hi, _ int) {
-		packKBlocks(x.kBlocks, &v.factors[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
+		packKBlocks(x.kBlocks, &v.packings[1], w[lo*x.rowA:], from[lo*row:], hi-lo, row, x.rowA)
 	})
 	return func() { round(); x.run(pool) }, nil
 }
 
-// packKBlocks packs rows of weights that lie row bytes apart to rows pitch bytes apart.
+// packKBlocks packs rows of weights, row bytes apart, to rows pitch bytes apart, one k block after
+// another.
 func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch int) {
 	for i := range all {
 		s := &all[i]
@@ -85,21 +89,23 @@ func packKBlocks(all []kBlock, f *gemm.Packing, dst, w []byte, rows, row, pitch 
 	}
 }
 
-// packedElems bounds the elements of a packed row of weights: a stretch of many has at least a quarter of the most steps.
+// packedElems returns the most elements of a packed row of weights: of several k blocks, each has
+// at least a quarter of the most steps.
 func (v *convolution) packedElems() int {
 	k := v.cg * v.taps()
-	return v.isa.Elems(k) + (v.isa.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
+	return v.kernels.Elems(k) + (v.kernels.StepsPerElem()-1)*ceilDiv(k, convStepsFactor*gemm.StepsFloat32/2)
 }
 
-// roundedBytes returns what rounded weights take. It grows or stays with each size.
+// roundedBytes returns the bytes of rounded weights. It never shrinks as a size grows.
 func (v *convolution) roundedBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return max(v.o*v.isa.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
+	return max(v.o*v.kernels.RowPitch(v.packedElems()), asm.AlignLine(v.groups*v.taps()*gemm.PackedSize))
 }
 
-// convEpilogue returns what is done at the end with bias and activation: flags, and what they cannot say.
+// convEpilogue returns bias and activation as flags, and as a function where the activation has no
+// flag.
 func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int, act func(data []byte)) {
 	if a.Bias {
 		flags = gemm.FlagBias
@@ -116,7 +122,8 @@ func convEpilogue(l asm.Level, typ arena.DType, a kernels.ConvAttrs) (flags int,
 	return flags, act
 }
 
-// convInputWork returns the scratch bytes of a gradient by the input: all weights, transposed, and what workers pack.
+// convInputWork returns the workspace of a gradient by the input in bytes: all weights, transposed,
+// and what workers pack.
 func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradInput, attrs, in, out)
 	threads := d.pool.threads()
@@ -125,7 +132,8 @@ func convInputWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return max(products, v.winoWork(workers, v.cg, v.og))
 }
 
-// transposedRowBytes returns the bytes of a transposed row before it is rounded. It grows or stays with each size.
+// transposedRowBytes returns the bytes of a transposed row before it is rounded. It never shrinks
+// as a size grows.
 func (v *convolution) transposedRowBytes() int {
 	if !v.rounded {
 		return 0
@@ -133,14 +141,14 @@ func (v *convolution) transposedRowBytes() int {
 	return asm.AlignLine(v.og * v.taps() * v.sizes[0])
 }
 
-// transposedBytes returns what the transposed weights take. It grows or stays with each size.
+// transposedBytes returns the bytes of the transposed weights. It never shrinks as a size grows.
 func (v *convolution) transposedBytes() int {
 	residues := min(v.stride[0], v.kernel[0]) * min(v.stride[1], v.kernel[1])
-	return v.c * (v.og*v.taps()*v.isa.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
+	return v.c * (v.og*v.taps()*v.kernels.Size() + residues*(asm.CacheLine+gemm.PackedPitch))
 }
 
-// A transposition is the weights of some taps as a gradient by the input needs them: rows are channels, and a row has
-// the taps of output after output.
+// A transposition is the weights of some taps in the order of a gradient by the input: rows are
+// channels, and a row has those taps of each output.
 type transposition struct {
 	taps    []int // of the kernel
 	kBlocks []kBlock
@@ -148,7 +156,8 @@ type transposition struct {
 	pitch   int // bytes from row to row
 }
 
-// bindConvInput prepares a gradient by the input: for each residue of the stride, its weights times patches of dy.
+// bindConvInput prepares a gradient by the input: for each pair of residues, the weights of its
+// taps times patches of dy.
 func bindConvInput(b *binding) (func(), error) {
 	v := newConvolution(b.dev, kernels.ConvGradInput, b.Attrs, kernels.Specs(b.In), kernels.Specs(b.Out))
 	dx, pool := b.bytes(b.Out[0]), b.dev.pool
@@ -156,6 +165,7 @@ func bindConvInput(b *binding) (func(), error) {
 		return nil, nil
 	}
 	workers := v.workers(pool.threads())
+	// The gradient by the input is a convolution of dy with kernels rotated by 180°.
 	if v.b > 0 && v.winograd() {
 		x := v.winoInput(b)
 		x.bind(workers, b.work(), v.winoStage())
@@ -172,7 +182,9 @@ func bindConvInput(b *binding) (func(), error) {
 	}
 	var products []product
 	var moves []transposition
-	idle := false // some pixels are in no window
+	idle := false // some pixels lie in no window
+	// Pixels of x in different residues are reached by different taps, so each pair of residues is
+	// a convolution of its own.
 	for _, row := range v.residues(0) {
 		for _, col := range v.residues(1) {
 			t := transposition{taps: v.tapsOf(row, col), dst: transposed}
@@ -180,9 +192,9 @@ func bindConvInput(b *binding) (func(), error) {
 				idle = true
 				continue
 			}
-			t.kBlocks = splitPackedK(v.isa, v.og, len(t.taps), v.rounded)
+			t.kBlocks = splitPackedK(v.kernels, v.og, len(t.taps), v.rounded)
 			last := &t.kBlocks[len(t.kBlocks)-1]
-			t.pitch = v.isa.RowPitch(last.at + v.isa.Elems(last.n))
+			t.pitch = v.kernels.RowPitch(last.at + v.kernels.Elems(last.n))
 			transposed = transposed[v.c*t.pitch:]
 			moves = append(moves, t)
 			products = append(products, v.residueProduct(b, row, col, t, workers, work))
@@ -201,25 +213,26 @@ func bindConvInput(b *binding) (func(), error) {
 	}, nil
 }
 
-// A product is part of a gradient by the input.
+// A product is one residue's part of a gradient by the input.
 type product interface{ run(p *pool) }
 
-// residueProduct prepares the gradient by the input for the pixels of two residues, whose weights t has.
+// residueProduct prepares the gradient by the input for the pixels of two residues. t holds their
+// weights.
 func (v *convolution) residueProduct(b *binding, row, col residue, t transposition, workers int, work []byte) product {
-	size := v.isa.Size()
+	size := v.kernels.Size()
 	plane := v.in[0] * v.in[1] * size
 	q := newPatches(newAxis(v.out[0], row.n, 1, row.at), newAxis(v.out[1], col.n, 1, col.at), v.sizes[1], v.out[1], v.out[0], v.o)
 	v.setConversion(&q, 1)
 	place := resultLayout{plane: plane, image: v.c * plane, first: [2]int{row.first, col.first}, step: v.stride,
 		width: v.in[1], whole: v.stride == [2]int{1, 1}}
 	if v.depthwise() {
-		x := &convDepth{isa: v.isa, patches: q, images: v.b, channels: v.c, layout: place,
+		x := &convDepth{kernels: v.kernels, patches: q, images: v.b, channels: v.c, layout: place,
 			src: b.bytes(b.In[1]), w: t.dst, stepW: t.pitch, dst: b.bytes(b.Out[0])}
 		x.bind(workers, work, v.stageBytes(1))
 		return x
 	}
 	x := &convMatmul{
-		isa: v.isa, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
+		kernels: v.kernels, patches: q, images: v.b, groups: v.groups, rows: v.cg, channels: v.og, rounded: v.rounded,
 		a: t.dst, rowA: t.pitch, src: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), layout: place, roundPacked: v.packedRounding(1).Across,
 	}
 	x.cut(workers)
@@ -227,7 +240,7 @@ func (v *convolution) residueProduct(b *binding, row, col residue, t transpositi
 	return x
 }
 
-// tapsOf returns the taps that both residues have.
+// tapsOf returns the taps that reach pixels of both residues.
 func (v *convolution) tapsOf(row, col residue) []int {
 	var taps []int
 	for _, kh := range row.taps {
@@ -238,7 +251,8 @@ func (v *convolution) tapsOf(row, col residue) []int {
 	return taps
 }
 
-// transposer returns what moves the weights of channels lo:hi, rounded by way of a row of each worker.
+// transposer returns a function that transposes the weights of channels lo:hi. Weights that are
+// rounded pass through a row of each worker.
 func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) func(lo, hi, worker int) {
 	turn := transposeWeights[uint64]
 	switch v.sizes[0] {
@@ -259,13 +273,13 @@ func (v *convolution) transposer(w []byte, moves []transposition, rows []byte) f
 				}
 				whole := rows[worker*row:][:row]
 				turn(v, whole, w, m.taps, c)
-				packKBlocks(m.kBlocks, &v.factors[0], dst, whole, 1, 0, 0)
+				packKBlocks(m.kBlocks, &v.packings[0], dst, whole, 1, 0, 0)
 			}
 		}
 	}
 }
 
-// transposeWeights writes the row of channel c: of each output these taps.
+// transposeWeights writes the row of channel c: these taps of each output.
 func transposeWeights[T uint16 | uint32 | uint64](v *convolution, row, w []byte, taps []int, c int) {
 	dst, from, all := asm.View[T](row), asm.View[T](w), v.taps()
 	group, channel := c/v.cg, c%v.cg

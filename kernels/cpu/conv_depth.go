@@ -6,13 +6,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Depthwise convolutions: a group has one channel and one output, so that there is nothing to multiply matrices for. A
-// vector of pixels walks over the channels, which share its tables, and over the taps of each.
+// Depthwise convolutions: a group has one channel and one output, so there is no matrix product. A
+// task is a block of channels of one image; for each vector of pixels, internal/asm/conv computes
+// all channels of the block, which share the vector's tables.
 
+// Sizes of tasks.
 const (
-	depthChannels = 64 // of a task
-	depthSums     = 32 // the same of a gradient by the weights
-	depthPixels   = 64 // of dy that are converted at once
+	depthChannels = 64 // channels of a task
+	depthSums     = 32 // channels of a task of a gradient by the weights
+	depthPixels   = 64 // pixels of dy that are converted at once
 )
 
 // depthwise reports whether each group has one channel and one output.
@@ -20,7 +22,7 @@ func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
 // A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
 type convDepth struct {
-	isa                 *gemm.Kernels
+	kernels             *gemm.Kernels
 	packer              *conv.Kernels
 	run1                func(t *conv.Depthwise)
 	lanes               int
@@ -36,25 +38,25 @@ type convDepth struct {
 	workers             []depthWorker
 }
 
-// A depthWorker is what one worker writes to besides the result.
+// A depthWorker holds what one worker writes to, apart from the result.
 type depthWorker struct {
 	depth   conv.Depthwise
 	stage   *imageStage // nil: see newPatch
 	end     conv.Epilogue
 	band    bandRows
-	results []byte // of pixels that do not lie together
+	results []byte // of pixels that are not contiguous
 	dy      []byte // converted, for a gradient by the weights
 	_       [asm.CacheLine]byte
 }
 
-// depthBytes returns what a worker holds: results, or sums of taps.
+// depthBytes returns the bytes that a worker holds: results, or sums of taps.
 func depthBytes(taps int) (results, sums int) {
 	return depthChannels * conv.SumBytes, depthSums * taps * conv.SumBytes
 }
 
-// bind gives workers their parts of the workspace, of which so many bytes are a stage.
+// bind gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *convDepth) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.run1, x.lanes = x.packer.Depthwise(x.patches.load(x.packer), x.patches.packed, x.patches.cols.step, false)
 	x.maxChannels = x.patches.channelsPerTask(depthChannels)
 	x.blocks = ceilDiv(x.channels, x.maxChannels)
@@ -68,7 +70,7 @@ func (x *convDepth) bind(workers int, work []byte, stage int) {
 	}
 }
 
-// channelsPerTask returns how many channels a task has: so many, or those that are converted at once.
+// channelsPerTask returns the channels of a task: as given, or those that are converted at once.
 func (p *patches) channelsPerTask(channels int) int {
 	switch {
 	case p.band.convert != nil:
@@ -84,7 +86,7 @@ func (x *convDepth) run(p *pool) { runOn(p, x, len(x.workers), x.images*x.blocks
 
 // do computes task i: some channels of one image.
 func (x *convDepth) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	t, q := &w.depth, &x.patches
 	image, c := i/x.blocks, i%x.blocks*x.maxChannels
 	channels := min(x.maxChannels, x.channels-c)
@@ -111,6 +113,7 @@ func (x *convDepth) do(i, worker int) {
 			x.layout.scatter(w.results, x.dst, size, conv.SumBytes, c, channels, q, image*pixels+at, t.N)
 		}
 	}
+	// An activation without a flag follows, in pieces that stay in the cache.
 	for rest := first[:channels*x.layout.plane]; x.act != nil && len(rest) > 0; {
 		n := min(len(rest), cheapGrain*size)
 		x.act(rest[:n])
@@ -118,7 +121,8 @@ func (x *convDepth) do(i, worker int) {
 	}
 }
 
-// setPixels points the worker's arguments at what the vector of pixels from at on sees of some channels, from c on of so many, of an image.
+// setPixels points the arguments at the windows of the vector of pixels from at on, in channels
+// from c on, of so many, of an image.
 func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at int) {
 	t := &w.depth
 	if b := &q.band; b.convert != nil {
@@ -136,20 +140,20 @@ func (w *depthWorker) setPixels(q *patches, src []byte, image, channels, c, at i
 	q.convertPixels(&t.Patch, w.stage)
 }
 
-// prefetchNext brings near what the vector from px on sees and writes.
+// prefetchNext prefetches what the vector from px on reads and writes.
 func (x *convDepth) prefetchNext(c, px, channels int) {
 	pixels := x.patches.pixels()
-	if x.isa.Prefetch == nil || px >= x.images*pixels {
+	if x.kernels.Prefetch == nil || px >= x.images*pixels {
 		return
 	}
 	var h prefetcher
 	if x.patches.band.convert == nil {
 		h = x.patches.prefetchBelow(x.src, c, channels, px, x.lanes)
-		h.advance(x.isa, 1, 1)
+		h.advance(x.kernels, 1, 1)
 	}
 	if x.layout.whole {
-		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.isa.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
-		h.advance(x.isa, 1, 1)
+		h = prefetcher{src: x.dst[px/pixels*x.layout.image+c*x.layout.plane+px%pixels*x.kernels.Size():], rows: channels, stride: x.layout.plane, n: asm.CacheLine}
+		h.advance(x.kernels, 1, 1)
 	}
 }
 
@@ -165,9 +169,9 @@ type depthWeights struct {
 	workers     []depthWorker
 }
 
-// bindDepthWeight prepares such a gradient.
+// bindDepthWeight prepares a gradient by the weights.
 func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
-	x := &depthWeights{convolution: *v, packer: conv.For(v.isa), windows: v.patches(),
+	x := &depthWeights{convolution: *v, packer: conv.For(v.kernels), windows: v.patches(),
 		x: b.bytes(b.In[0]), dy: b.bytes(b.In[1]), dw: b.bytes(b.Out[0])}
 	x.run1, x.lanes = x.packer.Depthwise(x.windows.load(x.packer), x.windows.packed, x.windows.cols.step, true)
 	x.workers = make([]depthWorker, workers)
@@ -185,7 +189,7 @@ func (v *convolution) bindDepthWeight(b *binding, workers int) *depthWeights {
 	return x
 }
 
-// depthDy returns the bytes of dy that are converted at once.
+// depthDy returns the bytes of converted dy.
 func (v *convolution) depthDy() int {
 	if !v.rounded {
 		return 0
@@ -196,10 +200,10 @@ func (v *convolution) depthDy() int {
 // run computes the gradient.
 func (x *depthWeights) run(p *pool) { runOn(p, x, len(x.workers), ceilDiv(x.c, x.maxChannels)) }
 
-// do computes task i: some channels. Lane l of a sum adds up the pixels l, l + lanes, ... of each image, whatever the
-// vectors' width; then lanes are added in order.
+// do computes task i: some channels. Lane l of a sum adds pixels l, l+lanes, … of each image,
+// whatever the width of vectors; then lanes are added in order.
 func (x *depthWeights) do(i, worker int) {
-	w, size, q := &x.workers[worker], x.isa.Size(), &x.windows
+	w, size, q := &x.workers[worker], x.kernels.Size(), &x.windows
 	t, c, pixels, sizeY := &w.depth, i*x.maxChannels, q.pixels(), x.sizes[1]
 	t.Channels, t.Taps, t.TapCount = min(x.maxChannels, x.c-c), q.taps, len(q.taps)
 	sums := w.results[:t.Channels*t.TapCount*conv.SumBytes]
@@ -209,20 +213,20 @@ func (x *depthWeights) do(i, worker int) {
 		for at := 0; at < pixels; at += x.lanes {
 			t.N = min(x.lanes, pixels-at)
 			w.setPixels(q, x.x, image, x.c, c, at)
-			if next := image*pixels + at + x.dyAhead(); x.isa.Prefetch != nil && next < x.b*pixels {
+			if next := image*pixels + at + x.dyAhead(); x.kernels.Prefetch != nil && next < x.b*pixels {
 				var h prefetcher
 				if q.band.convert == nil {
 					h = q.prefetchBelow(x.x, c, t.Channels, next, x.lanes)
-					h.advance(x.isa, 1, 1)
+					h.advance(x.kernels, 1, 1)
 				}
 				h = prefetcher{src: x.dy[((next/pixels*x.c+c)*pixels+next%pixels)*sizeY:], rows: t.Channels, stride: pixels * sizeY, n: asm.CacheLine}
-				h.advance(x.isa, 1, 1)
+				h.advance(x.kernels, 1, 1)
 			}
 			t.Dst, t.W, t.StepW = sums[at*size%conv.SumBytes:], dy[at*sizeY:], pixels*sizeY
 			if x.rounded {
 				first := at % depthPixels
 				if first == 0 {
-					x.floats[1].Across(w.dy, t.W, t.Channels, t.StepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
+					x.packingsFloat32[1].Across(w.dy, t.W, t.Channels, t.StepW, min(depthPixels, pixels-at), depthPixels*gemm.PackedSize)
 				}
 				t.W, t.StepW = w.dy[first*gemm.PackedSize:], depthPixels*gemm.PackedSize
 			}
@@ -237,7 +241,7 @@ func (x *depthWeights) do(i, worker int) {
 	}
 }
 
-// dyAhead returns how many pixels on dy is brought near.
+// dyAhead returns how many pixels ahead dy is prefetched.
 func (x *depthWeights) dyAhead() int {
 	if x.rounded {
 		return depthPixels

@@ -7,30 +7,35 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Sizes that the plan of an implicit product aims at.
+// Targets of the plan of an implicit product.
 const (
-	convSharedBytes  = 256 << 10  // a larger A does not stay in the second-level cache, so panels share its stretches
-	convSharedPanels = 4          // panels that do
+	// A larger A does not stay in the second-level cache, so panels share its k blocks.
+	convSharedBytes  = 256 << 10
+	convSharedPanels = 4          // panels that share a k block
 	convRows         = 512        // most rows of a task
 	convTask         = 10_000_000 // flops of a task, some 100 µs
-	convStepsFactor  = 2          // stretches of a matmul in one: fewer sums are read again, and panels come from the second-level cache in time
-	convMaxJoined    = 16         // panels an image from which on those of different images are not joined
+	// Steps of a k block, times those of a matmul: fewer sums are read again, and the second-level
+	// cache delivers panels in time.
+	convStepsFactor = 2
+	// Panels of an image from which on a panel has pixels of one image only.
+	convMaxJoined = 16
 )
 
-// A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows, channels·taps] · patches.
+// A convMatmul is one implicit product for each image and group: C [rows, pixels] = A [rows,
+// channels·taps] · patches.
 //
 //	            panel of pixels, packed from the image as it is needed
 //	          ┌──┬──┬──┬──┐
 //	channels  │  │  │  │  │   a task is some panels x some rows of a group;
-//	 x taps   ├──┼──┼──┼──┤   it walks over k in stretches of whole channels, or of taps of one:
+//	 x taps   ├──┼──┼──┼──┤   k is cut into blocks of whole channels, or of taps of one channel:
 //	    k     │  │  │  │  │     for every panel: pack, for every tile of rows: run the kernel
 //	┌──┬──┐   └──┴──┴──┴──┘
 //	│A │  │ rows
 //
-// Invariant: the stretches depend on type and shape only, so the bits of the result depend on neither threads nor
-// instruction set.
+// Invariant: the k blocks depend on type and shape only, so the bits of the result depend on
+// neither threads nor instruction set.
 type convMatmul struct {
-	isa     *gemm.Kernels
+	kernels *gemm.Kernels
 	packer  *conv.Kernels
 	pack    func(t *conv.Patch)
 	patches patches
@@ -38,19 +43,20 @@ type convMatmul struct {
 
 	groups, rows, channels int // rows and channels are of a group
 	kBlocks                []kBlock
-	a                      []byte           // rows of all groups
-	rowA                   int              // bytes from row to row
-	rounded                bool             // packed in parts
-	roundPacked            half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
-	src, dst               []byte
-	layout                 resultLayout
-	bias                   []byte
-	act                    func(data []byte)
-	tileFlags, endFlags    int // on the last stretch
+	a                      []byte // rows of all groups
+	rowA                   int    // bytes from row to row
+	rounded                bool   // pixels are converted and packed in parts
+	// Converts packed float32 to elements of tiles. Nil: they are the same.
+	roundPacked         half.ConvertFunc
+	src, dst            []byte
+	layout              resultLayout
+	bias                []byte
+	act                 func(data []byte)
+	tileFlags, endFlags int // on the last k block
 
-	perImage            int // panels of an image; 0: panels go through all images
+	perImage            int // panels of an image; 0: a panel can have pixels of two images
 	panels              int
-	sharedPanels        int // panels of a stretch
+	sharedPanels        int // panels that share a k block
 	taskPanels, blocks  int
 	rowBlock, rowBlocks int
 	workers             []convWorker
@@ -59,8 +65,8 @@ type convMatmul struct {
 // A kBlock is some steps of k: all taps of some channels, or some taps of one.
 type kBlock struct {
 	k, n          int      // steps before it, steps
-	at            int      // elements of packed rows of A before it
-	parts         []kBlock // that are packed at once
+	at            int      // elements before it in packed rows of A
+	parts         []kBlock // parts that are packed at once
 	channel       int
 	channels      int
 	tap, tapCount int
@@ -69,12 +75,12 @@ type kBlock struct {
 // A resultLayout says where the pixels of a product lie in its result.
 type resultLayout struct {
 	plane, image int    // bytes from row to row of C, and from image to image
-	first, step  [2]int // of the pixels in the plane: height, width
+	first, step  [2]int // pixels in the plane: height, width
 	width        int    // elements of a row of the plane
-	whole        bool   // all pixels of a plane, in order
+	whole        bool   // the pixels are all of a plane, in order
 }
 
-// A convWorker is what one worker writes to besides C.
+// A convWorker holds what one worker writes to, apart from C.
 type convWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
@@ -82,12 +88,13 @@ type convWorker struct {
 	prefetch prefetcher
 	end      conv.Epilogue
 	panel    []byte // packed patches
-	part     []byte // the same of one vector of pixels and one part, in float32, of which pairs are made
-	results  []byte // of panels whose pixels do not lie together
+	part     []byte // packed float32 of one vector of pixels and one part, which become pairs
+	results  []byte // of panels whose pixels are not contiguous in C
 	_        [asm.CacheLine]byte
 }
 
-// splitK cuts k.
+// splitK cuts k into even blocks of at most steps steps: of whole channels, or of the taps of one
+// channel.
 func splitK(channels, taps, steps int) []kBlock {
 	var all []kBlock
 	if taps <= steps {
@@ -108,11 +115,13 @@ func splitK(channels, taps, steps int) []kBlock {
 	return all
 }
 
-// cut chooses the panels and tasks.
+// cut chooses the panels and the tasks.
 func (x *convMatmul) cut(workers int) {
-	s, pixels := x.isa, x.patches.pixels()
+	s, pixels := x.kernels, x.patches.pixels()
 	taps := len(x.patches.taps)
 	x.kBlocks = splitPackedK(s, x.channels, taps, x.rounded)
+	// Panels of one image each waste columns of the last panel. Where that is more than a tenth,
+	// and images are small, panels cross images.
 	x.perImage = ceilDiv(pixels, s.Cols)
 	whole := pixels / s.Cols * s.Cols
 	if rest := pixels - whole; rest > 0 {
@@ -126,6 +135,7 @@ func (x *convMatmul) cut(workers int) {
 		x.perImage, x.panels = 0, ceilDiv(x.images*pixels, s.Cols)
 	}
 	x.sharedPanels = convPanels(s, x.rows, x.channels*taps)
+	// Rows are cut only where images, groups and panels do not make enough tasks.
 	want := 1
 	if workers > 1 {
 		want = tasksPerThread * workers
@@ -139,12 +149,13 @@ func (x *convMatmul) cut(workers int) {
 		x.rowBlock = x.rows
 	}
 	x.rowBlocks = ceilDiv(x.rows, x.rowBlock)
+	// A task has as many panels as make convTask flops, but not so many that threads wait.
 	panel := 2 * float64(min(x.rows, x.rowBlock)*x.channels*taps*s.Cols)
 	x.taskPanels = max(1, min(int(convTask/panel), x.panels*x.groups*x.rowBlocks/want))
 	x.blocks = ceilDiv(x.panels, x.taskPanels)
 }
 
-// convPanels returns how many panels share a stretch of A.
+// convPanels returns how many panels share a k block of A.
 func convPanels(s *gemm.Kernels, rows, k int) int {
 	if rows*s.Elems(k)*s.Size() > convSharedBytes {
 		return convSharedPanels
@@ -152,17 +163,18 @@ func convPanels(s *gemm.Kernels, rows, k int) int {
 	return 1
 }
 
-// convWorkerBytes returns the most that a worker packs and holds at once, of any product up to this size.
+// convWorkerBytes returns the most bytes that a worker packs and holds at once, of any product up
+// to this size.
 func convWorkerBytes(s *gemm.Kernels, rows, k int) (panel, results int) {
 	return s.PanelBytes(s.Elems(min(k, convStepsFactor*s.MaxSteps()))), asm.AlignLine(convPanels(s, rows, k) * min(rows, convRows+s.Rows) * s.Cols * s.Size())
 }
 
-// bind gives workers their parts of the workspace, of which so many bytes are a stage.
+// bind gives workers their parts of the workspace, each with stage bytes for converted pixels.
 func (x *convMatmul) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.pack = x.patches.pack(x.packer)
-	panel, results := convWorkerBytes(x.isa, x.rows, x.channels*len(x.patches.taps))
-	part := partBytes(x.isa, len(x.patches.taps))
+	panel, results := convWorkerBytes(x.kernels, x.rows, x.channels*len(x.patches.taps))
+	part := partBytes(x.kernels, len(x.patches.taps))
 	x.workers = make([]convWorker, workers)
 	for i := range x.workers {
 		w := &x.workers[i]
@@ -174,7 +186,7 @@ func (x *convMatmul) bind(workers int, work []byte, stage int) {
 	}
 }
 
-// setEpilogue decides what the kernel does at the end, and what is done after it.
+// setEpilogue decides which part of the epilogue tile kernels do, and which part follows.
 func (x *convMatmul) setEpilogue(bias []byte, flags int, act func(data []byte)) {
 	x.bias, x.act = bias, act
 	if flags == gemm.FlagRelu {
@@ -208,10 +220,11 @@ func (x *convMatmul) do(i, worker int) {
 	}
 }
 
-// computePanels computes rows from r0 on of panels p0:p1, stretch by stretch.
+// computePanels computes rows from r0 on of panels p0:p1, one k block after another.
 func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
-	size := x.isa.Size()
-	bytes := rows * x.isa.Cols * size
+	size := x.kernels.Size()
+	bytes := rows * x.kernels.Cols * size
+	// The first k block overwrites the results, later ones add to them.
 	for i := range x.kBlocks {
 		s, t := &x.kBlocks[i], &w.tile
 		t.Flags = 0
@@ -222,10 +235,12 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 		if final {
 			t.Flags |= x.tileFlags
 		}
+		// Panels that share a k block of A go one after another, while it is in the second-level
+		// cache.
 		for p := p0; p < p1; p++ {
 			px, n := x.pixelsOf(p)
 			c := w.results[(p-p0)*bytes:]
-			t.RowC = x.isa.Cols * size
+			t.RowC = x.kernels.Cols * size
 			at, inOrder := x.inOrder(px, n)
 			if inOrder {
 				c, t.RowC = x.dst[at+r0*x.layout.plane:], x.layout.plane
@@ -248,9 +263,9 @@ func (x *convMatmul) computePanels(w *convWorker, group, r0, rows, p0, p1 int) {
 	}
 }
 
-// pixelsOf returns the first pixel of a panel, counted through all images, and how many it has.
+// pixelsOf returns the first pixel of a panel, counted over all images, and how many it has.
 func (x *convMatmul) pixelsOf(panel int) (px, n int) {
-	pixels, cols := x.patches.pixels(), x.isa.Cols
+	pixels, cols := x.patches.pixels(), x.kernels.Cols
 	if x.perImage == 0 {
 		px = panel * cols
 		return px, min(cols, x.images*pixels-px)
@@ -259,20 +274,22 @@ func (x *convMatmul) pixelsOf(panel int) (px, n int) {
 	return panel/x.perImage*pixels + at, min(cols, pixels-at)
 }
 
-// inOrder returns where n pixels from px on lie in row 0 of C, if they lie in order.
+// inOrder returns the offset of n pixels from px on in row 0 of C, and whether they are contiguous
+// there.
 func (x *convMatmul) inOrder(px, n int) (at int, ok bool) {
 	pixels := x.patches.pixels()
 	at = px % pixels
-	return px/pixels*x.layout.image + at*x.isa.Size(), x.layout.whole && at+n <= pixels
+	return px/pixels*x.layout.image + at*x.kernels.Size(), x.layout.whole && at+n <= pixels
 }
 
-// panel packs a stretch of what n pixels see.
+// panel packs a k block of the windows of n pixels.
 func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
-	t, q, size := &w.patch, &x.patches, x.isa.Size()
-	lanes, pitch := x.packer.Lanes, x.isa.Cols*size
+	t, q, size := &w.patch, &x.patches, x.kernels.Size()
+	lanes, pitch := x.packer.Lanes, x.kernels.Cols*size
 	masks := t.Masks
-	width := x.isa.Cols
-	if n <= width/2 && x.isa.HalfTiles != nil {
+	// A panel with few pixels is computed by tiles of half the width.
+	width := x.kernels.Cols
+	if n <= width/2 && x.kernels.HalfTiles != nil {
 		width /= 2
 	}
 	for v := 0; v < width; v += lanes {
@@ -282,8 +299,8 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 			t.Src = x.src[(group*x.channels+p.channel)*q.plane:]
 			t.Channels, t.TapCount, t.Taps, t.Masks = p.channels, p.tapCount, q.taps[p.tap:], masks[p.tap*conv.MaxLanes:]
 			q.convertPixels(t, w.stage)
-			dst := w.panel[x.isa.Elems(p.k-s.k)*pitch+v*size:]
-			if t.Dst, t.Pitch = dst, pitch; x.isa.StepsPerElem() == 2 {
+			dst := w.panel[x.kernels.Elems(p.k-s.k)*pitch+v*size:]
+			if t.Dst, t.Pitch = dst, pitch; x.kernels.StepsPerElem() == 2 {
 				t.Dst, t.Pitch = w.part, lanes*size
 			}
 			x.pack(t)
@@ -293,16 +310,18 @@ func (x *convMatmul) panel(w *convWorker, s *kBlock, group, px, n int) {
 		}
 		t.Masks = masks
 	}
-	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.isa.Elems(s.n)
+	w.tile.B, w.tile.StepB, w.tile.K = w.panel, pitch, x.kernels.Elems(s.n)
 }
 
-// planPrefetch finds what is packed after stretch i of panel p, one of p0:p1, for the tiles to bring near: what the lowest
-// taps see, since the others have seen theirs from the pixels above.
+// planPrefetch sets h to what is packed after k block i of panel p, one of p0:p1. Only the lowest
+// row of taps needs it: pixels above have loaded the other rows.
 func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	h.src = nil
-	if x.isa.Prefetch == nil {
+	if x.kernels.Prefetch == nil {
 		return
 	}
+	// After the last panel comes the next k block of the first one, or the first panel of the next
+	// group.
 	if p++; p == p1 {
 		if i++; i < len(x.kBlocks) {
 			p = p0
@@ -315,15 +334,15 @@ func (x *convMatmul) planPrefetch(h *prefetcher, i, group, p, p0, p1 int) {
 	*h = x.patches.prefetchBelow(x.src, group*x.channels+s.channel, s.channels, px, n)
 }
 
-// tiles adds a stretch to rows of C that start at c.
+// tiles adds a k block to rows of C, which start at c.
 func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) {
-	t, run := &w.tile, x.isa.Tiles
-	if n <= x.isa.Cols/2 && x.isa.HalfTiles != nil {
-		run = x.isa.HalfTiles
+	t, run := &w.tile, x.kernels.Tiles
+	if n <= x.kernels.Cols/2 && x.kernels.HalfTiles != nil {
+		run = x.kernels.HalfTiles
 	}
-	t.N, t.RowA, t.StepA = n, x.rowA, x.isa.Size()
+	t.N, t.RowA, t.StepA = n, x.rowA, x.kernels.Size()
 	a := x.a[r0*x.rowA+s.at*t.StepA:]
-	count := ceilDiv(rows, x.isa.Rows)
+	count := ceilDiv(rows, x.kernels.Rows)
 	least, more := rows/count, rows%count
 	row := 0
 	for i := range count {
@@ -335,26 +354,27 @@ func (x *convMatmul) tiles(w *convWorker, s *kBlock, c []byte, r0, rows, n int) 
 		run[t.Rows](t)
 		row += t.Rows
 		if w.prefetch.src != nil {
-			w.prefetch.advance(x.isa, i+1, count)
+			w.prefetch.advance(x.kernels, i+1, count)
 		}
 	}
 }
 
-// activate applies the activation that is left.
+// activate applies the activation that is no flag.
 func (x *convMatmul) activate(c []byte, rowC, rows, n int) {
 	if x.act == nil {
 		return
 	}
 	for r := range rows {
-		x.act(c[r*rowC : r*rowC+n*x.isa.Size()])
+		x.act(c[r*rowC : r*rowC+n*x.kernels.Size()])
 	}
 }
 
-// scatter moves rows of the results for n pixels from px on, counted through all images, to where they belong. Rows lie
-// pitch bytes apart, and the first is the plane r0 of each image.
+// scatter moves rows of results for n pixels from px on, counted over all images, to their places
+// in dst. Rows lie pitch bytes apart, and the first is plane r0 of each image.
 func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patches, px, n int) {
 	pixels := q.pixels()
 	image, at := px/pixels, px%pixels
+	// Runs of pixels that are evenly apart: the rest of the plane, or of the row.
 	for n > 0 {
 		run := pixels - at
 		to := dst[image*p.image+r0*p.plane:]
@@ -378,7 +398,7 @@ func (p *resultLayout) scatter(c, dst []byte, size, pitch, r0, rows int, q *patc
 	}
 }
 
-// spread copies elements to places step elements apart.
+// spread copies elements of size bytes to places step elements apart.
 func spread(dst, src []byte, size, step int) {
 	switch {
 	case step == 1:
@@ -390,6 +410,7 @@ func spread(dst, src []byte, size, step int) {
 	}
 }
 
+// spreadOf is spread for one size of element.
 func spreadOf[T asm.Word](dst, src []T, step int) {
 	for i, v := range src {
 		dst[i*step] = v

@@ -5,24 +5,25 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A convolution is a product of matrices, one of which is never stored: its rows are the channels and taps (kh, kw) of
-// the kernel, its columns the pixels of the output, and an element is the one of the image that the tap sees from the pixel.
-// Panels of it are packed straight from the image (implicit im2col, after Chetlur et al., cuDNN, 2014, §3.1).
+// The implicit im2col matrix: its rows are the channels and taps (kh, kw) of the kernel, its
+// columns the pixels of the output, and an element is the element of the image under that tap of
+// the pixel's window, 0 outside of the image. It is never stored: panels are packed straight from
+// the image (Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014, §3.1).
 
-// An axis is the height or the width of a convolution, seen by its pixels.
+// An axis is the height or the width of a convolution.
 type axis struct {
 	n    int   // pixels
-	step int   // elements of the source from pixel to pixel
+	step int   // elements of the source from a pixel's window to the next one's
 	taps []tap // of the kernel
 }
 
-// A tap is one place of the kernel along an axis.
+// A tap is one position of the kernel along an axis.
 type tap struct {
-	at     int // element of the source that pixel 0 sees, possibly outside
-	lo, hi int // the pixels that see one inside
+	at     int // element of the source under this tap in the window of pixel 0, possibly outside
+	lo, hi int // the pixels for which it lies inside
 }
 
-// newAxis returns an axis of n pixels over size elements, with a tap at each of the given elements.
+// newAxis returns an axis of n pixels over size elements, with a tap at each element of at.
 func newAxis(size, n, step int, at []int) axis {
 	a := axis{n: n, step: step}
 	for _, at := range at {
@@ -39,24 +40,29 @@ func newAxis(size, n, step int, at []int) axis {
 	return a
 }
 
-// patches is an image source and the windows over it. Sizes are bytes.
+// patches is a batch of images and the windows over them. Sizes are in bytes.
 type patches struct {
 	rows, cols axis
-	size       int     // of an element
-	packed     int     // the same of where it is packed from: the source, or a stage
-	width      int     // of a row of the source
-	plane      int     // of a channel
+	size       int     // an element as stored
+	packed     int     // an element that is packed: as stored, or converted
+	width      int     // a row of the source
+	plane      int     // a channel of the source
 	image      int     // from image to image
-	taps       []int64 // from the pixel to each tap, row-major
-	scattered  bool    // packed by one segment, with a place for each lane
+	taps       []int64 // from a window to each of its taps, row-major
+	scattered  bool    // one segment, with an offset for each lane: conv.LoadGather
 
-	convert              half.ConvertFunc // to a stage. Nil: patches are packed from the source. The rest is of the stage
-	left, span           int              // elements: from a pixel to what its leftmost tap sees, and from there to the rightmost
-	stageRow, stagePlane int              // from tap row to tap row, and from channel to channel
+	// Converts pixels to a stage. Nil: patches are packed from the source.
+	convert half.ConvertFunc
+	// Elements: from a pixel to its leftmost tap, and from there to the rightmost.
+	left, span int
+	// Of the stage: from tap row to tap row, and from channel to channel.
+	stageRow, stagePlane int
 
-	band band // that the source is, of a depthwise convolution
+	band band // of a depthwise convolution that converts its source by bands
 }
 
+// newPatches returns the windows of rows and cols over images of height x width elements of size
+// bytes.
 func newPatches(rows, cols axis, size, width, height, channels int) patches {
 	p := patches{rows: rows, cols: cols, size: size, packed: size, width: width * size, plane: width * height * size}
 	p.image = channels * p.plane
@@ -71,10 +77,11 @@ func newPatches(rows, cols axis, size, width, height, channels int) patches {
 // pixels returns the pixels of an image.
 func (p *patches) pixels() int { return p.rows.n * p.cols.n }
 
-// maxPrefetchBytes bounds the bytes of a channel that are brought near at once.
+// maxPrefetchBytes is the most bytes of a channel that are prefetched at once.
 const maxPrefetchBytes = 1024
 
-// prefetchBelow returns what the lowest taps see of some channels, from n pixels of an image from px on.
+// prefetchBelow returns a prefetch of what the lowest taps of n pixels from px on, in one image,
+// cover in some channels.
 func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefetcher {
 	pixels, taps := p.pixels(), len(p.rows.taps)
 	image, at := px/pixels, px%pixels
@@ -91,8 +98,8 @@ func (p *patches) prefetchBelow(src []byte, channel, channels, px, n int) prefet
 	return prefetcher{src: src[image*p.image+channel*p.plane+from:], rows: channels, stride: p.plane, n: min(maxPrefetchBytes, to+p.size-from)}
 }
 
-// newPatch returns the arguments for windows p, with tables of their own and, where pixels are converted before they are packed, a stage in buf.
-// Otherwise the stage is nil.
+// newPatch returns the arguments for windows p, with tables of their own and, where pixels are
+// converted before they are packed, a stage in buf. Otherwise the stage is nil.
 func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStage) {
 	t = conv.Patch{
 		Masks: make([]uint16, len(p.taps)*conv.MaxLanes), Segments: make([]int64, conv.MaxLanes), Lanes: make([]int32, conv.MaxLanes),
@@ -104,7 +111,8 @@ func newPatch(p *patches, lanes int, buf []byte) (t conv.Patch, stage *imageStag
 	return t, stage
 }
 
-// setPixels fills the tables of t for n pixels from px on, counted over all images, and lists their runs in stage unless it is nil.
+// setPixels fills the tables of t for n pixels from px on, counted over all images, and lists their
+// runs in stage unless it is nil.
 func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	pixels := p.pixels()
 	image, at := px/pixels, px%pixels
@@ -117,6 +125,7 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 		t.Segments[0] = 0
 		clearSegment(t, 0)
 	}
+	// Runs of pixels in one row of one image.
 	for lane := 0; lane < n; {
 		run := min(n-lane, p.cols.n-col)
 		start := int64(image)*int64(p.image) + int64(row*p.rows.step*p.width) + int64(col*p.cols.step*p.size)
@@ -136,7 +145,8 @@ func (p *patches) setPixels(t *conv.Patch, stage *imageStage, px, n int) {
 	}
 }
 
-// addRun adds a run of pixels, from lane on, to a segment of t. start is the byte offset of the first pixel.
+// addRun adds a run of pixels, from lane on, to a segment of t. start is the byte offset of the
+// first pixel.
 func (p *patches) addRun(t *conv.Patch, start int64, lane, run int) {
 	if p.scattered {
 		if lane == 0 {
@@ -149,6 +159,8 @@ func (p *patches) addRun(t *conv.Patch, start int64, lane, run int) {
 		}
 		return
 	}
+	// A segment is identified by where its pixel would be in lane 0: runs that continue one another
+	// share it.
 	start -= int64(lane * p.cols.step * p.packed)
 	if t.SegCount == 0 || t.Segments[t.SegCount-1] != start {
 		t.Segments[t.SegCount] = start
@@ -164,7 +176,8 @@ func clearSegment(t *conv.Patch, segment int) {
 	t.SegCount = segment + 1
 }
 
-// maskRun sets, for each tap, the lanes of a run of pixels whose tap lies inside the image. The run is in one row of pixels.
+// maskRun sets, for each tap, the lanes of a run of pixels whose tap lies inside the image. The run
+// is in one row of pixels.
 func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
 	segment, taps := t.SegCount-1, len(p.cols.taps)
 	for j := range p.cols.taps {
@@ -182,7 +195,7 @@ func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
 	}
 }
 
-// load decides how the pixels are loaded, and scatters patches for gathers.
+// load returns the kind of load of k for these patches, and sets scattered.
 func (p *patches) load(k *conv.Kernels) int {
 	kind := k.LoadKind(p.cols.step, p.cols.n, p.image/p.size)
 	if kind >= 0 {

@@ -6,14 +6,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Images whose elements are rounded, or stored in 16 bits, are not packed from where they lie: what a vector of pixels sees of some channels is
-// converted first, to a stage that stays in the first-level cache. There each tap row of a run of pixels, neighbours in a row of the image, is a row:
+// A stage holds converted pixels: images whose elements are rounded, or stored in 16 bits, are
+// converted before they are packed, for one vector of pixels and some channels at a time, so that
+// the stage stays in the first-level cache. Each tap row of a run of pixels (neighbours in a row of
+// the image) is a row of the stage:
 //
 //	        run 0        run 1
-//	tap 0  ┌───────────┬─────────┐   a run of n pixels that move by step sees (n-1)·step + span elements;
-//	row 1  ├───────────┼─────────┤   what lies outside of the image is left as it is: masks keep it from being read
+//	tap 0  ┌───────────┬─────────┐   a run of n pixels, step apart, covers (n-1)·step + span elements;
+//	row 1  ├───────────┼─────────┤   elements outside of the image are not written: masks keep them from being read
 //	    2  └───────────┴─────────┘
 
+// Sizes of stages.
 const (
 	partSteps     = 128 // steps of k that are packed at once from a stage
 	stageChannels = 16  // channels of a depthwise convolution that are converted at once
@@ -30,10 +33,10 @@ type imageStage struct {
 // A stageRun is a run of pixels.
 type stageRun struct {
 	image, row, col, n int
-	at                 int // element of a stage's row that the leftmost tap of the first pixel sees
+	at                 int // element of a stage's row under the leftmost tap of the first pixel
 }
 
-// useStage makes patches be packed from a stage that convert fills.
+// useStage makes patches pack from a stage that convert fills.
 func (p *patches) useStage(convert half.ConvertFunc) {
 	p.convert, p.packed = convert, 4
 	p.left = p.cols.taps[0].at
@@ -52,25 +55,26 @@ func (p *patches) useStage(convert half.ConvertFunc) {
 	}
 }
 
-// stageRowBytes bounds the bytes of what a tap row of all lanes sees.
+// stageRowBytes returns the most bytes of a tap row of all lanes.
 func stageRowBytes(step, span int) int { return conv.MaxLanes * (step + span) * 4 }
 
-// stageBytes returns the bytes of a stage for the parts of products of so many channels, and for depthwise convolutions. It grows or stays with
-// each size.
+// stageBytes returns the bytes of a stage, for the parts of products of that many channels and for
+// depthwise convolutions. It never shrinks as a size grows.
 func (v *convolution) stageBytes(channels int) int {
 	if !v.rounded {
 		return 0
 	}
 	step, dilation := v.stride[1], v.dilation[1]
 	one := v.kernel[0] * stageRowBytes(step, (v.kernel[1]-1)*dilation+1) // most of a channel
-	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))  // of a part: two channels, or few taps each of more
+	// Of a part: two channels, or few taps each of more.
+	most := max(2*one, partSteps*stageRowBytes(max(step, dilation), 1))
 	return max(min(channels*one, most), min(v.groups, stageChannels)*one, v.bandLimit())
 }
 
 // reset starts a vector of pixels.
 func (s *imageStage) reset() { s.n, s.end = 0, 0 }
 
-// addRun adds a run of pixels and returns where the first of them is, in bytes.
+// addRun adds a run of pixels and returns the byte offset of its first one.
 func (s *imageStage) addRun(p *patches, image, row, col, n int) int64 {
 	s.runs[s.n] = stageRun{image, row, col, n, s.end}
 	s.n++
@@ -79,8 +83,8 @@ func (s *imageStage) addRun(p *patches, image, row, col, n int) int64 {
 	return int64(at * p.packed)
 }
 
-// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and points t.src at them. With a nil s it does
-// nothing: patches are packed from the image itself.
+// convertPixels converts the pixels of the runs in s, of t.channels channels from t.src on, and
+// points t.src at them. With a nil s it does nothing: patches are packed from the image itself.
 func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	if s == nil {
 		return
@@ -105,7 +109,7 @@ func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	t.Src = s.buf
 }
 
-// splitPackedK cuts k into stretches, and these into parts.
+// splitPackedK cuts k into blocks, and these into parts.
 func splitPackedK(s *gemm.Kernels, channels, taps int, rounded bool) []kBlock {
 	all := splitK(channels, taps, convStepsFactor*s.MaxSteps())
 	at := 0
@@ -116,7 +120,7 @@ func splitPackedK(s *gemm.Kernels, channels, taps int, rounded bool) []kBlock {
 	return withParts(all, taps, s.StepsPerElem(), rounded)
 }
 
-// withParts cuts stretches into parts for a stage, or leaves them whole.
+// withParts cuts each block into parts for a stage, or makes it one part.
 func withParts(all []kBlock, taps, step int, rounded bool) []kBlock {
 	for i := range all {
 		s := &all[i]
@@ -128,7 +132,7 @@ func withParts(all []kBlock, taps, step int, rounded bool) []kBlock {
 	return all
 }
 
-// split cuts a stretch into parts, each but the last of a multiple of step steps.
+// split cuts a block into parts. Each but the last has a multiple of step steps.
 func (s *kBlock) split(taps, step int) []kBlock {
 	var parts []kBlock
 	n := max(1, partSteps/taps)
@@ -146,7 +150,8 @@ func (s *kBlock) split(taps, step int) []kBlock {
 	return parts
 }
 
-// partBytes returns the bytes of a vector of pixels and a part of a stretch, of which pairs are made. It grows or stays with taps.
+// partBytes returns the bytes of a part of a k block for one vector of pixels, which become pairs.
+// It never shrinks as taps grow.
 func partBytes(s *gemm.Kernels, taps int) int {
 	if s.StepsPerElem() == 1 {
 		return 0

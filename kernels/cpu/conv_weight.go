@@ -8,33 +8,34 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Sizes that the plan of a gradient by the weights aims at.
+// Targets of the plan of a gradient by the weights.
 const (
-	weightPixels = 1 << 10 // bytes of a row of patches: pixels of a stretch
+	weightPixels = 1 << 10 // bytes of a row of patches: a block of pixels
 	weightRows   = 288     // most rows of patches of a task
 	weightOuts   = 256     // most outputs of a task
-	weightApart  = 144     // rows of patches from which on they alone make enough tasks
-	weightParts  = 8       // parts of the pixels where they do not
+	weightApart  = 144     // rows of patches that make enough tasks by themselves
+	weightParts  = 8       // most parts of the pixels where there are fewer rows
 )
 
-// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches · dyᵀ, in which k goes
-// over the pixels of all images.
+// A convWeights is the gradient of a convolution by its weights: dwᵀ [channels·taps, O] = patches ·
+// dyᵀ, where k runs over the pixels of all images.
 //
 //	           dyᵀ, panels of outputs       a task is some rows x some outputs of a group, and all pixels or a part of them;
-//	          ┌────┬────┬────┐              it walks over the pixels in stretches:
+//	          ┌────┬────┬────┐              for every block of pixels:
 //	pixels    │    │    │    │                pack the panels of dyᵀ, pack the rows of patches,
 //	┌────────┐└────┴────┴────┘                for every panel, for every tile of rows: run the kernel
 //	│patches │ channels·taps
 //
 // Few rows make few tasks: then the pixels are cut into parts, whose sums are added in order.
 //
-// Invariant: stretches and parts depend on type and shape only, so the bits of the result depend on neither threads nor
-// instruction set.
+// Invariant: blocks and parts depend on type and shape only, so the bits of the result depend on
+// neither threads nor instruction set.
 type convWeights struct {
 	convolution
-	packer      *conv.Kernels
-	pack        func(t *conv.Patch)
-	roundPacked half.ConvertFunc // makes elements of tiles of packed float32. Nil: they are
+	packer *conv.Kernels
+	pack   func(t *conv.Patch)
+	// Converts packed float32 to elements of tiles. Nil: they are the same.
+	roundPacked half.ConvertFunc
 	windows     patches
 	x, dy, dw   []byte
 
@@ -46,45 +47,48 @@ type convWeights struct {
 	workers                   []weightWorker
 }
 
-// A weightWorker is what one worker writes to besides the result.
+// A weightWorker holds what one worker writes to, apart from the result.
 type weightWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
 	stage    *imageStage   // nil: see newPatch
 	prefetch [2]prefetcher // of x and of dy
 	rows     []byte        // patches
-	dyRows   []byte        // rounded rows of dy, of which columns are made
+	dyRows   []byte        // rounded rows of dy, before they are transposed
 	panels   []byte        // of dyᵀ
 	sums     []byte        // of a task
 	_        [asm.CacheLine]byte
 }
 
-// newConvWeights cuts up a gradient for so many workers.
+// newConvWeights plans a gradient for that many workers.
 func newConvWeights(v convolution, workers int) *convWeights {
 	x := &convWeights{convolution: v, windows: v.patches(), pixels: v.b * v.out[0] * v.out[1]}
-	x.pixelBlock = weightPixels / v.isa.Size()
+	x.pixelBlock = weightPixels / v.kernels.Size()
 	x.parts = v.weightParts()
 	x.partPixels = ceilDiv(ceilDiv(x.pixels, x.parts), x.pixelBlock) * x.pixelBlock
 	x.parts = ceilDiv(x.pixels, x.partPixels)
 	x.outBlocks = ceilDiv(v.og, weightOuts)
+	// Row blocks: at most weightRows rows, and enough blocks for every worker.
 	rows := v.cg * v.taps()
-	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups) // row blocks that give every worker a task
+	// Row blocks that give every worker a task.
+	apart := ceilDiv(workers, x.parts*x.outBlocks*v.groups)
 	blocks := ceilDiv(ceilDiv(rows, weightRows), apart) * apart
-	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.isa.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
+	x.rowBlocks = withParts(splitK(v.cg, v.taps(), max(v.kernels.Rows, ceilDiv(rows, blocks))), v.taps(), 1, v.rounded)
 	return x
 }
 
-// weightParts returns in how many parts the pixels are summed: a bound that the number of pixels may lower.
+// weightParts returns the most parts in which pixels are summed.
 func (v *convolution) weightParts() int {
 	if v.cg*v.taps()*v.groups >= weightApart {
 		return 1
 	}
-	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.isa.Size())))
+	return max(1, min(weightParts, v.b*v.out[0]*v.out[1]/(4*weightPixels/v.kernels.Size())))
 }
 
-// weightBytes returns what a worker packs and sums at most, and the sums of all parts. They grow or stay with each size.
+// weightBytes returns the most bytes that a worker packs and sums, and the bytes of the sums of all
+// parts. None shrinks as a size grows.
 func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
-	s, size := v.isa, v.isa.Size()
+	s, size := v.kernels, v.kernels.Size()
 	stretch := weightPixels / size
 	all := v.cg * v.taps()
 	outs := min(v.og, weightOuts)
@@ -101,7 +105,7 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	return rows, panels, sums, parts
 }
 
-// convWeightWork returns the scratch bytes of a gradient by the weights.
+// convWeightWork returns the workspace of a gradient by the weights in bytes.
 func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	v := newConvolution(d, kernels.ConvGradWeight, attrs, in, out)
 	rows, panels, sums, parts := v.weightBytes()
@@ -110,12 +114,12 @@ func convWeightWork(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return int64(v.workers(d.pool.threads()))*int64(worker) + int64(parts)
 }
 
-// dyStageBytes returns the bytes of the rounded rows of dy that are turned at once.
+// dyStageBytes returns the bytes of the rounded rows of dy that are transposed at once.
 func (v *convolution) dyStageBytes() int {
 	if !v.rounded {
 		return 0
 	}
-	return v.isa.Lanes * v.isa.RowPitch(stageElems)
+	return v.kernels.Lanes * v.kernels.RowPitch(stageElems)
 }
 
 // bindConvWeight prepares a gradient by the weights.
@@ -133,7 +137,7 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	x := newConvWeights(v, workers)
 	x.x, x.dy, x.dw = b.bytes(b.In[0]), b.bytes(b.In[1]), dw
-	x.packer = conv.For(v.isa)
+	x.packer = conv.For(v.kernels)
 	x.pack, x.roundPacked = x.windows.pack(x.packer), v.packedRounding(0).Along
 	rows, panels, sums, parts := v.weightBytes()
 	work, stage, turn := b.work(), v.stageBytes(v.cg), v.dyStageBytes()
@@ -150,7 +154,7 @@ func bindConvWeight(b *binding) (func(), error) {
 	}
 	tasks := x.parts * v.groups * x.outBlocks * len(x.rowBlocks)
 	all := v.groups * v.cg * v.taps()
-	join := b.parallelFor(all, v.isa.Lanes, x.join)
+	join := b.parallelFor(all, v.kernels.Lanes, x.join)
 	return func() {
 		runOn(pool, x, workers, tasks)
 		if x.parts > 1 {
@@ -161,7 +165,7 @@ func bindConvWeight(b *binding) (func(), error) {
 
 // do computes task i: a block of rows and outputs, over a part of the pixels.
 func (x *convWeights) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	block, i := &x.rowBlocks[i%len(x.rowBlocks)], i/len(x.rowBlocks)
 	out, i := i%x.outBlocks*weightOuts, i/x.outBlocks
 	group, part := i%x.groups, i/x.groups
@@ -175,6 +179,7 @@ func (x *convWeights) do(i, worker int) {
 		c = x.sums[(row*x.og+out)*size:]
 	}
 	first, last := part*x.partPixels, min((part+1)*x.partPixels, x.pixels)
+	// The first block of pixels overwrites the sums, later ones add to them.
 	t.Flags = 0
 	for px := first; px < last; px += x.pixelBlock {
 		n := min(x.pixelBlock, last-px)
@@ -193,10 +198,11 @@ func (x *convWeights) do(i, worker int) {
 	}
 }
 
-// planPrefetch finds what the stretch from px on packs first, of one image, for the tiles to bring near.
+// planPrefetch sets the worker's prefetch to what the block of pixels from px on packs first, of
+// one image.
 func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block *kBlock, px, last int) {
 	w.prefetch = [2]prefetcher{}
-	if x.isa.Prefetch == nil || px >= last {
+	if x.kernels.Prefetch == nil || px >= last {
 		return
 	}
 	pixels := x.windows.pixels()
@@ -209,9 +215,10 @@ func (x *convWeights) planPrefetch(w *weightWorker, group, out, outs int, block 
 
 // packOuts packs dyᵀ: n pixels from px on of outs outputs from out on.
 func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	pixels := x.windows.pixels()
 	pitch := s.Cols * size
+	// Pixels of one image are contiguous in a row of dy.
 	for done := 0; done < n; {
 		image, at := (px+done)/pixels, (px+done)%pixels
 		run := min(n-done, pixels-at)
@@ -224,7 +231,7 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 			}
 			dst := w.panels[o/s.Cols*s.PanelBytes(x.pixelBlock)+done*pitch:]
 			for j := 0; j < width; j += s.Lanes {
-				row := min(j, cols-1) // where no output is left, the last one again
+				row := min(j, cols-1) // past the last output, the last one again
 				s.PackCols(dst[j*size:], dy[(o+row)*pixels*size:], run, pixels*size, min(s.Lanes, cols-row), pitch)
 			}
 		}
@@ -232,10 +239,10 @@ func (x *convWeights) packOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// roundOuts is packOuts for a dy that is rounded. An odd number of pixels ends with a whole image of an odd number, or begins in it, so that
-// its last run writes the 0 beside it.
+// roundOuts is packOuts for a dy that is rounded. A block of an odd number of pixels ends at the
+// end of an image, whose last run writes the 0 that completes the last pair.
 func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
-	s, f, size := x.isa, &x.factors[1], x.isa.Size()
+	s, f, size := x.kernels, &x.packings[1], x.kernels.Size()
 	pixels, most, step := x.windows.pixels(), stageElems*s.StepsPerElem(), gemm.PackedSize/s.StepsPerElem()
 	pitch, turned := s.Cols*size, s.RowPitch(stageElems)
 	for o := 0; o < outs; o += s.Lanes {
@@ -254,10 +261,10 @@ func (x *convWeights) roundOuts(w *weightWorker, out, outs, px, n int) {
 	}
 }
 
-// packRows packs what n pixels from px on see from a block of rows.
+// packRows packs a block of rows of the patches of n pixels from px on.
 func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n int) {
-	t, size := &w.patch, x.isa.Size()
-	t.Pitch = x.isa.RowPitch(x.pixelBlock)
+	t, size := &w.patch, x.kernels.Size()
+	t.Pitch = x.kernels.RowPitch(x.pixelBlock)
 	masks := t.Masks
 	for v := 0; v < n; v += x.packer.Lanes {
 		x.windows.setPixels(t, w.stage, px+v, min(x.packer.Lanes, n-v))
@@ -271,14 +278,14 @@ func (x *convWeights) packRows(w *weightWorker, group int, block *kBlock, px, n 
 		}
 		t.Masks = masks
 	}
-	if x.roundPacked != nil { // in place: where pairs are made, each row becomes one of half its length
+	if x.roundPacked != nil { // in place: a row of pairs has half the length
 		x.roundPacked(w.rows, w.rows, block.n, t.Pitch, n, t.Pitch)
 	}
 }
 
 // tiles adds n pixels to rows x outs sums.
 func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	t.K, t.RowA, t.StepA, t.StepB = s.Elems(n), s.RowPitch(x.pixelBlock), size, s.Cols*size
 	count := ceilDiv(rows, s.Rows)
 	least, more := rows/count, rows%count
@@ -310,7 +317,7 @@ func (x *convWeights) tiles(w *weightWorker, c []byte, rows, outs, n int) {
 
 // write transposes sums of rows from row on into the result.
 func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	pitch := x.cg * x.taps() * size
 	dw := x.dw[out*pitch+row*size:]
 	r := 0
@@ -324,9 +331,9 @@ func (x *convWeights) write(sums []byte, rowC, rows, outs, out, row int) {
 	}
 }
 
-// join adds up the parts of rows lo:hi, counted through all groups, and writes them.
+// join adds the parts of rows lo:hi, counted over all groups, and writes them.
 func (x *convWeights) join(lo, hi, _ int) {
-	rows, size := x.cg*x.taps(), x.isa.Size()
+	rows, size := x.cg*x.taps(), x.kernels.Size()
 	rowC := x.og * size
 	for lo < hi {
 		n := min(hi-lo, rows-lo%rows)
@@ -349,6 +356,7 @@ func addBytes(dst, src []byte, size int) {
 	}
 }
 
+// addElements adds src to dst.
 func addElements[T float](dst, src []T) {
 	for i, v := range src {
 		dst[i] += v

@@ -9,43 +9,49 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// Convolutions with kernels of 3x3 that move by one pixel, by the minimal algorithm F(2x2, 3x3) of Winograd (Lavin and Gray,
-// Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙ (Bᵀ·d·B)]·A for each tile of 2x2 pixels,
-// which takes 16 multiplications in place of 36. Sums over channels are products of matrices, one for each of 16 places.
+// Convolutions of 3x3 kernels at stride 1 by Winograd's minimal algorithm F(2x2, 3x3) (Lavin and
+// Gray, Fast Algorithms for Convolutional Neural Networks, 2015, §4.1): y = Aᵀ·[(G·g·Gᵀ) ⊙
+// (Bᵀ·d·B)]·A for each tile of 2x2 pixels, with 16 multiplications instead of 36. Sums over
+// channels are products of matrices, one for each of the 16 places of a tile. Weights are
+// transformed first, by rows of outputs; then a task is some panels of tiles of one group:
+// transform the panel, multiply at each place, transform the products to pixels.
 //
-// Its errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a result one of nine
-// products of matrices. An infinity makes NaN of its whole tile.
+// Errors are a few times those of plain sums: an element of Bᵀ·d·B is a sum of four pixels, and a
+// result a sum of nine products of matrices. An infinity makes its whole tile NaN.
 
-// Sizes that the plan aims at.
+// Targets of the plan.
 const (
-	winoMinChannels  = 32      // channels and outputs of a group from which on it pays
-	winoMinPixels    = 16      // the same for pixels of an image
-	winoRows         = 64      // rows of products at once, which stay in the second-level cache
+	winoMinChannels  = 32      // least channels and outputs of a group for which it pays
+	winoMinPixels    = 16      // least pixels of an image
+	winoRows         = 64      // rows of products at once: they stay in the second-level cache
 	winoSharedBytes  = 1 << 20 // bytes of transformed weights from which on panels share them
-	winoSharedPanels = 2       // panels that do
+	winoSharedPanels = 2       // panels that share them
 	winoChannels     = 8       // channels packed at once: they stay in the first-level cache
 	winoTaps         = 9
 )
 
-// A winograd is one convolution for each image and group, or the gradient by the input of one, which is another
-// convolution of dy with kernels turned around.
+// A winograd is one convolution for each image and group, or its gradient by the input: the
+// convolution of dy with kernels rotated by 180°.
 type winograd struct {
-	isa    *gemm.Kernels
-	packer *conv.Kernels
-	pack   func(t *conv.Patch)
-	tiles  patches // of 4x4 pixels, two apart
-	images int
+	kernels *gemm.Kernels
+	packer  *conv.Kernels
+	pack    func(t *conv.Patch)
+	tiles   patches // of 4x4 pixels, two apart
+	images  int
 
-	groups, rows, channels       int // rows and channels are of a group
-	src, dst                     []byte
-	out                          [2]int // pixels of the result
-	w                            []byte
-	taps                         []int64          // bytes from a kernel to each of its taps
-	rowW, channelW, groupW       int              // bytes between kernels
-	roundPacked                  half.ConvertFunc // rounds packed pixels. Nil: they are
-	convertW                     half.ConvertFunc // to float32, rounded. Nil: they are taken as they are
-	u                            []byte           // transformed weights: [groups, places, rows, channels]
-	rowU, planeU                 int              // bytes
+	groups, rows, channels int // rows and channels are of a group
+	src, dst               []byte
+	out                    [2]int // pixels of the result
+	w                      []byte
+	taps                   []int64 // bytes from a kernel to each of its taps
+	rowW, channelW, groupW int     // bytes between kernels
+	// Rounds packed pixels. Nil: they need no rounding.
+	roundPacked half.ConvertFunc
+	// Converts weights to rounded float32. Nil: they are used as stored.
+	convertW half.ConvertFunc
+	// Transformed weights: [groups, places, rows, channels].
+	u                            []byte
+	rowU, planeU                 int // bytes
 	bias                         []byte
 	flags                        int
 	act                          func(data []byte)
@@ -53,7 +59,7 @@ type winograd struct {
 	workers                      []winoWorker
 }
 
-// A winoWorker is what one worker writes to besides the result.
+// A winoWorker holds what one worker writes to, apart from the result.
 type winoWorker struct {
 	tile     gemm.Tile
 	patch    conv.Patch
@@ -69,15 +75,17 @@ type winoWorker struct {
 	_        [asm.CacheLine]byte
 }
 
-// winograd reports whether the convolution and its gradient by the input are computed so: by shape only, and whatever
-// the batch. Products of pairs of bfloat16 are as fast as it is, with less workspace.
+// winograd reports whether the convolution and its gradient by the input use this algorithm. It
+// depends on the shape but not on the batch. Products of pairs of bfloat16 are as fast without it,
+// and need less workspace.
 func (v *convolution) winograd() bool {
 	one := [2]int{1, 1}
-	return v.isa.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
+	return v.kernels.StepsPerElem() == 1 && v.kernel == [2]int{3, 3} && v.stride == one && v.dilation == one && min(v.cg, v.og) >= winoMinChannels &&
 		v.out[0]*v.out[1] >= winoMinPixels
 }
 
-// winoBytes returns what a product of so many rows and channels takes: transformed weights, and what a worker packs.
+// winoBytes returns the bytes of transformed weights of that many rows and channels, and the bytes
+// that a worker packs.
 func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v, m int) {
 	weights = groups * conv.WinogradPlaces * rows * s.RowPitch(channels)
 	together := winoPanels(s, rows, channels)
@@ -85,13 +93,13 @@ func winoBytes(s *gemm.Kernels, groups, rows, channels int) (weights, pixels, v,
 	return weights, winoChannels * panel, together * channels * panel, together * min(rows, winoRows) * panel
 }
 
-// winoWork returns the scratch bytes of products of so many rows and channels up to this size.
+// winoWork returns the workspace in bytes of convolutions with up to that many rows and channels.
 func (v *convolution) winoWork(workers int64, rows, channels int) int64 {
 	one := [2]int{1, 1}
-	if v.isa.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
+	if v.kernels.StepsPerElem() == 2 || min(v.kernel[0], v.kernel[1]) < 3 || v.stride != one || v.dilation != one || min(rows, channels) < winoMinChannels {
 		return 0
 	}
-	weights, pixels, panels, m := winoBytes(v.isa, v.groups, rows, channels)
+	weights, pixels, panels, m := winoBytes(v.kernels, v.groups, rows, channels)
 	extra := 0
 	if v.rounded {
 		extra = v.winoStage() + winoRow(channels)
@@ -110,7 +118,7 @@ func (v *convolution) winoStage() int {
 // winoRow returns the bytes of the converted weights of a row.
 func winoRow(channels int) int { return asm.AlignLine(channels * winoTaps * gemm.PackedSize) }
 
-// winoTiles returns the tiles of an image of size, which is factor i, for an image of out pixels.
+// winoTiles returns the 4x4 tiles over images of size, operand i, for results of out pixels.
 func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patches {
 	var a [2]axis
 	for k := range a {
@@ -121,35 +129,36 @@ func (v *convolution) winoTiles(i int, size, out, pad [2]int, channels int) patc
 	return q
 }
 
-// winoForward returns the convolution.
+// winoForward plans the convolution.
 func (v *convolution) winoForward(b *binding) *winograd {
 	size := v.sizes[1]
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
+		kernels: v.kernels, tiles: v.winoTiles(0, v.in, v.out, v.pad, v.c), images: v.b, groups: v.groups, rows: v.og, channels: v.cg,
 		src: b.bytes(b.In[0]), w: b.bytes(b.In[1]), dst: b.bytes(b.Out[0]), out: v.out, roundPacked: v.packedRounding(0).Across,
-		convertW: v.floats[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		convertW: v.packingsFloat32[1].Across, channelW: winoTaps * size, rowW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64(i*v.isa.Size()))
+		x.taps = append(x.taps, int64(i*v.kernels.Size()))
 	}
 	return x
 }
 
-// winoInput returns the gradient by the input.
+// winoInput plans the gradient by the input.
 func (v *convolution) winoInput(b *binding) *winograd {
 	size := v.sizes[0]
 	pad := [2]int{2 - v.pad[0], 2 - v.pad[1]}
 	x := &winograd{
-		isa: v.isa, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
+		kernels: v.kernels, tiles: v.winoTiles(1, v.out, v.in, pad, v.o), images: v.b, groups: v.groups, rows: v.cg, channels: v.og,
 		src: b.bytes(b.In[1]), w: b.bytes(b.In[0]), dst: b.bytes(b.Out[0]), out: v.in, roundPacked: v.packedRounding(1).Across,
-		convertW: v.floats[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
+		convertW: v.packingsFloat32[0].Across, rowW: winoTaps * size, channelW: v.cg * winoTaps * size, groupW: v.og * v.cg * winoTaps * size,
 	}
 	for i := range winoTaps {
-		x.taps = append(x.taps, int64((winoTaps-1-i)*v.isa.Size()))
+		x.taps = append(x.taps, int64((winoTaps-1-i)*v.kernels.Size()))
 	}
 	return x
 }
 
+// winoPanels returns how many panels share the transformed weights.
 func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	if conv.WinogradPlaces*rows*channels*s.Size() > winoSharedBytes {
 		return winoSharedPanels
@@ -157,16 +166,17 @@ func winoPanels(s *gemm.Kernels, rows, channels int) int {
 	return 1
 }
 
-// bind cuts the product and gives workers their parts of the workspace, of which so many bytes are a stage.
+// bind cuts the product and gives workers their parts of the workspace, each with stage bytes for
+// converted pixels.
 func (x *winograd) bind(workers int, work []byte, stage int) {
-	x.packer = conv.For(x.isa)
+	x.packer = conv.For(x.kernels)
 	x.pack = x.tiles.pack(x.packer)
-	weights, pixels, v, m := winoBytes(x.isa, x.groups, x.rows, x.channels)
-	x.rowU = x.isa.RowPitch(x.channels)
+	weights, pixels, v, m := winoBytes(x.kernels, x.groups, x.rows, x.channels)
+	x.rowU = x.kernels.RowPitch(x.channels)
 	x.planeU = x.rows * x.rowU
 	x.u, work = work[:weights:weights], work[weights:]
-	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.isa.Cols)
-	x.sharedPanels = winoPanels(x.isa, x.rows, x.channels)
+	x.panels = ceilDiv(x.images*x.tiles.pixels(), x.kernels.Cols)
+	x.sharedPanels = winoPanels(x.kernels, x.rows, x.channels)
 	x.blocks = ceilDiv(x.panels, x.sharedPanels)
 	x.workers = make([]winoWorker, workers)
 	for i := range x.workers {
@@ -191,11 +201,12 @@ func (x *winograd) run(p *pool) {
 	runOn(p, x, len(x.workers), x.groups*x.blocks)
 }
 
-// winoWeights is the first half of a winograd: it transforms the weights of one row after another.
+// winoWeights is the first half of a winograd: task i transforms the weights of row i.
 type winoWeights struct{ *winograd }
 
+// do transforms the weights of output row i.
 func (x winoWeights) do(i, worker int) {
-	w, size := &x.workers[worker].weight, x.isa.Size()
+	w, size := &x.workers[worker].weight, x.kernels.Size()
 	group, row := i/x.rows, i%x.rows
 	w.Taps, w.Plane = x.taps, x.planeU
 	src, next := x.w[group*x.groupW+row*x.rowW:], x.channelW
@@ -216,27 +227,29 @@ func (x winoWeights) do(i, worker int) {
 
 // do computes task i: some panels of tiles of one group.
 func (x *winograd) do(i, worker int) {
-	w, size := &x.workers[worker], x.isa.Size()
+	w, size := &x.workers[worker], x.kernels.Size()
 	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
 	last := min(first+x.sharedPanels, x.panels)
-	panel := conv.WinogradPlaces * x.isa.Cols * size
+	panel := conv.WinogradPlaces * x.kernels.Cols * size
 	w.prefetch = prefetcher{}
-	if next := last * x.isa.Cols; x.isa.Prefetch != nil && last < x.panels {
-		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.isa.Cols)
+	if next := last * x.kernels.Cols; x.kernels.Prefetch != nil && last < x.panels {
+		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.kernels.Cols)
 	}
 	for p := first; p < last; p++ {
 		x.transform(w, w.v[(p-first)*x.channels*panel:], group, p)
 	}
+	// Blocks of rows: multiply at all 16 places, then transform to pixels while the products are in
+	// the cache.
 	for r := 0; r < x.rows; r += winoRows {
 		rows := min(winoRows, x.rows-r)
 		for place := range conv.WinogradPlaces {
 			u := x.u[(group*conv.WinogradPlaces+place)*x.planeU+r*x.rowU:]
 			for p := range last - first {
-				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.isa.Cols*size:]
-				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.isa.Cols*size:], rows)
+				v := w.v[(p*conv.WinogradPlaces+place)*x.channels*x.kernels.Cols*size:]
+				x.multiply(&w.tile, u, v, w.m[(p*conv.WinogradPlaces+place)*rows*x.kernels.Cols*size:], rows)
 			}
 			if w.prefetch.src != nil {
-				w.prefetch.advance(x.isa, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
+				w.prefetch.advance(x.kernels, r/winoRows*conv.WinogradPlaces+place+1, ceilDiv(x.rows, winoRows)*conv.WinogradPlaces)
 			}
 		}
 		for p := first; p < last; p++ {
@@ -247,8 +260,8 @@ func (x *winograd) do(i, worker int) {
 
 // transform packs and transforms a panel of tiles.
 func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
-	t, in, size := &w.patch, &w.input, x.isa.Size()
-	cols := x.isa.Cols
+	t, in, size := &w.patch, &w.input, x.kernels.Size()
+	cols := x.kernels.Cols
 	px := panel * cols
 	n := min(cols, x.images*x.tiles.pixels()-px)
 	t.TapCount, t.Taps, t.Pitch = conv.WinogradPlaces, x.tiles.taps, cols*size
@@ -271,7 +284,7 @@ func (x *winograd) transform(w *winoWorker, v []byte, group, panel int) {
 
 // multiply computes rows of the products at one place.
 func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
-	s, size := x.isa, x.isa.Size()
+	s, size := x.kernels, x.kernels.Size()
 	t.B, t.StepB, t.K, t.N, t.Flags = v, s.Cols*size, x.channels, s.Cols, 0
 	t.RowA, t.StepA, t.RowC = x.rowU, size, s.Cols*size
 	count := ceilDiv(rows, s.Rows)
@@ -288,17 +301,17 @@ func (x *winograd) multiply(t *gemm.Tile, u, v, m []byte, rows int) {
 	}
 }
 
-// write makes the pixels of rows of a panel.
+// write transforms products to the pixels of rows of a panel.
 func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
-	o, size := &w.output, x.isa.Size()
+	o, size := &w.output, x.kernels.Size()
 	plane := x.out[0] * x.out[1] * size
-	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.isa.Cols*size, plane, x.out[1]*size
+	o.Dst, o.Rows, o.RowM, o.RowDst, o.Width = x.dst[row*plane:], rows, x.kernels.Cols*size, plane, x.out[1]*size
 	o.PlaneM, o.Flags = rows*o.RowM, x.flags
 	if x.bias != nil {
 		o.Bias = x.bias[row*size:]
 	}
-	px := panel * x.isa.Cols
-	for lane := 0; lane < x.isa.Cols; lane += x.packer.Lanes {
+	px := panel * x.kernels.Cols
+	for lane := 0; lane < x.kernels.Cols; lane += x.packer.Lanes {
 		n := min(x.packer.Lanes, x.images*x.tiles.pixels()-px-lane)
 		if n <= 0 {
 			return
@@ -312,9 +325,9 @@ func (x *winograd) write(w *winoWorker, m []byte, row, rows, panel int) {
 	}
 }
 
-// setTiles fills the tables for n tiles from px on, counted through all images.
+// setTiles fills the tables of o for n tiles from px on, counted over all images.
 func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
-	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.isa.Size()
+	pixels, cols, size := x.tiles.pixels(), x.tiles.cols.n, x.kernels.Size()
 	image, at := px/pixels, px%pixels
 	row, col := at/cols, at%cols
 	planes := x.groups * x.rows
@@ -323,6 +336,8 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 		run := min(n-lane, cols-col)
 		first := ((image*planes*x.out[0]+2*row)*x.out[1] + 2*col) * size
 		o.Segments[o.SegCount] = int64(first - 2*lane*size)
+		// Two pixels a tile, cut at the right edge of the image; the lower row may not exist
+		// either.
 		mask := uint32((uint64(1)<<(min(2*run, x.out[1]-2*col)) - 1) << (2 * lane))
 		o.Masks[2*o.SegCount], o.Masks[2*o.SegCount+1] = mask, mask
 		if 2*row+1 == x.out[0] {
@@ -340,9 +355,9 @@ func (x *winograd) setTiles(o *conv.WinogradOutput, px, n int) {
 	}
 }
 
-// activate applies the activation that is left to the pixels that were just made.
+// activate applies an activation without a flag to the pixels that o has just written.
 func (x *winograd) activate(o *conv.WinogradOutput) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	for i, mask := range o.Masks[:2*o.SegCount] {
 		if mask == 0 {
 			continue

@@ -9,9 +9,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// dropGrain is the elements of a piece of a dropout. It is a multiple of four, which share a counter.
+// Dropout: y = x/(1 - rate), or 0 with probability rate. Random words depend on the seed, the step
+// and the element's index only: see internal/asm/dropout. Threads split elements.
+
+// dropGrain is the elements of a piece. It is a multiple of four, because four elements share a
+// counter.
 const dropGrain = 8 * 1024
 
+// bindDropout prepares a dropout.
 func bindDropout(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -22,6 +27,8 @@ func bindDropout(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindDropoutOf binds the kernel for T. The keys of Philox's rounds do not change; the counter
+// depends on the step and the first element of a piece.
 func bindDropoutOf[T float](b *binding) func() {
 	a := b.Attrs.(kernels.DropoutAttrs)
 	x, controls, y := in[T](b, 0), in[float64](b, 1), out[T](b, 0)

@@ -8,29 +8,32 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// Elementwise ops and chains of them are one engine: it walks the output in tiles that stay in the first-level cache,
-// and runs every step over a tile before it goes to the next. An op alone is a chain of one step. An operand that lies
-// like the output is read in place. One that is broadcast has a tile of the workspace, which is filled only where its
-// values are not those of the tile before, and not where they lie together in memory:
+// Elementwise ops and chains of them: y = f(a, b, …) with broadcast operands. One engine runs both;
+// an op alone is a chain of one step. It cuts the output into tiles that stay in the first-level
+// cache and runs all steps on a tile before the next tile. Threads split the output by elements. An
+// operand with the layout of the output is read in place. A broadcast operand has a tile in the
+// workspace, which is filled again only where its values differ from those of the tile before, and
+// not where they are contiguous in memory:
 //
 //	[N] in [B, N], N <= tileLen   once, since tiles are some whole rows
 //	[N] in [B, N], N >  tileLen   read in place: tiles end where rows end
 //	[C, 1] in [B, C, N]           a number, set once for each of C where N is long
 
+// Sizes of tiles and pieces.
 const (
 	tileLen    = reduce.TileLen // elements of a tile
-	maxPull    = 4 * 1024       // most elements that a reduction asks for at once
+	maxPull    = 4 * 1024       // most elements that a reduction reads at once
 	tileAlign  = 64             // bytes: workers never share a cache line
 	cheapGrain = 16 * 1024      // elements of a piece when an element costs about an addition
 )
 
-// An operand is an operand of a chain: an input, a constant, or what an earlier step made.
+// An operand of a chain is an input, a constant, or the result of an earlier step.
 type operand struct {
 	index  stridedIndex
 	size   int  // bytes of an element
-	raw    bool // of another type than the chain: what a decode reads, which is not broadcast
-	tile   int  // tile of the workspace that holds it, -1: it is read in place
-	period int  // after so many elements of the output come the same ones again
+	raw    bool // of another type than the chain: an operand of decode, which is not broadcast
+	tile   int  // tile of the workspace that holds it. -1: it is read in place
+	period int  // elements of the output after which the operand's elements repeat
 	inner  int  // elements of the last dimension
 }
 
@@ -38,20 +41,20 @@ type operand struct {
 type operation struct {
 	op    *kernels.Op
 	attrs any
-	a, b  int // sources, -1: none
-	tile  int // where its result goes, -1: the output
+	a, b  int // operands. -1: none
+	tile  int // tile of its result. -1: the output
 }
 
-// A chainPlan is a chain before it is bound: the same for Workspace and for Bind.
+// A chainPlan is a chain before it is bound to memory. Workspace and Bind compute the same one.
 type chainPlan struct {
 	n          int  // elements of the output
-	pulled     bool // a reduction asks for the output tile by tile
-	minPiece   int  // elements of a piece, before it is made whole tiles
+	pulled     bool // a reduction reads the output tile by tile, and it is never stored whole
+	minPiece   int  // least elements of a piece, before it is rounded to whole tiles
 	tileStep   int  // elements of a tile
-	rowLen     int  // tiles end where runs of so many elements end, 0: nowhere
+	rowLen     int  // tiles end at multiples of it. 0: anywhere
 	operands   []operand
 	operations []operation
-	tiles      int // of the workspace, for each worker
+	tiles      int // in the workspace of each worker
 	tile       int // bytes of a tile
 }
 
@@ -68,6 +71,7 @@ func (r *chainPlan) bytes(threads int) int64 {
 	return int64(r.workers(threads)) * int64(r.tiles) * int64(r.tile)
 }
 
+// elementwiseWork returns the function that returns the workspace of op in bytes.
 func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	return func(d *Device, attrs any, in, out []kernels.Spec) int64 {
 		r, err := newChainPlan(op, attrs, in, out[0], false)
@@ -92,6 +96,7 @@ func newChainPlan(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec
 		}
 		r.operands = append(r.operands, src)
 	}
+	// A tile of the workspace holds the longest run that is computed at once.
 	longest := tileLen
 	if pulled {
 		longest = maxPull
@@ -118,7 +123,7 @@ func newChainPlan(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec
 	return r, r.assignTiles(len(in))
 }
 
-// newOperand says where an operand's elements lie.
+// newOperand returns the layout of an operand.
 func newOperand(s, out kernels.Spec) operand {
 	src := operand{index: broadcastIndex(s.Shape, out.Shape), size: int(s.Type.Size()), raw: s.Type != out.Type, tile: -1}
 	w := &src.index
@@ -132,10 +137,11 @@ func newOperand(s, out kernels.Spec) operand {
 	return src
 }
 
-// sizeTiles decides how long tiles are. Where an operand has long runs that do not soon come again, tiles end with them;
-// otherwise they are some of the longest period, so that all tiles see the same elements of the operand.
+// sizeTiles chooses the length of tiles. Where an operand has long runs and a long period, tiles
+// end with the runs. Otherwise a tile is a multiple of the longest period, so that all tiles read
+// the same elements of the operand.
 func (r *chainPlan) sizeTiles() {
-	const long = 256 // elements of a run that is worth a tile of its own
+	const long = 256 // least elements of a run that is worth a tile of its own
 	period := 1
 	for i := range r.operands {
 		switch s := &r.operands[i]; {
@@ -152,15 +158,17 @@ func (r *chainPlan) sizeTiles() {
 	}
 }
 
-// grain returns the elements of a piece: whole tiles, and all pieces about the same.
+// grain returns the elements of a piece: whole tiles, and all pieces of about the same size.
 func (r *chainPlan) grain() int {
 	each := ceilDiv(r.n, ceilDiv(r.n, r.minPiece))
 	return ceilDiv(each, r.tileStep) * r.tileStep
 }
 
-// assignTiles gives every step but the last a tile; a tile is free again after the last step that reads it. Constants keep
-// theirs, since they are written once.
+// assignTiles gives every step except the last a tile. A tile is free again after the last step
+// that reads it. Constants keep their tiles, which are written once. It returns an error for a step
+// that reads the result of a later one.
 func (r *chainPlan) assignTiles(inputs int) error {
+	// last[k] is the last step that reads operand k.
 	last := make([]int, len(r.operands))
 	for i, s := range r.operations {
 		for _, k := range []int{s.a, s.b} {
@@ -175,7 +183,7 @@ func (r *chainPlan) assignTiles(inputs int) error {
 	var free []int
 	stages := r.operations
 	if !r.pulled {
-		stages = stages[:len(stages)-1] // whose result is the output
+		stages = stages[:len(stages)-1] // the last one writes the output
 	}
 	for i := range stages {
 		s := &stages[i]
@@ -186,6 +194,7 @@ func (r *chainPlan) assignTiles(inputs int) error {
 			r.tiles++
 		}
 		r.operands[inputs+i].tile = s.tile
+		// Tiles whose last reader is this step are free for the next ones.
 		for k := inputs; k < inputs+i; k++ {
 			if last[k] == i && r.operations[k-inputs].op != kernels.Fill {
 				free = append(free, r.operations[k-inputs].tile)

@@ -9,33 +9,34 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// An engine is a recipe bound to memory.
+// An engine is a chainPlan bound to memory.
 type engine[T float] struct {
 	chainPlan
 	in      [][]byte // inputs
-	out     []T      // nil where it is pulled
+	out     []T      // nil where a reduction reads it
 	size    int      // bytes of an element
 	steps   []step[T]
 	fill    func(dst []T, v T)
 	workers []workerState[T]
 
-	program  []uint32 // nil: steps are run one by one
+	program  []uint32 // for assembly. Nil: steps run one by one
 	runCodes func(slots [][]T, program []uint32, n int)
 }
 
-// A workerState is what one worker has to itself.
+// A workerState holds what one worker writes to.
 type workerState[T float] struct {
 	work  []byte      // its tiles
-	slots [][]T       // by source: the present tile
-	bytes [][]byte    // by input: the same as bytes
-	tiles []tileState // by source: what its tile of the workspace holds
+	slots [][]T       // by operand: the current tile
+	bytes [][]byte    // by input: the current tile as bytes
+	tiles []tileState // by operand: the contents of its tile in the workspace
 	_     [asm.CacheLine]byte
 }
 
-// tileState says what a tile holds: the first n elements from a place in the period on, or n times the element at pos.
+// tileState describes the contents of a tile: n elements from a place in the operand's period on,
+// or n times the element at pos.
 type tileState struct{ period, pos, n int }
 
-// A step is a stage with its function: one of the three.
+// A step is an operation with its function: unary, binary or decode, or a constant.
 type step[T float] struct {
 	operation
 	unary  elementwise.UnaryFunc[T]
@@ -45,6 +46,7 @@ type step[T float] struct {
 	value  T
 }
 
+// bindElementwise prepares an elementwise op or a chain.
 func bindElementwise(b *binding) (func(), error) {
 	switch b.Out[0].Type {
 	case arena.Float32:
@@ -55,6 +57,7 @@ func bindElementwise(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindEngine plans the op, binds it to memory, and splits the output over threads.
 func bindEngine[T float](b *binding) (func(), error) {
 	r, err := newChainPlan(b.Op, b.Attrs, kernels.Specs(b.In), b.Out[0].Spec, false)
 	if err != nil || r.n == 0 {
@@ -72,7 +75,7 @@ func bindEngine[T float](b *binding) (func(), error) {
 	}, nil
 }
 
-// newEngine binds a recipe to the inputs of b and to work.
+// newEngine binds a plan to the inputs of b and to work.
 func newEngine[T float](b *binding, r *chainPlan, work []byte) *engine[T] {
 	e := &engine[T]{chainPlan: *r, fill: elementwise.At[T](b.dev.level).Fill, size: asm.SizeOf[T]()}
 	for _, o := range b.In {
@@ -94,7 +97,8 @@ func newEngine[T float](b *binding, r *chainPlan, work []byte) *engine[T] {
 	return e
 }
 
-// newStep finds the function of a stage. An op that has none is computed element by element as it is defined.
+// newStep finds the function of an operation. An op without one is computed by its definition,
+// element by element.
 func newStep[T float](b *binding, s operation) step[T] {
 	st := step[T]{operation: s}
 	l := b.dev.level
@@ -121,14 +125,15 @@ func newStep[T float](b *binding, s operation) step[T] {
 	return st
 }
 
-// invalidateTiles makes the tiles of the workspace hold nothing, as between two launches.
+// invalidateTiles marks all tiles as empty. It must be called before each launch, because inputs
+// may have changed.
 func (e *engine[T]) invalidateTiles() {
 	for i := range e.workers {
 		clear(e.workers[i].tiles)
 	}
 }
 
-// piece computes the output's elements lo..hi-1. Where nothing lies in tiles, it is one of them as a whole.
+// piece computes the output's elements lo..hi-1, tile by tile, or at once where no operand has a tile.
 func (e *engine[T]) piece(lo, hi, worker int) {
 	if e.tiles == 0 && (e.program != nil || len(e.steps) == 1) {
 		e.compute(lo, hi-lo, worker)
@@ -144,7 +149,7 @@ func (e *engine[T]) piece(lo, hi, worker int) {
 	}
 }
 
-// compute runs all steps on n elements of the output from lo on and returns the last one's result.
+// compute runs all steps on n elements of the output from lo on and returns the result of the last one.
 func (e *engine[T]) compute(lo, n, worker int) []T {
 	c := &e.workers[worker]
 	for k := range e.in {
@@ -176,7 +181,7 @@ func (e *engine[T]) compute(lo, n, worker int) []T {
 	return dst
 }
 
-// runProgram is compute by the chain's program.
+// runProgram is compute for chains that assembly runs as a program.
 func (e *engine[T]) runProgram(c *workerState[T], lo, n int) []T {
 	var dst []T
 	for i := range e.steps {
@@ -190,7 +195,7 @@ func (e *engine[T]) runProgram(c *workerState[T], lo, n int) []T {
 	return dst
 }
 
-// resultTile returns where n elements of a step's result go.
+// resultTile returns the memory of n elements of a step's result.
 func (e *engine[T]) resultTile(c *workerState[T], i, lo, n int) []T {
 	if t := e.steps[i].tile; t >= 0 {
 		return asm.View[T](e.workTile(c, t, n*e.size))
@@ -198,7 +203,7 @@ func (e *engine[T]) resultTile(c *workerState[T], i, lo, n int) []T {
 	return e.out[lo : lo+n]
 }
 
-// fillConstant fills the result of step i where it does not hold its number yet.
+// fillConstant fills the result of step i unless it already holds the constant.
 func (e *engine[T]) fillConstant(c *workerState[T], i int, dst []T) {
 	h := &c.tiles[len(e.in)+i]
 	if e.steps[i].tile < 0 || h.n < len(dst) {
@@ -224,7 +229,7 @@ func (e *engine[T]) loadOperand(c *workerState[T], k, lo, n int) []byte {
 	if h.period == place && h.pos < 0 && n <= h.n {
 		return tile
 	}
-	if place%s.inner+n <= s.inner { // inside one run
+	if place%s.inner+n <= s.inner { // inside one row
 		pos := s.index.offset(place)
 		switch {
 		case s.index.stride[s.index.rank-1] == 1:

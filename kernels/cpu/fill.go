@@ -8,6 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
+// bindFill prepares an output of one value. Threads split elements.
 func bindFill(b *binding) (func(), error) {
 	v := b.Attrs.(kernels.FillAttrs).Value
 	switch b.Out[0].Type {
@@ -23,6 +24,7 @@ func bindFill(b *binding) (func(), error) {
 	return bindFillOf(b, uint64(int64(v))), nil
 }
 
+// bindFillOf prepares a fill by words.
 func bindFillOf[T asm.Word](b *binding, v T) func() {
 	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
 	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { fill(y[lo:hi], v) })

@@ -6,16 +6,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
+// Sizes of prefetching.
 const (
-	// tableBytes is from how many bytes on the rows of a table are taken to lie in no cache.
+	// tableBytes is the least bytes of a table whose rows are assumed to be in no cache.
 	tableBytes = 2 << 20
-	// aheadBytes is how much of the rows to come is asked for before a row is copied: what a core can wait for at once is about
-	// 3 KB in lines of 64 bytes.
+	// aheadBytes is the bytes of rows that are prefetched before a row is copied. A core can wait
+	// for about 3 KB, in lines of 64 bytes, at once.
 	aheadBytes = 4 << 10
 )
 
-// bindGatherRows is Gather: rows of input 0 at the indices of input 1, zeros where there is no such row. A large table's rows come from
-// memory, each from another page: they are asked for some rows ahead.
+// bindGatherRows prepares Gather: output row i is row index[i] of the table, zeros where there is
+// no such row. Threads split output rows. Rows of a large table come from memory, each from another
+// page, so they are prefetched some rows ahead.
 func bindGatherRows(b *binding) (func(), error) {
 	to, from := b.bytes(b.Out[0]), b.bytes(b.In[0])
 	n, rows := b.In[0].Shape[0], b.In[1].Shape[0]
@@ -54,7 +56,7 @@ func bindGatherRows(b *binding) (func(), error) {
 	}), nil
 }
 
-// bindGatherWords gathers rows of one element, such as labels.
+// bindGatherWords prepares a gather of rows of one element, such as labels.
 func bindGatherWords[T asm.Word](b *binding, to, from []T, index labels) func() {
 	return b.parallelFor(len(to), moveGrain, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {

@@ -9,14 +9,17 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
-// Group normalization takes one group of one image at a time, which stays in the cache between its sums and its result.
-// The gradient's workspace: float64 [B][C][2], what each plane adds to dbeta and dgamma.
+// Group normalization of x [B, C, n] by groups of channels of an image, and its gradient. A task is
+// one group of one image, which stays in the cache between its sums and its result. Workspace of
+// the gradient: float64 [B][C][2], each plane's share of dbeta and dgamma.
 
+// groupNormGradWork returns the workspace of the gradient in bytes.
 func groupNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	s := in[0].Shape
 	return 16 * int64(s[0]) * int64(s[1])
 }
 
+// bindGroupNorm prepares a group normalization or its gradient.
 func bindGroupNorm(b *binding) (func(), error) {
 	grad := b.Op == kernels.GroupNormGrad
 	switch {
@@ -32,7 +35,7 @@ func bindGroupNorm(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-// A groupNorm is what forward and backward pass share.
+// A groupNorm holds what forward and backward pass share.
 type groupNorm[T float] struct {
 	planes
 	attrs   kernels.GroupNormAttrs
@@ -43,6 +46,7 @@ type groupNorm[T float] struct {
 	gamma   []T
 }
 
+// newGroupNorm binds the inputs that both passes share.
 func newGroupNorm[T float](b *binding) *groupNorm[T] {
 	n := &groupNorm[T]{planes: newPlanes(b.In[0].Shape), attrs: b.Attrs.(kernels.GroupNormAttrs), kernels: norm.PlanesAt[T](b.dev.level),
 		workers: newPlaneWorkers[T](b), x: in[T](b, 0), gamma: in[T](b, 1)}
@@ -50,7 +54,8 @@ func newGroupNorm[T float](b *binding) *groupNorm[T] {
 	return n
 }
 
-// forGroups returns a launch of f on every group of every image: its place among them, and its first channel.
+// forGroups returns a launch that calls f with every group of every image: its index, its image and
+// its first channel.
 func (n *groupNorm[T]) forGroups(b *binding, f func(w *planeWorker[T], place, image, c int)) func() {
 	return b.parallelFor(n.b*n.attrs.Groups, max(1, planeGrain/(n.size*n.n)), func(lo, hi, worker int) {
 		for u := lo; u < hi; u++ {
@@ -59,13 +64,15 @@ func (n *groupNorm[T]) forGroups(b *binding, f func(w *planeWorker[T], place, im
 	})
 }
 
-// forTiles calls f with the tiles of a group that starts at channel c.
+// forTiles calls f with each tile of the group that starts at channel c.
 func (n *groupNorm[T]) forTiles(c int, f func(c, channels int)) {
 	for k := 0; k < n.size; k += n.tile {
 		f(c+k, min(n.tile, n.size-k))
 	}
 }
 
+// bindGroupNormOf binds the forward pass: mean and variance of the group as one plane, then scale
+// and shift of each channel.
 func bindGroupNormOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	beta := in[T](b, 2)
@@ -88,6 +95,8 @@ func bindGroupNormOf[T float](b *binding) func() {
 	})
 }
 
+// bindGroupNormGradOf binds the gradient: sums of each channel, combined with gamma to the group's,
+// then dx; join adds the shares of dgamma and dbeta over images.
 func bindGroupNormGradOf[T float](b *binding) func() {
 	n := newGroupNorm[T](b)
 	mean, rstd, dy := in[T](b, 2), in[T](b, 3), in[T](b, 4)

@@ -6,7 +6,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// bindHost prepares a Go function on the operands' bytes. Its error, or its panic, becomes the stream's.
+// bindHost prepares a call of a Go function on the operands' bytes. Its error, or its panic,
+// becomes the stream's error.
 func bindHost(b *binding) (func(), error) {
 	h, ok := b.Attrs.(kernels.HostAttrs)
 	if !ok {

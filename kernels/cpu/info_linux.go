@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemMemory returns the bytes of memory that this process may use and those that are free: the machine's, or
-// those of its control group where that has a lower limit.
+// systemMemory returns the total and the free memory of this process in bytes: those of the
+// machine, or of its control group where that has a lower limit.
 func systemMemory() (total, free int64, err error) {
 	var s unix.Sysinfo_t
 	if err := unix.Sysinfo(&s); err != nil {
@@ -30,7 +30,7 @@ func systemMemory() (total, free int64, err error) {
 	return total, min(free, total), nil
 }
 
-// number reads a file that holds one number.
+// number returns the number that a file holds.
 func number(path string) (int64, bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func number(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// available reads what the kernel says could be used without swapping.
+// available returns the bytes that can be used without swapping, as Linux reports them.
 func available() (int64, bool) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

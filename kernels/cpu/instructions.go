@@ -8,19 +8,20 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Instructions is a set of processor instructions that the kernels are written in. Each includes those before it.
+// Instructions is a set of processor instructions that kernels use. Each includes the sets before it.
 type Instructions uint8
 
-// The sets. AVX2 and AVX512 give the same bits, and so does AVX512BF16 but for products of bfloat16; Portable, which is plain Go, rounds
-// otherwise.
+// The sets. AVX2 and AVX512 give the same bits, and AVX512BF16 does except in products of bfloat16.
+// Portable, plain Go, rounds differently.
 const (
-	Best       Instructions = iota // the last of the others that the processor has
+	Best       Instructions = iota // the last of the sets below that this processor has
 	Portable                       // plain Go
 	AVX2                           // AVX2 and FMA, 256 bits
 	AVX512                         // AVX-512 F, BW, DQ and VL, 512 bits
-	AVX512BF16                     // the same, and products of bfloat16
+	AVX512BF16                     // AVX512 and products of bfloat16
 )
 
+// instructionNames holds the names of the sets.
 var instructionNames = [...]string{"best", "portable", "avx2", "avx512", "avx512bf16"}
 
 // String returns the name that UnmarshalText reads.
@@ -63,7 +64,7 @@ func (e *InstructionsError) Error() string {
 // Unwrap returns kernels.ErrUnsupported.
 func (e *InstructionsError) Unwrap() error { return kernels.ErrUnsupported }
 
-// bestInstructions returns the last that this build and processor have.
+// bestInstructions returns the last set that this build and processor have.
 func bestInstructions() Instructions {
 	if gemm.BFloat16Pairs() != nil {
 		return AVX512BF16
@@ -71,7 +72,8 @@ func bestInstructions() Instructions {
 	return Portable + Instructions(asm.Best())
 }
 
-// resolve returns what i asks for on this processor: never Best. It returns an error where it is not available.
+// resolve returns the set for i on this processor, which is never Best. It returns an error where
+// the processor does not have it.
 func (i Instructions) resolve() (Instructions, error) {
 	best := bestInstructions()
 	switch {
@@ -83,5 +85,5 @@ func (i Instructions) resolve() (Instructions, error) {
 	return i, nil
 }
 
-// level returns the table of kernels, of all but products of bfloat16.
+// level returns the level of the kernels, except of products of bfloat16.
 func (i Instructions) level() asm.Level { return min(asm.Level(i-Portable), asm.AVX512) }

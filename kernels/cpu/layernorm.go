@@ -9,24 +9,29 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
-// Layer normalization takes a row at a time, which stays in the cache between its sums and its result. What rows add to
-// dgamma and dbeta is summed by blocks of rows, of which there are at most rowBlocks, then over the blocks in their order.
-// The gradient's workspace: float64 [blocks][2][N] of sums, then [blocks][2][N] in the type itself, for rowRun rows at a time.
+// Layer normalization of the rows of x [rows, N], and its gradient. A row stays in the cache
+// between its sums and its result. dgamma and dbeta are summed by blocks of rows, at most rowBlocks
+// of them, and then over the blocks in order. Threads split rows, or blocks of rows. Workspace of
+// the gradient: float64 [blocks][2][N] of sums, then [blocks][2][N] in the element type, for rowRun
+// rows at a time.
 
+// Sizes of pieces and blocks.
 const (
 	rowGrain  = 8 * 1024 // elements of a piece
 	rowRun    = 64       // rows whose columns are added in their own type
 	rowBlocks = 32       // most blocks of rows
 )
 
-// blocksOf returns how many blocks of rows there are. It grows with rows.
+// blocksOf returns the number of blocks of rows. It never shrinks as rows grow.
 func blocksOf(rows int) int { return min(rowBlocks, ceilDiv(rows, rowRun)) }
 
+// layerNormGradWork returns the workspace of the gradient in bytes.
 func layerNormGradWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 	n := int64(in[1].Shape[0])
 	return int64(blocksOf(in[2].Shape[0])) * 2 * n * (8 + in[0].Type.Size())
 }
 
+// bindLayerNorm prepares a layer normalization or its gradient.
 func bindLayerNorm(b *binding) (func(), error) {
 	grad := b.Op == kernels.LayerNormGrad
 	switch {
@@ -42,6 +47,7 @@ func bindLayerNorm(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindLayerNormOf binds the forward pass.
 func bindLayerNormOf[T float](b *binding) func() {
 	n := b.In[1].Shape[0]
 	x, gamma, beta := in[T](b, 0), in[T](b, 1), in[T](b, 2)
@@ -59,6 +65,8 @@ func bindLayerNormOf[T float](b *binding) func() {
 	})
 }
 
+// bindLayerNormGradOf binds the gradient: blocks of rows compute dx and their sums of dgamma and
+// dbeta, then join adds the sums of the blocks.
 func bindLayerNormGradOf[T float](b *binding) func() {
 	n, rows := b.In[1].Shape[0], b.In[2].Shape[0]
 	x, gamma, mean, rstd, dy := in[T](b, 0), in[T](b, 1), in[T](b, 2), in[T](b, 3), in[T](b, 4)

@@ -8,10 +8,29 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Matrix multiplication after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
-// 2008), with one packed panel of B a thread instead of a shared block: it keeps the workspace small and costs a per cent.
+// Matrix multiplication: C [batch, M, N] = A [batch, M, K] · B [batch, K, N], either of A and B
+// transposed, plus an addend or a bias, and an activation. The structure is that of Goto and van de
+// Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3), 2008, with one packed
+// panel of B for each thread instead of a shared block: that keeps the workspace small and costs
+// one per cent.
+//
+//	matmul_plan.go   how a product is cut into tasks and blocks, and what is packed
+//	matmul_work.go   the workspace
+//	matmul_round.go  products whose operands are rounded to 16 bits
+//
+// A task is a block of rows and columns of one matrix of the batch. Tiles are computed by
+// internal/asm/gemm.
 
-// matmulWorkspace returns the scratch bytes of a product.
+// products returns the tile kernels for products with these attributes and results of type t: those
+// for pairs of bfloat16 where operands are rounded to bfloat16 and the processor multiplies them.
+func (d *Device) products(attrs any, t arena.DType) *gemm.Kernels {
+	if s := d.bfloat16Pairs; s != nil && kernels.ComputeTypeOf(attrs) == arena.BFloat16 {
+		return s
+	}
+	return gemm.For(d.level, t)
+}
+
+// matmulWorkspace returns the workspace of a product in bytes.
 func matmulWorkspace(d *Device, attrs any, in, out []kernels.Spec) int64 {
 	s := d.products(attrs, out[0].Type)
 	t, ok := attrs.(kernels.MatMulAttrs)
@@ -30,23 +49,23 @@ func bindMatmul(b *binding) (func(), error) {
 	return x.launch(b.dev.pool), nil
 }
 
-// A matmul is a product, prepared. It runs in one goroutine and its pool at a time.
+// A matmul is a product bound to memory. It must not run twice at once.
 type matmul struct {
 	matmulPlan
 	a, b, c, bias []byte
-	addend        []byte                     // what the product is added to; nil: nothing
-	flags         int                        // what the last stretch of k ends with
-	addBias       func(data []byte, col int) // adds the bias to a row from col on, where the kernel does not
-	act           func(data []byte)          // applied to finished elements, where the kernel does not
+	addend        []byte                     // added to the product. Nil: nothing is
+	flags         int                        // epilogue of tiles in the last k block
+	addBias       func(data []byte, col int) // adds the bias to a row from col on. Nil: tiles do
+	act           func(data []byte)          // activation of finished elements. Nil: tiles apply it
 	workers       []matmulWorker
 }
 
-// A matmulWorker is what one worker writes to besides C.
+// A matmulWorker holds what one worker writes to, apart from C.
 type matmulWorker struct {
 	tile       gemm.Tile
 	panel      []byte // packed panel of B
 	block      []byte // packed block of A
-	stage      []byte // rounded rows, of which columns or sums are made
+	stage      []byte // rounded rows, before they are transposed or read by dots
 	transposed []byte // the transpose of a block of C
 	prefetch   prefetcher
 	_          [asm.CacheLine]byte
@@ -72,6 +91,7 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	default:
 		x.a = x.a[t.Rows[0]*x.k*int(in[0].Type.Size()):]
 	}
+	// The plan computes Cᵀ = Bᵀ·Aᵀ: the operands change places.
 	if x.asRow || x.transposed {
 		x.a, x.b = x.b, x.a
 	}
@@ -82,6 +102,8 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 		x.addend = b.bytes(b.In[2])
 	}
 	x.setEpilogue(b.dev.level, out[0].Type, t)
+	// Each worker gets its part of the workspace: panel of B, block of A, rounded rows, transpose
+	// of C.
 	x.workers = make([]matmulWorker, x.matmulPlan.workers(threads))
 	work := b.work()
 	for i := range x.workers {
@@ -90,15 +112,16 @@ func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 		w.block, work = work[:x.block], work[x.block:]
 		w.stage, work = work[:x.stage], work[x.stage:]
 		w.transposed, work = work[:x.transposeBytes], work[x.transposeBytes:]
-		w.tile.Kind = x.factorB.Kind
+		w.tile.Kind = x.packingB.Kind
 	}
 	return x, nil
 }
 
-// launch returns what runs the product.
+// launch returns the function that runs the product.
 func (x *matmul) launch(p *pool) func() {
 	tasks := x.batch * x.rowBlocks * x.colBlocks
 	switch {
+	// Tiles add to C itself, so an addend in other memory is copied to C first.
 	case x.addend != nil && !same(x.addend, x.c):
 		sum := x.addend
 		x.addend = x.c
@@ -112,7 +135,7 @@ func (x *matmul) launch(p *pool) func() {
 	return func() { p.run(x, tasks) }
 }
 
-// runEmpty computes products of no steps: what the end makes of zeros.
+// runEmpty computes products with K = 0: the epilogue of zeros.
 func (x *matmul) runEmpty() {
 	if x.addend == nil {
 		clear(x.c)
@@ -120,9 +143,10 @@ func (x *matmul) runEmpty() {
 	x.applyEpilogue(x.c, x.n, 0, x.batch*x.m, 0, x.n)
 }
 
-// applyEpilogue does to rows r0:r1, of n elements, and columns c0:c1 what the kernel has left.
+// applyEpilogue applies the part of the epilogue that tiles do not: to columns c0:c1 of rows r0:r1,
+// of n elements each.
 func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
 	switch {
 	case x.addBias == nil && x.act == nil:
 	case x.addBias == nil && c1-c0 == n:
@@ -140,7 +164,7 @@ func (x *matmul) applyEpilogue(c []byte, n, r0, r1, c0, c1 int) {
 	}
 }
 
-// setEpilogue decides what the kernel does at the end, and what is done after it.
+// setEpilogue decides which part of the epilogue tiles do, and which part follows.
 func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs) {
 	after := x.k == 0 || x.dots || x.transposed || x.asRow && t.Bias
 	switch {
@@ -163,7 +187,7 @@ func (x *matmul) setEpilogue(l asm.Level, typ arena.DType, t kernels.MatMulAttrs
 	}
 }
 
-// inPlace is f on the elements in data.
+// inPlace returns a function that applies f to the elements in data.
 func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	return func(data []byte) {
 		d := asm.View[T](data)
@@ -171,7 +195,8 @@ func inPlace[T float](f elementwise.UnaryFunc[T]) func(data []byte) {
 	}
 }
 
-// addTo adds bias, of which the same element everywhere if one is set, to the elements in data from column col on.
+// addTo returns a function that adds bias to the elements in data, which begin at column col. With
+// one set it adds bias[0] to all.
 func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 	b := asm.View[T](bias)
 	return func(data []byte, col int) {
@@ -191,7 +216,8 @@ func addTo[T float](bias []byte, one bool) func(data []byte, col int) {
 // do computes task i: one block of one matrix of the batch.
 func (x *matmul) do(i, worker int) {
 	w := &x.workers[worker]
-	size := x.isa.Size()
+	size := x.kernels.Size()
+	// Tasks are numbered by column block, then row block, then matrix of the batch.
 	col, i := i%x.colBlocks, i/x.colBlocks
 	row, batch := i%x.rowBlocks, i/x.rowBlocks
 	r0, c0 := row*x.rowBlock, col*x.colBlock
@@ -208,7 +234,9 @@ func (x *matmul) do(i, worker int) {
 
 // multiply computes rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
-	size := x.isa.Size()
+	size := x.kernels.Size()
+	// The first k block overwrites C, later ones add to it, and the last one ends with the
+	// epilogue.
 	for k := 0; k < x.k; k += x.kc {
 		w.tile.Flags = 0
 		if k > 0 || x.addend != nil {
@@ -229,34 +257,39 @@ func (x *matmul) multiply(w *matmulWorker, a, b, c []byte, r0, r1, c0, c1 int) {
 	}
 }
 
-// dot adds w.tile.k steps to columns c0:c1 of the only row.
+// dot adds w.tile.K steps to columns c0:c1 of the only row.
 func (x *matmul) dot(w *matmulWorker, a, b, c []byte, c0, c1 int) {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	t.A, t.StepB = a, x.ldb
 	for col := c0; col < c1; col += maxDotRows {
 		t.N = min(maxDotRows, c1-col)
 		t.B, t.C = b[col*x.ldb:], c[col*size:]
-		x.isa.Dots(t)
+		x.kernels.Dots(t)
 	}
 }
 
-// kBlock adds w.tile.k steps from k on to rows r0:r1 and columns c0:c1 of C.
+// kBlock adds w.tile.K steps from k on to rows r0:r1 and columns c0:c1 of C.
 func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	steps := t.K
 	a = x.rowsOfA(w, a, k, r0, r1)
-	t.K = x.isa.Elems(steps)
-	n, shift := x.n, 0 // elements of a row of c, and its first column
+	t.K = x.kernels.Elems(steps)
+	n, shift := x.n, 0 // elements of a row of c, and the column where it begins
 	if x.transposed {
 		n, shift = x.colBlock, c0
 	}
 	t.RowC = n * size
+	// Rows are split evenly over tiles: a last tile of one or two rows would run at a fraction of
+	// the speed.
 	tiles := ceilDiv(r1-r0, s.Rows)
-	least, more := (r1-r0)/tiles, (r1-r0)%tiles // rows of a tile: least, and one more in the first tiles
+	// Rows of a tile: least, and one more in the first tiles.
+	least, more := (r1-r0)/tiles, (r1-r0)%tiles
 	col := c0
 	if x.rowTiles {
 		col = x.rowTile(w, a, b[k*x.ldb:], c, c0, c1)
 	}
+	// For each panel of B: pack it, then run all tiles of rows over it while it is in the
+	// first-level cache.
 	for ; col < c1; col += s.Cols {
 		t.N = min(s.Cols, c1-col)
 		run := s.Tiles
@@ -272,6 +305,7 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 			t.Bias = x.bias[col*size:]
 		}
 		x.planPrefetch(&w.prefetch, b, k, col, c0, c1)
+		// One call computes several tiles of as many rows, fewer where prefetches go in between.
 		for i, row := 0, 0; i < tiles; {
 			t.Rows, t.More = least, min(tiles-i, maxTilesPerCall)
 			if i < more {
@@ -296,28 +330,29 @@ func (x *matmul) kBlock(w *matmulWorker, a, b, c []byte, k, r0, r1, c0, c1 int) 
 	}
 }
 
-// A prefetcher is the panel of B that is packed next: the tiles of one panel bring it near bit by bit, since packing it from
-// afar would wait for every line.
+// A prefetcher prefetches what is packed next, such as the next panel of B, bit by bit between
+// tiles: packing it from memory would wait for every cache line.
 type prefetcher struct {
 	src             []byte
 	rows, stride, n int // n is in bytes
-	done            int // rows
+	done            int // rows that were prefetched
 }
 
-// planPrefetch finds the panel after the one at column col, or leaves none.
+// planPrefetch sets h to the panel after the one at column col, or to nothing.
 func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	h.src = nil
 	if !x.prefetchB {
 		return
 	}
 	size, steps := x.sizeB, min(x.kc, x.k-k)
-	if col += x.isa.Cols; col >= c1 {
+	// After the last panel of a k block comes the first panel of the next one.
+	if col += x.kernels.Cols; col >= c1 {
 		if k += x.kc; k >= x.k {
 			return
 		}
 		col, steps = c0, min(x.kc, x.k-k)
 	}
-	cols := min(x.isa.Cols, c1-col)
+	cols := min(x.kernels.Cols, c1-col)
 	if x.transB {
 		*h = prefetcher{b[col*x.ldb+k*size:], cols, x.ldb, steps * size, 0}
 	} else {
@@ -325,7 +360,7 @@ func (x *matmul) planPrefetch(h *prefetcher, b []byte, k, col, c0, c1 int) {
 	}
 }
 
-// advance makes part of parts near.
+// advance prefetches up to part of parts of the rows.
 func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	if to := h.rows * part / parts; to > h.done {
 		s.Prefetch(h.src[h.done*h.stride:], to-h.done, h.stride, h.n)
@@ -333,9 +368,10 @@ func (h *prefetcher) advance(s *gemm.Kernels, part, parts int) {
 	}
 }
 
-// rowTile adds w.tile.k steps to as many of the columns c0:c1 of the only row as whole lines hold, and returns the first that is left.
+// rowTile adds w.tile.K steps to columns of the only row, from c0 on, as long as whole row tiles
+// fit before c1. It returns the first column left.
 func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	t.A, t.More = a, 0
 	for ; c1-c0 >= s.RowTileCols; c0 += s.RowTileCols {
 		if t.Flags&gemm.FlagBias != 0 {
@@ -347,9 +383,10 @@ func (x *matmul) rowTile(w *matmulWorker, a, b, c []byte, c0, c1 int) int {
 	return c0
 }
 
-// rowsOfA points the tile at w.tile.k steps from k on of rows r0:r1 of A, packed if need be.
+// rowsOfA points the tile at w.tile.K steps from k on of rows r0:r1 of A, packed where the plan
+// says so.
 func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	if x.transA {
 		a = a[k*x.lda+r0*x.sizeA:]
 		t.RowA, t.StepA = size, x.lda
@@ -366,14 +403,14 @@ func (x *matmul) rowsOfA(w *matmulWorker, a []byte, k, r0, r1 int) []byte {
 	return x.packRowsOfA(w, a, r1-r0)
 }
 
-// packRowsOfA copies rows of a stretch of A to where they lie close together.
+// packRowsOfA copies a k block of rows of A to the worker's block.
 func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
-	t, size := &w.tile, x.isa.Size()
+	t, size := &w.tile, x.kernels.Size()
 	n, lines := t.K*size, rows
 	if x.transA {
 		n, lines = rows*size, t.K
 	}
-	pitch := x.isa.RowPitch(n / size)
+	pitch := x.kernels.RowPitch(n / size)
 	for i := range lines {
 		copy(w.block[i*pitch:i*pitch+n], a[i*x.lda:i*x.lda+n])
 	}
@@ -385,9 +422,10 @@ func (x *matmul) packRowsOfA(w *matmulWorker, a []byte, rows int) []byte {
 	return w.block
 }
 
-// panelOfB points the tile at the panel of B that starts at column col, packed if need be, or to be packed by the first tile.
+// panelOfB points the tile at the panel of B that starts at column col: in place, packed, or to be
+// packed by the first tile.
 func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
-	s, t, size := x.isa, &w.tile, x.isa.Size()
+	s, t, size := x.kernels, &w.tile, x.kernels.Size()
 	if !x.transB {
 		b = b[k*x.ldb+col*size:]
 		if !x.packB && s.HasTile(t.N) {
@@ -406,7 +444,9 @@ func (x *matmul) panelOfB(w *matmulWorker, b []byte, k, col int) {
 			width /= 2
 		}
 		for j := 0; j < width; j += s.Lanes {
-			first := min(j, t.N-1) // where no row is left, the last one again: no column is garbage that computes slowly
+			// Past the last row, the last one again: uninitialised columns could be denormal and
+			// slow.
+			first := min(j, t.N-1)
 			s.PackCols(w.panel[j*size:], b[first*x.ldb:], t.K, x.ldb, min(s.Lanes, t.N-first), s.Cols*size)
 		}
 	}

@@ -44,7 +44,7 @@ func (o *operands) guarded(t *testing.T, atEnd bool) {
 	o.mem, o.base = mem, base
 }
 
-func TestMatMulTouchesNothingBesideItsOperands(t *testing.T) {
+func TestMatMulStaysInsideItsOperands(t *testing.T) {
 	r := newRand()
 	for _, p := range products(r) {
 		for _, atEnd := range []bool{false, true} {
@@ -62,7 +62,7 @@ func TestMatMulTouchesNothingBesideItsOperands(t *testing.T) {
 	}
 }
 
-func TestMatMulTouchesNothingBesideItsOperandsInAnyTile(t *testing.T) {
+func TestMatMulStaysInsideItsOperandsInAnyTile(t *testing.T) {
 	r := newRand()
 	for _, typ := range []arena.DType{arena.Float32, arena.Float64} {
 		for _, v := range cpu.MatMulVariants(typ) {
@@ -84,7 +84,7 @@ func TestMatMulTouchesNothingBesideItsOperandsInAnyTile(t *testing.T) {
 	}
 }
 
-func TestSomeRowsOfAMatMulTouchNothingBesideItsOperands(t *testing.T) {
+func TestSomeRowsOfAMatMulStayInsideItsOperands(t *testing.T) {
 	r := newRand()
 	for _, p := range products(r) {
 		if p.m == 0 {

@@ -8,70 +8,93 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Sizes that the plan of a matmul aims at.
+// Targets of the plan of a product.
 const (
-	maxDotSteps         = 1 << 14           // the same where B is read as it lies: a bound on the time in assembly
-	maxDotRows          = 8                 // rows of B that a dots kernel takes
-	blockBytes          = 256 << 10         // a block of A that is read in place stays in the second-level cache
-	packedMinElems      = 32 << 10          // elements, most of a block of A that is packed, which costs workspace, with a small B
-	packedMaxBytes      = 384 << 10         // bytes, and with a large one, since every block packs all of B again: half of the second-level cache
-	packedShare         = 16                // in between, this part of B
-	maxBlockRows        = 1024              // most rows of a block of A
-	maxTilesPerCall     = 32                // most tiles of a call of assembly, which nothing can interrupt
-	maxTilesPerPrefetch = 4                 // the same where the next panel is brought near in between
-	minTaskFlops        = 250_000           // a task below this is not worth handing to another thread
-	tasksPerThread      = 4                 // tasks a thread, so that a thread that starts late does little harm
-	prefetchMinBytes    = 512 << 10         // a matrix larger than this does not stay in the second-level cache
-	unpackedMaxSteps    = 128               // most steps for which B and a transposed A are read where they lie: for more, packing pays
-	cacheWayBytes       = 64 << 10          // bytes after which addresses share sets of that cache
-	cacheWays           = 8                 // lines of a set
-	packCost            = 4                 // multiplications in the time that packing an element takes
-	packMinPanels       = 3                 // panels of B from which on packing A pays
-	packMinStride       = 8 * asm.CacheLine // bytes between rows of a transposed A from which on packing it pays
+	// Most steps of k of a dots kernel: a bound on the time in assembly.
+	maxDotSteps = 1 << 14
+	maxDotRows  = 8 // rows of B of a dots kernel
+	// Bytes of a block of A that is read in place: it stays in the second-level cache.
+	blockBytes = 256 << 10
+	// Most elements of a packed block of A with a small B: it costs workspace.
+	packedMinElems = 32 << 10
+	// Most bytes of it with a large B, which every block packs again: half of the second-level
+	// cache.
+	packedMaxBytes = 384 << 10
+	packedShare    = 16   // in between, this fraction of B
+	maxBlockRows   = 1024 // most rows of a block of A
+	// Most tiles of a call of assembly, which the scheduler cannot interrupt.
+	maxTilesPerCall = 32
+	// Most tiles of a call where the next panel is prefetched in between.
+	maxTilesPerPrefetch = 4
+	// A task below this is not worth handing to another thread.
+	minTaskFlops = 250_000
+	// Tasks for each thread, so that a thread that starts late does little harm.
+	tasksPerThread = 4
+	// A matrix larger than this does not stay in the second-level cache.
+	prefetchMinBytes = 512 << 10
+	// Most steps for which B and a transposed A are read in place: for more, packing pays.
+	unpackedMaxSteps = 128
+	// Bytes after which addresses share sets of the second-level cache.
+	cacheWayBytes = 64 << 10
+	cacheWays     = 8 // lines of a set
+	packCost      = 4 // multiplications in the time of packing one element
+	packMinPanels = 3 // panels of B from which on packing A pays
+	// Bytes between rows of a transposed A from which on packing it pays.
+	packMinStride = 8 * asm.CacheLine
 )
 
-// A matmulPlan says how a product is cut up. All sizes but those in bytes are elements.
+// A matmulPlan says how a product is cut into tasks and blocks. Sizes are in elements, or in bytes
+// where it says so.
 //
 //	          col block                 a task is one row block x one col block of one matrix of the batch;
-//	       ┌────┬────┬────┐             it walks over k in stretches of kc:
-//	 k  kc │ B  │    │    │               pack the rows of A if they lie badly
+//	       ┌────┬────┬────┐             for every block of kc steps of k:
+//	 k  kc │ B  │    │    │               pack the rows of A if they are slow to read
 //	       ├────┼────┼────┤               for every panel of cols columns: pack that panel of B,
 //	┌──┬──┐│    │    │    │                 for every tile of rows: run the kernel
 //	│A │  │├────┼────┼────┤ row block
 //
-// Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads nor instruction set.
+// Invariant: kc depends on type and shape only, so the bits of the result depend on neither threads
+// nor instruction set.
 type matmulPlan struct {
-	isa            *gemm.Kernels
+	kernels        *gemm.Kernels
 	m, n, k, batch int
-	rows           int // of the whole product, of which m may be only some
+	rows           int // of the whole product; m may be fewer of them
 	transA, transB bool
 	lda, ldb       int  // bytes from row to row as stored
 	nextA, nextB   int  // bytes from matrix to matrix of the batch
-	dots           bool // computes one row, from the rows of B as they are stored
-	rowTiles       bool // computes one row, most of it in tiles that are as wide as registers allow
-	asRow          bool // computes the transposed product: C has one column, and its transpose lies the same
-	transposed     bool // computes the transposed product: C has few columns, and is written from its transpose
+	dots           bool // computes one row from rows of B, which are read as stored: Kernels.Dots
+	rowTiles       bool // computes one row, most of it by Kernels.RowTile
+	// Computes the transposed product: C has one column, whose transpose is the same memory.
+	asRow bool
+	// Computes the transposed product: C has few columns, and is transposed afterwards.
+	transposed bool
 
 	kc                   int
 	rowBlock, colBlock   int // of a task
 	rowBlocks, colBlocks int
 	packA                bool
-	prefetchB            bool // B lies too far away to be packed without bringing it near first
-	packB                bool // else panels are read in place, but for an edge that no tile has the width of
-	panel, block         int  // bytes of the packed panel of B and block of A, for each worker
+	// B does not stay in the second-level cache: it is prefetched before it is packed.
+	prefetchB bool
+	// Pack B. Otherwise panels are read in place, except an edge narrower than any tile.
+	packB        bool
+	panel, block int // bytes of the packed panel of B and block of A, for each worker
 
-	singleRow        bool         // of one row, whose factors are rounded: to float32
-	rounded          bool         // factors are rounded, and so all of them are packed that are not stored as tiles read them
-	factorA, factorB gemm.Packing // how, where they are
-	sizeA, sizeB     int          // bytes of their elements as stored
-	stage            int          // bytes for rounded rows, for each worker
-	transposeBytes   int          // bytes for the transpose of a block of C, for each worker
+	// One row of rounded operands: they are rounded to float32, never to pairs.
+	singleRow bool
+	// Operands are rounded, so they are packed unless they are stored as tiles read them.
+	rounded            bool
+	packingA, packingB gemm.Packing // how they are packed
+	sizeA, sizeB       int          // bytes of their elements as stored
+	stage              int          // bytes for rounded rows, for each worker
+	transposeBytes     int          // bytes for the transpose of a block of C, for each worker
 }
 
-// newMatmulPlan cuts up a product on a pool of so many threads. The operands fit: Infer has checked them.
+// newMatmulPlan plans a product for that many threads. Infer must have checked the operands.
 func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	p := sizedPlan(s, t, in, out)
 	cols := p.n // as stored
+	// A product with one column is computed as its transpose, a product with one row: both C are
+	// the same memory.
 	p.asRow = p.n == 1 && p.rows > 1
 	p.transposed = p.computesTransposed(t, in)
 	if p.asRow || p.transposed {
@@ -80,17 +103,17 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 		in = []kernels.Spec{in[1], in[0]}
 	}
 	if p.rows == 1 {
-		p.transA = false // a column lies as a row
+		p.transA = false // a column is stored like a row
 	}
 	p.dots = p.rows == 1 && p.transB && s.WithDots() != nil
 	p.singleRow = p.rounded && p.rows == 1
 	if p.singleRow {
-		p.isa = s.Single()
+		p.kernels = s.Single()
 	}
 	p.sizeA, p.sizeB = int(in[0].Type.Size()), int(in[1].Type.Size())
 	if p.rounded {
-		r := p.isa.Rounding(t.ComputeType)
-		p.factorA, p.factorB = r.From(in[0].Type), r.From(in[1].Type)
+		r := p.kernels.Rounding(t.ComputeType)
+		p.packingA, p.packingB = r.From(in[0].Type), r.From(in[1].Type)
 	}
 	p.lda, p.ldb = p.k*p.sizeA, cols*p.sizeB
 	if p.transA {
@@ -106,11 +129,11 @@ func newMatmulPlan(s *gemm.Kernels, threads int, t kernels.MatMulAttrs, in, out 
 	return p
 }
 
-// sizedPlan is a plan of which only the sizes are known.
+// sizedPlan returns a plan with its sizes only.
 func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) matmulPlan {
 	y, a := out[0].Shape, in[0].Shape
 	r := len(y) - 2
-	p := matmulPlan{isa: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
+	p := matmulPlan{kernels: s, rounded: t.ComputeType.Half(), m: y[r], n: y[r+1], k: a[r+1], rows: a[r], batch: y[:r].Elems(), transA: t.TransA, transB: t.TransB}
 	if t.TransA {
 		p.rows, p.k = p.k, p.rows
 	}
@@ -119,18 +142,22 @@ func sizedPlan(s *gemm.Kernels, t kernels.MatMulAttrs, in, out []kernels.Spec) m
 
 // cut chooses the blocks.
 func (p *matmulPlan) cut(threads int) {
-	s, size := p.isa, p.isa.Size()
+	s, size := p.kernels, p.kernels.Size()
 	steps := s.MaxSteps()
 	if p.dots {
 		steps = maxDotSteps
 	}
-	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // pairs are not cut
+	p.kc = ceilDiv(evenSplit(p.k, steps), s.StepsPerElem()) * s.StepsPerElem() // whole pairs
 	panels := ceilDiv(p.n, s.Cols)
+	// What is packed: B unless tiles read it in place as fast; A where its rows compete for cache
+	// sets, or are short and far apart.
 	p.packB = !p.dots && (p.rounded || p.transB || !p.fastUnpacked())
 	p.prefetchB = !p.dots && s.Prefetch != nil && p.k*p.n*p.sizeB > prefetchMinBytes
 	p.packA = p.rounded && !p.dots && !p.readable() || !p.rounded && panels >= packMinPanels && p.m > 1 && p.k > 1 &&
 		(p.transA && p.lda > packMinStride && !p.staysCached(p.lda) || !p.transA && s.Aliases(p.lda) && p.m > s.Rows)
-	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.isa.Elems(p.kc)*size)))
+	// The most rows of a block: A in place is bounded by the second-level cache, a packed A by the
+	// workspace.
+	rows := min(maxBlockRows, max(s.Rows, blockBytes/(p.kernels.Elems(p.kc)*size)))
 	if p.packA {
 		rows = p.packedRows(p.kc)
 	}
@@ -146,13 +173,13 @@ func (p *matmulPlan) cut(threads int) {
 		p.transposeBytes = p.m * p.colBlock * size
 	}
 	if p.packB || !s.HasTile(p.n%s.Cols) && !p.dots {
-		p.panel = s.PanelBytes(p.isa.Elems(p.kc))
+		p.panel = s.PanelBytes(p.kernels.Elems(p.kc))
 	}
 	switch {
 	case !p.rounded:
 	case p.dots:
 		p.stage = s.DotBytes(p.kc)
-	case p.transB && p.factorB.PackCols == nil:
+	case p.transB && p.packingB.PackCols == nil:
 		p.stage = p.turnStageBytes(p.kc)
 	}
 	if p.packA {
@@ -160,29 +187,35 @@ func (p *matmulPlan) cut(threads int) {
 	}
 }
 
-// fastUnpacked reports whether tiles read B as fast where it lies as packed: because few tiles read it, because rows of just cols
-// lie as if they were packed, or because it is short and stays in the second-level cache, whose latency multiplications hide.
+// fastUnpacked reports whether tiles read B in place as fast as packed: because few tiles read it,
+// because its rows have exactly cols columns and lie as if packed, or because a k block stays in
+// the second-level cache, whose latency multiplications hide.
 func (p *matmulPlan) fastUnpacked() bool {
-	s := p.isa
+	s := p.kernels
 	if p.m <= 2*s.Rows || p.n == s.Cols {
 		return true
 	}
-	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb) // else every read takes two lines
+	// Otherwise every vector crosses a cache line.
+	return p.ldb%asm.CacheLine == 0 && p.staysCached(p.ldb)
 }
 
-// staysCached reports whether a stretch is short and its rows, so many bytes apart, stay in the second-level cache.
+// staysCached reports whether a k block is short and its rows, apart bytes apart, stay in the
+// second-level cache.
 func (p *matmulPlan) staysCached(apart int) bool {
 	return p.kc <= min(unpackedMaxSteps, cacheWays*(cacheWayBytes/min(cacheWayBytes, apart&-apart)))
 }
 
-// split chooses the tasks: at least so many row blocks, and column blocks of whole units. Every row block packs all
-// of B and every column block all of A, so it weighs that against threads that wait for the last.
+// split chooses the tasks: at least rowsLeast row blocks, and column blocks of whole units. Every
+// row block packs all of B and every column block all of A, so it weighs that cost against threads
+// that wait for the last task.
 func (p *matmulPlan) split(threads, rowsLeast, unit int) {
-	s, want, panels := p.isa, p.tasks(threads), ceilDiv(p.n, unit)
+	s, want, panels := p.kernels, p.tasks(threads), ceilDiv(p.n, unit)
 	if want == 1 {
 		threads = 1
 	}
 	rowsMost := max(rowsLeast, min(want, p.m/s.Rows))
+	// All splits of r row blocks and c column blocks that make enough tasks are compared by their
+	// cost.
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
 		least := min(panels, ceilDiv(want, p.batch*r))
@@ -205,6 +238,8 @@ func (p *matmulPlan) cost(threads, rows, cols int) float64 {
 	if p.rounded {
 		packing *= 2
 	}
+	// Multiplications of the busiest thread, times threads: tasks that do not divide evenly leave
+	// threads idle.
 	cost := m * n * k * float64(ceilDiv(tasks, threads)*threads) / float64(tasks)
 	if p.packB {
 		b := packing * k * n * float64(rows)
@@ -236,5 +271,5 @@ func (p *matmulPlan) workers(threads int) int {
 	return max(1, min(threads, p.batch*p.rowBlocks*p.colBlocks))
 }
 
-// ceilDiv is a/b rounded up.
+// ceilDiv returns a/b rounded up.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

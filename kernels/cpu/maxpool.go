@@ -8,31 +8,36 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/pool2d"
 )
 
-// poolGrain is the elements of a piece of pooling, of the larger side.
+// Max pooling of x [B, C, H, W] to y [B, C, OH, OW] with the place of each maximum in its window,
+// and its gradient. Threads split planes. Windows of 2x2 at stride 2, and rows of small windows,
+// are computed by internal/asm/pool2d, other windows in Go.
+
+// poolGrain is the elements of a piece, of the larger of image and result.
 const poolGrain = 16 * 1024
 
-// pooling is the geometry of pooling of planes.
+// pooling is the geometry of max and average pooling.
 type pooling struct {
 	kernels.PoolAttrs
 	planes        int
 	h, w          int  // of the image
 	oh, ow        int  // of the result
 	area, windows int  // elements of a plane of the image, and of the result
-	is2x2         bool // windows of 2x2 at distance 2, without padding
+	is2x2         bool // windows of 2x2 at stride 2, without padding
 }
 
+// newPooling returns the geometry of pooling x to y.
 func newPooling(a kernels.PoolAttrs, x, y kernels.Shape) pooling {
 	two, none := [2]int{2, 2}, [2]int{}
 	return pooling{PoolAttrs: a, planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3], area: x[2] * x[3], windows: y[2] * y[3],
 		is2x2: a.Kernel == two && a.Stride == two && a.Pad == none && a.PadEnd == none}
 }
 
-// forPlanes returns a launch of f on ranges of planes.
+// forPlanes returns a launch that calls f with ranges of planes.
 func (p *pooling) forPlanes(b *binding, f func(lo, hi int)) func() {
 	return b.parallelFor(p.planes, max(1, poolGrain/max(p.area, p.windows)), func(lo, hi, _ int) { f(lo, hi) })
 }
 
-// poolAttrs returns the windows of any of the four operations.
+// poolAttrs returns the attributes of the windows, for any of the four operations.
 func poolAttrs(b *binding) kernels.PoolAttrs {
 	if a, ok := b.Attrs.(kernels.PoolGradAttrs); ok {
 		return a.PoolAttrs
@@ -40,6 +45,7 @@ func poolAttrs(b *binding) kernels.PoolAttrs {
 	return b.Attrs.(kernels.PoolAttrs)
 }
 
+// bindMaxPool prepares a max pooling or its gradient, by the types of elements and places.
 func bindMaxPool(b *binding) (func(), error) {
 	if b.Out[0].Shape.Elems() == 0 {
 		return nil, nil
@@ -61,6 +67,7 @@ func bindMaxPool(b *binding) (func(), error) {
 // place is the type of an index in a window.
 type place interface{ uint8 | int32 }
 
+// bindMaxPoolOf chooses the kernel: 2x2 windows, rows of windows, or Go.
 func bindMaxPoolOf[T float, I place](b *binding) func() {
 	fast := b.Out[0].Type == arena.Float32
 	if b.Op == kernels.MaxPoolGrad {
@@ -91,8 +98,9 @@ func bindMaxPoolOf[T float, I place](b *binding) func() {
 	})
 }
 
-// bind2x2 runs a kernel for windows of 2x2 over planes: several at once where the rows of one follow those of another.
-// Pixels that no window covers, of the last row or column, are cleared where the image is a gradient.
+// bind2x2 prepares a kernel for windows of 2x2: over several planes at once where the height is
+// even. Pixels of the last row or column that no window covers are cleared where the image is a
+// gradient.
 func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func(c *pool2d.Args2x2)) func() {
 	calls := make([]pool2d.Args2x2, b.dev.pool.threads())
 	grad := b.Op == kernels.MaxPoolGrad || b.Op == kernels.AvgPoolGrad
@@ -120,7 +128,7 @@ func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func
 	})
 }
 
-// bindWindows runs a kernel over rows of windows.
+// bindWindows prepares a kernel over rows of windows.
 func (p *pooling) bindWindows(b *binding, kernel func(c *pool2d.RowArgs)) func() {
 	x, y := in[float32](b, 0), out[float32](b, 0)
 	var index []uint8
@@ -184,7 +192,7 @@ func maxPool[T float, I place](p *pooling, x, y []T, index []I) {
 	}
 }
 
-// maxPoolGrad adds the gradients of one plane to dx. An index outside of window and image is left out.
+// maxPoolGrad adds the gradients of one plane to dx. It ignores an index outside of window or image.
 func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
 	for i := range p.oh {
 		top, _, _ := p.Window(0, i, p.h)

@@ -7,18 +7,20 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
+// Sizes of blocks.
 const (
 	// memoryAlign is the alignment of every block in bytes: a page, so that blocks share none.
 	memoryAlign = 4096
 	// vectorBytes is the size of the widest vector register.
 	vectorBytes = 64
-	// returnSize is from how many bytes on a freed block goes back to the system at once.
+	// returnSize is the least bytes of a block that is returned to the system as soon as it is freed.
 	returnSize = 1 << 20
 )
 
-// newBlock returns a zeroed block whose pages are all there, and so are the vectorBytes behind it. A masked load or store whose masked
-// lanes lie on a page that the system has not provided yet makes the processor look that page up each time: a step of 16-32-4 took 7.4
-// microseconds in place of 4.7 on Zen 5. And the process has its size from the start, not when training first comes to a page.
+// newBlock returns a zeroed block. It touches all of its pages, and vectorBytes after its end. A
+// masked load or store whose masked lanes lie on a page that is not mapped yet makes the processor
+// look up the page each time: a step of a 16-32-4 network took 7.4 µs instead of 4.7 on Zen 5.
+// Also, the process has its final size before training starts.
 func newBlock(bytes int64) []byte {
 	b := aligned(bytes+vectorBytes, memoryAlign)
 	for i := 0; i < len(b); i += memoryAlign {
@@ -28,8 +30,8 @@ func newBlock(bytes int64) []byte {
 	return b[:bytes:bytes]
 }
 
-// memory is one block of Go memory. A goroutine that still writes to it after Free harms nobody: the garbage collector
-// takes the block only when no slice of it is left.
+// memory is one block of Go memory. Writing to a slice of it after Free is harmless: the garbage
+// collector frees the block only when no slice is left.
 type memory struct {
 	dev   *Device
 	size  int64
@@ -37,13 +39,15 @@ type memory struct {
 	state freeState // guarded by dev.mu
 }
 
-// freeState says who has given a block back.
+// freeState says whether a block is freed, and by whom.
 type freeState uint8
 
+// The states of a block.
 const (
-	stateLive  freeState = iota
-	stateLost            // freed by the device's Close, which its owner has not been told yet
-	stateFreed           // freed
+	stateLive freeState = iota
+	// Freed by the device's Close; the owner's Free has not returned that error yet.
+	stateLost
+	stateFreed // freed
 )
 
 // Size is the length in bytes.
@@ -56,8 +60,9 @@ func (m *memory) Bytes() []byte {
 	return m.bytes
 }
 
-// Free gives the block back. A second call is an error that wraps arena.ErrFreed; the first one after the device's Close, which has
-// freed the block, is one that wraps arena.ErrClosed.
+// Free frees the block. A second call returns an error that wraps arena.ErrFreed. After the
+// device's Close, which frees the block, the first call returns an error that wraps
+// arena.ErrClosed.
 func (m *memory) Free() error {
 	was := m.release(stateFreed)
 	if was == stateLive {
@@ -72,7 +77,7 @@ func (m *memory) Free() error {
 	return fmt.Errorf("cpu: free of %d bytes: %w", m.size, arena.ErrFreed)
 }
 
-// release gives the block back unless it is back already, notes by whom, and returns what it was before.
+// release frees the block unless it is free, sets its state to as, and returns the state before.
 func (m *memory) release(as freeState) freeState {
 	d := m.dev
 	d.mu.Lock()

@@ -5,22 +5,27 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/norm"
 )
 
-// Normalizations walk over planes: the n elements of one channel of one image, contiguous in x [B, C, n]. A kernel takes the planes
-// of several neighbouring channels of several images, so that small planes are read in long runs. Sums are kept in the
-// type itself for up to planeRun elements a channel, about a pivot near their mean, and together in float64. Planes of one
-// element are columns: there a lane is a channel.
+// Planes of batch and group normalization: a plane is the n elements of one channel of one image,
+// contiguous in x [B, C, n]. A call of a kernel (internal/asm/norm) has the planes of several
+// neighbouring channels of several images, so that small planes are read in long runs. Sums are
+// kept in the element type for up to planeRun elements of a channel, about a pivot near their mean,
+// and then added in float64. Planes of one element are columns, where a lane is a channel.
 
+// Sizes of calls and of parts of the work.
 const (
 	planeRun   = 16 * 1024  // most elements of a channel that are added in their own type
-	planeGroup = 128 * 1024 // elements of a channel that one unit of work sums
-	planeTile  = 1024       // elements of an image from which on a tile has no more channels
+	planeGroup = 128 * 1024 // elements of a channel that one part of the work sums
+	planeTile  = 1024       // elements of an image from which on a tile has no further channels
 	planeGrain = 16 * 1024  // elements of a piece of a pass without sums
-	columnRun  = 1024       // most images of which a lane adds up a column
-	callMost   = 128 * 1024 // elements of a summing call, which cannot be interrupted
-	pivotRun   = 256        // elements that a pivot is the mean of, at least
+	columnRun  = 1024       // most images that a lane of a column adds
+	callMost   = 128 * 1024 // most elements of a summing call, which cannot be interrupted
+	pivotRun   = 256        // least elements of which a pivot is the mean
 )
 
-// planes is the geometry of x [B, C, n], cut into tiles of channels and groups of images by its shape only.
+// planes is the geometry of x [B, C, n], cut into tiles of channels and groups of images.
+//
+// Invariant: the cuts depend on the shape only, so the bits of sums do not depend on the number of
+// threads.
 type planes struct {
 	b, c, n int
 	tile    int // channels of a tile
@@ -29,6 +34,7 @@ type planes struct {
 	groups  int
 }
 
+// newPlanes cuts x into tiles and groups.
 func newPlanes(x kernels.Shape) planes {
 	p := planes{b: x[0], c: x[1], n: x[2:].Elems()}
 	n := max(p.n, 1)
@@ -39,7 +45,7 @@ func newPlanes(x kernels.Shape) planes {
 	return p
 }
 
-// at is the first element of a channel of an image.
+// at returns the first element of a channel of an image.
 func (p *planes) at(image, channel int) int { return (image*p.c + channel) * p.n }
 
 // tileAt returns the first channel of a tile and how many it has.
@@ -54,8 +60,8 @@ func (p *planes) groupAt(g int) (first, images int) {
 	return first, min(p.images, p.b-first)
 }
 
-// runFrom returns how many elements of a plane one call takes from off on. It leaves no single element: planes of one are columns,
-// which the kernels keep another way.
+// runFrom returns how many elements of a plane, from off on, one call processes. It leaves no
+// single element, since kernels treat planes of one element as columns.
 func (p *planes) runFrom(off int) int {
 	n := min(planeRun, p.n-off)
 	if p.n-off == n+1 {
@@ -64,16 +70,16 @@ func (p *planes) runFrom(off int) int {
 	return n
 }
 
-// A planeWorker is what one thread keeps while it sums planes.
+// A planeWorker holds what one worker writes to.
 type planeWorker[T float] struct {
 	call       norm.PlaneArgs[T]
 	sums       [norm.MaxTile][2]float64
-	of         [norm.MaxTile * norm.Params]T // [channels][ofLen]
-	transposed [norm.MaxTile * norm.Params]T // [ofLen][tileMost], for columns
+	of         [norm.MaxTile * norm.Params]T // [channels][norm.Params]
+	transposed [norm.MaxTile * norm.Params]T // [norm.Params][norm.MaxTile], for columns
 	lanes      []T
 }
 
-// newPlaneWorkers returns one for each thread of the pool.
+// newPlaneWorkers returns a planeWorker for each thread of the pool.
 func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
 	w := make([]planeWorker[T], b.dev.pool.threads())
 	for i := range w {
@@ -82,7 +88,7 @@ func newPlaneWorkers[T float](b *binding) []planeWorker[T] {
 	return w
 }
 
-// setParams readies the call for some channels, whose values are in of.
+// setParams prepares the call for some channels, whose parameters are in of.
 func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 	k := &w.call
 	k.Param, k.Channels, k.Stride = of, channels, p.c*p.n
@@ -98,8 +104,8 @@ func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 	}
 }
 
-// accumulate adds what kernel sums over planes of some channels from c on, of images from b on, to w.sums. w.of holds the
-// channels' values.
+// accumulate adds the sums that kernel computes, over planes of channels from c on and images from
+// b on, to w.sums. w.of holds the parameters.
 func (w *planeWorker[T]) accumulate(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy []T, c, channels, b, images int) {
 	w.setParams(p, w.of[:], channels)
 	step := max(1, min(planeRun/max(p.n, planeRun/columnRun), callMost/(p.n*channels)))
@@ -112,7 +118,7 @@ func (w *planeWorker[T]) accumulate(p *planes, kernel func(c *norm.PlaneArgs[T])
 	}
 }
 
-// run sums planes of n elements of some images.
+// run sums planes of n elements of some images in one call.
 func (w *planeWorker[T]) run(kernel func(c *norm.PlaneArgs[T]), x, dy []T, n, images int) {
 	k := &w.call
 	k.X, k.Dy, k.N, k.Images = x, dy, n, images
@@ -138,8 +144,8 @@ func (w *planeWorker[T]) run(kernel func(c *norm.PlaneArgs[T]), x, dy []T, n, im
 	}
 }
 
-// setPivots sets the mean of each channel to that of its planes from image b on, of one or as many as have pivotRun elements:
-// near enough for sums about it to keep their digits.
+// setPivots sets the mean of each channel to the mean of its first planes from image b on, at least
+// pivotRun elements: near enough to the true mean for sums about it to keep their digits.
 func (w *planeWorker[T]) setPivots(p *planes, kernel func(c *norm.PlaneArgs[T]), x []T, c, channels, b, images int) {
 	for k := range channels {
 		w.of[k*norm.Params+norm.ParamMean] = x[p.at(b, c+k)]
@@ -155,7 +161,8 @@ func (w *planeWorker[T]) setPivots(p *planes, kernel func(c *norm.PlaneArgs[T]),
 	clear(w.sums[:channels])
 }
 
-// apply runs an elementwise kernel on planes of some channels from c on, of images from b on. of holds the channels' values.
+// apply runs an elementwise kernel on planes of channels from c on and images from b on. of holds
+// the parameters.
 func (w *planeWorker[T]) apply(p *planes, kernel func(c *norm.PlaneArgs[T]), x, dy, y, of []T, c, channels, b, images int) {
 	w.setParams(p, of, channels)
 	k := &w.call

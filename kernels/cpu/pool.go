@@ -9,25 +9,31 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A task is work that splits into parts which do not depend on each other.
+// The worker pool: every kernel splits its work into parts by the shapes of its operands, and the
+// pool computes the parts on all threads.
+
+// A task is work that splits into independent parts.
 type task interface {
-	// do computes part i. Parts that run at the same time have different values of worker,
-	// from 0 up to the pool's threads and below the number of parts; it selects a private piece of the call's workspace.
+	// do computes part i. Parts that run at the same time have different values of worker, from 0
+	// up to the pool's threads and below the number of parts; it selects a private piece of the
+	// call's workspace.
 	do(i, worker int)
 }
 
-// How long a worker, or the caller at the end, spins before it sleeps. Waking a goroutine that sleeps costs 10 to 100
-// microseconds, the gap between two kernels of a step less than one. A caller waits for parts that run already, so it may
-// well wait longer than a worker that may never be needed.
+// Times that a worker without work, or a caller at the end of a run, spins before it sleeps. Waking
+// a goroutine takes 10 to 100 µs; the gap between two kernels of a step is below 1 µs. A caller
+// waits for parts that already run, so it spins longer than a worker that may not be needed.
 const (
-	spinIdle  = 200 * time.Microsecond // a worker's default
-	spinJoin  = time.Millisecond
-	spinAlone = 20 * time.Microsecond // from then on, others that want the processor get it in between
-	spinBatch = 64                    // looks at the state between two looks at the clock
+	spinIdle = 200 * time.Microsecond // default of a worker
+	spinJoin = time.Millisecond
+	// After this time, a spinning goroutine yields the processor to others.
+	spinAlone = 20 * time.Microsecond
+	spinBatch = 64 // polls of the state for each poll of the clock
 )
 
-// The state of a pool: the run's number above, then a bit that is set while workers may still join, then one that is set
-// when the caller sleeps until the last worker leaves, then how many workers are inside.
+// The state of a pool, in one word: the number of the run (32 bits), openBit while workers may
+// join, waitBit while the caller sleeps until the last worker leaves, and the number of workers
+// inside (30 bits).
 const (
 	openBit    = uint64(1) << 31
 	waitBit    = uint64(1) << 30
@@ -41,13 +47,13 @@ const (
 //	worker       └ joins ─ claims parts ─ leaves ┘
 //	late                                             └ finds the gate closed, goes back to sleep
 //
-// Invariant: job and n change only while no worker is inside.
+// Invariant: job and n change only while no worker is inside a run.
 type pool struct {
 	mu      sync.Mutex // held by the run in progress, and by close
 	_       [56]byte
 	state   atomic.Uint64
 	_       [56]byte
-	next    atomic.Int64 // first part that nobody has claimed
+	next    atomic.Int64 // first part that is not claimed
 	_       [56]byte
 	n       int64
 	job     task
@@ -62,16 +68,17 @@ type pool struct {
 
 // A worker is one goroutine of a pool.
 type worker struct {
-	parked atomic.Uint32 // 1 while asleep or about to be: who sets it back to 0 decides how it wakes
+	// 1 while asleep or about to be: who sets it back to 0 decides how it wakes.
+	parked atomic.Uint32
 	wake   chan struct{}
 	_      [48]byte
 }
 
-// A failure is what a part panicked with.
+// A failure holds the value that a part panicked with.
 type failure struct{ value any }
 
-// newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no workers. A worker without work
-// spins for idle, or for a default where that is 0, and then sleeps.
+// newPool starts a pool of that many threads, the caller's own among them. Below 2 it has no
+// workers. A worker without work spins for idle, or for a default where that is 0, and then sleeps.
 func newPool(threads int, idle time.Duration) *pool {
 	if idle == 0 {
 		idle = spinIdle
@@ -89,9 +96,9 @@ func newPool(threads int, idle time.Duration) *pool {
 // threads returns how many parts can run at once.
 func (p *pool) threads() int { return len(p.workers) + 1 }
 
-// run calls t.do for 0..n-1, in any order and several at a time, and returns when all have. It allocates nothing.
-// A run inside a run, beside another one or after close computes its parts one by one in the caller, as worker 0.
-// A panic of a part comes out of run.
+// run calls t.do for 0..n-1, in any order and several at a time, and returns when all have. It
+// allocates nothing. A run inside a run, during another run or after close computes its parts one
+// by one in the caller, as worker 0. A panic of a part becomes a panic of run.
 func (p *pool) run(t task, n int) {
 	if n <= 1 || len(p.workers) == 0 || !p.mu.TryLock() {
 		serial(t, n)
@@ -121,6 +128,7 @@ func (p *pool) run(t task, n int) {
 	}
 }
 
+// serial runs n parts in the caller.
 func serial(t task, n int) {
 	for i := range n {
 		t.do(i, 0)
@@ -139,7 +147,7 @@ func (p *pool) claimParts(worker int) {
 	}
 }
 
-// recoverPanic keeps a panic for run to raise in its caller, and leaves no more parts to claim.
+// recoverPanic stores a panic, which run raises in its caller, and claims all remaining parts.
 func (p *pool) recoverPanic() {
 	if v := recover(); v != nil {
 		p.failure.CompareAndSwap(nil, &failure{v})
@@ -147,8 +155,8 @@ func (p *pool) recoverPanic() {
 	}
 }
 
-// waitForWorkers closes the gate, so that a late worker is not waited for, and waits for the workers inside: first spinning, then
-// asleep, since one of them may need this processor to go on.
+// waitForWorkers closes the gate, so that no late worker joins, and waits for the workers inside.
+// It spins, then sleeps, because one of them may need this processor.
 func (p *pool) waitForWorkers() {
 	p.state.And(^openBit)
 	if spin(spinJoin, func() bool { return p.state.Load()&activeMask == 0 }) {
@@ -166,7 +174,7 @@ func (p *pool) leaveRun() {
 	}
 }
 
-// loop is a worker's life.
+// loop joins runs until the pool closes. It is the goroutine of worker id.
 func (p *pool) loop(w *worker, id int) {
 	defer p.exits.Done()
 	var last uint64
@@ -178,13 +186,13 @@ func (p *pool) loop(w *worker, id int) {
 	}
 }
 
-// hasNewRun reports whether a run after the last one takes workers.
+// hasNewRun reports whether a run other than the last one is open to workers.
 func (p *pool) hasNewRun(last uint64) bool {
 	s := p.state.Load()
 	return s&openBit != 0 && s>>runShift != last
 }
 
-// spin waits until done returns true, which it reports, for at most so long.
+// spin polls done for at most most and reports whether it returned true.
 func spin(most time.Duration, done func() bool) bool {
 	for start := time.Now(); ; {
 		for range spinBatch {
@@ -211,7 +219,8 @@ func (p *pool) park(w *worker, last uint64) {
 	<-w.wake
 }
 
-// joinRun takes part in the run that is open, if it is another than the last, and returns the run that it saw.
+// joinRun claims parts of the open run if it is not the last one. It returns the number of the run
+// that it saw.
 func (p *pool) joinRun(id int, last uint64) uint64 {
 	for {
 		s := p.state.Load()
@@ -228,8 +237,8 @@ func (p *pool) joinRun(id int, last uint64) uint64 {
 	}
 }
 
-// close waits for the run in progress and ends the workers. No goroutine of the pool is left when it returns.
-// Safe to call twice.
+// close waits for the run in progress and ends the workers. No goroutine of the pool is left when
+// it returns. Safe to call twice.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.stop.Store(true)

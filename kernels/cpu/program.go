@@ -7,10 +7,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// A chain of float32 whose ops are all among the codes is run in assembly a tile at a time, with what a step makes kept in
-// registers for the next one: the accumulator.
+// Programs of chains: a chain of float32 whose ops all have a code (elementwise.ChainCodes) is run
+// by assembly, one tile at a time. The result of a step stays in registers for the next step: the
+// accumulator.
 
-// newProgram returns the words of a chain's program, or nil where a step has no code. Sources are its slots.
+// newProgram returns the words of a chain's program, nil where a step has no code. Operand k is slot k.
 func newProgram(r *chainPlan, inputs int) []uint32 {
 	steps := 0
 	for _, s := range r.operations {
@@ -24,7 +25,7 @@ func newProgram(r *chainPlan, inputs int) []uint32 {
 	if steps < 2 || r.operations[last].op == kernels.Fill {
 		return nil
 	}
-	read := make([]bool, inputs+len(r.operations)) // from memory
+	read := make([]bool, inputs+len(r.operations)) // operands that a later step reads from memory
 	emitSteps(r, inputs, func(_ uint32, k int, _ operation) {
 		if k >= 0 {
 			read[k] = true
@@ -45,13 +46,13 @@ func newProgram(r *chainPlan, inputs int) []uint32 {
 	return program
 }
 
-// emitSteps calls step for each code with the operand that it reads from memory, -1 for none, and made after each stage
-// with the source that is then the accumulator.
-func emitSteps(r *chainPlan, inputs int, step func(code uint32, k int, s operation), made func(k int)) {
+// emitSteps calls step for each instruction with the operand that it reads from memory (-1: none),
+// and computed after each operation with the operand that the accumulator then holds.
+func emitSteps(r *chainPlan, inputs int, step func(code uint32, k int, s operation), computed func(k int)) {
 	held := -1
 	for i, s := range r.operations {
 		if s.op == kernels.Fill {
-			continue // its tile is filled once
+			continue // fillConstant fills its tile
 		}
 		c := elementwise.ChainCodes[s.op]
 		if s.b >= 0 && s.a != s.b && held == s.b && c.Reversed != 0 {
@@ -63,11 +64,11 @@ func emitSteps(r *chainPlan, inputs int, step func(code uint32, k int, s operati
 			step(c.Code, s.b, s)
 		}
 		held = inputs + i
-		made(held)
+		computed(held)
 	}
 }
 
-// chainNumbers are the numbers that a step takes.
+// chainNumbers returns the two numbers of an operation's instruction.
 func chainNumbers(s operation) (p, q float32) {
 	switch a := s.attrs.(type) {
 	case kernels.AffineAttrs:

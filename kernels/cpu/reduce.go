@@ -10,39 +10,47 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// Reductions are computed in float64 and rounded once. Their order is a matter of the operand's shape alone:
+// Reductions (sum, mean, max) of a tensor over some of its axes. They are computed in float64 and
+// rounded once. Their order depends on the operand's shape only, so the bits depend neither on the
+// number of threads nor on the instruction set:
 //
-//   - Elements that lie together and go into one result are a run. A run is cut into tiles of tileLen. Element i of a tile
-//     goes to partial result i%32; the 32 become one in a tree, and tiles follow one another.
-//   - A run longer than pieceLen is cut into pieces of that length, and the results of the pieces follow one another.
-//   - Of several runs that go into one result, as those of a channel's images do, some form a piece: see perPiece.
-//   - Where the last dimension stays, rows follow one another. More than pieceRows of them that lie together are cut into
-//     pieces of so many.
+//   - Contiguous elements of one result are a run. A run is cut into tiles of reduce.TileLen: see package reduce.
+//   - A run longer than pieceLen is cut into pieces of that length, whose results are combined in order.
+//   - Several runs of one result, such as those of a channel's images, form pieces: see pieceSize.
+//   - Where the last dimension is kept, rows are combined in order. More than pieceRows contiguous rows are cut into pieces of that many.
 //
-// So a reduction is the same bits whether its operand lies in memory or is computed tile by tile while it is reduced.
+// So a reduction has the same bits whether its operand is in memory or computed tile by tile while
+// it is reduced. A task is a block of results and one piece of their elements. Inner kernels are
+// those of internal/asm/reduce.
 
+// Sizes of pieces and blocks.
 const (
 	pieceLen      = 16 * 1024 // elements of a piece of a long run
 	pieceRows     = 1024      // rows of a piece of a tall matrix
-	readLen       = 32 * 1024 // elements that a kernel is given at once: some microseconds
-	blockResults  = 128       // results of a block: rows that are reduced, or columns
-	lineLen       = 512       // elements that a block should have to read together
-	pulledColumns = 512       // columns of a block of an operand that is computed
+	readLen       = 32 * 1024 // most elements of a call of a kernel: some microseconds
+	blockResults  = 128       // most results of a block: reduced rows, or columns
+	lineLen       = 512       // least contiguous elements that a block should read
+	pulledColumns = 512       // most results of a block where the operand is computed
 )
 
-// A reduction is where the operand's elements lie, split into dimensions that stay and dimensions that go.
+// A reduction is the layout of the operand, split into dimensions that are kept and dimensions that
+// are reduced.
 type reduction struct {
-	keptDims, reducedDims stridedIndex // without inner and near
-	rows                  bool         // the last dimension goes: outputs reduce runs
+	keptDims, reducedDims stridedIndex // without inner and nearRows
+	rows                  bool         // the last dimension is reduced: an output reduces runs
 	inner                 int          // elements of the last dimension, a run or a row
-	nearRows              int          // rows: results whose runs follow one another. Otherwise: rows that do, and go
-	outputs               int
-	count                 int // elements that one output reduces
-	pieces                int // pieces of a run, of runs or of a column; 1: not cut
-	pieceSize             int // elements of a run, runs, or rows of a piece
+	// Rows: results whose runs are contiguous. Otherwise: contiguous rows that are reduced.
+	nearRows  int
+	outputs   int
+	count     int // elements that one output reduces
+	pieces    int // pieces of a run, of runs or of a column; 1: not cut
+	pieceSize int // of a piece: elements of a run, runs, or rows
 }
 
+// newReduction merges the dimensions of s and decides what is cut.
 func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
+	// Each dimension is appended to its side, where neighbours merge: [2, 3, 4] over axes (1, 2)
+	// has kept (2) and reduced (12).
 	strides := rowMajor(s)
 	r := reduction{outputs: 1, count: 1, inner: 1, nearRows: 1, pieces: 1, rows: true}
 	for k, d := range s {
@@ -54,12 +62,14 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 			r.outputs *= d
 		}
 	}
+	// inner is the last dimension, which is contiguous; near is the one before it.
 	inner, near := &r.reducedDims, &r.keptDims
 	if w := &r.keptDims; w.rank > 0 && w.stride[w.rank-1] == 1 {
 		r.rows, inner, near = false, near, inner
 	}
-	r.inner, r.nearRows = inner.popDim(), near.popDim() // neighbours: dimensions alternate
-	length := 0                                         // of what is cut
+	// Kept and reduced dimensions alternate after merging.
+	r.inner, r.nearRows = inner.popDim(), near.popDim()
+	length := 0 // of the dimension that is cut
 	switch {
 	case r.rows && r.reducedDims.rank == 0:
 		length, r.pieceSize = r.inner, pieceLen
@@ -74,7 +84,7 @@ func newReduction(a kernels.ReduceAttrs, s kernels.Shape) reduction {
 	return r
 }
 
-// popDim takes the last dimension away and returns it, 1 where there is none.
+// popDim removes the last dimension and returns it, 1 where there is none.
 func (w *stridedIndex) popDim() int {
 	if w.rank == 0 {
 		return 1
@@ -83,8 +93,8 @@ func (w *stridedIndex) popDim() int {
 	return w.dims[w.rank]
 }
 
-// reduceWork returns what the worst reduction up to this size needs for the results of pieces: where dimensions are 1
-// their neighbours merge, and what is cut there is not cut here.
+// reduceWork returns the bytes that the results of pieces need in the worst reduction up to this
+// size. With other dimensions of 1, neighbours merge and are cut differently.
 func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 	s, axes := in[0].Shape, attrs.(kernels.ReduceAttrs).Axes
 	outputs, count := 1, 1
@@ -101,11 +111,11 @@ func reduceWork(_ *Device, attrs any, in, _ []kernels.Spec) int64 {
 	return int64(outputs) * int64(ceilDiv(count, pieceRows)) * 8
 }
 
-// A pull returns elements lo..lo+n-1 of a tensor, row-major, which it may compute in a place of the worker's own.
-// n is at most pullLen; worker is below the number of the pool's threads.
+// A pull returns elements lo..lo+n-1 of a tensor, row-major. It may compute them in memory of the
+// worker. n is at most maxPull; worker is below the number of threads of the pool.
 type pull[T float] func(lo, n, worker int) []T
 
-// A reducer is a reduction bound to memory. Its operand is x, or what pull computes.
+// A reducer is a reduction bound to memory. Its operand is x, or computed by pull.
 type reducer[T float] struct {
 	reduction
 	kernels  *reduce.Kernels[T]
@@ -115,11 +125,12 @@ type reducer[T float] struct {
 	pull     pull[T]
 	y        []T
 	acc      [][]float64 // of each worker
-	partials []float64   // results of pieces: [cuts, outputs]
+	partials []float64   // results of pieces: [pieces, outputs]
 	width    int         // most outputs of a block
-	maxRead  int         // most elements that are asked for at once
+	maxRead  int         // most elements that are read at once
 }
 
+// bindReduce prepares a sum, mean or maximum of input 0.
 func bindReduce(b *binding) (func(), error) {
 	s := b.In[0].Shape
 	switch b.In[0].Type {
@@ -131,8 +142,8 @@ func bindReduce(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
-// reduceFrom returns a launch of op, Sum, Mean or Max, on a tensor of shape s: x, or where that is nil what pull computes.
-// work is as large as reduceWork says. It returns nil where nothing is to be done.
+// reduceFrom returns a launch of op (Sum, Mean or Max) on a tensor of shape s: x, or computed by
+// pull where x is nil. work has at least reduceWork bytes. It returns nil where there is no output.
 func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s kernels.Shape, y []T, work []byte, x []T, pull pull[T]) func() {
 	r := &reducer[T]{reduction: newReduction(a, s), kernels: reduce.At[T](b.dev.level), scale: 1, x: x, pull: pull, y: y}
 	if op == kernels.Max {
@@ -159,8 +170,10 @@ func reduceFrom[T float](b *binding, op *kernels.Op, a kernels.ReduceAttrs, s ke
 	return r.launch(b)
 }
 
-// launch splits the work into blocks of outputs that lie together, and pieces of what they reduce.
+// launch splits the work into blocks of contiguous outputs and pieces of their elements.
 func (r *reducer[T]) launch(b *binding) func() {
+	// A group is the outputs whose elements are contiguous in blocks: columns of a row, or rows of
+	// runs.
 	group, f, size := r.inner, r.columns, min(r.count, pieceRows)
 	if r.rows {
 		group, f, size = r.nearRows, r.runs, min(r.count, pieceLen)
@@ -168,6 +181,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 			r.width = min(r.width, max(1, pieceLen/r.count, ceilDiv(lineLen, r.inner)))
 		}
 	}
+	// Workers accumulate a block of outputs, then store it.
 	r.width = min(r.width, group)
 	for range b.dev.pool.threads() {
 		r.acc = append(r.acc, make([]float64, r.width))
@@ -188,6 +202,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 	}
 	return func() {
 		all()
+		// Results of pieces are combined in order.
 		for o := range r.y {
 			total := r.partials[o]
 			for c := 1; c < r.pieces; c++ {
@@ -198,7 +213,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 	}
 }
 
-// store puts the results of a block where they belong.
+// store writes the results of a block to y, or to the partial results of piece cut.
 func (r *reducer[T]) store(acc []float64, o, cut int) {
 	if r.pieces > 1 {
 		copy(r.partials[cut*r.outputs+o:], acc)
@@ -224,10 +239,11 @@ func (r *reducer[T]) elements(lo, n, worker int) []T {
 	return r.x[lo : lo+n]
 }
 
-// runs folds the runs of len(acc) outputs, or piece cut of them.
+// runs folds the runs of len(acc) outputs, or their piece cut.
 func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.Rows[r.fold], r.inner
 	first, end := 0, r.reducedDims.elems()
+	// base is the element where the first run begins.
 	base += from * n
 	switch {
 	case r.pieces > 1 && r.reducedDims.rank == 0:
@@ -238,6 +254,7 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	}
 	for k := first; k < end; k++ {
 		at := base + r.reducedDims.offset(k)
+		// Short runs: several in one call. Long runs: one at a time, in several calls.
 		if n <= r.maxRead {
 			for i, per := 0, r.maxRead/n; i < len(acc); i += per {
 				rows := acc[i:min(i+per, len(acc))]
@@ -254,13 +271,14 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	}
 }
 
-// columns folds len(acc) columns, from the one on that is given, or piece cut of them.
+// columns folds len(acc) columns from column from on, or their piece cut.
 func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	f, n := r.kernels.Cols[r.fold], len(acc)
 	first, end := 0, r.nearRows
 	if r.pieces > 1 {
 		first, end = cut*r.pieceSize, min((cut+1)*r.pieceSize, r.nearRows)
 	}
+	// Rows of a call: as many as maxRead allows.
 	per := max(1, r.maxRead/n)
 	if r.pull != nil && n < r.inner {
 		per = 1
@@ -274,7 +292,7 @@ func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	}
 }
 
-// offset returns where element i of the walked dimensions lies.
+// offset returns the element of the operand for element i of the output.
 func (w *stridedIndex) offset(i int) int {
 	switch w.rank {
 	case 0:

@@ -8,13 +8,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// Rows of a table that rows are added to are dealt out among scatterParts parts where there is enough to add: each part looks at
-// all indices and adds, in their order, what belongs to its own rows. So no two parts touch a row, and sums have one order.
+// Scatter: output row r is the sum of the rows dy[i] with index[i] = r. Where there is enough to
+// add, output rows are split over scatterParts parts: each part reads all indices and adds, in
+// their order, to its own rows. So no two parts write a row, and sums have a fixed order.
 const (
 	scatterParts = 8
-	scatterGrain = 16 * 1024 // elements from which on the rows are dealt out
+	scatterGrain = 16 * 1024 // elements of dy from which on rows are split
 )
 
+// bindScatter prepares a scatter.
 func bindScatter(b *binding) (func(), error) {
 	switch b.Out[0].Type {
 	case arena.Float32:
@@ -25,6 +27,7 @@ func bindScatter(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindScatterOf binds a scatter for T.
 func bindScatterOf[T float](b *binding) func() {
 	dy, y := in[T](b, 1), out[T](b, 0)
 	rows := b.Out[0].Shape[0]

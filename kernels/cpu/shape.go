@@ -8,12 +8,15 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/transpose"
 )
 
-// Ops that only move elements work on words of the element's size, whatever its type.
+// Ops that only move elements: reshape, broadcast, slice, concat, transpose. They work on words of
+// the element's size, whatever its type. Threads split the output by elements. Transposes of 4 and
+// 8 bytes use internal/asm/transpose.
 
+// Sizes of pieces.
 const (
 	moveGrain = 32 * 1024 // elements of a piece
 	block     = 32        // rows that a transpose writes at once
-	bandLen   = 1024      // columns that it writes at once: a multiple of all squares' sides
+	bandLen   = 1024      // columns that it writes at once: a multiple of the side of every square
 )
 
 // byWord calls the binder for the size of an element of output 0.
@@ -32,7 +35,7 @@ func byWord(b *binding, f8 func(*binding) func(), f32 func(*binding) func(), f64
 	return nil, fmt.Errorf("%s of %v: %w", b.Op.Name, b.Out[0].Spec, kernels.ErrUnsupported)
 }
 
-// bindCopy moves the bytes of input 0, from the offset of a view on, where they are not in place already.
+// bindCopy copies the bytes of input 0 from offset on, unless output 0 is the same memory.
 func bindCopy(b *binding, offset int64) (func(), error) {
 	to := b.bytes(b.Out[0])
 	from := b.bytes(b.In[0])[offset:]
@@ -43,23 +46,27 @@ func bindCopy(b *binding, offset int64) (func(), error) {
 	return b.parallelFor(len(to), 4*moveGrain, func(lo, hi, _ int) { copy(to[lo:hi], from[lo:hi]) }), nil
 }
 
+// bindReshape prepares a copy of input 0, or nothing where the output is the same memory.
 func bindReshape(b *binding) (func(), error) { return bindCopy(b, 0) }
 
+// bindBroadcast prepares a broadcast of input 0 to the output's shape.
 func bindBroadcast(b *binding) (func(), error) {
 	return byWord(b, bindBroadcastOf[uint8], bindBroadcastOf[uint32], bindBroadcastOf[uint64])
 }
 
+// bindBroadcastOf prepares it for one size of element.
 func bindBroadcastOf[T asm.Word](b *binding) func() {
 	w := broadcastIndex(b.In[0].Shape, b.Out[0].Shape)
 	return bindStridedCopy(b, in[T](b, 0), w)
 }
 
-// bindStridedCopy fills output 0 from where w leads in x.
+// bindStridedCopy fills output 0 with the elements of x that w selects.
 func bindStridedCopy[T asm.Word](b *binding, x []T, w stridedIndex) func() {
 	y, fill := out[T](b, 0), fillFunc[T](b.dev.level)
 	return b.parallelFor(len(y), moveGrain, func(lo, hi, _ int) { gather(y[lo:hi], x, &w, lo, fill) })
 }
 
+// bindSlice prepares a slice with steps. A contiguous slice is a copy.
 func bindSlice(b *binding) (func(), error) {
 	if offset, ok := kernels.Slice.View(b.Attrs, kernels.Specs(b.In)); ok {
 		return bindCopy(b, offset)
@@ -67,13 +74,15 @@ func bindSlice(b *binding) (func(), error) {
 	return byWord(b, bindSliceOf[uint8], bindSliceOf[uint32], bindSliceOf[uint64])
 }
 
+// bindSliceOf prepares it for one size of element.
 func bindSliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.SliceAttrs)
 	first, w := sliceIndex(b.In[0].Shape, b.Out[0].Shape, a.Start, a.Step)
 	return bindStridedCopy(b, in[T](b, 0)[first:], w)
 }
 
-// sliceIndex walks the elements of a slice of that shape where they lie in a whole.
+// sliceIndex returns the first element of a slice in the whole tensor, and the index of its
+// elements from there.
 func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w stridedIndex) {
 	strides := rowMajor(whole)
 	for k, d := range slice {
@@ -83,10 +92,12 @@ func sliceIndex(whole, slice kernels.Shape, start, step []int) (first int, w str
 	return first, w
 }
 
+// bindUnslice prepares the gradient of a slice: zeros, with the input at the slice's elements.
 func bindUnslice(b *binding) (func(), error) {
 	return byWord(b, bindUnsliceOf[uint8], bindUnsliceOf[uint32], bindUnsliceOf[uint64])
 }
 
+// bindUnsliceOf prepares it for one size of element.
 func bindUnsliceOf[T asm.Word](b *binding) func() {
 	a := b.Attrs.(kernels.UnsliceAttrs)
 	x, y := in[T](b, 0), out[T](b, 0)
@@ -102,7 +113,7 @@ func bindUnsliceOf[T asm.Word](b *binding) func() {
 	}
 }
 
-// scatter puts src, the elements from lo on, where w leads in dst.
+// scatter copies src, elements from lo on, to the elements of dst that w selects.
 func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	if w.rank == 0 {
 		copy(dst, src)
@@ -124,6 +135,8 @@ func scatter[T asm.Word](dst, src []T, w *stridedIndex, lo int) {
 	}
 }
 
+// bindConcat prepares a concatenation along an axis: each output row is the rows of the inputs, one
+// after another.
 func bindConcat(b *binding) (func(), error) {
 	axis := b.Attrs.(kernels.ConcatAttrs).Axis
 	to := b.bytes(b.Out[0])
@@ -147,10 +160,13 @@ func bindConcat(b *binding) (func(), error) {
 	}), nil
 }
 
+// bindTranspose prepares a permutation of dimensions.
 func bindTranspose(b *binding) (func(), error) {
 	return byWord(b, bindTransposeOf[uint8], bindTransposeOf[uint32], bindTransposeOf[uint64])
 }
 
+// bindTransposeOf prepares it for one size of element: by bands where it moves the last dimension,
+// otherwise as a strided copy.
 func bindTransposeOf[T asm.Word](b *binding) func() {
 	strides := rowMajor(b.In[0].Shape)
 	var w stridedIndex
@@ -164,13 +180,15 @@ func bindTransposeOf[T asm.Word](b *binding) func() {
 	return bindTransposeBands(b, y, x, w)
 }
 
-// bindTransposeBands transposes bands of rows: along the output's last dimension and the one that is contiguous in the input.
+// bindTransposeBands transposes bands of rows of matrices: their columns are the output's last
+// dimension, their rows the dimension that is contiguous in the input.
 func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func() {
 	last := w.rank - 1
 	row := 0 // the output's dimension that is contiguous in x
 	var from, to stridedIndex
 	outStride := len(y)
 	var rowStride int
+	// The other dimensions select a matrix; from and to are its first elements in x and y.
 	for k := range last {
 		outStride /= w.dims[k]
 		if w.stride[k] == 1 {
@@ -190,6 +208,7 @@ func bindTransposeBands[T asm.Word](b *binding, y, x []T, w stridedIndex) func()
 			r := i % bands * block
 			src, dst := x[from.offset(i/bands)+r:], y[to.offset(i/bands)+r*rowStride:]
 			n := min(block, rows-r)
+			// Whole squares by assembly, the edges in Go.
 			if squares == nil || n < side || cols < side {
 				transpose.Portable(dst, src, n, cols, rowStride, step)
 				continue

@@ -8,12 +8,18 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
+// Softmax, log softmax and their gradients along one axis of x [outer, n, inner]. Along the last
+// axis (inner = 1) rows are contiguous and computed by internal/asm/elementwise; along another axis
+// some columns are computed together by elementwise functions. Threads split rows, or blocks of
+// columns.
+
 // softRun is the number of columns that are normalised together.
 const softRun = 128
 
 // softGrain is the elements of a piece: an element costs an exponential.
 const softGrain = 4 * 1024
 
+// bindSoftmax prepares any of the four ops.
 func bindSoftmax(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -24,6 +30,7 @@ func bindSoftmax(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindSoftmaxOf prepares it for T.
 func bindSoftmaxOf[T float](b *binding) (func(), error) {
 	s := b.In[0].Shape
 	axis := b.Attrs.(kernels.SoftmaxAttrs).Axis
@@ -32,7 +39,7 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 		return nil, nil
 	}
 	x, y := in[T](b, 0), out[T](b, 0)
-	dy := x // unless it is a gradient, whose inputs are (y, dy)
+	dy := x // unless the op is a gradient, whose inputs are (y, dy)
 	if len(b.In) > 1 {
 		dy = in[T](b, 1)
 	}
@@ -67,10 +74,12 @@ func bindSoftmaxRows[T float](b *binding, y, x, dy []T, rows, n int) func() {
 	return b.parallelFor(rows, softGrain/n, func(lo, hi, _ int) { f(y[lo*n:hi*n], x[lo*n:hi*n], dy[lo*n:hi*n], n) })
 }
 
-// sumRows is how many rows are added up before their sum is added to the others, so that few roundings follow another.
+// sumRows is the number of rows that are added before their sum is added to the total, so that
+// chains of roundings stay short.
 const sumRows = 64
 
-// A softmaxColumns computes along an axis that is not the last one: on some columns of n elements at once, which lie stride apart.
+// A softmaxColumns computes along an axis that is not the last one: some columns at a time, of n
+// elements that lie stride apart.
 type softmaxColumns[T float] struct {
 	op                 *kernels.Op
 	add, sub, mul, max elementwise.BinaryFunc[T]
@@ -78,9 +87,10 @@ type softmaxColumns[T float] struct {
 	workers            []columnState[T]
 }
 
-// A columnState is what one worker writes to, an element a column.
+// A columnState holds what one worker writes to: one element for each column.
 type columnState[T float] struct{ most, sum, total, tile [softRun]T }
 
+// newColumns binds the elementwise functions that compute columns.
 func newColumns[T float](b *binding) *softmaxColumns[T] {
 	l := b.dev.level
 	binary := func(op *kernels.Op) elementwise.BinaryFunc[T] { return elementwise.Binary[T](l, op, nil) }
@@ -92,7 +102,8 @@ func newColumns[T float](b *binding) *softmaxColumns[T] {
 	}
 }
 
-// compute takes slices from the first row's first column to the last row's last. Of a gradient x is y.
+// compute computes w columns of n rows. Slices go from the first row's first column to the last
+// row's last one. For a gradient x is y.
 func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 	w := len(x) - (n-1)*stride
 	k := &c.workers[worker]
@@ -120,7 +131,8 @@ func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 	}
 }
 
-// normalise computes a softmax, whose exponentials lie in dst until they are divided, or a log softmax.
+// normalise computes a softmax, which keeps its exponentials in dst until they are divided, or a
+// log softmax.
 func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnState[T], w int) {
 	most, tile, total := k.most[:w], k.tile[:w], k.total[:w]
 	copy(most, row(x, 0))
@@ -150,7 +162,7 @@ func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) 
 	}
 }
 
-// sum leaves in total the sums of n rows that next computes.
+// sum sets total to the sums of the n rows that next computes.
 func (c *softmaxColumns[T]) sum(k *columnState[T], w, n int, next func(i int) []T) {
 	sum, total := k.sum[:w], k.total[:w]
 	clear(total)

@@ -7,10 +7,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/devcheck"
 )
 
-// maxRank is the largest number of dimensions that the kernels iterate over.
+// maxRank is the most dimensions of an operand.
 const maxRank = devcheck.MaxRank
 
-// table holds the kernels by operation. Elementwise ops are not in it: they are one engine.
+// table holds the kernels by operation. Elementwise operations are not in it: one engine runs them all.
 var table = map[*kernels.Op]kernel{
 	kernels.Chain: {bindChain, chainWork},
 
@@ -82,7 +82,8 @@ var table = map[*kernels.Op]kernel{
 	kernels.Host: {bindHost, nil},
 }
 
-// lookup returns the kernel of op: its own, the elementwise engine, or the reference, which is slow and allocates.
+// lookup returns the kernel of op: its entry in the table, the elementwise engine, or its
+// reference, which is slow and allocates.
 func lookup(op *kernels.Op) kernel {
 	if k, ok := table[op]; ok {
 		return k
@@ -93,13 +94,14 @@ func lookup(op *kernels.Op) kernel {
 	return kernel{bindReference, nil}
 }
 
-// RunsByReference reports whether op has no kernel: its float64 reference runs, which is slow and allocates.
+// RunsByReference reports whether the device has no kernel for op and runs its reference in float64,
+// which is slow and allocates.
 func (d *Device) RunsByReference(op *kernels.Op) bool {
 	_, own := table[op]
 	return !own && op.Elem == nil
 }
 
-// bindReference runs an op by its meaning.
+// bindReference prepares a call of an op's reference.
 func bindReference(b *binding) (func(), error) {
 	c, p := b.Call, b.prog
 	p.slow = append(p.slow, c.Op)
@@ -110,7 +112,8 @@ func bindReference(b *binding) (func(), error) {
 	}, nil
 }
 
-// Supports returns nil for every operation that is registered, on operands that fit it, of up to 8 dimensions.
+// Supports returns nil for every operation that is registered, on operands that fit it, of up to 8
+// dimensions.
 func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if d == nil || d.pool == nil {
 		return d.usable("supports")
@@ -124,8 +127,9 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 	return nil
 }
 
-// Workspace returns the scratch bytes of a call. They depend on the shapes, the number of threads and the instructions. A call of which
-// no dimension is larger needs no more, given the same attributes and operands that broadcast along the same dimensions.
+// Workspace returns the workspace of a call in bytes. It depends on the shapes, the number of
+// threads and the instructions. It never shrinks as a dimension grows, given the same attributes
+// and operands that broadcast along the same dimensions.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
 	if d.Supports(op, attrs, in, out) != nil {
 		return 0

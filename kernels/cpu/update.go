@@ -9,22 +9,26 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/update"
 )
 
-// Optimizer rules make one pass over parameter, gradient and states. Scalars are combined in float64 and rounded once.
-// Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0 by the assembly.
+// Optimizer updates, in place: one pass over parameter, gradient and states by internal/asm/update.
+// Scalars are combined in float64 and rounded once. States of a parameter without gradients decay
+// to denormal numbers, which assembly treats as zero. Threads split elements.
 
-const updateGrain = 16 * 1024 // elements of a piece of an update
+// updateGrain is the elements of a piece of an update.
+const updateGrain = 16 * 1024
 
-// An updater is a rule with what changes from step to step.
+// An updater is a rule bound to memory, with the operands that change its coefficients from step to
+// step.
 type updater[T float] struct {
 	update.Rule[T]
 	guard    []int32
 	controls []float64
 	scaleBy  []float64 // nil: gradients are not scaled
 	clips    bool
-	setRates func(controls []float64) // sets the rule's own numbers that depend on them
+	setRates func(controls []float64) // sets the coefficients that depend on controls
 	run      func(r *update.Rule[T], lo, hi int)
 }
 
+// bindUpdate prepares an update by a rule with states of the parameter's type.
 func bindUpdate(b *binding) (func(), error) {
 	switch b.In[0].Type {
 	case arena.Float32:
@@ -35,6 +39,7 @@ func bindUpdate(b *binding) (func(), error) {
 	return nil, fmt.Errorf("%s on %v: %w", b.Op.Name, b.In[0].Spec, kernels.ErrUnsupported)
 }
 
+// bindUpdateOf binds the rule for T.
 func bindUpdateOf[T float](b *binding) (func(), error) {
 	attrs, ok := b.Attrs.(kernels.Updater)
 	if !ok {
@@ -63,7 +68,7 @@ func bindUpdateOf[T float](b *binding) (func(), error) {
 	}, nil
 }
 
-// newUpdater binds what all rules share, and returns which operand is the first state.
+// newUpdater binds what all rules share. first is the operand that holds the first state.
 func newUpdater[T float](b *binding, common kernels.UpdateAttrs) (u *updater[T], first int) {
 	u, first = &updater[T]{guard: in[int32](b, 2), controls: in[float64](b, 3), clips: common.ClipValue > 0}, 4
 	u.P, u.G = in[T](b, 0), in[T](b, 1)
@@ -78,7 +83,8 @@ func newUpdater[T float](b *binding, common kernels.UpdateAttrs) (u *updater[T],
 	return u, first
 }
 
-// beginStep sets what depends on the step, and reports whether there is anything to do.
+// beginStep sets what depends on the step. It returns false where the guard is set: then the update
+// is skipped.
 func (u *updater[T]) beginStep() bool {
 	if u.guard[0] != 0 {
 		return false
@@ -94,7 +100,7 @@ func (u *updater[T]) beginStep() bool {
 	return true
 }
 
-// setRule sets the rule's function and numbers, and reports whether there is one.
+// setRule sets the rule's function and coefficients, and reports whether there is one.
 func (u *updater[T]) setRule(op *kernels.Op, attrs any, all *update.Kernels[T]) bool {
 	own := &u.Coef
 	u.setRates = func(c []float64) { own[0] = T(c[0]) }
@@ -121,7 +127,7 @@ func (u *updater[T]) setRule(op *kernels.Op, attrs any, all *update.Kernels[T]) 
 		if op == kernels.AdamW {
 			u.run, u.Decay, decay = all.AdamW, 0, a.Decay
 		}
-		u.setRates = func(c []float64) { // the bias corrections go into the rate and under the root
+		u.setRates = func(c []float64) { // bias corrections scale the rate and the mean of squares
 			own[0], own[5], own[7] = T(c[0]/c[2]), T(1/c[3]), T(c[0]*decay)
 		}
 	default:

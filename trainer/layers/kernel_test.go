@@ -37,7 +37,7 @@ func layerCases() []layerCase {
 		}},
 		{"two convs", []int{1, 1, 4, 4}, []int{1, 2, 4, 4}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			h := n.Conv(x, "c1", layers.Conv2D{Out: 2, Kernel: square(1)}, layers.Tanh)
-			return n.Conv(h, "c2", layers.Conv2D{Out: 2, Kernel: square(1)}, nil) // the same but for its weights
+			return n.Conv(h, "c2", layers.Conv2D{Out: 2, Kernel: square(1)}, nil) // the same except for its weights
 		}},
 		{"max pool", []int{2, 2, 5, 7}, []int{2, 2, 2, 3}, func(n *layers.Net, x *gorgonia.Node) *gorgonia.Node {
 			return n.MaxPool(x, "p", layers.Pool{Kernel: square(2)}) // a row and a column are left over

@@ -112,7 +112,7 @@ var references = map[string]func() reference{
 	},
 }
 
-// The rules with narrow states are those with wide ones but for what loose allows.
+// Rules with narrow states follow those with wide ones, within the tolerance of loose.
 func init() {
 	references["adam8"], references["adamw8"] = references["adam"], references["adamw"]
 	references["adam16"], references["adamw16"] = references["adam"], references["adamw"]
@@ -303,11 +303,11 @@ func TestEveryOptimizerStopsWhileTheGuardIsSet(t *testing.T) {
 		m.in[2].Data[0] = 7
 		m.step([]float64{math.NaN(), 1})
 		if p[0] != 1 || p[1] != 2 {
-			t.Errorf("%s: parameters became %v behind a set guard", n.Name, p)
+			t.Errorf("%s: parameters became %v although the guard is set", n.Name, p)
 		}
 		for k, x := range m.in[4:] {
 			if slices.ContainsFunc(x.Data, func(v float64) bool { return v != 0 }) {
-				t.Errorf("%s: state %s became %v behind a set guard", n.Name, n.Optimizer.States(m.in[0].Spec)[k].Name, x.Data)
+				t.Errorf("%s: state %s became %v although the guard is set", n.Name, n.Optimizer.States(m.in[0].Spec)[k].Name, x.Data)
 			}
 		}
 	}

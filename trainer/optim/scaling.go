@@ -80,16 +80,16 @@ func (s Scaling) interval() int64 {
 func (s Scaling) Validate() error {
 	var mode, backoff, state error
 	if s.Mode > ScaleNever {
-		mode = fmt.Errorf("Mode is %d, must be ScaleFloat16, ScaleAlways or ScaleNever", s.Mode)
+		mode = fmt.Errorf("%s is %d, must be ScaleFloat16, ScaleAlways or ScaleNever", "Mode", s.Mode)
 	}
 	if b := or(s.Backoff, 0.5); !(b > 0 && b < 1) {
-		backoff = fmt.Errorf("Backoff is %v, must be above 0 and below 1", b)
+		backoff = fmt.Errorf("%s is %v, must be above 0 and below 1", "Backoff", b)
 	}
 	growth := checkMin("Growth", or(s.Growth, 2), 1)
 	if t := s.State; t != (ScalingState{}) {
 		state = checkScale("State.Scale", t.Scale)
 		if state == nil && (t.Good < 0 || t.Skipped < 0) {
-			state = fmt.Errorf("State counts %d good and %d skipped updates, must be 0 or more", t.Good, t.Skipped)
+			state = fmt.Errorf("%s counts %d good and %d skipped updates, must be 0 or more", "State", t.Good, t.Skipped)
 		}
 	}
 	return check("loss scaling", mode, checkScale("Initial", or(s.Initial, 65536)), growth, backoff, checkCount("Interval", s.interval()), state)

@@ -6,7 +6,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-var errNesterov = errors.New("Nesterov needs Momentum: 0.9 is usual")
+var errNesterov = errors.New("option Nesterov needs Momentum: 0.9 is usual")
 
 // SGD is stochastic gradient descent, plain, with momentum, or with Nesterov momentum.
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Precision says what is computed and kept in 16 bits: factors of products, and activations that
+// Precision selects what is computed and kept in 16 bits: factors of products, and activations that
 // wait for the backward pass.
 type Precision struct {
 	Type    arena.DType // Bfloat16 or Float16; any other type: nothing

@@ -13,7 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// uses says which instructions make and read each value of a program.
+// uses lists the instructions that make and read each value of a program.
 type uses struct {
 	p       *ir.Program
 	maker   []int32 // instruction that makes it, -1 for homes

@@ -15,7 +15,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Goal says which activations a training program computes again.
+// Goal selects the activations that a training program computes again.
 type Goal struct {
 	Owners []string // all that belong to these layers; none: the search chooses
 	Budget int64    // bytes of scratch that the peak should not exceed, at the least extra time; 0: no search

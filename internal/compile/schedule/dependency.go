@@ -37,8 +37,8 @@ func dependencies(p *ir.Program) *Graph {
 	for i := range maker {
 		maker[i] = -1
 	}
-	// An update overwrites bytes that others may read. Program order says which contents a reader
-	// means:
+	// An update overwrites bytes that others may read. Program order determines which contents a
+	// reader means:
 	//
 	//	y = f w │ w' = update w │ z = f w'     readers of w since its last change come before the update
 	since := make([][]int32, len(p.Values)) // by root value: its readers since its last change

@@ -21,7 +21,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Options says how to order and place a program.
+// Options control how a program is ordered and placed.
 type Options struct {
 	Device kernels.Device // whose workspaces are placed too; nil: a device without workspaces
 	Debug  bool           // leave guard bytes after each buffer, for arena.Sentry

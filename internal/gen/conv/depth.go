@@ -13,7 +13,7 @@ const (
 	offN       = 224
 )
 
-// Registers of the depthwise functions, besides those of the packing ones.
+// Registers of the depthwise functions, in addition to those of packing functions.
 var (
 	outputs      = RCX // dy of the channels at hand
 	weights      = R10 // kernels of the channels at hand
@@ -23,7 +23,8 @@ var (
 	depthOutputs = []int{12, 13, 14, 15}
 )
 
-// fourth addresses the last of four, step bytes apart, where no register holds three steps. It spoils temp.
+// fourth addresses the last of four, step bytes apart, where no register holds three steps. It
+// spoils temp.
 func fourth(base, step GPPhysical) Mem {
 	LEAQ(Mem{Base: base, Index: step, Scale: 1}, temp)
 	return Mem{Base: temp, Index: step, Scale: 2}
@@ -167,8 +168,8 @@ func (l *loader) inFours(body func(n int, name string)) {
 	leave()
 }
 
-// eachTap emits the loops over taps and segments. each is given the pixels of channel i of n in register 0: zeros in the lanes
-// that are not the segment's, which add nothing.
+// eachTap emits the loops over taps and segments. each is given the pixels of channel i of n in
+// register 0: zeros in the lanes that are not the segment's, which add nothing.
 func (l *loader) eachTap(name string, n int, each func(i int), last func()) {
 	XORQ(tap, tap)
 	MOVQ(Mem{Base: args, Disp: offMasks}, masks)

@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// beginEnd opens a function that adds a bias to each row of results, and clears what is below zero.
+// beginEnd opens a function that adds a bias to each row of results, and clears negative values.
 func beginEnd(name string) {
 	TEXT(name, NOSPLIT, "func(e "+endingType+")")
 	Doc(name + " ends rows of at most two vectors.")

@@ -2,7 +2,8 @@
 //
 //	go generate ./kernels/cpu/internal/asm/conv
 //
-// It packs patches of images, the rows of a panel that the tile kernels of matrix products read, and ends rows of results.
+// It packs patches of images, the rows of a panel that the tile kernels of matrix products read,
+// and ends rows of results.
 package main
 
 import (
@@ -51,7 +52,8 @@ const (
 // mode is where a function keeps MXCSR, as it was and as it is meanwhile.
 var mode Mem
 
-// flush lets a function take denormal numbers for 0 and make none, by FTZ and DAZ in MXCSR. It comes first, and leave last.
+// flush lets a function take denormal numbers for 0 and make none, by FTZ and DAZ in MXCSR. It
+// comes first, and leave last.
 func flush() {
 	mode = AllocLocal(8)
 	STMXCSR(mode)
@@ -61,7 +63,7 @@ func flush() {
 	LDMXCSR(mode.Offset(4))
 }
 
-// leave ends a function, and restores the processor.
+// leave ends a function, and restores MXCSR.
 func leave() {
 	LDMXCSR(mode)
 	VZEROUPPER()
@@ -134,10 +136,11 @@ var (
 	seg            = R15
 )
 
-// walk emits the loops of a packing function: over channels, four at a time and then one, taps, and segments where there
-// are any. Taps go inside, since planes can lie so that their lines share a set of the cache. start prepares the masks of
-// a tap and a segment; move copies one vector of one channel, first says to the first segment.
-func walk(segments bool, start func(), move func(from, to Mem, first bool)) {
+// packLoop emits the loops of a packing function: over channels, four at a time and then one, taps, and
+// segments where there are any. Taps go inside, since planes can lie so that their lines share a
+// set of the cache. start prepares the masks of a tap and a segment; move copies one vector of one
+// channel, first reports whether it is the first segment.
+func packLoop(segments bool, start func(), move func(from, to Mem, first bool)) {
 	Load(Param("p"), args)
 	MOVQ(Mem{Base: args, Disp: offDst}, dst)
 	MOVQ(Mem{Base: args, Disp: offSrc}, src)

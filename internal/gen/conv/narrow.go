@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The transforms by AVX2, with half of the registers: columns first, whose results go to memory, then rows.
+// The transforms by AVX2, with half of the registers: columns first, whose results go to memory,
+// then rows.
 
 // input transforms tiles of 4x4 pixels, which it overwrites.
 func (e elem) input() {
@@ -132,7 +133,7 @@ func (e elem) weight(table Mem) {
 	leave()
 }
 
-// output turns sums into pixels, a vector of tiles at a time.
+// output transforms sums to pixels, a vector of tiles at a time.
 func (e elem) output(table Mem) {
 	name, lanes := "winoOutput"+e.name, 32/e.size
 	TEXT(name, NOSPLIT, "func(w "+outputType+")")

@@ -49,7 +49,8 @@ var double = elem{
 	unpackLow: VUNPCKLPD, unpackHigh: VUNPCKHPD,
 }
 
-// A loader is a way of loading one vector of pixels: of neighbours, of every second element, or of elements anywhere.
+// A loader is a way of loading one vector of pixels: of neighbours, of every second element, or of
+// elements anywhere.
 type loader struct {
 	elem
 	name     string // without the element's
@@ -79,7 +80,7 @@ func (l *loader) or(a Op, b VecPhysical) {
 	}
 }
 
-// mask is where the mask of the tap and segment at hand lies.
+// mask returns the memory of the mask of the current tap and segment.
 func mask() Mem { return Mem{Base: masks, Index: seg, Scale: 2} }
 
 // loaders returns the ways for one element type.
@@ -110,11 +111,11 @@ func (l *loader) called(what string) string {
 	return fmt.Sprintf(l.name, what) + l.elem.name
 }
 
-// pack emits the function that packs what the loader loads.
+// pack emits the packing function of the loader.
 func (l *loader) pack() {
 	begin(l.called("Patch"), "packs pixels.")
 	l.begin()
-	walk(l.segments, l.start, func(from, to Mem, first bool) {
+	packLoop(l.segments, l.start, func(from, to Mem, first bool) {
 		x := l.reg(0)
 		l.fetch(from, x)
 		switch {

@@ -70,19 +70,19 @@ func (e elem) inputVector(v int, src, dst, plane, plane3 GPPhysical) {
 			e.load(Mem{Base: src, Disp: 128*(4*i+j) + 64*v}, d[i][j])
 		}
 	}
-	turn := func(a, b, c, x *VecPhysical) {
+	difference := func(a, b, c, x *VecPhysical) {
 		old := []VecPhysical{*b, *c}
 		o := e.line(*a, *b, *c, *x, spare[0], spare[1])
 		*a, *b, *c, *x = o[0], o[1], o[2], o[3]
 		spare = old
 	}
 	for j := range 4 {
-		turn(&d[0][j], &d[1][j], &d[2][j], &d[3][j])
+		difference(&d[0][j], &d[1][j], &d[2][j], &d[3][j])
 	}
 	at := RCX
 	LEAQ(Mem{Base: dst, Disp: 64 * v}, at)
 	for i := range 4 {
-		turn(&d[i][0], &d[i][1], &d[i][2], &d[i][3])
+		difference(&d[i][0], &d[i][1], &d[i][2], &d[i][3])
 		e.load(d[i][0], Mem{Base: at})
 		e.load(d[i][1], Mem{Base: at, Index: plane, Scale: 1})
 		e.load(d[i][2], Mem{Base: at, Index: plane, Scale: 2})
@@ -167,7 +167,7 @@ func (e elem) thirds(a, b, c, s, t, half VecPhysical) {
 	e.mul(half, t, t)
 }
 
-// wideOutput turns sums into pixels, a vector of tiles at a time, by AVX-512.
+// wideOutput transforms sums to pixels, a vector of tiles at a time, by AVX-512.
 func (e elem) wideOutput() {
 	name, lanes := "wideWinoOutput"+e.name, 64/e.size
 	table := GLOBL("interleave"+e.name, RODATA|NOPTR)
@@ -205,7 +205,8 @@ func (e elem) wideOutput() {
 	leave()
 }
 
-// outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a spare one.
+// outputSums leaves Aᵀ·m·A of a vector of tiles in y, row by row. It uses eight registers and a
+// spare one.
 func (e elem) outputSums(m, plane, plane3 GPPhysical, registers []VecPhysical, spare VecPhysical, y []VecPhysical) {
 	at := R10
 	MOVQ(m, at)
@@ -287,7 +288,8 @@ func (e elem) outputStore(dst GPPhysical, y []VecPhysical, lanes int) {
 	})
 }
 
-// segments emits the loop over segments: store is called for both rows, with the mask of the pixels that exist.
+// segments emits the loop over segments: store is called for both rows, with the mask of the pixels
+// that exist.
 func (e elem) segments(dst GPPhysical, store func(at, mask GPPhysical, row int)) {
 	seg, masks, segments, at, mask := R10, R11, R12, R13, RDX
 	MOVQ(Mem{Base: args, Disp: outMasks}, masks)

@@ -28,7 +28,7 @@ type asm struct {
 // A vec is one value of a calculation: some registers, which every operation on it goes through.
 type vec []VecPhysical
 
-// Operands of operations beside vecs.
+// Operands of operations other than vecs.
 type (
 	number float64                 // a constant of the element type
 	word   uint32                  // a constant of 32 bits
@@ -99,7 +99,8 @@ func (a *asm) begin(name, signature, doc string) {
 // elem is the Go type of an element.
 func (a *asm) elem() string { return fmt.Sprintf("float%d", 8*a.size) }
 
-// flush makes denormal operands and results zero until end: the processor takes a hundred cycles over each.
+// flush treats denormal operands and results as zero until end: the processor takes a hundred cycles
+// over each.
 func (a *asm) flush() {
 	a.saved, a.saves = a.AllocLocal(8), true
 	a.STMXCSR(a.saved)
@@ -131,8 +132,8 @@ func (a *asm) emit(name string, ops ...Op) {
 	m.Call(args)
 }
 
-// operand returns register i of an operand, or the memory that holds it. Whether a constant is one element there depends
-// on the instruction.
+// operand returns register i of an operand, or the memory that holds it. Whether a constant is one
+// element there depends on the instruction.
 func (a *asm) operand(o any, i int) (op Op, constant bool) {
 	switch o := o.(type) {
 	case vec:
@@ -151,7 +152,8 @@ func (a *asm) operand(o any, i int) (op Op, constant bool) {
 	panic(fmt.Sprintf("operand %T", o))
 }
 
-// op writes an instruction on every register: with the first operand from anywhere, and the others vecs.
+// op writes an instruction on every register: with the first operand from anywhere, and the others
+// vecs.
 func (a *asm) op(name string, src any, rest ...vec) { a.imm(name, nil, src, rest...) }
 
 // imm is op with an immediate operand before the others.
@@ -278,7 +280,8 @@ func (a *asm) keep(m mask, src any, dst vec) {
 	}
 }
 
-// A table is the constants of all functions: each is 32 bytes of copies, of which AVX-512 reads the first.
+// A table is the constants of all functions: each is 32 bytes of copies, of which AVX-512 reads the
+// first.
 type table struct{ data []uint64 }
 
 const tableName = "elementwise"
@@ -302,8 +305,8 @@ func (t *table) float(v float64, size int) Mem {
 	return t.word(math.Float32bits(float32(v)))
 }
 
-// emit writes the constants, then 64 bytes of ones before 64 of zeros: at 64-n starts a mask of n bytes; and the numbers
-// of 16 lanes.
+// emit writes the constants, then 64 bytes of ones before 64 of zeros: at 64-n starts a mask of n
+// bytes; and the numbers of 16 lanes.
 func (t *table) emit(c *build.Context) {
 	c.StaticGlobal(tableName)
 	c.DataAttributes(readOnly)

@@ -8,12 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A chain runs a program of elementwise steps on a tile, some vectors at a time, which stay in registers from step to
-// step: the accumulator. A step is four words: its code, the offset of its operand among the slots, and two numbers. The
-// first step is a load, and the last one, end, stores.
+// A chain runs a program of elementwise steps on a tile, some vectors at a time, which stay in
+// registers from step to step: the accumulator. A step is four words: its code, the offset of its
+// operand among the slots, and two numbers. The first step is a load, and the last one, end,
+// stores.
 
-// chainCodes are the steps in the order of their codes, which package elementwise repeats: names of functions, and those of two
-// operands a second time with the accumulator as the second one.
+// chainCodes are the steps in the order of their codes, which package elementwise repeats: names of
+// functions, and those of two operands a second time with the accumulator as the second one.
 var chainCodes = []string{"end", "load", "store",
 	"neg", "abs", "sign", "square", "cube", "inverse", "sqrt", "inverseSqrt", "ceil", "floor", "relu", "affine", "leakyRelu",
 	"exp", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "softplus",
@@ -31,7 +32,8 @@ var (
 // stepBytes is the size of a step.
 const stepBytes = 16
 
-// accumulator is how many registers it is: the others hold an operand and what functions use.
+// accumulator is the number of registers of the accumulator: the others hold an operand and
+// temporary values of functions.
 const accumulator = 8
 
 func chains(a *asm) {
@@ -68,7 +70,7 @@ func chains(a *asm) {
 	a.end()
 }
 
-// steps writes an interpreter with so many registers as accumulator. One is for a masked tail.
+// steps emits an interpreter whose accumulator has that many registers. One is for a masked tail.
 func (a *asm) steps(prefix string, registers int, end func()) {
 	acc := vec(a.bank()[:registers])
 	a.MOVQ(firstStep, pc)
@@ -143,7 +145,8 @@ func (a *asm) pointer() {
 	a.MOVQ(Mem{Base: slots, Index: operand, Scale: 1}, operand)
 }
 
-// fetch loads registers of the operand that pointer found: those of the accumulator's register first, and on.
+// fetch loads registers of the operand that pointer found: those of the accumulator's register
+// first, and on.
 func (a *asm) fetch(dst vec, first int, tail bool) {
 	for i, r := range dst {
 		m := Mem{Base: operand, Index: tileAt, Scale: 1, Disp: (first + i) * a.bytes()}

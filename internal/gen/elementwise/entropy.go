@@ -46,8 +46,9 @@ func (a *asm) without(m mask, x vec) {
 	a.op("VANDNPS", x, m.v, x)
 }
 
-// others makes the sum of exp(x - m) but for the label's, in every lane of sum, with f for each vec and the label's mask.
-// The label's is cleared in a short row, which stays in x, and in what is stored of a long one.
+// others computes the sum of exp(x - m) without the label's, in every lane of sum, with f for each vec
+// and the label's mask. The label's is cleared in a short row, which stays in x, and in what is
+// stored of a long one.
 func (a *asm) others(x, sum, m, ids vec, short, store bool, f func(own mask)) {
 	a.indexed(ids)
 	a.zero(sum)
@@ -74,9 +75,10 @@ func (a *asm) others(x, sum, m, ids vec, short, store bool, f func(own mask)) {
 	a.fold("ADD", sum, a.v(1))
 }
 
-// crossEntropy is log1p(z) - shift with d = x[label] - max x. Where d >= -1, z is the others' exponentials times exp(-d) and
-// shift is 0, so that a small loss keeps its digits. Elsewhere z is the sum of all exponentials less 1, which is that of the
-// largest, one of the others, and shift is d.
+// crossEntropy is log1p(z) - shift with d = x[label] - max x. Where d >= -1, z is the others'
+// exponentials times exp(-d) and shift is 0, so that a small loss keeps its digits. Elsewhere z is
+// the sum of all exponentials less 1, which is that of the largest, one of the others, and shift is
+// d.
 func crossEntropy(a *asm, short bool) {
 	x, m, ids := a.v(0), a.v(5), a.v(6)
 	none, stored := a.unique("none"), a.unique("stored")
@@ -170,7 +172,8 @@ func crossEntropyDense(a *asm, short bool) {
 	a.scalar(sum, Mem{Base: rowDst})
 }
 
-// crossEntropyDenseGrad computes the exponentials of a long row twice: dst may be y, so they cannot be kept there.
+// crossEntropyDenseGrad computes the exponentials of a long row twice: dst may be y, so they cannot
+// be kept there.
 func crossEntropyDenseGrad(a *asm, short bool) {
 	x, y, sum, m, scale, of := a.v(0), a.v(1), a.v(4), a.v(5), a.v(6), a.v(7)
 	a.most(x, m, y, short)

@@ -15,8 +15,8 @@ var (
 	ones, part, full = R8, R9, R10
 )
 
-// An elementwise function computes dst[i] from a[i], and from b[i] where it has two operands. Its result is vec 0, and so
-// is the first operand; the second one is vec 1.
+// An elementwise function computes dst[i] from a[i], and from b[i] where it has two operands. Its
+// result is vec 0, and so is the first operand; the second one is vec 1.
 type elementwise struct {
 	name   string
 	doc    string
@@ -112,8 +112,8 @@ func (a *asm) store(src vec, p Register) {
 	}
 }
 
-// tailMask makes the mask of the elements that are left, one register at most. In AVX2 part is then the address of the
-// mask, which has no register of its own.
+// tailMask makes the mask of the elements that are left, one register at most. In AVX2 part is then
+// the address of the mask, which has no register of its own.
 func (a *asm) tailMask() {
 	if a.wide {
 		a.BZHIQ(left, ones, part)

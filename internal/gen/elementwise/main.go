@@ -1,9 +1,11 @@
-// Command elementwise writes the amd64 assembly of package elementwise: elementwise operations and of its softmax rows.
+// Command elementwise writes the amd64 assembly of package elementwise: elementwise operations and
+// of its softmax rows.
 //
 //	go generate ./kernels/cpu/internal/asm/elementwise
 //
-// Every function is written once, for vectors of either width, and emitted for AVX2 and for AVX-512: each lane goes
-// through the same operations, and sums over a row are held in 16 lanes, so both give the same bits.
+// Every function is written once, for vectors of either width, and emitted for AVX2 and for
+// AVX-512: each lane does the same operations, and sums over a row are kept in 16 lanes, so
+// both give the same bits.
 package main
 
 import (

@@ -6,9 +6,10 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// Functions of float32. Range reductions and polynomials are those of Cephes (S. Moshier, single/expf.c, logf.c, log2f.c),
-// with fused multiply-adds; exponents are cut out of and put into the bits. Errors are below 1 ulp for exp and log, 1.5 for
-// log2, log1p and expm1, 2 for softplus, 2.5 for tanh and sigmoid.
+// Functions of float32. Range reductions and polynomials are those of Cephes (S. Moshier,
+// single/expf.c, logf.c, log2f.c), with fused multiply-adds; exponents are cut out of and put into
+// the bits. Errors are below 1 ulp for exp and log, 1.5 for log2, log1p and expm1, 2 for softplus,
+// 2.5 for tanh and sigmoid.
 const (
 	log2e = math.Log2E
 	ln2Hi = 0.693359375 // exact in few bits, so that its product with a small whole number is exact
@@ -18,7 +19,8 @@ const (
 	// sqrtHalf are the bits of √½, one those of 1.
 	sqrtHalf = 0x3f3504f3
 	one      = 0x3f800000
-	// Bounds of what exp is computed for. Below expLo it is under half of the smallest normal number, above expHi it is Inf.
+	// Bounds of what exp is computed for. Below expLo it is under half of the smallest normal
+	// number, above expHi it is Inf.
 	expLo = -87.8
 	expHi = 88.8
 )
@@ -82,7 +84,8 @@ func (a *asm) tail(r, p, square vec) {
 	a.f("FMADD213", r, square, p)
 }
 
-// power makes 2 to the k, plus bias, for a sum inside the exponents of normal numbers, and 0 below them.
+// power makes 2 to the k, plus bias, for a sum inside the exponents of normal numbers, and 0 below
+// them.
 func (a *asm) power(k, dst vec, bias uint32) {
 	a.f("ADD", number(magic), k, dst)
 	a.imm("VPSLLD", Imm(23), dst, dst)
@@ -99,7 +102,8 @@ func (a *asm) scaleDown(p, k vec) {
 	a.f("MUL", k, p, p)
 }
 
-// scale multiplies p by 2 to the k, for -127 <= k <= 128: without AVX-512 in two factors, so that neither is out of range.
+// scale multiplies p by 2 to the k, for -127 <= k <= 128: without AVX-512 in two factors, so that
+// neither is out of range.
 func (a *asm) scale(p, k, tmp vec) {
 	if a.wide {
 		a.f("SCALEF", k, p, p)
@@ -137,8 +141,8 @@ func (a *asm) expDown(x, k, p, tmp vec) {
 	a.set(p, x)
 }
 
-// expm1 is 2^k (exp(r) - 1) + (2^k - 1), computed with half of that power so that it stays in range; where k is 0 it is
-// exp(r) - 1, since half of that may be denormal. It has the sign of x.
+// expm1 is 2^k (exp(r) - 1) + (2^k - 1), computed with half of that power so that it stays in
+// range; where k is 0 it is exp(r) - 1, since half of that may be denormal. It has the sign of x.
 func expm1(a *asm) {
 	x, k, p, tmp, sign, whole := a.v(0), a.v(1), a.v(2), a.v(3), a.v(4), a.v(5)
 	a.f("AND", a.signBit(), x, sign)
@@ -208,8 +212,8 @@ func (a *asm) split(x, m, e vec) {
 	a.op("VCVTDQ2PS", e, e)
 }
 
-// onePlus makes 1+x = 2^e (1 + m) as split does, without rounding 1+x first: m = 2^-e x + (2^-e - 1). x stays,
-// tmp becomes 1+x.
+// onePlus makes 1+x = 2^e (1 + m) as split does, without rounding 1+x first: m = 2^-e x + (2^-e -
+// 1). x stays, tmp becomes 1+x.
 func (a *asm) onePlus(x, m, e, tmp vec) {
 	a.f("ADD", number(1), x, tmp)
 	a.op("VPSUBD", word(sqrtHalf), tmp.copy(a, e), e)
@@ -228,7 +232,7 @@ func (v vec) copy(a *asm, dst vec) vec {
 	return dst
 }
 
-// d is what bitwise integer instructions end in.
+// d is the suffix of bitwise integer instructions.
 func (a *asm) d() string {
 	if a.wide {
 		return "D"
@@ -236,7 +240,7 @@ func (a *asm) d() string {
 	return ""
 }
 
-// logRest computes log(1+m) - m, but for its last term -m²/2, which is square.
+// logRest computes log(1+m) - m, without its last term -m²/2, which is square.
 func (a *asm) logRest(m, p, square vec) {
 	a.f("MUL", m, m, square)
 	a.poly(m, p, logPoly...)
@@ -264,14 +268,15 @@ func (a *asm) log2Tail(m, e, p, square vec) {
 	a.f("ADD", e, m, m)
 }
 
-// logEdges sets y where x is no positive finite number: -Inf of 0, NaN below, and of Inf and NaN themselves.
+// logEdges sets y where x is no positive finite number: -Inf of 0, NaN below, and of Inf and NaN
+// themselves.
 func (a *asm) logEdges(x, y, tmp vec) {
 	a.where(a.cmp(notLess, inf, x, 0, tmp), x, y)
 	a.where(a.cmp(less, number(0), x, 0, tmp), nan, y)
 	a.where(a.cmp(equal, number(0), x, 0, tmp), -inf, y)
 }
 
-// log1p takes the logarithm of 1+x, for which beyond 2^24 the 1 says nothing. It has the sign of x.
+// log1p computes the logarithm of 1+x, where the 1 has no effect beyond 2^24. It has the sign of x.
 func log1p(a *asm) {
 	x, m, e, tmp, sum := a.v(0), a.v(1), a.v(2), a.v(3), a.v(4)
 	a.f("ADD", number(1), x, sum)

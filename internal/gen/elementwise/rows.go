@@ -5,8 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Functions of rows of n float32 that follow one another. A vec is 16 lanes: sums over a row are held in them, and the 16
-// are added up as a tree. The last 1 to 16 elements of a row are masked, so that a row of up to 16 stays in a register.
+// Functions of rows of n float32 that follow one another. A vec is 16 lanes: sums over a row are
+// held in them, and the 16 are added up as a tree. The last 1 to 16 elements of a row are masked,
+// so that a row of up to 16 stays in a register.
 
 // Registers of a loop over rows.
 var (
@@ -17,10 +18,11 @@ var (
 	rowMask            = R12           // address of the mask, in AVX2
 )
 
-// A rows is a function of rows: its body computes one of them. Where it is short, the row is one masked vec.
+// A rows is a function of rows: its body computes one of them. Where it is short, the row is one
+// masked vec.
 type rows struct {
 	name, doc string
-	params    []string // slices beside dst: of x, y, label, dy
+	params    []string // slices in addition to dst: of x, y, label, dy
 	one       bool     // dst has one element a row
 	body      func(a *asm, short bool)
 }
@@ -174,7 +176,7 @@ func (a *asm) put(src, tmp vec, row Register, short, last bool) {
 	}
 }
 
-// exist clears the lanes behind the end of a row.
+// exist clears the lanes past the end of a row.
 func (a *asm) exist(x vec) {
 	if a.wide {
 		a.VMOVAPS_Z(x[0], K1, x[0])
@@ -247,8 +249,8 @@ func (a *asm) most(x, m, tmp vec, short bool) {
 	a.fold("MAX", m, tmp)
 }
 
-// exps goes over exp(x - m), with f for each vec, and leaves their sum in every lane of sum. A short row is in x, and
-// stays there as its exponentials.
+// exps goes over exp(x - m), with f for each vec, and leaves their sum in every lane of sum. A
+// short row is in x, and stays there as its exponentials.
 func (a *asm) exps(x, sum, m vec, short bool, f func(last bool)) {
 	a.zero(sum)
 	a.each(short, func(last bool) {

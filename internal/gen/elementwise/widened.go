@@ -8,9 +8,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Functions of float32 that compute in float64, and so need no care for rounding. Denormal operands and results stay.
+// Functions of float32 that compute in float64, and so need no care for rounding. Denormal operands
+// and results stay.
 
-// A widened is such a function: its body is given float64. Its result is vec 0, and so is the first operand.
+// A widened is such a function: its body is given float64. Its result is vec 0, and so is the first
+// operand.
 type widened struct {
 	name, doc string
 	inputs    int
@@ -102,7 +104,7 @@ func (w widened) emit(a *asm) {
 	a.size = 4
 }
 
-// outside adds m to what is reported.
+// outside adds m to the reported lanes.
 func (a *asm) outside(m mask) {
 	if a.wide {
 		a.KORW(m.k[0], K7, K7)
@@ -147,7 +149,7 @@ type decoder struct {
 	size int
 }
 
-// emit takes whole registers of float64 only.
+// emit needs whole registers of float64.
 func (d decoder) emit(a *asm) {
 	a.begin("decode"+d.name+"To", "func(dst []float32, src []"+d.typ+", scale, shift float64)",
 		"computes dst = scale·src + shift in float64, of a multiple of 8 elements.")
@@ -196,7 +198,8 @@ func (d decoder) emit(a *asm) {
 	a.size = 4
 }
 
-// Polynomials of sine and cosine: FreeBSD msun, k_sinf.c and k_cosf.c, with errors below 2^-37 and 2^-34.
+// Polynomials of sine and cosine: FreeBSD msun, k_sinf.c and k_cosf.c, with errors below 2^-37 and
+// 2^-34.
 var (
 	sinPoly = []float64{0.0000027183114939898219064, -0.000198393348360966317347, 0.0083333293858894631756, -0.166666666416265235595}
 	cosPoly = []float64{0.0000243904487962774090654, -0.00138867637746099294692, 0.0416666233237390631894, -0.499999997251031003120}
@@ -212,8 +215,9 @@ const (
 // wideMagic is magic in float64.
 var wideMagic = number(3 << 51)
 
-// sine computes the sine of vec 0, moved on by quarters of the circle. It takes x = k π/2 + r, |r| <= π/4, with π/2 in two
-// numbers, and the sine or cosine of r by the last bit of k, with the sign of the one before.
+// sine computes the sine of vec 0, moved on by quarters of the circle. It takes x = k π/2 + r, |r|
+// <= π/4, with π/2 in two numbers, and the sine or cosine of r by the last bit of k, with the sign
+// of the one before.
 func sine(a *asm, quarters uint64) {
 	x, k, r, square, p, q := a.v(0), a.v(1), a.v(2), a.v(3), a.v(4), a.v(5)
 	a.set(wideMagic, k)
@@ -252,8 +256,9 @@ func (a *asm) signs(x vec) mask {
 	return mask{v: x}
 }
 
-// pow is 2 to the b log2 |a|, with the sign and the special cases of C's pow. Both series are Taylor's: log(m) = 2 atanh(s)
-// with s = (m-1)/(m+1), |s| < 0.172, cut off below 2^-39, and exp(z), |z| < 0.35, cut off below 2^-38.
+// pow is 2 to the b log2 |a|, with the sign and the special cases of C's pow. Both series are
+// Taylor's: log(m) = 2 atanh(s) with s = (m-1)/(m+1), |s| < 0.172, cut off below 2^-39, and exp(z),
+// |z| < 0.35, cut off below 2^-38.
 func pow(a *asm) {
 	x, y, m, e, p, s, base := a.v(0), a.v(1), a.v(2), a.v(3), a.v(4), a.v(5), a.v(6)
 	a.f("AND", a.allButSign(), x, base)
@@ -288,7 +293,8 @@ func pow(a *asm) {
 	a.set(p, x)
 }
 
-// powSpecial sets the sign of the power, and what it is of numbers below zero, ones, zeros, infinity and NaN.
+// powSpecial sets the sign of the power, and what it is of numbers below zero, ones, zeros,
+// infinity and NaN.
 func powSpecial(a *asm) {
 	x, y, p, base, whole, half, tmp := a.v(0), a.v(1), a.v(4), a.v(6), a.v(7), a.v(8), a.v(9)
 	a.round(9, y, whole)

@@ -10,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
-// dots multiplies 8 rows of B, as they are stored, with one vector: products of one row and a transposed matrix, where
-// packing would cost more than the sums. Lane l of a sum adds up the steps l, l+lanes, ...; then lanes are added.
+// dots multiplies 8 rows of B, as they are stored, with one vector: products of one row and a
+// transposed matrix, where packing would cost more than the sums. Lane l of a sum adds up the steps
+// l, l+lanes, ...; then lanes are added.
 //
 // B is stored as t.kind says; the vector was rounded before.
 func dots(masks Mem, e elem, r *rounding.Rounder) {
@@ -85,8 +86,9 @@ var (
 	dotX, dotMask, dotValue = Y8, Y9, Y10
 )
 
-// dot multiplies t.a with rows of elements of so many bytes. full multiplies dotX with a vector of row i, and some with its last elements: as many
-// as dotMask, at dotAt, lets through, and as dotX has that are not 0.
+// dot multiplies t.a with rows of elements of so many bytes. full multiplies dotX with a vector of
+// row i, and some with its last elements: as many as dotMask, at dotAt, lets through, and as dotX
+// has that are not 0.
 func (e elem) dot(masks Mem, label string, size int, full, some func(m Mem, i int)) {
 	a, k, at := dotA, dotCount, dotAt
 	lanes := 32 / e.size
@@ -187,7 +189,8 @@ func (e elem) wideDot(n kind, r *rounding.Rounder) {
 	}
 }
 
-// copyWords copies dotCount words, fewer than 8, to where they are then read as a vector, with zeros behind. It overwrites dotAt.
+// copyWords copies dotCount words, fewer than 8, to where they are then read as a vector, with
+// zeros behind. It overwrites dotAt.
 func copyWords(label string, from, to Mem) {
 	left, word := R14, R15
 	VXORPS(X15, X15, X15)
@@ -212,7 +215,8 @@ func maskOf(masks Mem, e elem, n, at GPPhysical) {
 	SUBQ(n, at)
 }
 
-// addLanes adds up the lanes of the eight sums in Y0 to Y7 and returns the vectors that hold the results in order.
+// addLanes adds up the lanes of the eight sums in Y0 to Y7 and returns the vectors that hold the
+// results in order.
 func (e elem) addLanes() []VecPhysical {
 	if e.size == 4 {
 		for i := 0; i < 8; i += 2 {

@@ -63,10 +63,10 @@ type kernel struct {
 	vector  int // bytes of a vector register: 32 or 64
 	rows    int
 	vectors int  // 1 or 2, or more in a line
-	line    bool // one row of full vectors, whose columns all exist, multiplied with B as it lies in memory
+	line    bool // one row of full vectors, whose columns all exist, multiplied with an unpacked B
 	masks   Mem
 	rounder *rounding.Rounder
-	convert *kind // what the step being written makes float32 of; nil: B is read as it is
+	convert *kind // how the current step converts B to float32. Nil: B is float32
 }
 
 func (k *kernel) wide() bool { return k.vector == 64 }
@@ -142,7 +142,7 @@ func (k *kernel) next() {
 	RET()
 }
 
-// begin clears the sums and brings the rows of C near.
+// begin clears the sums and prefetches the rows of C.
 func (k *kernel) begin() {
 	k.address(ptrC, offRowC)
 	for i := range k.rows {
@@ -191,7 +191,7 @@ func (k *kernel) at(i, disp int) Mem {
 	return m
 }
 
-// loop walks over k, four steps at a time, then one.
+// loop emits the loop over k: four steps at a time, then one.
 func (k *kernel) loop() {
 	switch {
 	case k.line && k.converts():
@@ -236,13 +236,15 @@ func (k *kernel) loop() {
 	Label("summed")
 }
 
-// converts reports whether the kernel makes float32 of what is stored otherwise as it reads B.
+// converts reports whether the kernel converts B to float32 as it reads it.
 func (k *kernel) converts() bool { return k.size == 4 && (k.packs() || k.line) }
 
-// packs reports whether the kernel can store the rows of B that it reads to a panel: the multiplications hide it. Pairs were packed before.
+// packs reports whether the kernel can store the rows of B that it reads to a panel: the
+// multiplications hide it. Pairs were packed before.
 func (k *kernel) packs() bool { return k.vectors == 2 && !k.line && k.fmaBcst != nil }
 
-// packing is the loop of a kernel that packs, or converts, B. Its rows are new and far apart, so it asks for them some steps before.
+// packing is the loop of a kernel that packs, or converts, B. Its rows are new and far apart, so it
+// asks for them some steps before.
 func (k *kernel) packing(n *kind) {
 	label, size := "pack", k.size
 	if n != nil {
@@ -353,7 +355,8 @@ func (k *kernel) loadMasks() {
 	}
 }
 
-// finish adds what C holds and the bias, applies the activation and stores. edge: only the columns that exist.
+// finish adds the old C and the bias, applies the activation and stores. edge: only the columns
+// that exist.
 func (k *kernel) finish(edge bool) {
 	label := func(s string) string {
 		if edge {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/internal/gen/rounding"
 )
 
-// A kind is how B becomes float32, where it is not taken as it lies: it is rounded, or stored in 16 bits.
+// A kind is how B becomes float32, where it is not taken as it lies: it is rounded, or stored in 16
+// bits.
 type kind struct {
 	number  int // in gemm.Tile
 	label   string
@@ -18,12 +19,13 @@ type kind struct {
 	float16 bool
 }
 
-var kinds = []kind{{1, "roundBfloat16", 4, false}, {2, "roundFloat16", 4, true}, {3, "widenBfloat16", 2, false}, {4, "widenFloat16", 2, true}}
+var kinds = []kind{{1, "roundBFloat16", 4, false}, {2, "roundFloat16", 4, true}, {3, "widenBFloat16", 2, false}, {4, "widenFloat16", 2, true}}
 
-// rounds reports whether numbers of the kind are rounded to bfloat16, for which a Rounder needs its numbers.
+// rounds reports whether numbers of the kind are rounded to bfloat16, for which a Rounder needs its
+// numbers.
 func (n kind) rounds() bool { return n.size == 4 && !n.float16 }
 
-// at is the place of a vector, of so many bytes in float32, from m on.
+// at returns the memory of the vector that is at the given byte offset in float32, from m on.
 func (n kind) at(m Mem, bytes int) Mem {
 	m.Disp += bytes * n.size / 4
 	return m
@@ -42,7 +44,8 @@ func (n kind) load(r *rounding.Rounder, m Mem, v, t, u VecPhysical) {
 	n.convert(r, v, t, u)
 }
 
-// loadSome loads the elements of a vector that mask lets through, with zeros for the others, to be converted.
+// loadSome loads the elements of a vector that mask lets through, with zeros for the others, to be
+// converted.
 func (n kind) loadSome(m Mem, mask, v Op) {
 	switch {
 	case n.size == 2 && n.float16:
@@ -54,7 +57,7 @@ func (n kind) loadSome(m Mem, mask, v Op) {
 	}
 }
 
-// convert makes float32 of what was loaded, words with bfloat16.
+// convert converts loaded elements to float32; bfloat16 was loaded as words.
 func (n kind) convert(r *rounding.Rounder, v, t, u VecPhysical) {
 	switch {
 	case n.size == 2 && !n.float16:
@@ -82,10 +85,10 @@ func (n kind) title() string {
 	case n.float16:
 		return "Float16"
 	}
-	return "Bfloat16"
+	return "BFloat16"
 }
 
-// doc says what such a function does besides.
+// doc returns the sentence about kinds in a function's doc comment.
 func (n kind) doc() string {
 	if n.size == 0 {
 		return ""
@@ -93,7 +96,7 @@ func (n kind) doc() string {
 	return " Elements are rounded to " + strings.ToLower(n.title()) + "."
 }
 
-// hold keeps what rounding needs in registers.
+// hold loads the constants of rounding into registers.
 func (n kind) hold(r *rounding.Rounder, in []VecPhysical) *rounding.Rounder {
 	if n.size == 0 || !n.rounds() {
 		return r

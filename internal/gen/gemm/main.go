@@ -2,9 +2,11 @@
 //
 //	go generate ./kernels/cpu/internal/asm/gemm
 //
-// A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers and walks over k: it loads one row of B,
-// broadcasts one element of A a row, and multiplies and adds; told to, it stores the rows of B as a packed panel on the way. Then it goes on to as many tiles below as it is told to. Every sum is one chain of fused multiply-adds in the order of
-// k, so tiles of all sizes and both instruction sets give the same bits.
+// A tile kernel keeps up to 6x16 (AVX2) or 14x32 (AVX-512) sums in registers. For each step of k it
+// loads one row of B, broadcasts one element of A for each row of the tile, and multiplies and adds;
+// with a panel in its arguments it also stores the rows of B there. Then it continues with the tiles
+// below that its arguments ask for. Every sum is one chain of fused multiply-adds in the order of k,
+// so tiles of all sizes and both instruction sets give the same bits.
 package main
 
 import (
@@ -47,8 +49,8 @@ const (
 	flagRelu = 4
 )
 
-// flush makes denormal numbers zero, as operands and as results: products with them can take a hundred times as long. Between
-// flush and restore t holds the address of the gemm.Tile.
+// flush makes denormal numbers zero, as operands and as results: products with them can take a
+// hundred times as long. Between flush and restore t holds the address of the gemm.Tile.
 func flush(t, temp GPPhysical) {
 	const zeros = 1<<15 | 1<<6 // FTZ and DAZ: Intel 64 and IA-32 Architectures Software Developer's Manual, 10.2.3
 	STMXCSR(Mem{Base: t, Disp: offMXCSR})
@@ -103,11 +105,11 @@ func main() {
 	packRows(masks, 64)
 	packRows(masks, 128)
 	for _, n := range append([]kind{{}}, kinds[:2]...) {
-		packCols(single, turn4, n, rounders[false])
-		packWideCols(single, turn4, n, rounders[true])
+		packCols(single, transpose4, n, rounders[false])
+		packWideCols(single, transpose4, n, rounders[true])
 	}
-	packCols(double, turn2, kind{}, nil)
-	packWideCols(double, turn2, kind{}, nil)
+	packCols(double, transpose2, kind{}, nil)
+	packWideCols(double, transpose2, kind{}, nil)
 	dots(masks, single, rounders[false])
 	dots(masks, single, rounders[true])
 	dots(masks, double, nil)

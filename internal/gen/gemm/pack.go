@@ -55,9 +55,10 @@ func rowPointers(p []GPPhysical, stride, n, zero GPPhysical) {
 	}
 }
 
-// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. turn makes columns of the halves
-// that were loaded into ymm[0], ymm[1], ..., and says where they are. They are rounded before, where n is a kind that is.
-func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
+// packCols transposes rows, as many as a vector has lanes, 16 bytes of each at a time. transpose makes
+// columns of the halves that were loaded into ymm[0], ymm[1], …, and returns their registers. Where n
+// is a kind that is rounded, elements are rounded first.
+func packCols(e elem, transpose func(y []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
 	name, half := "packCols"+e.name+n.title(), 16/e.size
 	lanes := 2 * half
 	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, n, pitch int)")
@@ -84,7 +85,7 @@ func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *round
 		VINSERTF128(Imm(1), Mem{Base: p[half+i]}, ymm[i], ymm[i])
 	}
 	n.round(r, ymm[:half], ymm[8:])
-	for _, column := range turn(ymm) {
+	for _, column := range transpose(ymm) {
 		e.load(column, Mem{Base: dst})
 		ADDQ(pitch, dst)
 	}
@@ -98,9 +99,9 @@ func packCols(e elem, turn func(y []VecPhysical) []VecPhysical, n kind, r *round
 	RET()
 }
 
-// packWideCols is packCols with 512 bits: lane j of the register that loads row i holds row 4j+i (2j+i with 8 bytes an
-// element), so that transposing inside of lanes puts all rows in order.
-func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
+// packWideCols is packCols with 512 bits: lane j of the register that loads row i holds row 4j+i
+// (2j+i with 8 bytes an element), so that transposing inside of lanes puts all rows in order.
+func packWideCols(e elem, transpose func(z []VecPhysical) []VecPhysical, n kind, r *rounding.Rounder) {
 	name, half := "packWideCols"+e.name+n.title(), 16/e.size
 	TEXT(name, NOSPLIT, "func(dst, src []byte, k, stride, pitch int)")
 	Doc(fmt.Sprintf("%s transposes %d rows of k %d-byte elements, stride bytes apart, to k rows of %d, pitch bytes apart.",
@@ -133,7 +134,7 @@ func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical, n kind, r *r
 		}
 	}
 	n.round(r, zmm[:half], zmm[8:])
-	for _, column := range turn(zmm) {
+	for _, column := range transpose(zmm) {
 		e.load(column, Mem{Base: dst})
 		ADDQ(pitch, dst)
 	}
@@ -147,8 +148,8 @@ func packWideCols(e elem, turn func(z []VecPhysical) []VecPhysical, n kind, r *r
 	RET()
 }
 
-// turn4 transposes 4x4 elements of 4 bytes in each lane of y[0] to y[3].
-func turn4(y []VecPhysical) []VecPhysical {
+// transpose4 transposes 4x4 elements of 4 bytes in each lane of y[0] to y[3].
+func transpose4(y []VecPhysical) []VecPhysical {
 	VUNPCKLPS(y[1], y[0], y[4])
 	VUNPCKHPS(y[1], y[0], y[5])
 	VUNPCKLPS(y[3], y[2], y[6])
@@ -160,8 +161,8 @@ func turn4(y []VecPhysical) []VecPhysical {
 	return y[:4]
 }
 
-// turn2 transposes 2x2 elements of 8 bytes in each lane of y[0] and y[1].
-func turn2(y []VecPhysical) []VecPhysical {
+// transpose2 transposes 2x2 elements of 8 bytes in each lane of y[0] and y[1].
+func transpose2(y []VecPhysical) []VecPhysical {
 	VUNPCKLPD(y[1], y[0], y[2])
 	VUNPCKHPD(y[1], y[0], y[3])
 	return y[2:4]

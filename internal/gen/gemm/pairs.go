@@ -9,11 +9,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Products of bfloat16 by AVX512-BF16, whose multiplication adds the products of two pairs to a float32. An element of A and of B is
-// then a pair, of two steps of k, and all else is as with float32.
+// Products of bfloat16 by AVX512-BF16, whose multiplication adds the products of two pairs to a
+// float32. An element of A and of B is then a pair, of two steps of k, and all else is as with
+// float32.
 
-// bfloats writes one of the three instructions of AVX512-BF16 on full registers, which neither avo nor Go's assembler knows.
-// Intel 64 and IA-32 Architectures Software Developer's Manual, 2.7: the EVEX prefix.
+// bfloats writes one of the three instructions of AVX512-BF16 on full registers, which neither avo
+// nor Go's assembler knows. Intel 64 and IA-32 Architectures Software Developer's Manual, 2.7: the
+// EVEX prefix.
 func bfloats(prefix, opcode byte, right, left, dst int) {
 	const (
 		map0F38 = 2
@@ -61,7 +63,8 @@ func onesOf(n, temp GPPhysical, mask Register) {
 	KMOVQ(temp, mask)
 }
 
-// pairsAlong rounds rows of float32 to bfloat16: neighbours in a row are pairs. The last of an odd number gets a 0 beside it.
+// pairsAlong rounds rows of float32 to bfloat16: neighbours in a row are pairs. The last of an odd
+// number gets a 0 beside it.
 func pairsAlong() {
 	TEXT("pairsAlong", NOSPLIT, "func(dst, src []byte, rows, stride, n, pitch int)")
 	Doc("pairsAlong rounds rows of n float32, stride bytes apart, to pairs of bfloat16 in a row, rows pitch bytes apart.")
@@ -117,7 +120,8 @@ func pairsAlong() {
 	RET()
 }
 
-// pairsAcross pairs each row with the next: what lies one below the other becomes a pair. stored is the bytes of an element of src.
+// pairsAcross pairs each row with the next: what lies one below the other becomes a pair. stored is
+// the bytes of an element of src.
 func pairsAcross(stored int) {
 	name, what := "pairsAcross32", "float32"
 	if stored == 2 {

@@ -2,8 +2,9 @@
 //
 //	go generate ./kernels/cpu/internal/asm/half
 //
-// A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and decodes. All round to the nearest, of two
-// to the even one, and keep every bit of numeric.ToBFloat16 and its neighbours, NaNs included.
+// A conversion goes over rows that lie strides apart, so that it packs as well as it encodes and
+// decodes. All round to the nearest, of two to the even one, and keep every bit of
+// numeric.ToBFloat16 and its neighbours, NaNs included.
 package main
 
 import (
@@ -69,7 +70,7 @@ const (
 	constants   = vec(4)
 )
 
-// unrolled is how many vectors the loop takes at once.
+// unrolled is the number of vectors of an iteration of the loop.
 const unrolled = 2
 
 // of returns v as wide as vectors are.
@@ -81,7 +82,7 @@ func (c *conversion) of(v vec) VecPhysical {
 }
 
 func (c *conversion) emit() {
-	lanes, level, typ := 8, "AVX2", "Bfloat16"
+	lanes, level, typ := 8, "AVX2", "BFloat16"
 	if c.wide {
 		lanes, level = 16, "AVX512"
 	}
@@ -170,7 +171,7 @@ func (c *conversion) emit() {
 	RET()
 }
 
-// load reads a vector as it is stored so many elements on, float32 or, of bfloat16, words.
+// load reads the stored vector at an offset in elements: float32, or words of bfloat16.
 func (c *conversion) load(at int) {
 	m, v := Mem{Base: from, Disp: at * c.from}, c.of(value)
 	switch {
@@ -210,7 +211,8 @@ func (c *conversion) loadOne() {
 	}
 }
 
-// convert makes what is stored of what was loaded; an encoded bfloat16 lies in the lower half of each lane.
+// convert makes what is stored of what was loaded; an encoded bfloat16 lies in the lower half of
+// each lane.
 func (c *conversion) convert(v, t, u VecPhysical) {
 	switch {
 	case c.name == "widen" && !c.float16:
@@ -224,7 +226,7 @@ func (c *conversion) convert(v, t, u VecPhysical) {
 	}
 }
 
-// store writes a vector so many elements on.
+// store writes a vector at an offset in elements.
 func (c *conversion) store(at int) {
 	m, v := Mem{Base: to, Disp: at * c.to}, c.of(value)
 	switch {

@@ -50,7 +50,8 @@ func (t *poolTables) wideAverage() {
 	poolLoop(func() { poolSteps(16, func() { step(false) }, func() { step(true) }) })
 }
 
-// wideAverageGrad writes a quarter of each gradient to the four pixels of its window, 16 windows at a time.
+// wideAverageGrad writes a quarter of each gradient to the four pixels of its window, 16 windows at
+// a time.
 func (t *poolTables) wideAverageGrad() {
 	TEXT("wideAverageGrad", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("wideAverageGrad shares gradients among windows of 2x2.")
@@ -122,7 +123,8 @@ func (t *poolTables) readHalf(m Mem, i int, edge bool, dst VecPhysical) {
 	VMOVUPS(m, dst)
 }
 
-// averageGrad writes a quarter of each gradient to the four pixels of its window with AVX2, 8 windows at a time.
+// averageGrad writes a quarter of each gradient to the four pixels of its window with AVX2, 8
+// windows at a time.
 func (t *poolTables) averageGrad() {
 	TEXT("averageGrad2", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("averageGrad2 shares gradients among windows of 2x2.")

@@ -9,8 +9,8 @@ import (
 // tileMost is the most channels of a call, norm.MaxTile.
 const tileMost = 64
 
-// Registers of the loops over columns, beside x, dy and y: where the column of this image starts, bytes from image to image,
-// images left, and where sums go.
+// Registers of the loops over columns, in addition to x, dy and y: where the column of this image
+// starts, bytes from image to image, images left, and where sums go.
 var (
 	image   = R15
 	step    = R11
@@ -18,8 +18,8 @@ var (
 	results = RBX
 )
 
-// columns runs begin for each part of the channels, then body for each of their images, then finish. image is where in x, dy
-// and y the part's column lies, at where in values and sums.
+// columns runs begin for each part of the channels, then body for each of their images, then
+// finish. image is where in x, dy and y the part's column lies, at where in values and sums.
 func (v *vectors) columns(begin, body, finish func(p part)) {
 	for _, p := range []struct {
 		offset int

@@ -28,8 +28,9 @@ const (
 	philoxRounds = 10
 )
 
-// Words of a counter lie in the lower halves of 64-bit lanes, where VPMULUDQ wants them; the upper halves hold anything.
-// Lane 2l+k holds counter lanes/2·k + l, so that unpacking words to elements leaves them in their order.
+// Words of a counter lie in the lower halves of 64-bit lanes, where VPMULUDQ wants them; the upper
+// halves hold anything. Lane 2l+k holds counter lanes/2·k + l, so that unpacking words to elements
+// leaves them in their order.
 
 // dropper writes a dropout kernel at one width.
 type dropper struct {
@@ -39,8 +40,8 @@ type dropper struct {
 	m0, m1  VecPhysical
 	least   VecPhysical
 	scale   VecPhysical
-	quads   VecPhysical // the first words, of this turn
-	more    VecPhysical // what they grow by
+	quads   VecPhysical // the first words, of this iteration
+	more    VecPhysical // their increment
 	fixed   []VecPhysical
 	halves  VecPhysical // masks the lower halves (AVX2)
 	spare   VecPhysical
@@ -58,7 +59,7 @@ func drop(masks Mem) {
 	d.emit("drop", masks)
 }
 
-// counters is how many counters a turn takes: four elements each.
+// counters is the number of counters of an iteration: four elements each.
 func (d *dropper) counters() int {
 	if d.wide {
 		return 8
@@ -102,7 +103,7 @@ func (d *dropper) emit(name string, masks Mem) {
 	restore(state)
 }
 
-// begin loads what stays the same.
+// begin loads the constants.
 func (d *dropper) begin(first Mem) {
 	for _, m := range []struct {
 		value uint32
@@ -158,7 +159,8 @@ func (d *dropper) rounds() {
 	}
 }
 
-// unpack brings the words to the order of the elements: of the first half in counter[0], of the second in counter[1].
+// unpack brings the words to the order of the elements: of the first half in counter[0], of the
+// second in counter[1].
 func (d *dropper) unpack() {
 	c := d.counter
 	for i := 0; i < 4; i += 2 { // both words of a pair in one lane
@@ -210,7 +212,7 @@ func (d *dropper) keep(i int, edge bool) {
 	VMOVUPS(v, to)
 }
 
-// rest writes the last elements, fewer than a turn has.
+// rest writes the last elements, fewer than an iteration has.
 func (d *dropper) rest(masks Mem) {
 	half := 2 * d.counters()
 	if d.wide {

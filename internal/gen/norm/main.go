@@ -1,9 +1,11 @@
-// Command norm writes the amd64 assembly of packages norm, pool2d and dropout: one of them, as -package says.
+// Command norm writes the amd64 assembly of packages norm, pool2d and dropout: one of them, as
+// -package says.
 //
 //	go generate ./kernels/cpu/internal/asm/norm ./kernels/cpu/internal/asm/pool2d ./kernels/cpu/internal/asm/dropout
 //
-// Kernels of normalization work on groups of two vectors of 64 bytes: a ZMM register each, or two YMM registers. Every lane does the same
-// operations at both widths and sums are added in one order, so both give the same bits.
+// Kernels of normalization work on groups of two vectors of 64 bytes: a ZMM register each, or two
+// YMM registers. Every lane does the same operations at both widths and sums are added in one
+// order, so both give the same bits.
 package main
 
 import (

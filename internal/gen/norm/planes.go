@@ -47,7 +47,8 @@ func (v *vectors) planeStandIn() string {
 	return "*uint16"
 }
 
-// planes runs body for each channel of each image: at is where its plane starts, and must be where it ends afterwards.
+// planes runs body for each channel of each image: at is where its plane starts, and must be where
+// it ends afterwards.
 func (v *vectors) planes(body func()) {
 	image := v.state.Offset(8)
 	for _, p := range []struct {
@@ -81,7 +82,8 @@ func (v *vectors) value(place, dst int) {
 	v.broadcast(Mem{Base: of, Disp: place * v.size}, v.reg(dst))
 }
 
-// keep adds the sums from first on to the lanes of sum k, and leaves the next channel's lanes behind when both are done.
+// keep adds the sums from first on to the lanes of sum k, and leaves the next channel's lanes
+// behind when both are done.
 func (v *vectors) keep(k, first int) {
 	v.join(first)
 	for i := range v.sums() / 2 {

@@ -18,7 +18,8 @@ const (
 
 const poolStandIn = "*int8"
 
-// Registers of the kernels for windows of 2x2: the two rows of the image, the result, and what is left.
+// Registers of the kernels for windows of 2x2: the two rows of the image, the result, and the count
+// of elements left.
 var (
 	top    = RSI
 	bottom = R8
@@ -65,8 +66,8 @@ func table(name string, words ...uint32) Mem {
 	return t
 }
 
-// poolLoop loads the arguments and runs body for each row of results: top, bottom, result and places are where it starts
-// and left its results, and are where it ends afterwards.
+// poolLoop loads the arguments and runs body for each row of results: top, bottom, result and
+// places are where it starts and left its results, and are where it ends afterwards.
 func poolLoop(body func()) {
 	Load(Param("c"), args)
 	for _, p := range []struct {
@@ -90,7 +91,8 @@ func poolLoop(body func()) {
 	RET()
 }
 
-// wideMasks sets K1 to the lanes of the left results, and K2, K3 to those of the pixels, up to 16 and 32.
+// wideMasks sets K1 to the lanes of the left results, and K2, K3 to those of the pixels, up to 16
+// and 32.
 func wideMasks() {
 	MOVQ(I32(-1), RAX)
 	BZHIQ(left, RAX, RCX)
@@ -209,7 +211,8 @@ func (t *poolTables) widePoolGrad() {
 	poolLoop(func() { poolSteps(16, func() { step(false) }, func() { step(true) }) })
 }
 
-// placesOfRows sets two registers to the places of pixels in windows: 0, 1, 0, 1, ... in the upper row, 2, 3, ... in the lower.
+// placesOfRows sets two registers to the places of pixels in windows: 0, 1, 0, 1, ... in the upper
+// row, 2, 3, ... in the lower.
 func placesOfRows(upper, lower VecPhysical) {
 	for i, r := range []VecPhysical{upper, lower} {
 		MOVQ(U64(uint64(2*i+1)<<32|uint64(2*i)), RAX)
@@ -289,7 +292,8 @@ func (t *poolTables) pool() {
 	poolLoop(func() { poolSteps(8, func() { step(false) }, func() { step(true) }) })
 }
 
-// poolGrad writes each gradient to the place that won, and zeros beside it, with AVX2, 8 windows at a time.
+// poolGrad writes each gradient to the place that won, and zeros beside it, with AVX2, 8 windows at
+// a time.
 func (t *poolTables) poolGrad() {
 	TEXT("poolGrad2", NOSPLIT, "func(c "+poolStandIn+")")
 	Doc("poolGrad2 writes gradients of windows of 2x2 to the places that won, and zeros elsewhere.")

@@ -19,7 +19,7 @@ const (
 	rowDbeta  = 192
 	rowN      = 216
 	rowRows   = 224
-	rowEps    = 232 // and 1/n behind it
+	rowEps    = 232 // and 1/n after it
 )
 
 // rowStandIn is the type that stands for a pointer to norm.RowArgs.
@@ -30,7 +30,8 @@ func (v *vectors) rowStandIn() string {
 	return "*uint64"
 }
 
-// Registers of the loops over rows, beside x, dy and y: gamma, beta or dgamma, mean, rstd, dbeta and the rows left.
+// Registers of the loops over rows, in addition to x, dy and y: gamma, beta or dgamma, mean, rstd,
+// dbeta and the rows left.
 var (
 	gamma  = R10
 	beta   = R11
@@ -122,8 +123,9 @@ func (v *vectors) normRows() {
 	})
 }
 
-// finishRow corrects the mean by the sum s about it, and makes of q, the sum of squares, the reciprocal deviation:
-// the corrected two-pass algorithm (Chan, Golub and LeVeque 1983, equation 1.7).
+// finishRow corrects the mean by the sum s about it, and makes of q, the sum of squares, the
+// reciprocal deviation: the corrected two-pass algorithm (Chan, Golub and LeVeque 1983, equation
+// 1.7).
 func (v *vectors) finishRow(mean, rstd, spare, s, q int) {
 	share := Mem{Base: args, Disp: rowEps + v.size}
 	v.mul1(share, xmm[s], xmm[s])
@@ -143,7 +145,8 @@ func (v *vectors) finishRow(mean, rstd, spare, s, q int) {
 	v.spread(rstd)
 }
 
-// normRowsGrad writes the gradient of layer normalization: both sums of a row and the columns' sums, then dx.
+// normRowsGrad writes the gradient of layer normalization: both sums of a row and the columns'
+// sums, then dx.
 func (v *vectors) normRowsGrad() {
 	const mean, rstd, d, g, t, s, q = 0, 1, 2, 3, 12, 4, 8
 	share := Mem{Base: args, Disp: rowEps + v.size}

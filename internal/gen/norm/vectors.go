@@ -68,7 +68,7 @@ var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z
 var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 var xmm = []VecPhysical{X0, X1, X2, X3, X4, X5, X6, X7, X8, X9, X10, X11, X12, X13, X14, X15}
 
-// groupBytes is how much a turn of a loop covers: two vectors of 64 bytes.
+// groupBytes is the bytes of an iteration of a loop: two vectors of 64 bytes.
 const groupBytes = 128
 
 // Registers of the kernels over runs.
@@ -94,7 +94,7 @@ type vectors struct {
 	state  Mem // MXCSR as it was, and as it is
 }
 
-// A part is what one register holds of a group.
+// A part is the part of a group in one register.
 type part struct {
 	i      int  // which register of the group
 	disp   int  // bytes
@@ -307,8 +307,8 @@ func (v *vectors) join(first int) {
 	}
 }
 
-// total leaves the sum of all lanes of the joined sums from first on in the low element of that register: lane i and lane
-// i + half, until one is left.
+// total leaves the sum of all lanes of the joined sums from first on in the low element of that
+// register: lane i and lane i + half, until one is left.
 func (v *vectors) total(first, spare int) {
 	if v.wide {
 		VEXTRACTF64X4(Imm(1), zmm[first], ymm[spare])

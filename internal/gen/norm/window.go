@@ -24,8 +24,8 @@ const (
 
 const windowStandIn = "*int32"
 
-// windowAhead is how far ahead rows are brought near, in bytes: too many instructions lie between two loads for the processor
-// to see so far.
+// windowAhead is how far ahead rows are brought near, in bytes: too many instructions lie between
+// two loads for the processor to see so far.
 const windowAhead = 2048
 
 // Registers of the kernels for rows of any windows. The column of an image is that of the first lane.
@@ -40,8 +40,8 @@ var (
 	windowSpare = RDX
 )
 
-// windows runs begin, then tap for every pixel of the windows of n results at a time, then finish. Both kernels visit
-// pixels in the same order, the one in which the first of equals wins.
+// windows runs begin, then tap for every pixel of the windows of n results at a time, then finish.
+// Both kernels visit pixels in the same order, the one in which the first of equals wins.
 func windows(n int, begin, tap, finish func()) {
 	MOVQ(Mem{Base: args, Disp: windowY}, result)
 	MOVQ(Mem{Base: args, Disp: windowIndex}, places)
@@ -92,8 +92,8 @@ func ifAdjacent(one, two func()) {
 	Label("loaded")
 }
 
-// The best pixel starts as -Inf at the place of the first pixel in the image, and pixels outside are -Inf too: they never win.
-// A lane takes pixels until it holds NaN.
+// The best pixel starts as -Inf at the place of the first pixel in the image, and pixels outside
+// are -Inf too: they never win. A lane compares pixels until it holds NaN.
 
 // minusInfinity broadcasts -Inf.
 func minusInfinity(dst VecPhysical, low Register) {
@@ -102,7 +102,8 @@ func minusInfinity(dst VecPhysical, low Register) {
 	VBROADCASTSS(low, dst)
 }
 
-// firstPlaces sets dst to the place of each lane's first pixel in the image: further right where its window starts left of it.
+// firstPlaces sets dst to the place of each lane's first pixel in the image: further right where
+// its window starts left of it.
 func firstPlaces(lanes, zero, dst, spare VecPhysical, low Register) {
 	VPBROADCASTD(Mem{Base: args, Disp: windowStep}, dst)
 	VPMULLD(lanes, dst, dst)
@@ -156,7 +157,8 @@ func (t *poolTables) wideWindow() {
 	})
 }
 
-// insideBits sets bit k of RAX where column windowAt + k lies in the image: from -windowAt up to its width - windowAt.
+// insideBits sets bit k of RAX where column windowAt + k lies in the image: from -windowAt up to
+// its width - windowAt.
 func insideBits() {
 	XORQ(RCX, RCX)
 	MOVQ(Mem{Base: args, Disp: windowImage}, windowSpare)
@@ -177,7 +179,8 @@ func insideBits() {
 	SHLXQ(windowSpare, RAX, RAX)
 }
 
-// wideLastMask sets K1 to the lanes of those of the next 16 results that exist. BZHI counts modulo 256, a row may have more.
+// wideLastMask sets K1 to the lanes of those of the next 16 results that exist. BZHI counts modulo
+// 256, a row may have more.
 func wideLastMask() {
 	MOVQ(U32(16), RCX)
 	CMPQ(windowLeft, RCX)

@@ -44,7 +44,8 @@ func (k *kernel) reg(i int) VecPhysical {
 	return ymm[i]
 }
 
-// acc is part p of vector v of results; value, spare, odd (lanes that were NaN) and least (-Inf) are beside them.
+// acc is part p of vector v of results; value, spare, odd (lanes that were NaN) and least (-Inf)
+// are beside them.
 func (k *kernel) acc(v, p int) VecPhysical { return k.reg(v*k.parts() + p) }
 func (k *kernel) value() VecPhysical       { return k.reg(12) }
 func (k *kernel) spare() VecPhysical       { return k.reg(13) }
@@ -62,8 +63,8 @@ func (k *kernel) name(what string) string {
 
 func (k *kernel) float() string { return fmt.Sprintf("float%d", 8*k.size) }
 
-// flushes reports whether denormal numbers are taken for 0. Squares of float32 and sums are never denormal themselves,
-// and a maximum must be an element.
+// flushes reports whether denormal numbers are taken for 0. Squares of float32 and sums are never
+// denormal themselves, and a maximum must be an element.
 func (k *kernel) flushes() bool { return k.size == 4 && k.fold != max }
 
 // begin loads constants, and sets MXCSR where denormal numbers would be slow; end sets it back.
@@ -128,8 +129,9 @@ func (k *kernel) into(dst VecPhysical) {
 	}
 }
 
-// plus adds v to dst. Zen 5 has other units for fused products than for sums and conversions, so where elements are
-// converted and enough sums are under way to hide that a product takes a cycle longer, v is multiplied by one: the same bits.
+// plus adds v to dst. Zen 5 has other units for fused products than for sums and conversions, so
+// where elements are converted and enough sums are under way to hide that a product takes a cycle
+// longer, v is multiplied by one: the same bits.
 func (k *kernel) plus(v, dst VecPhysical, many bool) {
 	if k.size == 4 && many {
 		VFMADD231PD(k.one(), v, dst)
@@ -224,7 +226,7 @@ func (k *kernel) group(x GPPhysical, g, disp int) {
 	}
 }
 
-// rest folds the last count < 32 elements of a tile, and moves x behind them.
+// rest folds the last count < 32 elements of a tile, and advances x past them.
 func (k *kernel) rest(x, count GPPhysical) {
 	for g := range sums {
 		SUBQ(Imm(8), count)
@@ -373,7 +375,8 @@ func (k *kernel) cols() {
 	end()
 }
 
-// block folds so many registers of columns; the last one has as many lanes as left says where it is an edge.
+// block folds so many registers of columns; the last one has as many lanes as left says where it is
+// an edge.
 func (k *kernel) block(acc, x, rows, stride GPPhysical, regs int, edge bool) {
 	at, count, lanes := R9, R10, k.lanes()
 	if edge {

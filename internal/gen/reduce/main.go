@@ -2,8 +2,9 @@
 //
 //	go generate ./kernels/cpu/internal/asm/reduce
 //
-// All folds are computed on float64, in vectors of 8 lanes: one register with AVX-512, two with AVX2, with the same
-// operations on each lane, so that both give the same bits. kernels/cpu/internal/asm/reduce states the order.
+// All folds are computed on float64, in vectors of 8 lanes: one register with AVX-512, two with
+// AVX2, with the same operations on each lane, so that both give the same bits.
+// kernels/cpu/internal/asm/reduce states the order.
 package main
 
 import (
@@ -56,7 +57,8 @@ func main() {
 	Generate()
 }
 
-// A table set holds constants: masks is 128 bytes of ones, then 128 of zeros, so that at 128-n a mask of n bytes starts.
+// A table set holds constants: masks is 128 bytes of ones, then 128 of zeros, so that at 128-n a
+// mask of n bytes starts.
 type table struct{ masks, infinity, nan, one Mem }
 
 func tables() table {
@@ -77,7 +79,8 @@ func tables() table {
 	return t
 }
 
-// largest finds the largest of 32-bit words after some bits are cleared: exponents are compared as integers.
+// largest finds the largest of 32-bit words after some bits are cleared: exponents are compared as
+// integers.
 func largest(wide bool, t table) {
 	reg, bytes, name := ymm, 32, "largest"
 	and := func(m, x, dst Op) { VPAND(m, x, dst) }

@@ -1,5 +1,6 @@
-// Package rounding writes the instructions that round vectors of float32 to what the types of 16 bits hold: to the nearest, of two to the even
-// one, with every bit of numeric.ToBFloat16 and numeric.ToFloat16, NaNs included.
+// Package rounding writes the instructions that round vectors of float32 to what the types of 16
+// bits hold: to the nearest, of two to the even one, with every bit of numeric.ToBFloat16 and
+// numeric.ToFloat16, NaNs included.
 package rounding
 
 import (
@@ -14,7 +15,7 @@ const Constants = 4
 const (
 	below = iota // just below half of the last bit that is kept
 	last         // AVX2: half of it; AVX-512: the bit itself, once it is moved to the end
-	kept         // what is kept
+	kept         // the bits that remain
 	quiet        // AVX2: makes a NaN quiet; AVX-512: VFIXUPIMMPS's table, by which quiet NaNs take the place of NaNs and all else stays
 )
 
@@ -57,7 +58,8 @@ func (r *Rounder) Hold(in []VecPhysical) *Rounder {
 	return &held
 }
 
-// number is the operand that holds a number for vectors as wide as v, and whether it is one in memory that AVX-512 is to broadcast.
+// number is the operand that holds a number for vectors as wide as v, and whether it is one in
+// memory that AVX-512 is to broadcast.
 func (r *Rounder) number(i int, v VecPhysical) (from Op, broadcast bool) {
 	if r.held == nil {
 		return r.table.Offset(copies * i), r.Wide
@@ -123,7 +125,8 @@ func (r *Rounder) nearest(v, t, u VecPhysical) {
 	VBLENDVPS(u, v, t, t)
 }
 
-// Float16 rounds v in place, by way of narrow, which is half as wide, but as wide as v where v is narrowest.
+// Float16 rounds v in place, by way of narrow, which is half as wide, but as wide as v where v is
+// narrowest.
 func Float16(v VecPhysical, narrow Register) {
 	VCVTPS2PH(Imm(0), v, narrow)
 	VCVTPH2PS(narrow, v)

@@ -1,9 +1,10 @@
-// Command shape writes the amd64 assembly of package transpose: transposition.
+// Command transpose writes the amd64 assembly of package transpose: transposition.
 //
 //	go generate ./kernels/cpu/internal/asm/transpose
 //
-// Squares of 8x8 elements of 4 bytes, or 4x4 of 8, are turned in registers: halves of lines are loaded side by side, so
-// that what remains is to turn a smaller square in each half. AVX2 is enough: memory is the limit.
+// Squares of 8x8 elements of 4 bytes, or 4x4 of 8, are transposed in registers: halves of rows are
+// loaded next to each other, so that a smaller square in each half is left to transpose. AVX2 is
+// enough: memory is the limit.
 package main
 
 import (
@@ -33,16 +34,16 @@ func main() {
 		}
 	}
 	ConstraintExpr("!purego")
-	turn(4)
-	turn(8)
+	transpose(4)
+	transpose(8)
 	Generate()
 }
 
-// turn writes the kernel for elements of so many bytes.
-func turn(size int) {
+// transpose writes the kernel for elements of size bytes.
+func transpose(size int) {
 	side, bits := 32/size, 8*size
 	half := side / 2
-	name := fmt.Sprintf("turn%d", bits)
+	name := fmt.Sprintf("transpose%d", bits)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst, src []uint%d, rows, cols, rowStride, step int)", bits))
 	Doc(fmt.Sprintf("%s sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols, both multiples of %d.", name, side))
 	Pragma("noescape")
@@ -111,7 +112,8 @@ func turn(size int) {
 	RET()
 }
 
-// columns turns the squares in the halves of the registers from first on, and says where the results are.
+// columns transposes the squares in the halves of the registers from first on, and returns where the
+// results are.
 func columns(size, first int) []VecPhysical {
 	r, t := ymm[first:], ymm[8:]
 	if size == 8 {

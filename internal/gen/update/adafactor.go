@@ -8,8 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Adafactor's passes over elements of a row of float32, as many as a multiple of 16, in float64. Sixteen sums are added up in the same order by
-// both instruction sets, which so give the same bits.
+// Adafactor's passes over elements of a row of float32, as many as a multiple of 16, in float64.
+// Sixteen sums are added up in the same order by both instruction sets, which so give the same
+// bits.
 
 // Offsets in update.FactorScalars; a test there compares them.
 const (
@@ -70,7 +71,8 @@ const (
 	factorSpare   = 14
 )
 
-// begin opens a function of a gradient and of what else signature says, and loads what prepares gradients.
+// begin opens a function of a gradient and of what else signature says, and loads what prepares
+// gradients.
 func (f *factors) begin(name, signature, doc string) {
 	if f.wide {
 		name = "wide" + strings.ToUpper(name[:1]) + name[1:]
@@ -89,7 +91,7 @@ func (f *factors) begin(name, signature, doc string) {
 
 func (f *factors) number(off, r int) { VBROADCASTSD(Mem{Base: args, Disp: off}, f.reg(r)) }
 
-// loop walks over blocks of 16 elements, whose prepared gradients body gets.
+// loop emits the loop over blocks of 16 elements; body gets their prepared gradients.
 func (f *factors) loop(body func(part int, g VecPhysical)) {
 	SUBQ(U8(16), count)
 	JL(LabelRef("done"))
@@ -164,7 +166,7 @@ func (f *factors) measure() {
 	f.total()
 }
 
-// apply takes the step of a row.
+// apply subtracts the step of a row.
 func (f *factors) apply() {
 	f.begin("factorApply32", "func(p, g []float32, columns []float64, by "+factorType+", step float64)",
 		"takes step·g·columns and decay·p away from p.")

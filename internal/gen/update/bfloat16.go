@@ -8,7 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store. Their arguments are a update.Rule16.
+// Rules whose states are bfloat16 widen them as they load, and round them by chance as they store.
+// Their arguments are a update.Rule16.
 
 // Offsets in update.Rule16 of float32; a test there compares them.
 const (
@@ -74,14 +75,15 @@ func (k *kernel) xor(a, b, dst VecPhysical) {
 	VPXOR(a, b, dst)
 }
 
-// place returns where the vector of narrow tensor t lies.
+// place returns the memory of the vector of narrow tensor t.
 func (k *kernel) place(t int) Mem {
 	MOVQ(at, half)
 	SHRQ(U8(1), half)
 	return Mem{Base: ptrs[t], Index: half, Scale: 1}
 }
 
-// copied returns the place on the stack for a vector of a narrow tensor at an edge: AVX2 has no masks for words.
+// copied returns the place on the stack for a vector of a narrow tensor at an edge: AVX2 has no
+// masks for words.
 func (k *kernel) copied() Mem { return k.local.Offset(8) }
 
 // words copies what an edge has of a narrow tensor, a word at a time. count is four times as many.
@@ -122,8 +124,8 @@ func (k *kernel) widen(t int, dst VecPhysical) {
 	VPSLLD(U8(16), dst, dst)
 }
 
-// dither stores narrow tensor t, rounded as kernels.DitherBfloat16 does: tensor 2 by the lower half of temp(2), tensor 3 by the upper one. It
-// leaves src as it is, and temp(0) and temp(1) in use.
+// dither stores narrow tensor t, rounded as numeric.DitherBFloat16 does: tensor 2 by the lower half
+// of temp(2), tensor 3 by the upper one. It leaves src as it is, and temp(0) and temp(1) in use.
 func (k *kernel) dither(t int, src VecPhysical) {
 	quiet, sum, c := k.temp(0), k.temp(1), k.reg(number)
 	if t == 2 {

@@ -9,9 +9,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Adam with states of a byte updates whole blocks of 256 elements in two passes. The first makes means and roots of codes, brings them up to date and
-// leaves them on the stack; the second moves parameters and makes codes of them again. It waits for the largest of the block, so it follows the first
-// pass over the next one, which does not. The argument is a update.Rule8 of float32; see package kernels, Adam8, for the codes.
+// Adam with states of a byte updates whole blocks of 256 elements in two passes. The first makes
+// means and roots of codes, brings them up to date and leaves them on the stack; the second moves
+// parameters and makes codes of them again. It waits for the largest of the block, so it follows
+// the first pass over the next one, which does not. The argument is a update.Rule8 of float32; see
+// package kernels, Adam8, for the codes.
 
 // Offsets in update.Rule8 of float32 and in its coders; a test there compares them.
 const (
@@ -32,7 +34,8 @@ const (
 	topUnsigned = 7
 )
 
-// codeNumbers are what codes are computed with, of 32 bits each. AVX-512 has registers for the first of them.
+// codeNumbers are what codes are computed with, of 32 bits each. AVX-512 has registers for the
+// first of them.
 var codeNumbers = []uint32{
 	codeSign: 1 << 31, codeOne: 0x3f800000, codeUnit: 1, codeSmall: (126 - 29) << 23, codeMagnitude: 1<<31 - 1, codeBelowOne: 126,
 	codeSignedLast: 3*topSigned + 2, codeUnsignedLast: 3*topUnsigned + 2, codeThird: 21846, codeLeast: 0x17800000, // 2⁻⁸⁰
@@ -85,9 +88,11 @@ func codeTable() Mem {
 	return t
 }
 
-// decoding returns the lines by which codes are decoded. With n = code + 1, from 2ᵏ to 2·2ᵏ, a code stands for 8^(k-top-1)·(7n/2ᵏ - 6), or
-// for 0 where k is 0. The line of k is at the last three bits of its exponent, k + 127. With eight bits n may be 2⁸, alone on its line, which is
-// also that of 1: it leads from 0 at 1 to 1 at 2⁸. All of this is exact in a float32, and so is the rounding of the last one.
+// decoding returns the lines by which codes are decoded. With n = code + 1, from 2ᵏ to 2·2ᵏ, a code
+// stands for 8^(k-top-1)·(7n/2ᵏ - 6), or for 0 where k is 0. The line of k is at the last three
+// bits of its exponent, k + 127. With eight bits n may be 2⁸, alone on its line, which is also that
+// of 1: it leads from 0 at 1 to 1 at 2⁸. All of this is exact in a float32, and so is the rounding
+// of the last one.
 func decoding(top int) (slope, start [8]float32) {
 	for k := 1; k <= 7; k++ {
 		unit := math.Pow(8, float64(k-top-1))
@@ -99,7 +104,8 @@ func decoding(top int) (slope, start [8]float32) {
 	return slope, start
 }
 
-// encoding returns the lines by which numbers get codes, of update.Codec, for exponents from 96 to 127, which is that of 1 alone.
+// encoding returns the lines by which numbers get codes, of update.Codec, for exponents from 96 to
+// 127, which is that of 1 alone.
 func encoding(top int) (slope, start [32]float32) {
 	for i := range slope {
 		d := min(max(0, (126-(96+i))/3), top)
@@ -237,7 +243,7 @@ func (c *coded) number(i int) VecPhysical {
 	return r
 }
 
-// each walks over the vectors of a block.
+// each emits the loop over the vectors of a block.
 func (c *coded) each(label string, body func()) {
 	XORQ(at, at)
 	Label(label)
@@ -255,7 +261,7 @@ func onStack(tile Register, roots int) Mem {
 	return Mem{Base: tile, Disp: 4 * block * roots, Index: at, Scale: 4}
 }
 
-// update brings the means and roots of a block up to date, and leaves the largest of each.
+// update computes the new means and roots of a block, and the largest of each.
 func (c *coded) update() {
 	for i := range c.rule.numbers {
 		if r := held + i; r != mostMean && r < edge {
@@ -305,7 +311,8 @@ func (c *coded) update() {
 	})
 }
 
-// decode turns codes x, of means, k = 0, or of roots, into shares of the largest, on the line of each: see decoding.
+// decode turns codes x, of means, k = 0, or of roots, into shares of the largest, on the line of
+// each: see decoding.
 func (c *coded) decode(x VecPhysical, k int) {
 	line, slope := c.temp(0), c.temp(2)
 	VPADDD(c.number(codeUnit), x, x)
@@ -364,14 +371,16 @@ func (c *coded) measure() {
 	}
 }
 
-// Of roots from tiny to infinity, excluded, the squares were in range. Reciprocals of what is above huge are denormal.
+// Of roots from tiny to infinity, excluded, the squares were in range. Reciprocals of what is above
+// huge are denormal.
 const (
 	tiny     = 0x2b800000 // 2⁻⁴⁰, as bits
 	huge     = 0x7e800000 // 2¹²⁶
 	infinity = 0x7f800000
 )
 
-// mend makes all roots of a block anew where the largest, in register 1, says that squares may have left the range of a float.
+// mend makes all roots of a block anew where the largest, in register 1, says that squares may have
+// left the range of a float.
 func (c *coded) mend() {
 	VMOVD(c.reg(1).AsX(), EBX)
 	LEAL(Mem{Base: RBX, Disp: -tiny}, EDX)
@@ -401,8 +410,8 @@ func (c *coded) mend() {
 	Label("fit")
 }
 
-// hypot leaves √(v² + t²) in v, of t in temp(0). Both are first divided by a power of 16 that is in the larger one, so that squares stay in range; 0 where
-// that is below 2⁻¹²³.
+// hypot leaves √(v² + t²) in v, of t in temp(0). Both are first divided by a power of 16 that is in
+// the larger one, so that squares stay in range; 0 where that is below 2⁻¹²³.
 func (c *coded) hypot() {
 	v, t, by, unit, number := c.square(), c.temp(0), c.temp(1), c.temp(2), c.reg(number)
 	c.broadcast(c.table.Offset(4*codeMagnitude), number)
@@ -420,7 +429,8 @@ func (c *coded) hypot() {
 	c.mul(unit, v, v)
 }
 
-// finish moves the parameters of the block before, and writes its codes. Where the largest is huge denormal numbers are computed with meanwhile.
+// finish moves the parameters of the block before, and writes its codes. Where the largest is huge
+// denormal numbers are computed with meanwhile.
 func (c *coded) finish() {
 	MOVL(Mem{Base: largest, Disp: -8}, EBX)
 	CMPL(EBX, Mem{Base: largest, Disp: -4})
@@ -457,7 +467,8 @@ func (c *coded) finish() {
 	Label("finished")
 }
 
-// beginCodes loads what codes of means, then of roots, are computed with: zeros where the largest is below the least.
+// beginCodes loads what codes of means, then of roots, are computed with: zeros where the largest
+// is below the least.
 func (c *coded) beginCodes() {
 	for k := range 2 {
 		largest, live, one := Mem{Base: largest, Disp: 4*k - 8}, c.temp(0), c.temp(1).AsX()
@@ -516,7 +527,8 @@ func (c *coded) fold(from, to VecPhysical) {
 	VMAXSS(t.AsX(), to.AsX(), to.AsX())
 }
 
-// encode leaves in register 0 what truncated is the code of the magnitude of x, of means, k = 0, or of roots. It uses registers 2, 4 and 5.
+// encode leaves in register 0 what truncated is the code of the magnitude of x, of means, k = 0, or
+// of roots. It uses registers 2, 4 and 5.
 func (c *coded) encode(x VecPhysical, k int) {
 	y, d, slope, start := c.reg(0), c.reg(2), c.reg(4), c.reg(5)
 	if c.wide {

@@ -9,7 +9,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets in update.Rule; a test there compares them. The numbers from offNumbers on are of the element type.
+// Offsets in update.Rule; a test there compares them. The numbers from offNumbers on are of the
+// element type.
 const (
 	offParam   = 0
 	offGrad    = 24
@@ -19,7 +20,8 @@ const (
 	offNumbers = 104
 )
 
-// Numbers of a rule, by index from offNumbers on. The rule's own come after the four that prepare gradients.
+// Numbers of a rule, by index from offNumbers on. The rule's own come after the four that prepare
+// gradients.
 const (
 	scale = iota
 	most
@@ -63,8 +65,8 @@ var double = elem{
 
 func (e *elem) size() int { return e.bits / 8 }
 
-// A rule computes one vector: k.param() and k.grad() are loaded. It stores states itself and leaves the new parameter
-// in k.param().
+// A rule computes one vector: k.param() and k.grad() are loaded. It stores states itself and leaves
+// the new parameter in k.param().
 type rule struct {
 	name    string
 	doc     string
@@ -81,7 +83,7 @@ type kernel struct {
 	rule   rule
 	masks  Mem
 	masked bool // at the edge
-	local  Mem  // on the stack: MXCSR as it was and as it is, and what a rule needs
+	local  Mem  // on the stack: MXCSR as it was and as it is, and a rule's own values
 	edges  int  // labels of loops at edges
 }
 
@@ -120,11 +122,11 @@ func (k *kernel) temp(i int) VecPhysical { return k.reg(4 + i) } // three
 
 const (
 	number = 7  // the register of a number that is loaded when it is used
-	held   = 8  // registers of a rule's own numbers: seven with AVX2
+	held   = 8  // registers of a rule's coefficients: seven with AVX2
 	edge   = 15 // the mask, with AVX2
 )
 
-// mem is where a number of the rule lies.
+// mem returns the memory of a coefficient of the rule.
 func (k *kernel) mem(i int) Mem { return Mem{Base: args, Disp: offNumbers + i*k.size()} }
 
 // load loads a number into its register.
@@ -217,7 +219,7 @@ func (k *kernel) emit() {
 	RET()
 }
 
-// loop walks over the elements. prepare: gradients are scaled, clipped and decayed first.
+// loop emits the loop over elements. prepare: gradients are scaled, clipped and decayed first.
 func (k *kernel) loop(label string, prepare bool) {
 	lanes := uint64(k.lanes())
 	SUBQ(Imm(lanes), count)

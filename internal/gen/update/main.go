@@ -2,8 +2,9 @@
 //
 //	go generate ./kernels/cpu/internal/asm/update
 //
-// A rule makes one pass over parameter, gradient and states. AVX-512 and AVX2 do the same to every element, so both give
-// the same bits. Adam with states of a byte makes two passes over each block. Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
+// A rule makes one pass over parameter, gradient and states. AVX-512 and AVX2 do the same to every
+// element, so both give the same bits. Adam with states of a byte makes two passes over each block.
+// Denormal numbers, which the states of a parameter without gradients decay to, are taken for 0.
 package main
 
 import (

@@ -6,7 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rules are the rules of update.Kernels except those of 8-bit states. Each names its coefficients in the order of update.Rule.Coef.
+// rules are the rules of update.Kernels except those of 8-bit states. Each names its coefficients
+// in the order of update.Rule.Coef.
 var rules = []rule{
 	{name: "sgd", doc: "p -= own[0]·g.", states: 0, numbers: 1, body: func(k *kernel) {
 		k.fnma(k.own(0), k.grad(), k.param())

@@ -18,7 +18,7 @@ import (
 	"github.com/evenkeel/evenkeel/trainer"
 )
 
-// The page of memory has the tables as they are printed, and the bytes that are planned beside those of JAX.
+// docs/memory.md has the tables as they are printed, and the planned bytes in the comparison with JAX.
 func TestThePageHasTheTables(t *testing.T) {
 	if cputest.Race {
 		t.Skip("plans of large nets take minutes under the race detector")
@@ -107,7 +107,7 @@ func python(t *testing.T, first, ordered reserved) string {
 	return path
 }
 
-// Temporaries stand beside scratch only where the other step is of the same rows, parameters and statistics.
+// Temporaries are compared with scratch only if both steps have the same batch size, parameters and statistics.
 func TestPeersAreOfTheSameStep(t *testing.T) {
 	t.Setenv("XLA_FLAGS", "")
 	var all []planned

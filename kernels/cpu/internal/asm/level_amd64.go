@@ -18,5 +18,6 @@ func Best() Level {
 	return AVX512
 }
 
-// HasBfloat16Dot reports whether this processor is at level AVX512 and also multiplies pairs of bfloat16 (AVX512-BF16).
-func HasBfloat16Dot() bool { return Best() == AVX512 && cpu.X86.HasAVX512BF16 }
+// HasBFloat16Dot reports whether this processor is at level AVX512 and also multiplies pairs of
+// bfloat16 (AVX512-BF16).
+func HasBFloat16Dot() bool { return Best() == AVX512 && cpu.X86.HasAVX512BF16 }

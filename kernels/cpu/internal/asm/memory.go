@@ -23,8 +23,8 @@ func SizeOf[T Float]() int {
 	return 8
 }
 
-// View returns the memory of b as elements of T, dropping a part of an element at the end. The address of b must be a multiple of the
-// element's alignment. The result shares b's memory.
+// View returns the memory of b as elements of T, dropping a part of an element at the end. The
+// address of b must be a multiple of the element's alignment. The result shares b's memory.
 func View[T any](b []byte) []T {
 	var z T
 	n := len(b) / int(unsafe.Sizeof(z))

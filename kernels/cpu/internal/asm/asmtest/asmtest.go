@@ -1,5 +1,5 @@
-// Package asmtest helps tests of assembly packages: random numbers with a printed seed, the processor's levels, and memory between pages that
-// fault.
+// Package asmtest helps tests of assembly packages: random numbers with a printed seed, the
+// processor's levels, and memory between pages that fault.
 package asmtest
 
 import (
@@ -26,7 +26,8 @@ func Levels() []asm.Level {
 	return all
 }
 
-// Offsets returns the byte offset of each field of struct T by name, fields of embedded structs included.
+// Offsets returns the byte offset of each field of struct T by name, fields of embedded structs
+// included.
 func Offsets[T any]() map[string]uintptr {
 	fields := map[string]uintptr{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {

@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// PairRounding returns the Go twins of gemm.BFloat16Pairs().Bfloat16: they pack pairs of bfloat16 on every processor, and allocate.
+// PairRounding returns the Go twins of gemm.BFloat16Pairs().BFloat16: they pack pairs of bfloat16
+// on every processor, and allocate.
 func PairRounding() *gemm.Rounding {
 	round := func(dst, src []byte, n int) { half.At(asm.Portable, arena.BFloat16).Encode(dst, src, 1, 0, n, 0) }
 	move := func(dst, src []byte, n int) { copy(dst[:2*n], src) }
@@ -22,7 +23,8 @@ func PairRounding() *gemm.Rounding {
 	}
 }
 
-// pairsAcross returns a function that packs each two rows into one row of pairs, after encode made bfloat16 of them.
+// pairsAcross returns a function that packs each two rows into one row of pairs, after encode made
+// bfloat16 of them.
 func pairsAcross(encode func(dst, src []byte, n int)) half.ConvertFunc {
 	return func(dst, src []byte, rows, stride, n, pitch int) {
 		both := make([]byte, 4*n)

@@ -1,7 +1,9 @@
-// Package conv holds the inner kernels of convolutions for float32 and float64. Products of matrices in between are package gemm's.
+// Package conv holds the inner kernels of convolutions for float32 and float64. Products of
+// matrices in between are package gemm's.
 //
-// A convolution is a product of matrices, one of which is packed from the image as it is needed (implicit im2col: Chetlur et al., cuDNN:
-// Efficient Primitives for Deep Learning, 2014, §3.1). The kernels here
+// A convolution is a product of matrices, one of which is packed from the image as it is needed
+// (implicit im2col: Chetlur et al., cuDNN: Efficient Primitives for Deep Learning, 2014, §3.1). The
+// kernels here
 //
 //   - pack vectors of pixels as rows of that matrix ([Patch]);
 //   - convolve each channel with its own kernel, or sum the gradient of such kernels ([Depthwise]);
@@ -9,7 +11,8 @@
 //   - transform tiles for F(2x2, 3x3) (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015, §4.1)
 //     ([WinogradInput], [WinogradWeight], [WinogradOutput]).
 //
-// zz_conv_amd64.s (AVX2 and AVX-512) is written by internal/gen/conv. The Go twins lie next to their argument structs; all give the same bits.
+// zz_conv_amd64.s (AVX2 and AVX-512) is written by internal/gen/conv. The Go twins lie next to
+// their argument structs; all give the same bits.
 package conv
 
 import (
@@ -32,8 +35,9 @@ type Kernels struct {
 	WinogradOutput func(w *WinogradOutput)
 }
 
-// LoadKind returns how a vector of pixels is loaded where rows have n pixels that lie step elements apart, and images have image elements.
-// For LoadGather the caller fills Patch.Lanes. A result below 0 selects the Go twins.
+// LoadKind returns how a vector of pixels is loaded where rows have n pixels that lie step elements
+// apart, and images have image elements. For LoadGather the caller fills Patch.Lanes. A result
+// below 0 selects the Go twins.
 func (k *Kernels) LoadKind(step, n, image int) int {
 	const far = 1 << 31 / MaxLanes // elements from image to image: Patch.Lanes reaches no further
 	kind := LoadGather
@@ -46,7 +50,8 @@ func (k *Kernels) LoadKind(step, n, image int) int {
 	return kind
 }
 
-// Pack returns the function that packs vectors of pixels of a kind of load: elements of size bytes, step elements apart.
+// Pack returns the function that packs vectors of pixels of a kind of load: elements of size bytes,
+// step elements apart.
 func (k *Kernels) Pack(kind, size, step int) func(t *Patch) {
 	if kind >= 0 {
 		return k.patches[kind]
@@ -54,8 +59,9 @@ func (k *Kernels) Pack(kind, size, step int) func(t *Patch) {
 	return goPatch(size, step)
 }
 
-// Depthwise returns the function that convolves, or with weights the one that sums the gradient of the kernels, and the most pixels of a
-// call: a divisor of the lanes of a sum. Elements have size bytes and pixels lie step elements apart.
+// Depthwise returns the function that convolves, or with weights the one that sums the gradient of
+// the kernels, and the most pixels of a call: a divisor of the lanes of a sum. Elements have size
+// bytes and pixels lie step elements apart.
 func (k *Kernels) Depthwise(kind, size, step int, weights bool) (f func(t *Depthwise), lanes int) {
 	switch {
 	case kind >= 0 && weights:
@@ -76,6 +82,7 @@ func portable(s *gemm.Kernels) *Kernels {
 	return portableOf[float32](s)
 }
 
+// portableOf is portable for one type.
 func portableOf[T asm.Float](s *gemm.Kernels) *Kernels {
 	return &Kernels{Lanes: min(s.Cols, MaxLanes), Epilogue: goEpilogue[T],
 		WinogradInput: goWinoInput[T], WinogradWeight: goWinoWeight[T], WinogradOutput: goWinoOutput[T]}

@@ -9,8 +9,9 @@ import (
 // SumBytes is the size of the lanes of one sum, whatever the width of vectors.
 const SumBytes = 64
 
-// A Depthwise is the arguments of a function that convolves each channel with its own kernel, or adds the products of pixels and dy to the
-// sums that are the gradient of these kernels. The assembly reads the fields at fixed offsets.
+// A Depthwise is the arguments of a function that convolves each channel with its own kernel, or
+// adds the products of pixels and dy to the sums that are the gradient of these kernels. The
+// assembly reads the fields at fixed offsets.
 //
 //	convolution  Dst[c][pixel] = Σ_tap x[c][pixel+tap]·W[c][tap]    Pitch bytes from channel to channel of Dst
 //	gradient     Dst[c][tap][lane] += x[c][pixel+tap]·W[c][pixel]   SumBytes from tap to tap of Dst; W is dy

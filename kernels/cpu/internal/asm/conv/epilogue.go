@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// An Epilogue is the arguments of a function that adds a bias to each of Rows rows of C and applies ReLU, as Flags say: gemm.FlagBias,
-// gemm.FlagRelu or both. The assembly reads the fields at fixed offsets.
+// An Epilogue is the arguments of a function that adds a bias to each of Rows rows of C and applies
+// ReLU, as Flags say: gemm.FlagBias, gemm.FlagRelu or both. The assembly reads the fields at fixed
+// offsets.
 type Epilogue struct {
 	C, Bias []byte // of the first row
 	Rows    int    // at least 1

@@ -9,10 +9,12 @@ import (
 // MaxLanes is the most pixels of a vector. The assembly relies on it.
 const MaxLanes = 16
 
-// A Patch is the arguments of a packing function: it packs a vector of pixels, as TapCount taps of Channels channels see them, to
-// Channels·TapCount rows of a panel. The assembly reads the fields at fixed offsets.
+// A Patch is the arguments of a packing function: it packs a vector of pixels, as TapCount taps of
+// Channels channels see them, to Channels·TapCount rows of a panel. The assembly reads the fields
+// at fixed offsets.
 //
-// The pixels are cut into segments, within which their elements lie evenly apart: a row of the image, or several that continue one another.
+// The pixels are cut into segments, within which their elements lie evenly apart: a row of the
+// image, or several that continue one another.
 //
 // Invariant: for each tap, no lane is in the masks of two segments; lanes in none get 0.
 type Patch struct {
@@ -38,7 +40,8 @@ const (
 	loadKinds
 )
 
-// goPatch returns the Go twin for elements of size bytes that lie step elements apart. It ignores Patch.Lanes: it packs segments.
+// goPatch returns the Go twin for elements of size bytes that lie step elements apart. It ignores
+// Patch.Lanes: it packs segments.
 func goPatch(size, step int) func(t *Patch) {
 	if size == 4 {
 		return func(t *Patch) { goPatchOf[uint32](t, size, step) }
@@ -46,6 +49,7 @@ func goPatch(size, step int) func(t *Patch) {
 	return func(t *Patch) { goPatchOf[uint64](t, size, step) }
 }
 
+// goPatchOf packs the segments of one vector of pixels for every channel and tap.
 func goPatchOf[T asm.Word](t *Patch, size, step int) {
 	dst, src := asm.View[T](t.Dst), asm.View[T](t.Src)
 	row := 0

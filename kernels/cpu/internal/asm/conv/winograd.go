@@ -7,11 +7,13 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// WinogradPlaces is the number of elements of a transformed tile, 4x4. Each is a place of its own in the products of matrices.
+// WinogradPlaces is the number of elements of a transformed tile, 4x4. Each is a place of its own
+// in the products of matrices.
 const WinogradPlaces = 16
 
-// A WinogradInput is the arguments of the input transform Bᵀ·d·B: for each channel it transforms a panel of tiles, packed in 16 rows, to
-// one row at each of the 16 places. The assembly reads the fields of this and the next two structs at fixed offsets.
+// A WinogradInput is the arguments of the input transform Bᵀ·d·B: for each channel it transforms a
+// panel of tiles, packed in 16 rows, to one row at each of the 16 places. The assembly reads the
+// fields of this and the next two structs at fixed offsets.
 type WinogradInput struct {
 	Src      []byte // packed pixels; rows are ordered by channel, then place
 	Dst      []byte // the first place; rows are ordered by channel
@@ -30,13 +32,14 @@ type WinogradWeight struct {
 	N     int     // kernels
 }
 
-// A WinogradOutput is the arguments of the output transform Aᵀ·m·A of one vector of tiles to 2x2 pixels each, with an epilogue. The tiles
-// are cut into segments of tiles in one row of an image.
+// A WinogradOutput is the arguments of the output transform Aᵀ·m·A of one vector of tiles to 2x2
+// pixels each, with an epilogue. The tiles are cut into segments of tiles in one row of an image.
 type WinogradOutput struct {
-	M        []byte   // products at the first place, of the first row
-	Dst      []byte   // the first row's plane, of the first image
-	Bias     []byte   // of the first row
-	Segments []int64  // by segment: bytes from Dst to the upper left pixel of the tile that would be in lane 0
+	M    []byte // products at the first place, of the first row
+	Dst  []byte // the first row's plane, of the first image
+	Bias []byte // of the first row
+	// By segment: bytes from Dst to the upper left pixel of the tile that would be in lane 0.
+	Segments []int64
 	Masks    []uint32 // [segments][2]: the pixels of the upper and the lower row that exist
 	SegCount int      // at least 1
 	Rows     int      // at least 1

@@ -1,7 +1,9 @@
-// Package dropout holds the inner kernel of dropout for float32 and float64: it zeroes elements at random and scales the others.
+// Package dropout holds the inner kernel of dropout for float32 and float64: it zeroes elements at
+// random and scales the others.
 //
-// Random words are those of Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011): one counter for each four
-// elements. zz_dropout_amd64.s (AVX2 and AVX-512, float32) is written by internal/gen/norm; goDrop is the Go twin. All give the same bits.
+// Random words are those of Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2,
+// 3, SC 2011): one counter for each four elements. zz_dropout_amd64.s (AVX2 and AVX-512, float32)
+// is written by internal/gen/norm; goDrop is the Go twin. All give the same bits.
 package dropout
 
 import (
@@ -9,8 +11,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// Args are the arguments of a kernel: y = x·Scale where the element's random word is at least Threshold, otherwise 0. The assembly reads the
-// fields at fixed offsets.
+// Args are the arguments of a kernel: y = x·Scale where the element's random word is at least
+// Threshold, otherwise 0. The assembly reads the fields at fixed offsets.
 type Args[T asm.Float] struct {
 	X, Y      []T
 	N         int

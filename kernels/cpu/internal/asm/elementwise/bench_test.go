@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// BenchmarkVectors times the elementwise functions of each level on a tile in the first-level cache, and on 10 elements.
+// BenchmarkVectors times the elementwise functions of each level on a tile in the first-level
+// cache, and on 10 elements.
 func BenchmarkVectors(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, y, dst := make([]float32, 1024), make([]float32, 1024), make([]float32, 1024)

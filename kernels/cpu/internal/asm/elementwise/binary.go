@@ -7,6 +7,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
+// addTile computes a + b.
 func addTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -14,6 +15,7 @@ func addTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// subTile computes a - b.
 func subTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -21,6 +23,7 @@ func subTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// mulTile computes a·b.
 func mulTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -28,6 +31,7 @@ func mulTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// divTile computes a/b.
 func divTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -35,6 +39,7 @@ func divTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// maxTile computes max(a, b); b where either is NaN.
 func maxTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
@@ -46,6 +51,7 @@ func maxTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// powTile computes a^b in float64.
 func powTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -72,6 +78,7 @@ func Truth(b bool) uint8 {
 	return n
 }
 
+// lessTile computes a < b as 1 or 0.
 func lessTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -79,6 +86,7 @@ func lessTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// lessEqualTile computes a <= b as 1 or 0.
 func lessEqualTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -86,6 +94,7 @@ func lessEqualTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// equalTile computes a == b as 1 or 0.
 func equalTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -93,6 +102,7 @@ func equalTile[T asm.Float](dst, a, b []T) {
 	}
 }
 
+// notEqualTile computes a != b as 1 or 0.
 func notEqualTile[T asm.Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -124,6 +134,7 @@ func reluGradTile[T asm.Float](dst, y, dy []T) {
 	}
 }
 
+// leakyReluGradTile computes dy where y > 0, otherwise slope·dy.
 func leakyReluGradTile[T asm.Float](dst, y, dy []T, slope T) {
 	s := [2]T{slope, 1} // by truth, since a branch would be mispredicted half of the time
 	y, dy = y[:len(dst)], dy[:len(dst)]
@@ -132,6 +143,7 @@ func leakyReluGradTile[T asm.Float](dst, y, dy []T, slope T) {
 	}
 }
 
+// sigmoidGradTile computes dy·y·(1-y).
 func sigmoidGradTile[T asm.Float](dst, y, dy []T) {
 	y, dy = y[:len(dst)], dy[:len(dst)]
 	for i, v := range y {
@@ -139,6 +151,7 @@ func sigmoidGradTile[T asm.Float](dst, y, dy []T) {
 	}
 }
 
+// tanhGradTile computes dy·(1-y²).
 func tanhGradTile[T asm.Float](dst, y, dy []T) {
 	y, dy = y[:len(dst)], dy[:len(dst)]
 	for i, v := range y {

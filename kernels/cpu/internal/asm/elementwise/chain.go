@@ -2,8 +2,9 @@ package elementwise
 
 import "github.com/evenkeel/evenkeel/kernels"
 
-// Codes of a chain's program besides those of ops. A program is a list of instructions of four words: code, byte offset of the operand in
-// the list of slots, and two numbers as float32 bits. It keeps one value, the accumulator, in registers.
+// Codes of a chain's program besides those of ops. A program is a list of instructions of four
+// words: code, byte offset of the operand in the list of slots, and two numbers as float32 bits. It
+// keeps one value, the accumulator, in registers.
 const (
 	CodeEnd   = iota // stores the accumulator and ends
 	CodeLoad         // loads the accumulator
@@ -11,7 +12,8 @@ const (
 	codeFirst        // the first op
 )
 
-// ChainCode is an op's code with the accumulator as its first operand, and with the accumulator as its second one: 0 where there is none.
+// ChainCode is an op's code with the accumulator as its first operand, and with the accumulator as
+// its second one: 0 where there is none.
 type ChainCode struct{ Code, Reversed uint32 }
 
 // ChainCodes holds the ops that a program can run.

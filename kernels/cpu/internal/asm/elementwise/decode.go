@@ -7,8 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// A DecodeFunc computes dst[i] = scale*src[i] + shift of stored elements. The arithmetic is in float64, so that a pixel near the mean, where
-// scale*x and shift cancel, keeps all its digits.
+// A DecodeFunc computes dst[i] = scale*src[i] + shift of stored elements. The arithmetic is in
+// float64, so that a pixel near the mean, where scale*x and shift cancel, keeps all its digits.
 type DecodeFunc[T asm.Float] func(dst []T, src []byte)
 
 // Decode returns the function of level l for elements stored as t, nil for a type that is not decoded.
@@ -71,7 +71,8 @@ func decodeHalf[T asm.Float](from func(uint16) float32, scale, shift float64) De
 	}
 }
 
-// AffineFloat64 computes dst[i] = scale*a[i] + shift in float64: a decode of values that an earlier step of a chain computed.
+// AffineFloat64 computes dst[i] = scale*a[i] + shift in float64: a decode of values that an earlier
+// step of a chain computed.
 func AffineFloat64[T asm.Float](scale, shift float64) UnaryFunc[T] {
 	return func(dst, a []T) {
 		a = a[:len(dst)]

@@ -53,7 +53,8 @@ func decodeBy[S uint8 | int32 | float32 | float64](f func(dst []float32, src []S
 	}
 }
 
-// decodeWidened widens 16-bit elements to dst and decodes them in place, unless plain: then scale is 1 and shift is 0.
+// decodeWidened widens 16-bit elements to dst and decodes them in place, unless plain: then scale
+// is 1 and shift is 0.
 func decodeWidened(widen half.ConvertFunc, decode DecodeFunc[float32], plain bool) DecodeFunc[float32] {
 	return func(dst []float32, src []byte) {
 		to := asm.Bytes(dst)

@@ -1,12 +1,13 @@
-// Package elementwise holds the inner kernels of elementwise operations, of chains of them, and of softmax and cross entropy along rows, for
-// float32 and float64.
+// Package elementwise holds the inner kernels of elementwise operations, of chains of them, and of
+// softmax and cross entropy along rows, for float32 and float64.
 //
-// zz_elementwise_amd64.s (AVX2 and AVX-512) is written by internal/gen/elementwise. unary.go, binary.go, math.go, decode.go and softmax.go hold the
-// Go twins, which also serve operations without assembly. AVX2 and AVX-512 give the same bits; the Go twins differ within the bounds that
+// zz_elementwise_amd64.s (AVX2 and AVX-512) is written by internal/gen/elementwise. unary.go,
+// binary.go, math.go, decode.go and softmax.go hold the Go twins, which also serve operations
+// without assembly. AVX2 and AVX-512 give the same bits; the Go twins differ within the bounds that
 // math_test.go states.
 //
-// Arithmetic in assembly treats denormal numbers as zero. Neg, abs and fill only move bits and keep them; sine, cosine, power and decoding
-// compute float32 in float64 and keep them too.
+// Arithmetic in assembly treats denormal numbers as zero. Neg, abs and fill only move bits and keep
+// them; sine, cosine, power and decoding compute float32 in float64 and keep them too.
 package elementwise
 
 import (
@@ -29,9 +30,11 @@ type Kernels[T asm.Float] struct {
 	leakyReLU     func(dst, a []T, slope T)
 	leakyReLUGrad func(dst, y, dy []T, slope T)
 	Fill          func(dst []T, v T)
-	Max           BinaryFunc[T]                                           // max(a, b); b where either is NaN
-	Chain         func(slots [][]T, program []uint32, n int)              // runs a program: see ChainCodes. Nil: none
-	decode        func(t arena.DType, scale, shift float64) DecodeFunc[T] // nil: none
+	// max(a, b); b where either is NaN.
+	Max BinaryFunc[T]
+	// Runs a program: see ChainCodes. Nil: none.
+	Chain  func(slots [][]T, program []uint32, n int)
+	decode func(t arena.DType, scale, shift float64) DecodeFunc[T] // nil: none
 }
 
 // At returns the functions of level l for T.
@@ -43,8 +46,9 @@ func At[T asm.Float](l asm.Level) *Kernels[T] {
 	return any(kernels64(l)).(*Kernels[T])
 }
 
-// Unary returns the function of an op of one operand at level l, nil where there is none. An op alone, a step of a chain and the
-// activation of a product all use this function, so they have the same bits.
+// Unary returns the function of an op of one operand at level l, nil where there is none. An op
+// alone, a step of a chain and the activation of a product all use this function, so they have the
+// same bits.
 func Unary[T asm.Float](l asm.Level, op *kernels.Op, attrs any) UnaryFunc[T] {
 	v := At[T](l)
 	switch op {

@@ -116,7 +116,8 @@ var avx512Softmax32 = SoftmaxKernels[float32]{
 	CrossEntropyDenseGrad: crossEntropyDenseGradRows32AVX512,
 }
 
-// circular completes a sine or cosine: f returns true where it left elements beyond ±2^30, as values outside of -1..1. exact computes those.
+// circular completes a sine or cosine: f returns true where it left elements beyond ±2^30, as
+// values outside of -1..1. exact computes those.
 func circular(f func(dst, a []float32) bool, exact func(float64) float64) UnaryFunc[float32] {
 	return func(dst, a []float32) {
 		if !f(dst, a) {

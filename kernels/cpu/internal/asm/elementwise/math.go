@@ -6,9 +6,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// Functions in float32 arithmetic. Range reductions and polynomials are those of Cephes (S. Moshier), single/expf.c, logf.c and tanhf.c; exponents
-// are read from and written to the bits instead of by frexp and ldexp, and results may be denormal. Errors against float64 are below 2 ulp for
-// exp and log, and below 3 ulp for tanh, sigmoid and softplus: see math_test.go.
+// Functions in float32 arithmetic. Range reductions and polynomials are those of Cephes (S.
+// Moshier), single/expf.c, logf.c and tanhf.c; exponents are read from and written to the bits
+// instead of by frexp and ldexp, and results may be denormal. Errors against float64 are below 2
+// ulp for exp and log, and below 3 ulp for tanh, sigmoid and softplus: see math_test.go.
 
 // Constants of exp and log.
 const (
@@ -21,7 +22,8 @@ const (
 	sqrtHalf32   = 0x3f3504f3 // the bits of √½
 )
 
-// expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first clamped to the range in which exp is neither 0 nor Inf.
+// expSplit returns k and r with x = k ln 2 + r, |r| <= ln 2 / 2. x is first clamped to the range in
+// which exp is neither 0 nor Inf.
 func expSplit(x float32) (r float32, k int32) {
 	if x > 89 {
 		x = 89
@@ -49,19 +51,21 @@ func expTail(r float32) float32 {
 	return p*(r*r) + r
 }
 
-// expScale returns p times 2 to the k, for k in -151..129: in two factors, so that neither leaves the range.
+// expScale returns p times 2 to the k, for k in -151..129: in two factors, so that neither leaves
+// the range.
 func expScale(p float32, k int32) float32 {
 	h := k >> 1
 	return p * math.Float32frombits(uint32(h+127)<<23) * math.Float32frombits(uint32(k-h+127)<<23)
 }
 
+// exp32 returns exp(x) = 2^k·exp(r).
 func exp32(x float32) float32 {
 	r, k := expSplit(x)
 	return expScale(expPoly(r), k)
 }
 
-// sigmoid32 computes exp of a negative number only, so that small results keep all their digits. The sign is selected by a conditional move:
-// a branch would mispredict half of all signs.
+// sigmoid32 computes exp of a negative number only, so that small results keep all their digits.
+// The sign is selected by a conditional move: a branch would mispredict half of all signs.
 func sigmoid32(x float32) float32 {
 	bits := math.Float32bits(x)
 	r, k := expSplit(math.Float32frombits(bits | 1<<31))
@@ -86,6 +90,7 @@ func tanh32(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(t/(t+2)) | bits&(1<<31))
 }
 
+// log32 returns log(x) = e·ln 2 + log(1+m), where 1+m is in [√½, √2).
 func log32(x float32) float32 {
 	if !(x > 0) || x > math.MaxFloat32 {
 		return float32(math.Log(float64(x)))
@@ -144,6 +149,7 @@ func expInto[T asm.Float](dst, a []T, shift T) {
 	}
 }
 
+// exps32 is expInto for float32.
 func exps32(dst, a []float32, shift float32) {
 	a = a[:len(dst)]
 	for i, x := range a {

@@ -10,8 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// ulps returns the distance of y from the exact value in units of the last place of a float32 there. In assembly what
-// should be below the smallest normal number may be zero.
+// ulps returns the distance of y from the exact value in units of the last place of a float32
+// there. In assembly what should be below the smallest normal number may be zero.
 func ulps(y float32, exact float64, flushed bool) float64 {
 	if float64(y) == exact || math.IsNaN(float64(y)) && math.IsNaN(exact) || y == float32(exact) {
 		return 0
@@ -24,7 +24,8 @@ func ulps(y float32, exact float64, flushed bool) float64 {
 	return math.Abs(float64(y)-exact) / math.Ldexp(1, max(e-24, -149))
 }
 
-// exactly are the functions in float64, with the bounds that the comments of math32.go and of the generator state, in ulp.
+// exactly are the functions in float64, with the bounds that the comments of math32.go and of the
+// generator state, in ulp.
 var exactly = []struct {
 	op       *kernels.Op
 	f        func(x float64) float64
@@ -46,7 +47,8 @@ var exactly = []struct {
 	{kernels.Inverse, func(x float64) float64 { return 1 / x }, 0.5, 0.5},
 }
 
-// sweep calls f with stretches of numbers of every exponent, both signs, and of the ranges in which functions change.
+// sweep calls f with stretches of numbers of every exponent, both signs, and of the ranges in which
+// functions change.
 func sweep(f func(x []float32)) {
 	x := make([]float32, 0, 4096)
 	add := func(v float32) {

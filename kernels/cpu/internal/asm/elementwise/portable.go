@@ -23,7 +23,8 @@ var (
 // goKernels returns the Go twins for T.
 func goKernels[T asm.Float]() *Kernels[T] { return At[T](asm.Portable) }
 
-// newGoKernels completes unary and leakyRelu, which are written for one type, by the functions that are generic.
+// newGoKernels completes unary and leakyRelu, which are written for one type, by the functions that
+// are generic.
 func newGoKernels[T asm.Float](unary map[*kernels.Op]UnaryFunc[T], leakyRelu func(dst, a []T, slope T)) *Kernels[T] {
 	for op, f := range map[*kernels.Op]UnaryFunc[T]{
 		kernels.Neg: negTile[T], kernels.Square: squareTile[T], kernels.Cube: cubeTile[T], kernels.Inverse: inverseTile[T],

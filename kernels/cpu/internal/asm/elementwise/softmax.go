@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/reduce"
 )
 
-// SoftmaxKernels are the functions of a level for one type over contiguous rows of n logits x. A label below 0 is no class: its loss and
-// gradient are NaN. dst may be an operand of the same shape.
+// SoftmaxKernels are the functions of a level for one type over contiguous rows of n logits x. A
+// label below 0 is no class: its loss and gradient are NaN. dst may be an operand of the same
+// shape.
 type SoftmaxKernels[T asm.Float] struct {
 	Softmax, LogSoftmax         func(dst, x []T, n int)
 	SoftmaxGrad, LogSoftmaxGrad func(dst, y, dy []T, n int)
@@ -21,7 +22,8 @@ type SoftmaxKernels[T asm.Float] struct {
 // expRun is the number of exponentials that are held on the stack at once.
 const expRun = 128
 
-// longRow is the longest row for assembly, which adds a row in 16 float32 sums and cannot be interrupted.
+// longRow is the longest row for assembly, which adds a row in 16 float32 sums and cannot be
+// interrupted.
 const longRow = 1 << 18
 
 // SoftmaxAt returns the functions of level l for rows of n elements.
@@ -144,8 +146,8 @@ func logSoftmaxGradRow[T asm.Float](dst, y, dy []T) {
 	}
 }
 
-// CrossEntropy returns log Σ exp(x - x[label]). The label's own term is 1 and enters by log1p, so that a small loss keeps
-// its digits.
+// CrossEntropy returns log Σ exp(x - x[label]). The label's own term is 1 and enters by log1p, so
+// that a small loss keeps its digits.
 func crossEntropy[T asm.Float](x []T, label int) T {
 	if label < 0 {
 		return T(math.NaN())
@@ -159,8 +161,8 @@ func crossEntropy[T asm.Float](x []T, label int) T {
 	return T(math.Log1p(others * math.Exp(-d)))
 }
 
-// CrossEntropyGrad computes dx = (softmax(x) - onehot(label)) dy. The label's own element is minus the sum of the
-// others, which does not cancel.
+// CrossEntropyGrad computes dx = (softmax(x) - onehot(label)) dy. The label's own element is minus
+// the sum of the others, which does not cancel.
 func crossEntropyGrad[T asm.Float](dst, x []T, label int, dy T) {
 	if label < 0 {
 		asm.Fill(dst, T(math.NaN()))

@@ -34,6 +34,7 @@ func Cost(op *kernels.Op) int {
 	return 1
 }
 
+// negTile computes -a.
 func negTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -41,6 +42,7 @@ func negTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// squareTile computes a².
 func squareTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -48,6 +50,7 @@ func squareTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// cubeTile computes a³.
 func cubeTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -55,6 +58,7 @@ func cubeTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// inverseTile computes 1/a.
 func inverseTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -62,6 +66,7 @@ func inverseTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// sqrtTile computes √a.
 func sqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -69,6 +74,7 @@ func sqrtTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// inverseSqrtTile computes 1/√a.
 func inverseSqrtTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -76,6 +82,7 @@ func inverseSqrtTile[T asm.Float](dst, a []T) {
 	}
 }
 
+// signTile computes the sign of a: 1, -1, or a where it is 0 or NaN.
 func signTile[T asm.Float](dst, a []T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -90,7 +97,8 @@ func signTile[T asm.Float](dst, a []T) {
 	}
 }
 
-// leakyRelu32Tile selects slope*x where the sign bit is set, which is right for -0 and NaN too. See relu32Tile.
+// leakyRelu32Tile selects slope*x where the sign bit is set, which is right for -0 and NaN too. See
+// relu32Tile.
 func leakyRelu32Tile(dst, a []float32, slope float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -100,6 +108,7 @@ func leakyRelu32Tile(dst, a []float32, slope float32) {
 	}
 }
 
+// leakyRelu64Tile is leakyRelu32Tile for float64.
 func leakyRelu64Tile(dst, a []float64, slope float64) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -109,6 +118,7 @@ func leakyRelu64Tile(dst, a []float64, slope float64) {
 	}
 }
 
+// affineTile computes scale·a + shift, rounded twice.
 func affineTile[T asm.Float](dst, a []T, scale, shift T) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -126,8 +136,8 @@ func Map[T asm.Float](f func(float64) float64) UnaryFunc[T] {
 	}
 }
 
-// relu32Tile clears negative values by their bits: a conditional move instead of a branch that half of all values would mispredict. NaN and
-// -0 do not change, as with MAXPS(0, x).
+// relu32Tile clears negative values by their bits: a conditional move instead of a branch that half
+// of all values would mispredict. NaN and -0 do not change, as with MAXPS(0, x).
 func relu32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -139,6 +149,7 @@ func relu32Tile(dst, a []float32) {
 	}
 }
 
+// relu64Tile is relu32Tile for float64.
 func relu64Tile(dst, a []float64) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -150,6 +161,7 @@ func relu64Tile(dst, a []float64) {
 	}
 }
 
+// abs32Tile computes |a| by clearing the sign bit.
 func abs32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -157,8 +169,10 @@ func abs32Tile(dst, a []float32) {
 	}
 }
 
+// exp32Tile computes exp(a).
 func exp32Tile(dst, a []float32) { exps32(dst, a, 0) }
 
+// log32Tile computes log(a).
 func log32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -166,6 +180,7 @@ func log32Tile(dst, a []float32) {
 	}
 }
 
+// sigmoid32Tile computes 1/(1+exp(-a)).
 func sigmoid32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -173,6 +188,7 @@ func sigmoid32Tile(dst, a []float32) {
 	}
 }
 
+// tanh32Tile computes tanh(a).
 func tanh32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {
@@ -180,6 +196,7 @@ func tanh32Tile(dst, a []float32) {
 	}
 }
 
+// softplus32Tile computes log(1+exp(a)).
 func softplus32Tile(dst, a []float32) {
 	a = a[:len(dst)]
 	for i, x := range a {

@@ -19,9 +19,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// Few processors have AVX-512. This test executes the text of the generated tile kernels in an interpreter of the
-// instructions that they use, so that all of them are checked everywhere: their sums, their ends, and that they touch
-// nothing but their operands. Where the processor runs them, the other tests of products check the interpreter.
+// Few processors have AVX-512. This test executes the text of the generated tile kernels in an
+// interpreter of the instructions that they use, so that all of them are checked everywhere: their
+// sums, their ends, and that they touch nothing but their operands. Where the processor runs them,
+// the other tests of products check the interpreter.
 
 // Where operands lie in the interpreter's address space.
 const (

@@ -25,7 +25,7 @@ var avx512x32 = &Kernels{
 	},
 	PackRows: packRows128, PackCols: transposeFloat32.pack16, Dots: wideDots32, Prefetch: asm.Prefetch,
 	RowTile: wideLine1x256x32, RowTileCols: 256,
-	BFloat16: roundOnRead(half.At(asm.AVX512, arena.BFloat16), kindRoundBfloat16, kindWidenBfloat16, transposeBfloat16.pack16),
+	BFloat16: roundOnRead(half.At(asm.AVX512, arena.BFloat16), kindRoundBFloat16, kindWidenBFloat16, transposeBFloat16.pack16),
 	Float16:  roundOnRead(half.At(asm.AVX512, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack16),
 }
 
@@ -74,7 +74,7 @@ var avx2x32 = &Kernels{
 	},
 	PackRows: packRows64, PackCols: transposeFloat32.pack8, Dots: dots32, Prefetch: asm.Prefetch,
 	RowTile: line1x64x32, RowTileCols: 64,
-	BFloat16: roundOnRead(half.At(asm.AVX2, arena.BFloat16), kindRoundBfloat16, kindWidenBfloat16, transposeBfloat16.pack8),
+	BFloat16: roundOnRead(half.At(asm.AVX2, arena.BFloat16), kindRoundBFloat16, kindWidenBFloat16, transposeBFloat16.pack8),
 	Float16:  roundOnRead(half.At(asm.AVX2, arena.Float16), kindRoundFloat16, kindWidenFloat16, transposeFloat16.pack8),
 }
 
@@ -91,9 +91,10 @@ var avx2x64 = &Kernels{
 	RowTile: line1x32x64, RowTileCols: 32,
 }
 
-// BFloat16Pairs returns the kernels for pairs of bfloat16, nil where the processor does not multiply them.
+// BFloat16Pairs returns the kernels for pairs of bfloat16, nil where the processor does not
+// multiply them.
 func BFloat16Pairs() *Kernels {
-	if !asm.HasBfloat16Dot() {
+	if !asm.HasBFloat16Dot() {
 		return nil
 	}
 	return avx512Pairs

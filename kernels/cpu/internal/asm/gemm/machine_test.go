@@ -185,7 +185,8 @@ func (m *machine) set(arg string, v []float64) {
 	}
 }
 
-// move copies the lanes for which on is true; without it, a lane of a register becomes 0 and one of memory stays.
+// move copies the lanes for which on is true; without it, a lane of a register becomes 0 and one of
+// memory stays.
 func (m *machine) move(from, to string, bytes int, on func(lane int) bool) {
 	_, toReg := isVector(to)
 	var out [64]byte
@@ -347,7 +348,8 @@ func (m *machine) broadcast(from, to string, bytes int) {
 	m.set(to, v)
 }
 
-// words returns n elements of size bytes of arg, a register or memory, or of the one that is broadcast from there.
+// words returns n elements of size bytes of arg, a register or memory, or of the one that is
+// broadcast from there.
 func (m *machine) words(arg string, n, size int, broadcast bool) []uint32 {
 	var b []byte
 	switch _, register := isVector(arg); {

@@ -10,7 +10,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A pairing packs pairs of bfloat16 from elements of from bytes: of neighbours in a row, or of two rows (across). twin is its Go twin.
+// A pairing packs pairs of bfloat16 from elements of from bytes: of neighbours in a row, or of two
+// rows (across). twin is its Go twin.
 type pairing struct {
 	name      string
 	from      int

@@ -66,8 +66,9 @@ func goOneTile[T asm.Float](t *Tile) {
 	}
 }
 
-// goSums multiplies three rows of A, some of which may be the same, with three columns of B: nine sums and their operands fill
-// 16 registers. The conversions forbid the compiler to fuse multiplication and addition.
+// goSums multiplies three rows of A, some of which may be the same, with three columns of B: nine
+// sums and their operands fill 16 registers. The conversions forbid the compiler to fuse
+// multiplication and addition.
 func goSums[T asm.Float](sum *[goRows * goCols]T, a0, a1, a2, b []T, k, stepA, stepB int) {
 	var s00, s01, s02, s10, s11, s12, s20, s21, s22 T
 	at, bt := 0, 0

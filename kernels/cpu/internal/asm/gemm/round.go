@@ -20,7 +20,8 @@ type Packing struct {
 	Along  half.ConvertFunc // packs rows whose elements are steps of k
 	Across half.ConvertFunc // packs rows that are each one step of k
 	Kind   int              // for kernels that read this B unpacked; KindFloat: none does
-	// PackCols is Kernels.PackCols for elements that are rounded as they are transposed. Nil: they are rounded first.
+	// PackCols is Kernels.PackCols for elements that are rounded as they are transposed. Nil: they
+	// are rounded first.
 	PackCols func(dst, src []byte, k, stride, n, pitch int)
 }
 
@@ -48,7 +49,8 @@ func (s *Kernels) Rounding(t arena.DType) *Rounding {
 	return nil
 }
 
-// PairsAlong16 packs rows of n bfloat16 into pairs of neighbours. It adds a zero to a row of an odd number.
+// PairsAlong16 packs rows of n bfloat16 into pairs of neighbours. It adds a zero to a row of an odd
+// number.
 func PairsAlong16(dst, src []byte, rows, stride, n, pitch int) {
 	for r := range rows {
 		d := asm.View[uint16](dst[r*pitch:])[:n+n&1]

@@ -10,9 +10,11 @@ const (
 
 // Distances at which rows compete for the same cache sets.
 const (
-	PackedPitch = asm.CacheLine // added to the row pitch of a packed block, so that its rows lie in different cache sets
-	aliasPitch  = 4096          // bytes: rows that lie a multiple of this apart share cache sets
-	aliasRows   = 4             // most rows of a tile that may share them, of 8 ways that B needs too
+	// Added to the row pitch of a packed block, so that its rows lie in different cache sets.
+	PackedPitch = asm.CacheLine
+	aliasPitch  = 4096 // bytes: rows that lie a multiple of this apart share cache sets
+	// Most rows of a tile that may share them, of 8 ways that B needs too.
+	aliasRows = 4
 )
 
 // RowPitch returns the bytes from row to row of n elements in a packed block.
@@ -38,12 +40,14 @@ func (s *Kernels) MaxSteps() int {
 	return StepsFloat32 * s.StepsPerElem()
 }
 
-// Aliases reports whether the rows of a tile of A compete for the same few cache sets where they lie lda bytes apart.
+// Aliases reports whether the rows of a tile of A compete for the same few cache sets where they
+// lie lda bytes apart.
 func (s *Kernels) Aliases(lda int) bool {
 	return s.Rows*min(aliasPitch, lda&-lda)/aliasPitch > aliasRows
 }
 
-// AliasStride returns the least distance in bytes at which rows of a tile alias; they also do at each multiple of it. 0: rows never alias.
+// AliasStride returns the least distance in bytes at which rows of a tile alias; they also do at
+// each multiple of it. 0: rows never alias.
 func (s *Kernels) AliasStride() int {
 	for apart := s.Size(); apart <= aliasPitch; apart *= 2 {
 		if s.Aliases(apart) {

@@ -8,12 +8,14 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/half"
 )
 
-// A transposer packs columns of 4-byte elements. Its assembly needs a multiple of four steps of k; the methods accept any number, and where
-// it is not a multiple they pack the last four steps again.
+// A transposer packs columns of 4-byte elements. Its assembly needs a multiple of four steps of k;
+// the methods accept any number, and where it is not a multiple they pack the last four steps
+// again.
 type transposer struct {
 	rows8  func(dst, src []byte, k, stride, n, pitch int) // n <= 8 rows
 	rows16 func(dst, src []byte, k, stride, pitch int)    // 16 rows
-	round  half.ConvertFunc                               // rounds fewer than four steps. Nil: elements are not rounded
+	// Rounds fewer than four steps. Nil: elements are not rounded.
+	round half.ConvertFunc
 }
 
 // pack8 is Kernels.PackCols for n <= 8 rows.
@@ -48,12 +50,12 @@ func (t transposer) pack16(dst, src []byte, k, stride, n, pitch int) {
 
 var (
 	transposeFloat32  = transposer{packCols32, packWideCols32, nil}
-	transposeBfloat16 = transposer{packCols32Bfloat16, packWideCols32Bfloat16, half.At(asm.AVX2, arena.BFloat16).Round}
+	transposeBFloat16 = transposer{packCols32BFloat16, packWideCols32BFloat16, half.At(asm.AVX2, arena.BFloat16).Round}
 	transposeFloat16  = transposer{packCols32Float16, packWideCols32Float16, half.At(asm.AVX2, arena.Float16).Round}
 )
 
-// roundOnRead is RoundToFloat32 for kernels that round B as they read it: single and half are the kinds of a B stored as float32 or as the
-// 16-bit type.
+// roundOnRead is RoundToFloat32 for kernels that round B as they read it: single and half are the
+// kinds of a B stored as float32 or as the 16-bit type.
 func roundOnRead(c *half.Conversions, single, half int, cols func(dst, src []byte, k, stride, n, pitch int)) *Rounding {
 	r := RoundToFloat32(c)
 	r.FromFloat32.Kind, r.FromFloat32.PackCols, r.FromHalf.Kind = single, cols, half

@@ -601,17 +601,17 @@ func packCols32(dst []byte, src []byte, k int, stride int, n int, pitch int)
 //go:noescape
 func packWideCols32(dst []byte, src []byte, k int, stride int, pitch int)
 
-// packCols32Bfloat16 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
+// packCols32BFloat16 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
 // k is a multiple of 4. Where n is below 8 the last row is repeated. Elements are rounded to bfloat16.
 //
 //go:noescape
-func packCols32Bfloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+func packCols32BFloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
 
-// packWideCols32Bfloat16 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
+// packWideCols32BFloat16 transposes 16 rows of k 4-byte elements, stride bytes apart, to k rows of 16, pitch bytes apart.
 // k is a multiple of 4. Elements are rounded to bfloat16.
 //
 //go:noescape
-func packWideCols32Bfloat16(dst []byte, src []byte, k int, stride int, pitch int)
+func packWideCols32BFloat16(dst []byte, src []byte, k int, stride int, pitch int)
 
 // packCols32Float16 transposes n <= 8 rows of k 4-byte elements, stride bytes apart, to k rows of 8, pitch bytes apart.
 // k is a multiple of 4. Where n is below 8 the last row is repeated. Elements are rounded to float16.

@@ -186,11 +186,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -212,7 +212,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS rounding<>+0(SB), Y8
@@ -220,7 +220,7 @@ roundBfloat16:
 	VBROADCASTSS rounding<>+64(SB), Y10
 	VBROADCASTSS rounding<>+96(SB), Y11
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -247,7 +247,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -274,11 +274,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -293,7 +293,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -634,11 +634,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -663,7 +663,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS rounding<>+0(SB), Y8
@@ -671,7 +671,7 @@ roundBfloat16:
 	VBROADCASTSS rounding<>+64(SB), Y10
 	VBROADCASTSS rounding<>+96(SB), Y11
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -701,7 +701,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -731,11 +731,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -753,7 +753,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -1154,11 +1154,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -1186,7 +1186,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS rounding<>+0(SB), Y8
@@ -1194,7 +1194,7 @@ roundBfloat16:
 	VBROADCASTSS rounding<>+64(SB), Y10
 	VBROADCASTSS rounding<>+96(SB), Y11
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -1227,7 +1227,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -1260,11 +1260,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -1285,7 +1285,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -1746,11 +1746,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -1781,7 +1781,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS rounding<>+0(SB), Y8
@@ -1789,7 +1789,7 @@ roundBfloat16:
 	VBROADCASTSS rounding<>+64(SB), Y10
 	VBROADCASTSS rounding<>+96(SB), Y11
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -1825,7 +1825,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -1861,11 +1861,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -1889,7 +1889,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -2410,11 +2410,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -2448,11 +2448,11 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -2493,7 +2493,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -2532,11 +2532,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -2563,7 +2563,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -3153,11 +3153,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -3195,11 +3195,11 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VMOVUPS      (R11), Y12
 	VPSLLD       $0x0f, Y12, Y14
@@ -3244,7 +3244,7 @@ roundBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -3287,11 +3287,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Y12
 	VPSLLD       $0x10, Y12, Y12
@@ -3322,7 +3322,7 @@ widenBfloat16Loop:
 	VMOVUPS      Y13, 32(DX)
 	ADDQ         $0x00000040, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -3826,11 +3826,11 @@ tile:
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
 	CMPQ       200(DI), $0x01
-	JE         roundBfloat16
+	JE         roundBFloat16
 	CMPQ       200(DI), $0x02
 	JE         roundFloat16
 	CMPQ       200(DI), $0x03
-	JE         widenBfloat16
+	JE         widenBFloat16
 	CMPQ       200(DI), $0x04
 	JE         widenFloat16
 	SUBQ       $0x04, SI
@@ -3901,7 +3901,7 @@ one:
 	JNE          one
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS rounding<>+0(SB), Y8
@@ -3909,7 +3909,7 @@ roundBfloat16:
 	VBROADCASTSS rounding<>+64(SB), Y10
 	VBROADCASTSS rounding<>+96(SB), Y11
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	VBROADCASTSS (AX), Y12
 	VMOVUPS      (R11), Y13
 	VPSLLD       $0x0f, Y13, Y14
@@ -3986,7 +3986,7 @@ roundBfloat16Loop:
 	ADDQ         R10, AX
 	ADDQ         R12, R11
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -4033,11 +4033,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	VBROADCASTSS (AX), Y12
 	VPMOVZXWD    (R11), Y13
 	VPSLLD       $0x10, Y13, Y13
@@ -4066,7 +4066,7 @@ widenBfloat16Loop:
 	ADDQ         R10, AX
 	ADDQ         R12, R11
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -4256,11 +4256,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -4283,7 +4283,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -4291,7 +4291,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -4315,7 +4315,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -4343,11 +4343,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -4362,7 +4362,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -4636,11 +4636,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -4666,7 +4666,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -4674,7 +4674,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -4701,7 +4701,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -4732,11 +4732,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -4754,7 +4754,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -5072,11 +5072,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -5105,7 +5105,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -5113,7 +5113,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -5143,7 +5143,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -5177,11 +5177,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -5202,7 +5202,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -5564,11 +5564,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -5600,7 +5600,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -5608,7 +5608,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -5641,7 +5641,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -5678,11 +5678,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -5706,7 +5706,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -6112,11 +6112,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -6151,7 +6151,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -6159,7 +6159,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -6195,7 +6195,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -6235,11 +6235,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -6266,7 +6266,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -6725,11 +6725,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -6768,7 +6768,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -6776,7 +6776,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -6816,7 +6816,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -6860,11 +6860,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -6895,7 +6895,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -7412,11 +7412,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -7458,7 +7458,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -7466,7 +7466,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -7509,7 +7509,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -7556,11 +7556,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -7594,7 +7594,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -8155,11 +8155,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -8204,7 +8204,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -8212,7 +8212,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -8258,7 +8258,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -8308,11 +8308,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -8349,7 +8349,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -8954,11 +8954,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -9006,7 +9006,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -9014,7 +9014,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -9063,7 +9063,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -9116,11 +9116,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -9160,7 +9160,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -9809,11 +9809,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -9864,7 +9864,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -9872,7 +9872,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -9924,7 +9924,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -9980,11 +9980,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -10027,7 +10027,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -10729,11 +10729,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -10788,7 +10788,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -10796,7 +10796,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -10852,7 +10852,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -10912,11 +10912,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -10963,7 +10963,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -11723,11 +11723,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -11785,7 +11785,7 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -11793,7 +11793,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	PREFETCHT0   64(R11)(R12*8)
 	VMOVUPS      (R11), Z28
@@ -11852,7 +11852,7 @@ roundBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -11915,11 +11915,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -11969,7 +11969,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -12773,11 +12773,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -12838,11 +12838,11 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0       (R11)(R12*8)
 	PREFETCHT0       64(R11)(R12*8)
 	VMOVUPS          (R11), Z28
@@ -12904,7 +12904,7 @@ roundBfloat16Loop:
 	VMOVUPS          Z29, 64(DX)
 	ADDQ             $0x00000080, DX
 	DECQ             SI
-	JNE              roundBfloat16Loop
+	JNE              roundBFloat16Loop
 	JMP              summed
 
 roundFloat16:
@@ -12970,11 +12970,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -13027,7 +13027,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -13875,11 +13875,11 @@ one:
 
 packing:
 	CMPQ  200(DI), $0x01
-	JE    roundBfloat16
+	JE    roundBFloat16
 	CMPQ  200(DI), $0x02
 	JE    roundFloat16
 	CMPQ  200(DI), $0x03
-	JE    widenBfloat16
+	JE    widenBFloat16
 	CMPQ  200(DI), $0x04
 	JE    widenFloat16
 	TESTQ SI, SI
@@ -13943,11 +13943,11 @@ pack:
 	JNE          pack
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	PREFETCHT0       (R11)(R12*8)
 	PREFETCHT0       64(R11)(R12*8)
 	VMOVUPS          (R11), Z28
@@ -14012,7 +14012,7 @@ roundBfloat16Loop:
 	VMOVUPS          Z29, 64(DX)
 	ADDQ             $0x00000080, DX
 	DECQ             SI
-	JNE              roundBfloat16Loop
+	JNE              roundBFloat16Loop
 	JMP              summed
 
 roundFloat16:
@@ -14081,11 +14081,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	PREFETCHT0   (R11)(R12*8)
 	VPMOVZXWD    (R11), Z28
 	VPSLLD       $0x10, Z28, Z28
@@ -14141,7 +14141,7 @@ widenBfloat16Loop:
 	VMOVUPS      Z29, 64(DX)
 	ADDQ         $0x00000080, DX
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -14719,11 +14719,11 @@ tile:
 	LEAQ       (R12)(R12*2), R13
 	MOVQ       96(DI), SI
 	CMPQ       200(DI), $0x01
-	JE         roundBfloat16
+	JE         roundBFloat16
 	CMPQ       200(DI), $0x02
 	JE         roundFloat16
 	CMPQ       200(DI), $0x03
-	JE         widenBfloat16
+	JE         widenBFloat16
 	CMPQ       200(DI), $0x04
 	JE         widenFloat16
 	SUBQ       $0x04, SI
@@ -14834,7 +14834,7 @@ one:
 	JNE          one
 	JMP          summed
 
-roundBfloat16:
+roundBFloat16:
 	TESTQ        SI, SI
 	JLE          summed
 	VBROADCASTSS wideRounding<>+0(SB), Z24
@@ -14842,7 +14842,7 @@ roundBfloat16:
 	VBROADCASTSS wideRounding<>+64(SB), Z26
 	VBROADCASTSS wideRounding<>+96(SB), Z27
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	VBROADCASTSS (AX), Z28
 	VMOVUPS      (R11), Z29
 	VPSRLD       $0x10, Z29, Z30
@@ -14959,7 +14959,7 @@ roundBfloat16Loop:
 	ADDQ         R10, AX
 	ADDQ         R12, R11
 	DECQ         SI
-	JNE          roundBfloat16Loop
+	JNE          roundBFloat16Loop
 	JMP          summed
 
 roundFloat16:
@@ -15038,11 +15038,11 @@ roundFloat16Loop:
 	JNE          roundFloat16Loop
 	JMP          summed
 
-widenBfloat16:
+widenBFloat16:
 	TESTQ SI, SI
 	JLE   summed
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	VBROADCASTSS (AX), Z28
 	VPMOVZXWD    (R11), Z29
 	VPSLLD       $0x10, Z29, Z29
@@ -15095,7 +15095,7 @@ widenBfloat16Loop:
 	ADDQ         R10, AX
 	ADDQ         R12, R11
 	DECQ         SI
-	JNE          widenBfloat16Loop
+	JNE          widenBFloat16Loop
 	JMP          summed
 
 widenFloat16:
@@ -36081,9 +36081,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func packCols32Bfloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
+// func packCols32BFloat16(dst []byte, src []byte, k int, stride int, n int, pitch int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·packCols32Bfloat16(SB), NOSPLIT, $0-80
+TEXT ·packCols32BFloat16(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), AX
 	MOVQ         stride+56(FP), R12
@@ -36194,9 +36194,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func packWideCols32Bfloat16(dst []byte, src []byte, k int, stride int, pitch int)
+// func packWideCols32BFloat16(dst []byte, src []byte, k int, stride int, pitch int)
 // Requires: AVX, AVX512F
-TEXT ·packWideCols32Bfloat16(SB), NOSPLIT, $0-72
+TEXT ·packWideCols32BFloat16(SB), NOSPLIT, $0-72
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), AX
 	MOVQ         stride+56(FP), R12
@@ -36574,11 +36574,11 @@ TEXT ·dots32(SB), NOSPLIT, $16-8
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	CMPQ    200(DI), $0x01
-	JE      roundBfloat16
+	JE      roundBFloat16
 	CMPQ    200(DI), $0x02
 	JE      roundFloat16
 	CMPQ    200(DI), $0x03
-	JE      widenBfloat16
+	JE      widenBFloat16
 	CMPQ    200(DI), $0x04
 	JE      widenFloat16
 	SUBQ    $0x08, R12
@@ -36634,15 +36634,15 @@ Rest:
 	VFMADD231PS Y10, Y8, Y7
 	JMP         summed
 
-roundBfloat16:
+roundBFloat16:
 	VBROADCASTSS rounding<>+0(SB), Y11
 	VBROADCASTSS rounding<>+32(SB), Y12
 	VBROADCASTSS rounding<>+64(SB), Y13
 	VBROADCASTSS rounding<>+96(SB), Y14
 	SUBQ         $0x08, R12
-	JL           roundBfloat16Rest
+	JL           roundBFloat16Rest
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	VMOVUPS     (SI)(R13*4), Y8
 	VMOVUPS     (AX)(R13*4), Y10
 	VPSLLD      $0x0f, Y10, Y15
@@ -36718,9 +36718,9 @@ roundBfloat16Loop:
 	VFMADD231PS Y10, Y8, Y7
 	ADDQ        $0x08, R13
 	SUBQ        $0x08, R12
-	JGE         roundBfloat16Loop
+	JGE         roundBFloat16Loop
 
-roundBfloat16Rest:
+roundBFloat16Rest:
 	ADDQ        $0x08, R12
 	JLE         summed
 	LEAQ        (SI)(R13*4), SI
@@ -36922,11 +36922,11 @@ roundFloat16Rest:
 	VMOVUPS     (R13), Y9
 	JMP         summed
 
-widenBfloat16:
+widenBFloat16:
 	SUBQ $0x08, R12
-	JL   widenBfloat16Rest
+	JL   widenBFloat16Rest
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	VMOVUPS     (SI)(R13*4), Y8
 	VPMOVZXWD   (AX)(R13*2), Y10
 	VPSLLD      $0x10, Y10, Y10
@@ -36954,9 +36954,9 @@ widenBfloat16Loop:
 	VFMADD231PS Y10, Y8, Y7
 	ADDQ        $0x08, R13
 	SUBQ        $0x08, R12
-	JGE         widenBfloat16Loop
+	JGE         widenBFloat16Loop
 
-widenBfloat16Rest:
+widenBFloat16Rest:
 	ADDQ       $0x08, R12
 	JLE        summed
 	LEAQ       (SI)(R13*4), SI
@@ -36979,11 +36979,11 @@ widenBfloat16Rest:
 	LEAQ       (SP), R13
 	MOVQ       R12, R14
 
-widenBfloat16Row0:
+widenBFloat16Row0:
 	MOVW        -2(AX)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row0
+	JNE         widenBFloat16Row0
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y0
@@ -36992,11 +36992,11 @@ widenBfloat16Row0:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row1:
+widenBFloat16Row1:
 	MOVW        -2(BX)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row1
+	JNE         widenBFloat16Row1
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y1
@@ -37005,11 +37005,11 @@ widenBfloat16Row1:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row2:
+widenBFloat16Row2:
 	MOVW        -2(CX)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row2
+	JNE         widenBFloat16Row2
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y2
@@ -37018,11 +37018,11 @@ widenBfloat16Row2:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row3:
+widenBFloat16Row3:
 	MOVW        -2(DX)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row3
+	JNE         widenBFloat16Row3
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y3
@@ -37031,11 +37031,11 @@ widenBfloat16Row3:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row4:
+widenBFloat16Row4:
 	MOVW        -2(R8)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row4
+	JNE         widenBFloat16Row4
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y4
@@ -37044,11 +37044,11 @@ widenBfloat16Row4:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row5:
+widenBFloat16Row5:
 	MOVW        -2(R9)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row5
+	JNE         widenBFloat16Row5
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y5
@@ -37057,11 +37057,11 @@ widenBfloat16Row5:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row6:
+widenBFloat16Row6:
 	MOVW        -2(R10)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row6
+	JNE         widenBFloat16Row6
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y6
@@ -37070,11 +37070,11 @@ widenBfloat16Row6:
 	LEAQ        (SP), R13
 	MOVQ        R12, R14
 
-widenBfloat16Row7:
+widenBFloat16Row7:
 	MOVW        -2(R11)(R14*2), R15
 	MOVW        R15, -2(R13)(R14*2)
 	DECQ        R14
-	JNE         widenBfloat16Row7
+	JNE         widenBFloat16Row7
 	VPMOVZXWD   (SP), Y10
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y10, Y8, Y7
@@ -37303,11 +37303,11 @@ TEXT ·wideDots32(SB), NOSPLIT, $16-8
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
 	CMPQ    200(DI), $0x01
-	JE      roundBfloat16
+	JE      roundBFloat16
 	CMPQ    200(DI), $0x02
 	JE      roundFloat16
 	CMPQ    200(DI), $0x03
-	JE      widenBfloat16
+	JE      widenBFloat16
 	CMPQ    200(DI), $0x04
 	JE      widenFloat16
 	SUBQ    $0x08, R12
@@ -37363,15 +37363,15 @@ Rest:
 	VFMADD231PS Y10, Y8, Y7
 	JMP         summed
 
-roundBfloat16:
+roundBFloat16:
 	VBROADCASTSS wideRounding<>+0(SB), Z16
 	VBROADCASTSS wideRounding<>+32(SB), Z17
 	VBROADCASTSS wideRounding<>+64(SB), Z18
 	VBROADCASTSS wideRounding<>+96(SB), Z19
 	SUBQ         $0x10, R12
-	JL           roundBfloat16Eight
+	JL           roundBFloat16Eight
 
-roundBfloat16Loop:
+roundBFloat16Loop:
 	VMOVUPS       (SI)(R13*4), Y8
 	VMOVUPS       32(SI)(R13*4), Y9
 	VMOVUPS       (AX)(R13*4), Z10
@@ -37448,11 +37448,11 @@ roundBfloat16Loop:
 	VFMADD231PS   Y12, Y9, Y7
 	ADDQ          $0x10, R13
 	SUBQ          $0x10, R12
-	JGE           roundBfloat16Loop
+	JGE           roundBFloat16Loop
 
-roundBfloat16Eight:
+roundBFloat16Eight:
 	ADDQ        $0x08, R12
-	JL          roundBfloat16Rest
+	JL          roundBFloat16Rest
 	VMOVUPS     (SI)(R13*4), Y8
 	VMOVUPS     (AX)(R13*4), Y10
 	VPSRLD      $0x10, Y10, Y11
@@ -37513,7 +37513,7 @@ roundBfloat16Eight:
 	ADDQ        $0x08, R13
 	SUBQ        $0x08, R12
 
-roundBfloat16Rest:
+roundBFloat16Rest:
 	ADDQ        $0x08, R12
 	JLE         summed
 	MOVQ        $-1, R14
@@ -37717,11 +37717,11 @@ roundFloat16Rest:
 	VFMADD231PS Y10, Y8, Y7
 	JMP         summed
 
-widenBfloat16:
+widenBFloat16:
 	SUBQ $0x10, R12
-	JL   widenBfloat16Eight
+	JL   widenBFloat16Eight
 
-widenBfloat16Loop:
+widenBFloat16Loop:
 	VMOVUPS       (SI)(R13*4), Y8
 	VMOVUPS       32(SI)(R13*4), Y9
 	VPMOVZXWD     (AX)(R13*2), Z10
@@ -37766,11 +37766,11 @@ widenBfloat16Loop:
 	VFMADD231PS   Y12, Y9, Y7
 	ADDQ          $0x10, R13
 	SUBQ          $0x10, R12
-	JGE           widenBfloat16Loop
+	JGE           widenBFloat16Loop
 
-widenBfloat16Eight:
+widenBFloat16Eight:
 	ADDQ        $0x08, R12
-	JL          widenBfloat16Rest
+	JL          widenBFloat16Rest
 	VMOVUPS     (SI)(R13*4), Y8
 	VPMOVZXWD   (AX)(R13*2), Y10
 	VPSLLD      $0x10, Y10, Y10
@@ -37799,7 +37799,7 @@ widenBfloat16Eight:
 	ADDQ        $0x08, R13
 	SUBQ        $0x08, R12
 
-widenBfloat16Rest:
+widenBFloat16Rest:
 	ADDQ        $0x08, R12
 	JLE         summed
 	MOVQ        $-1, R14

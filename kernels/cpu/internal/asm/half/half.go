@@ -1,7 +1,8 @@
 // Package half converts between float32 and the 16-bit types bfloat16 and float16.
 //
-// All conversions round to nearest, ties to even, and have the bits of package kernels' scalar conversions. AVX2 and AVX-512 assembly
-// (zz_half_amd64.s) is written by internal/gen/half; portable.go holds the Go twins.
+// All conversions round to nearest, ties to even, and have the bits of package kernels' scalar
+// conversions. AVX2 and AVX-512 assembly (zz_half_amd64.s) is written by internal/gen/half;
+// portable.go holds the Go twins.
 package half
 
 import (
@@ -9,8 +10,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 )
 
-// A ConvertFunc converts rows of n elements. Row r is read at src[r*stride:] and written at dst[r*pitch:]; stride and pitch are in bytes.
-// dst may be src where stride equals pitch and no element becomes wider.
+// A ConvertFunc converts rows of n elements. Row r is read at src[r*stride:] and written at
+// dst[r*pitch:]; stride and pitch are in bytes. dst may be src where stride equals pitch and no
+// element becomes wider.
 type ConvertFunc func(dst, src []byte, rows, stride, n, pitch int)
 
 // Conversions are the functions of a level for one 16-bit type.

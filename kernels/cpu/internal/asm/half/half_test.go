@@ -27,8 +27,8 @@ func conversions(l asm.Level, t arena.DType) []conversion {
 	return []conversion{{"widen", 2, 4, c.Widen}, {"round", 4, 4, c.Round}, {"encode", 4, 2, c.Encode}}
 }
 
-// halfWay returns float32s around which types of 16 bits round: all that one of them holds, what lies half-way between two, and their
-// neighbours; and numbers of any bits.
+// halfWay returns float32s around which types of 16 bits round: all that one of them holds, what
+// lies half-way between two, and their neighbours; and numbers of any bits.
 func halfWay(r *rand.Rand) []float32 {
 	var all []float32
 	for h := range 1 << 16 {

@@ -8,7 +8,7 @@ import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 
 // bfloat16At returns the conversions of a level.
 func bfloat16At(l asm.Level) *Conversions {
-	return [...]*Conversions{portableBfloat16, avx2Bfloat16, avx512Bfloat16}[l]
+	return [...]*Conversions{portableBFloat16, avx2BFloat16, avx512BFloat16}[l]
 }
 
 // float16At returns the conversions of a level.
@@ -17,8 +17,8 @@ func float16At(l asm.Level) *Conversions {
 }
 
 var (
-	avx2Bfloat16   = &Conversions{widenBfloat16AVX2, roundBfloat16AVX2, encodeBfloat16AVX2}
+	avx2BFloat16   = &Conversions{widenBFloat16AVX2, roundBFloat16AVX2, encodeBFloat16AVX2}
 	avx2Float16    = &Conversions{widenFloat16AVX2, roundFloat16AVX2, encodeFloat16AVX2}
-	avx512Bfloat16 = &Conversions{widenBfloat16AVX512, roundBfloat16AVX512, encodeBfloat16AVX512}
+	avx512BFloat16 = &Conversions{widenBFloat16AVX512, roundBFloat16AVX512, encodeBFloat16AVX512}
 	avx512Float16  = &Conversions{widenFloat16AVX512, roundFloat16AVX512, encodeFloat16AVX512}
 )

@@ -5,10 +5,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// The Go twins. Those of bfloat16 that products use call numeric.FromBFloat16 directly: the compiler inlines it, which takes a fifth to a third of
-// the time of a call through a function value.
+// The Go twins. Those of bfloat16 that products use call numeric.FromBFloat16 directly: the
+// compiler inlines it, which takes a fifth to a third of the time of a call through a function
+// value.
 var (
-	portableBfloat16 = &Conversions{
+	portableBFloat16 = &Conversions{
 		Widen: func(dst, src []byte, rows, stride, n, pitch int) {
 			for r := range rows {
 				d := asm.View[float32](dst[r*pitch:])[:n]

@@ -4,15 +4,15 @@
 
 package half
 
-// widenBfloat16AVX2 makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.
+// widenBFloat16AVX2 makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.
 //
 //go:noescape
-func widenBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func widenBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
-// widenBfloat16AVX512 makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.
+// widenBFloat16AVX512 makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.
 //
 //go:noescape
-func widenBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func widenBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
 // widenFloat16AVX2 makes float32 of rows of n elements, stride bytes apart, and writes them pitch bytes apart.
 //
@@ -24,15 +24,15 @@ func widenFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch
 //go:noescape
 func widenFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
-// roundBfloat16AVX2 rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.
+// roundBFloat16AVX2 rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.
 //
 //go:noescape
-func roundBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func roundBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
-// roundBfloat16AVX512 rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.
+// roundBFloat16AVX512 rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.
 //
 //go:noescape
-func roundBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func roundBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
 // roundFloat16AVX2 rounds rows of n float32, stride bytes apart, to what the type holds, and writes them pitch bytes apart.
 //
@@ -44,15 +44,15 @@ func roundFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch
 //go:noescape
 func roundFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
-// encodeBfloat16AVX2 rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.
+// encodeBFloat16AVX2 rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.
 //
 //go:noescape
-func encodeBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func encodeBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
-// encodeBfloat16AVX512 rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.
+// encodeBFloat16AVX512 rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.
 //
 //go:noescape
-func encodeBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+func encodeBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 
 // encodeFloat16AVX2 rounds rows of n float32, stride bytes apart, to the type, and writes them pitch bytes apart.
 //

@@ -72,9 +72,9 @@ DATA wideRounding<>+120(SB)/4, $0x00000022
 DATA wideRounding<>+124(SB)/4, $0x00000022
 GLOBL wideRounding<>(SB), RODATA|NOPTR, $128
 
-// func widenBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func widenBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX2
-TEXT ·widenBfloat16AVX2(SB), NOSPLIT, $0-80
+TEXT ·widenBFloat16AVX2(SB), NOSPLIT, $0-80
 	MOVQ  dst_base+0(FP), DI
 	MOVQ  src_base+24(FP), SI
 	MOVQ  rows+48(FP), CX
@@ -140,9 +140,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func widenBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func widenBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·widenBfloat16AVX512(SB), NOSPLIT, $0-80
+TEXT ·widenBFloat16AVX512(SB), NOSPLIT, $0-80
 	MOVQ  dst_base+0(FP), DI
 	MOVQ  src_base+24(FP), SI
 	MOVQ  rows+48(FP), CX
@@ -333,9 +333,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func roundBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func roundBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX2
-TEXT ·roundBfloat16AVX2(SB), NOSPLIT, $0-80
+TEXT ·roundBFloat16AVX2(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), SI
 	MOVQ         rows+48(FP), CX
@@ -428,9 +428,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func roundBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func roundBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·roundBfloat16AVX512(SB), NOSPLIT, $0-80
+TEXT ·roundBFloat16AVX512(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), SI
 	MOVQ         rows+48(FP), CX
@@ -655,9 +655,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func encodeBfloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func encodeBFloat16AVX2(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX2
-TEXT ·encodeBfloat16AVX2(SB), NOSPLIT, $0-80
+TEXT ·encodeBFloat16AVX2(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), SI
 	MOVQ         rows+48(FP), CX
@@ -757,9 +757,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func encodeBfloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
+// func encodeBFloat16AVX512(dst []byte, src []byte, rows int, stride int, n int, pitch int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·encodeBfloat16AVX512(SB), NOSPLIT, $0-80
+TEXT ·encodeBFloat16AVX512(SB), NOSPLIT, $0-80
 	MOVQ         dst_base+0(FP), DI
 	MOVQ         src_base+24(FP), SI
 	MOVQ         rows+48(FP), CX

@@ -22,10 +22,14 @@ var (
 	rows64At = [...]*RowKernels[float64]{goRows64, {normRows64, normRowsGrad64}, {wideNormRows64, wideNormRowsGrad64}}
 )
 
+// planes32 returns the plane kernels of a level for float32.
 func planes32(l asm.Level) *PlaneKernels[float32] { return planes32At[l] }
 
+// planes64 returns the plane kernels of a level for float64.
 func planes64(l asm.Level) *PlaneKernels[float64] { return planes64At[l] }
 
+// rows32 returns the row kernels of a level for float32.
 func rows32(l asm.Level) *RowKernels[float32] { return rows32At[l] }
 
+// rows64 returns the row kernels of a level for float64.
 func rows64(l asm.Level) *RowKernels[float64] { return rows64At[l] }

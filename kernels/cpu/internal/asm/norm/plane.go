@@ -1,10 +1,11 @@
 // Package norm holds the inner kernels of batch, group and layer normalization for float32 and float64.
 //
-// x̂ = (x - mean)·rstd with rstd = 1/√(variance + eps), y = x̂·gamma + beta. Batch and group normalization use kernels over planes
-// ([PlaneKernels]): the n elements of one channel of one image. Layer normalization uses kernels over rows ([RowKernels]).
+// x̂ = (x - mean)·rstd with rstd = 1/√(variance + eps), y = x̂·gamma + beta. Batch and group
+// normalization use kernels over planes ([PlaneKernels]): the n elements of one channel of one
+// image. Layer normalization uses kernels over rows ([RowKernels]).
 //
-// zz_norm_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm. plane_portable.go and row.go hold the Go twins. AVX2 and AVX-512 give the same
-// bits.
+// zz_norm_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm. plane_portable.go and row.go
+// hold the Go twins. AVX2 and AVX-512 give the same bits.
 package norm
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -26,12 +27,13 @@ const (
 	Params = 8 // places of a channel
 )
 
-// PlaneArgs are the arguments of a kernel over planes of N elements: Channels neighbouring planes of each of Images images. The assembly reads the
-// fields at fixed offsets.
+// PlaneArgs are the arguments of a kernel over planes of N elements: Channels neighbouring planes
+// of each of Images images. The assembly reads the fields at fixed offsets.
 type PlaneArgs[T asm.Float] struct {
 	X, Dy, Y []T // from the first element on
 	Param    []T // [channels][Params]; for N = 1 [Params][MaxTile]
-	Sums     []T // [channels][2][LaneBytes], partial sums that a kernel adds to; for N = 1 [2][MaxTile]
+	// [channels][2][LaneBytes], partial sums that a kernel adds to; for N = 1 [2][MaxTile].
+	Sums     []T
 	N        int // elements of a plane
 	Channels int
 	Images   int
@@ -45,7 +47,8 @@ type PlaneKernels[T asm.Float] struct {
 	Products func(c *PlaneArgs[T]) // Sums += Σdy, Σdy·(x - mean)
 	Scale    func(c *PlaneArgs[T]) // y = scale·x + shift
 	Gradient func(c *PlaneArgs[T]) // y = rate·dy + slope·(x - mean) + bias
-	columns  *PlaneKernels[T]      // for planes of one element, whose lanes are channels; nil in those themselves
+	// For planes of one element, whose lanes are channels; nil in those themselves.
+	columns *PlaneKernels[T]
 }
 
 // For returns the kernels for planes of n elements.

@@ -28,6 +28,7 @@ func (c *PlaneArgs[T]) add(channel int, s, q [4]T) {
 	}
 }
 
+// goMoments is PlaneKernels.Moments.
 func goMoments[T asm.Float](c *PlaneArgs[T]) {
 	c.visit(func(channel, at int) {
 		x, mean := c.X[at:at+c.N], c.Param[channel*Params+ParamMean]
@@ -51,6 +52,7 @@ func goMoments[T asm.Float](c *PlaneArgs[T]) {
 	})
 }
 
+// goProducts is PlaneKernels.Products.
 func goProducts[T asm.Float](c *PlaneArgs[T]) {
 	c.visit(func(channel, at int) {
 		x, dy := c.X[at:at+c.N], c.Dy[at:at+c.N]
@@ -74,13 +76,15 @@ func goProducts[T asm.Float](c *PlaneArgs[T]) {
 	})
 }
 
+// goScale is PlaneKernels.Scale.
 func goScale[T asm.Float](c *PlaneArgs[T]) {
 	c.visit(func(channel, at int) {
 		x, y := c.X[at:at+c.N], c.Y[at:at+c.N]
 		of := c.Param[channel*Params:][:Params]
 		scale, shift := of[ParamScale], of[ParamShift]
 		for i, v := range x {
-			y[i] = T(scale*v) + shift // rounded twice at every level, so that the gradient sees the same sign
+			// Rounded twice at every level, so that the gradient sees the same sign.
+			y[i] = T(scale*v) + shift
 		}
 		if c.Relu != 0 {
 			for i, v := range y {
@@ -92,6 +96,7 @@ func goScale[T asm.Float](c *PlaneArgs[T]) {
 	})
 }
 
+// goGradient is PlaneKernels.Gradient.
 func goGradient[T asm.Float](c *PlaneArgs[T]) {
 	c.visit(func(channel, at int) {
 		x, dy, y := c.X[at:at+c.N], c.Dy[at:at+c.N], c.Y[at:at+c.N]
@@ -110,6 +115,7 @@ func goGradient[T asm.Float](c *PlaneArgs[T]) {
 // values returns one parameter of all channels, for planes of one element.
 func (c *PlaneArgs[T]) values(place int) []T { return c.Param[place*MaxTile:][:c.Channels] }
 
+// goColumnMoments is PlaneKernels.Moments for planes of one element.
 func goColumnMoments[T asm.Float](c *PlaneArgs[T]) {
 	mean, s, q := c.values(ParamMean), c.Sums[:c.Channels], c.Sums[MaxTile:][:c.Channels]
 	for i := range c.Images {
@@ -121,6 +127,7 @@ func goColumnMoments[T asm.Float](c *PlaneArgs[T]) {
 	}
 }
 
+// goColumnProducts is PlaneKernels.Products for planes of one element.
 func goColumnProducts[T asm.Float](c *PlaneArgs[T]) {
 	mean, scale, shift := c.values(ParamMean), c.values(ParamScale), c.values(ParamShift)
 	s, q := c.Sums[:c.Channels], c.Sums[MaxTile:][:c.Channels]
@@ -135,6 +142,7 @@ func goColumnProducts[T asm.Float](c *PlaneArgs[T]) {
 	}
 }
 
+// goColumnScale is PlaneKernels.Scale for planes of one element.
 func goColumnScale[T asm.Float](c *PlaneArgs[T]) {
 	scale, shift := c.values(ParamScale), c.values(ParamShift)
 	for i := range c.Images {
@@ -149,6 +157,7 @@ func goColumnScale[T asm.Float](c *PlaneArgs[T]) {
 	}
 }
 
+// goColumnGradient is PlaneKernels.Gradient for planes of one element.
 func goColumnGradient[T asm.Float](c *PlaneArgs[T]) {
 	mean, scale, shift := c.values(ParamMean), c.values(ParamScale), c.values(ParamShift)
 	rate, slope, bias := c.values(ParamRate), c.values(ParamSlope), c.values(ParamBias)

@@ -1,10 +1,12 @@
-// Package pool2d holds the inner kernels of max and average pooling of float32 images and of their gradients.
+// Package pool2d holds the inner kernels of max and average pooling of float32 images and of their
+// gradients.
 //
-// zz_pool2d_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm; portable.go holds the Go twins of the 2x2 kernels. All give the same bits.
+// zz_pool2d_amd64.s (AVX2 and AVX-512) is written by internal/gen/norm; portable.go holds the Go
+// twins of the 2x2 kernels. All give the same bits.
 package pool2d
 
-// Args2x2 are the arguments of a kernel for windows of 2x2 at stride 2: Rows rows of windows, each over two neighbouring rows of the image. The
-// assembly reads the fields at fixed offsets.
+// Args2x2 are the arguments of a kernel for windows of 2x2 at stride 2: Rows rows of windows, each
+// over two neighbouring rows of the image. The assembly reads the fields at fixed offsets.
 type Args2x2 struct {
 	X      []float32 // first pixel of the image
 	Y      []float32 // first result or gradient
@@ -21,11 +23,13 @@ type Kernels struct {
 	Avg2x2     func(c *Args2x2) // Y ← X
 	Avg2x2Grad func(c *Args2x2) // X ← Y
 
-	MaxRow func(c *RowArgs) // maxima of a row of windows of at most 256 pixels, stride 1 or 2. Nil: none
+	// Maxima of a row of windows of at most 256 pixels, stride 1 or 2. Nil: none.
+	MaxRow func(c *RowArgs)
 	AvgRow func(c *RowArgs) // means of a row of windows of any size, stride 1 or 2. Nil: none
 }
 
-// RowArgs are the arguments of a kernel for one row of windows. The assembly reads the fields at fixed offsets.
+// RowArgs are the arguments of a kernel for one row of windows. The assembly reads the fields at
+// fixed offsets.
 type RowArgs struct {
 	X      []float32 // first row of the image that the windows cover
 	Y      []float32 // results

@@ -24,10 +24,12 @@ func goAvg2x2Grad(c *Args2x2) {
 	}
 }
 
-// Beats reports whether v replaces the largest pixel so far: NaN wins, and the first of equal pixels stays.
+// Beats reports whether v replaces the largest pixel so far: NaN wins, and the first of equal
+// pixels stays.
 func Beats[T asm.Float](v, best T) bool { return v > best || v != v && best == best }
 
-// portable are the Go twins. Kernels for rows of any windows have none here: package cpu pools plane by plane.
+// portable are the Go twins. Kernels for rows of any windows have none here: package cpu pools
+// plane by plane.
 var portable = &Kernels{goMax2x2, goMax2x2Grad, goAvg2x2, goAvg2x2Grad, nil, nil}
 
 // goMax2x2 is Kernels.Max2x2.

@@ -40,8 +40,9 @@ func kernels64(l asm.Level) *Kernels[float64] {
 	return goKernels[float64]()
 }
 
-// LargestAt returns the function of level l that returns the largest word of x after clearing the bits outside of mask. mask covers two
-// words: its lower half is for even elements, its upper half for odd ones.
+// LargestAt returns the function of level l that returns the largest word of x after clearing the
+// bits outside of mask. The lower half of mask is for even elements, its upper half for odd ones;
+// the highest bit of both halves must be 0.
 func LargestAt(l asm.Level) func(x []uint32, mask uint64) uint32 {
 	switch l {
 	case asm.AVX512:

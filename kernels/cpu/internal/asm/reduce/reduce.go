@@ -1,11 +1,13 @@
-// Package reduce holds the inner kernels of reductions: sums, maxima and sums of squares of float32 and float64, accumulated in float64.
+// Package reduce holds the inner kernels of reductions: sums, maxima and sums of squares of float32
+// and float64, accumulated in float64.
 //
-// Rows are reduced in tiles of TileLen elements. Element i of a tile is added to partial sum i%32, the 32 are added as a tree, and tiles
-// follow one another. The order depends on the length alone, so every level gives the same bits, except that assembly treats denormal
-// float32 as zero and fuses the multiplication in sums of squares of float64.
+// Rows are reduced in tiles of TileLen elements. Element i of a tile is added to partial sum i%32,
+// the 32 are added as a tree, and tiles follow one another. The order depends on the length alone,
+// so every level gives the same bits, except that assembly treats denormal float32 as zero and
+// fuses the multiplication in sums of squares of float64.
 //
-// zz_reduce_amd64.s (AVX2 and AVX-512) is written by internal/gen/reduce; portable.go holds the Go twins. sum.go adds in the element's own
-// type, for Go kernels only.
+// zz_reduce_amd64.s (AVX2 and AVX-512) is written by internal/gen/reduce; portable.go holds the Go
+// twins. sum.go adds in the element's own type, for Go kernels only.
 package reduce
 
 import (
@@ -25,7 +27,8 @@ const (
 	folds
 )
 
-// Kernels are the functions of a level for one element type, by fold. They combine with the values that acc holds.
+// Kernels are the functions of a level for one element type, by fold. They combine with the values
+// that acc holds.
 type Kernels[T asm.Float] struct {
 	// Rows folds len(acc) rows of n elements, contiguous in x, each into its element of acc.
 	Rows [folds]func(acc []float64, x []T, n int)

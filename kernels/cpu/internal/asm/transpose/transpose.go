@@ -1,13 +1,13 @@
 // Package transpose transposes matrices of words of 1, 4 or 8 bytes.
 //
-// zz_transpose_amd64.s (AVX2) is written by internal/gen/transpose and transposes squares in registers; [Portable] is its Go twin, for matrices
-// of any size.
+// zz_transpose_amd64.s (AVX2) is written by internal/gen/transpose and transposes squares in
+// registers; [Portable] is its Go twin, for matrices of any size.
 package transpose
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 
-// Portable sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. Strides are in elements. It reads four rows of src and writes
-// four neighbours of dst at a time.
+// Portable sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols. Strides are in
+// elements. It reads four rows of src and writes four neighbours of dst at a time.
 func Portable[T asm.Word](dst, src []T, rows, cols, rowStride, step int) {
 	c := 0
 	for ; c+4 <= cols; c += 4 {

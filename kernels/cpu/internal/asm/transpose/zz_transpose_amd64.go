@@ -4,12 +4,12 @@
 
 package transpose
 
-// turn32 sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols, both multiples of 8.
+// transpose32 sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols, both multiples of 8.
 //
 //go:noescape
-func turn32(dst []uint32, src []uint32, rows int, cols int, rowStride int, step int)
+func transpose32(dst []uint32, src []uint32, rows int, cols int, rowStride int, step int)
 
-// turn64 sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols, both multiples of 4.
+// transpose64 sets dst[r*rowStride+c] to src[r+c*step] for r < rows, c < cols, both multiples of 4.
 //
 //go:noescape
-func turn64(dst []uint64, src []uint64, rows int, cols int, rowStride int, step int)
+func transpose64(dst []uint64, src []uint64, rows int, cols int, rowStride int, step int)

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func turn32(dst []uint32, src []uint32, rows int, cols int, rowStride int, step int)
+// func transpose32(dst []uint32, src []uint32, rows int, cols int, rowStride int, step int)
 // Requires: AVX
-TEXT ·turn32(SB), NOSPLIT, $0-80
+TEXT ·transpose32(SB), NOSPLIT, $0-80
 	MOVQ dst_base+0(FP), DI
 	MOVQ src_base+24(FP), SI
 	MOVQ rows+48(FP), CX
@@ -79,9 +79,9 @@ square:
 	VZEROUPPER
 	RET
 
-// func turn64(dst []uint64, src []uint64, rows int, cols int, rowStride int, step int)
+// func transpose64(dst []uint64, src []uint64, rows int, cols int, rowStride int, step int)
 // Requires: AVX
-TEXT ·turn64(SB), NOSPLIT, $0-80
+TEXT ·transpose64(SB), NOSPLIT, $0-80
 	MOVQ dst_base+0(FP), DI
 	MOVQ src_base+24(FP), SI
 	MOVQ rows+48(FP), CX

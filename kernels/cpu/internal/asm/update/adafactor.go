@@ -2,19 +2,23 @@ package update
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
 
-// FactorScalars are the arguments that all passes of Adafactor share. The assembly reads the fields at fixed offsets.
+// FactorScalars are the arguments that all passes of Adafactor share. The assembly reads the fields
+// at fixed offsets.
 type FactorScalars struct {
 	Scale, Max, Min float64 // a prepared gradient is clip(Scale·g, Min, Max)
 	Epsilon         float64 // added to squares
 	Decay           float64 // weight decay, times the learning rate
 }
 
-// FactorPasses are Adafactor's passes over a row of a gradient at one level, for one type. Assembly needs a multiple of FactorRun elements.
-// In the formulas g is the prepared gradient.
+// FactorPasses are Adafactor's passes over a row of a gradient at one level, for one type. Assembly
+// needs a multiple of FactorRun elements. In the formulas g is the prepared gradient.
 type FactorPasses[T asm.Float] struct {
-	Squares func(sums []float64, g []T, by *FactorScalars) float64             // sums += g² + Epsilon; returns Σ(g² + Epsilon)
-	Measure func(columns []float64, g []T, by *FactorScalars) float64          // returns Σ(g·columns)²
-	Apply   func(p, g []T, columns []float64, by *FactorScalars, step float64) // p -= step·(g·columns) + Decay·p
+	// Sums += g² + Epsilon; returns Σ(g² + Epsilon).
+	Squares func(sums []float64, g []T, by *FactorScalars) float64
+	// Returns Σ(g·columns)².
+	Measure func(columns []float64, g []T, by *FactorScalars) float64
+	// p -= step·(g·columns) + Decay·p.
+	Apply func(p, g []T, columns []float64, by *FactorScalars, step float64)
 }
 
 // FactorRun is the number of elements that assembly processes at once.

@@ -5,8 +5,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded stochastically, by noise that depends on the element's
-// parameter, gradient and Key. The assembly reads the fields at fixed offsets.
+// A Rule16 is a Rule whose states are bfloat16, instead of S and V. They are rounded
+// stochastically, by noise that depends on the element's parameter, gradient and Key. The assembly
+// reads the fields at fixed offsets.
 type Rule16[T asm.Float] struct {
 	Rule[T]
 	M, V []uint16 // means and means of squares
@@ -29,7 +30,8 @@ func (r *Rule16[T]) adam16(shrink T, lo, hi int) {
 		some.P, some.G, some.S, some.V = r.P[lo:lo+n], r.G[lo:lo+n], s[:n], v[:n]
 		m, squares := r.M[lo:lo+n], r.V[lo:lo+n]
 		for i, p := range some.P {
-			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0) // Key holds the step
+			// Key holds the step.
+			noise[i] = numeric.Noise(numeric.Word(p), numeric.Word(some.G[i])+r.Key, 0)
 			s[i], v[i] = T(numeric.FromBFloat16(m[i])), T(numeric.FromBFloat16(squares[i]))
 		}
 		some.adam(shrink, 0, n)

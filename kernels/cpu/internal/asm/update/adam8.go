@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// A Rule8 is a Rule whose states are 8-bit codes in blocks of kernels.Block8 elements, instead of S and V. A mean is Scales[2b]·value(M[i]), the
-// root of a mean of squares is Scales[2b+1]·value(Root[i]). The assembly reads the fields at fixed offsets.
+// A Rule8 is a Rule whose states are 8-bit codes in blocks of kernels.Block8 elements, instead of S
+// and V. A mean is Scales[2b]·value(M[i]), the root of a mean of squares is
+// Scales[2b+1]·value(Root[i]). The assembly reads the fields at fixed offsets.
 type Rule8[T asm.Float] struct {
 	Rule[T]
 	M      []int8  // [elements] codes of means
@@ -34,7 +35,8 @@ func goAdam8[T asm.Float](r *Rule8[T], lo, hi int) { r.adam8(0, lo, hi) }
 // goAdamW8 is Kernels.AdamW8.
 func goAdamW8[T asm.Float](r *Rule8[T], lo, hi int) { r.adam8(r.Coef[7], lo, hi) }
 
-// adam8 decodes a block to the stack, updates it, and encodes it again. shrink is the factor of weight decay.
+// adam8 decodes a block to the stack, updates it, and encodes it again. shrink is the factor of
+// weight decay.
 func (r *Rule8[T]) adam8(shrink T, lo, hi int) {
 	rate, b1, r1, b2, r2, eps := r.Coef[0], r.Coef[1], r.Coef[2], r.Coef[3], r.Coef[4], r.Coef[6]
 	var means, sizes, tile [kernels.Block8]T

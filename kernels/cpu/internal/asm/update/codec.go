@@ -7,8 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/internal/numeric"
 )
 
-// A Codec holds the 8-bit code of package kernels as tables, so that encoding does not branch on unpredictable values. Codes are
-// piecewise linear: interval d covers numbers from 8^-(d+1) to 8^-d.
+// A Codec holds the 8-bit code of package kernels as tables, so that encoding does not branch on
+// unpredictable values. Codes are piecewise linear: interval d covers numbers from 8^-(d+1) to
+// 8^-d.
 type Codec[T asm.Float] struct {
 	slope, start [8]T   // by interval: the code of x is slope·x + start
 	values       [256]T // by code byte
@@ -37,7 +38,8 @@ func (c *Codec[T]) encode(x T) int {
 	return int(x*c.slope[d] + c.start[d])
 }
 
-// scales returns two factors whose product is 1/most. A single factor would be denormal for a huge most.
+// scales returns two factors whose product is 1/most. A single factor would be denormal for a huge
+// most.
 func scales[T asm.Float](most T) (shrink, by T) {
 	if shrink = 1; most > 1 {
 		shrink = 0x1p-8
@@ -59,7 +61,8 @@ func (c *Codec[T]) encodeMeans(codes []int8, x []T, most T) {
 	}
 }
 
-// encodeRoots sets codes to the codes of x/most. Elements are not negative; one above 0 gets a code above 0.
+// encodeRoots sets codes to the codes of x/most. Elements are not negative; one above 0 gets a code
+// above 0.
 func (c *Codec[T]) encodeRoots(codes []uint8, x []T, most T) {
 	if most == 0 {
 		clear(codes)

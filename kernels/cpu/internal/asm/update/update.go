@@ -1,10 +1,12 @@
-// Package update holds the inner kernels of optimizers: one pass over parameter, gradient and states, in place, for float32 and float64.
+// Package update holds the inner kernels of optimizers: one pass over parameter, gradient and
+// states, in place, for float32 and float64.
 //
-// zz_update_amd64.s (AVX2 and AVX-512) is written by internal/gen/update; portable.go, adam8.go, adam16.go and adafactor.go hold the Go twins.
-// Levels round differently in the last place: assembly fuses multiplications with additions.
+// zz_update_amd64.s (AVX2 and AVX-512) is written by internal/gen/update; portable.go, adam8.go,
+// adam16.go and adafactor.go hold the Go twins. Levels round differently in the last place:
+// assembly fuses multiplications with additions.
 //
-// Sources: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019), Lion (Chen et al., 2023), 8-bit states (Dettmers et al., 2022),
-// Adafactor (Shazeer and Stern, 2018).
+// Sources: Adam (Kingma and Ba, 2015), AdamW (Loshchilov and Hutter, 2019), Lion (Chen et al.,
+// 2023), 8-bit states (Dettmers et al., 2022), Adafactor (Shazeer and Stern, 2018).
 package update
 
 import "github.com/evenkeel/evenkeel/kernels/cpu/internal/asm"
@@ -20,18 +22,22 @@ type Rule[T asm.Float] struct {
 	Coef                   [8]T // coefficients: see the rule's function
 }
 
-// Kernels are the functions of a level for one type. Each updates elements lo..hi-1. In the formulas c is Coef and g the prepared gradient.
+// Kernels are the functions of a level for one type. Each updates elements lo..hi-1. In the
+// formulas c is Coef and g the prepared gradient.
 type Kernels[T asm.Float] struct {
 	SGD      func(r *Rule[T], lo, hi int) // p -= c[0]·g
 	Momentum func(r *Rule[T], lo, hi int) // s = c[1]·s + g; p -= c[0]·s
 	Nesterov func(r *Rule[T], lo, hi int) // s = c[1]·s + g; p -= c[0]·(c[1]·s + g)
 	RMSProp  func(r *Rule[T], lo, hi int) // s = c[1]·s + c[2]·g²; p -= c[0]·g / (√s + c[3])
-	Adam     func(r *Rule[T], lo, hi int) // s = c[1]·s + c[2]·g; v = c[3]·v + c[4]·g²; p -= c[0]·s / (√(c[5]·v) + c[6])
-	AdamW    func(r *Rule[T], lo, hi int) // as Adam, and p -= c[7]·p
-	Lion     func(r *Rule[T], lo, hi int) // t = c[1]·s + c[2]·g; s = c[3]·s + c[4]·g; p -= c[0]·(sign(t) + c[5]·p)
+	// S = c[1]·s + c[2]·g; v = c[3]·v + c[4]·g²; p -= c[0]·s / (√(c[5]·v) + c[6]).
+	Adam  func(r *Rule[T], lo, hi int)
+	AdamW func(r *Rule[T], lo, hi int) // as Adam, and p -= c[7]·p
+	// T = c[1]·s + c[2]·g; s = c[3]·s + c[4]·g; p -= c[0]·(sign(t) + c[5]·p); c[6] = 1, c[7] = -0.
+	Lion func(r *Rule[T], lo, hi int)
 
 	Adam16, AdamW16 func(r *Rule16[T], lo, hi int) // as Adam and AdamW
-	Adam8, AdamW8   func(r *Rule8[T], lo, hi int)  // the same on blocks lo..hi-1; assembly needs whole blocks
+	// The same on blocks lo..hi-1; assembly needs whole blocks.
+	Adam8, AdamW8 func(r *Rule8[T], lo, hi int)
 }
 
 // At returns the functions of level l.

@@ -9,7 +9,7 @@ import (
 )
 
 // The output before a fault names the op.
-func TestRowsAndChainsTouchNothingBesideTheirOperands(t *testing.T) {
+func TestRowsAndChainsStayInsideTheirOperands(t *testing.T) {
 	r, _ := random(t)
 	for _, level := range cpu.Levels() {
 		d := open(t, cpu.Options{Threads: 1, Instructions: level})

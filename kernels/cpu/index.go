@@ -8,8 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/elementwise"
 )
 
-// A stridedIndex says where the elements of an output lie in an operand, with neighbouring dimensions merged where one step
-// covers both. Strides are in elements, 0 where the operand is broadcast.
+// A stridedIndex maps the elements of an output to elements of an operand. Neighbouring dimensions
+// are merged where one stride covers both: x [4, 5] broadcast to [3, 4, 5] has dims (3, 20) and
+// strides (0, 1). Strides are in elements, 0 where the operand is broadcast.
 type stridedIndex struct {
 	rank   int
 	dims   [maxRank]int // of the output, row-major
@@ -30,7 +31,7 @@ func (w *stridedIndex) addDim(dim, stride int) {
 	w.rank++
 }
 
-// broadcastIndex walks an operand of shape s as it is broadcast to shape out.
+// broadcastIndex returns the index of an operand of shape s that is broadcast to shape out.
 func broadcastIndex(s, out kernels.Shape) stridedIndex {
 	var w stridedIndex
 	skip := len(out) - len(s)
@@ -57,7 +58,7 @@ func rowMajor(s kernels.Shape) [maxRank]int {
 	return strides
 }
 
-// contiguous reports whether the operand is read as it lies.
+// contiguous reports whether output element i is operand element i.
 func (w *stridedIndex) contiguous() bool { return w.rank == 0 || w.rank == 1 && w.stride[0] == 1 }
 
 // elems returns the number of elements of the output.
@@ -69,8 +70,8 @@ func (w *stridedIndex) elems() int {
 	return n
 }
 
-// gather sets dst to the operand's elements for the output's elements from lo on. fill sets what is the same along the
-// last dimension.
+// gather sets dst to the operand's elements for the output's elements from lo on. fill sets a run
+// along a broadcast last dimension.
 func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func(dst []T, v T)) {
 	if w.rank == 0 {
 		copy(dst, src)
@@ -113,7 +114,7 @@ func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func
 	}
 }
 
-// fillFunc returns a level's function that sets all elements to v.
+// fillFunc returns the function of a level that sets all elements to v.
 func fillFunc[T asm.Word](l asm.Level) func(dst []T, v T) {
 	var f any = asm.Fill[T]
 	switch any(f).(type) {
