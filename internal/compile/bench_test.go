@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -41,7 +42,7 @@ func BenchmarkCompile(b *testing.B) {
 	for _, towers := range []int{1, 20, 100} {
 		for _, ops := range []int{500, 2000, 3500} {
 			b.Run(fmt.Sprintf("%d operations in %d towers", ops, towers), func(b *testing.B) {
-				d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+				d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 				loss := long(d, ops, towers)
 				for b.Loop() {
 					cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.Adam{}, optim.Clip{}), Homes: &ir.Homes{}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -162,7 +163,7 @@ func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 		t.Logf("%s: %d bytes live, in the order of building %d", n.name, p.Plan.Live, q.Plan.Live)
 	}
 	for s := range uint64(30) {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(nil, loss)
 		cfg.Update.GuardEach = s%2 == 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -25,10 +26,10 @@ func convnet(t *testing.T, build func(net *layers.Net) (layers.Model, error)) (*
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := net.Values(*seed); err != nil {
+	if err := net.Values(seed.Value()); err != nil {
 		t.Fatal(err)
 	}
-	d := &draft{g: g, r: rand.New(rand.NewPCG(*seed, 3)), dt: tensor.Float32}
+	d := &draft{g: g, r: rand.New(rand.NewPCG(seed.Value(), 3)), dt: tensor.Float32}
 	for _, n := range m.Inputs {
 		var v gorgonia.Value = tensor.New(tensor.WithShape(n.Shape()...), tensor.Of(tensor.Int))
 		if n.Dtype() == tensor.Float32 {

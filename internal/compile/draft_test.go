@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,8 +9,6 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // draft builds a small Gorgonia graph with inputs of random values.
 type draft struct {

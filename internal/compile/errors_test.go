@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -20,7 +21,7 @@ import (
 // small is a regression of a batch of 4, and how to compile it.
 func small(t *testing.T) (*draft, Config) {
 	t.Helper()
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 	x, w, y := d.in(4, 3), d.in(3, 2), d.in(4, 2)
 	out := d.must(gorgonia.Mul(x, w))
 	loss := d.must(gorgonia.Mean(d.must(gorgonia.Square(d.must(gorgonia.Sub(out, y))))))
@@ -178,7 +179,7 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 	refused := 0
 	const graphs = 300
 	for s := range uint64(graphs) {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(nil, loss)
 		r := rand.New(rand.NewPCG(s, 3))
@@ -201,7 +202,7 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 		}()
 	}
 	if refused < graphs/10 || refused == graphs {
-		t.Errorf("seed %d: %d of %d broken graphs were refused", *seed, refused, graphs)
+		t.Errorf("seed %d: %d of %d broken graphs were refused", seed.Value(), refused, graphs)
 	}
 }
 
@@ -209,7 +210,7 @@ func TestBrokenGraphsAreErrorsAndNoPanics(t *testing.T) {
 // code reads them.
 func TestIntegersThatAFallbackReadsAreStoredAsItReadsThem(t *testing.T) {
 	for stored, want := range map[arena.DType]error{arena.Int64: nil, arena.Uint8: kernels.ErrShape} {
-		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 		index := gorgonia.NewVector(d.g, tensor.Int, gorgonia.WithShape(4), gorgonia.WithName("index"))
 		loss := d.must(gorgonia.Mean(d.must(gorgonia.ByIndices(d.in(3, 4), index, 1))))
 		_, err := compileGraph(d.g, Config{Model: frontend.Model{Batch: 4, Loss: loss, Inputs: map[*gorgonia.Node]frontend.Input{

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cuda"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -85,7 +86,7 @@ func TestRandomGraphsTrainAsOnTheHost(t *testing.T) {
 	there, here := devices[len(devices)-1].open(t), openCPU(t)
 	optimizers := []optim.Optimizer{optim.SGD{Rate: 0.1}, optim.SGD{Rate: 0.1, Momentum: 0.9}, optim.SGD{Rate: 0.1, Momentum: 0.9, Nesterov: true}}
 	for s := range count {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
 		g, loss := randomGraph(s, dt, false)
 		o := optimizers[g.r.IntN(len(optimizers))]

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -66,7 +67,7 @@ func (g *grower) differences(t *testing.T, m *machine) error {
 func TestGradientsOfRandomGraphsAreThoseOfDifferences(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for s := range uint64(60) {
-			s += *seed * 1000
+			s += seed.Value() * 1000
 			g, loss := randomGraph(s, tensor.Float64, false)
 			m, _ := g.compiled(t, dev, loss)
 			if err := g.differences(t, m); err != nil {
@@ -86,7 +87,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 		const graphs = 60
 		ran, agreed := 0, 0
 		for s := range uint64(graphs) {
-			s += *seed * 1000
+			s += seed.Value() * 1000
 			dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
 			g, loss := randomGraph(s, dt, true)
 			m, got := g.compiled(t, dev, loss)
@@ -111,7 +112,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 			m.memory.Free()
 		}
 		if ran < graphs/2 || agreed < ran*8/10 {
-			t.Errorf("seed %d: Gorgonia ran %d of %d graphs and agreed on %d", *seed, ran, graphs, agreed)
+			t.Errorf("seed %d: Gorgonia ran %d of %d graphs and agreed on %d", seed.Value(), ran, graphs, agreed)
 		}
 	})
 }

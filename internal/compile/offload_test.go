@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -223,7 +224,7 @@ func copiesAtOnce(p *ir.Program) (most int) {
 func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	dev, optimizers := openCPU(t), optim.All()
 	for s := range uint64(60) {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)

@@ -12,6 +12,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/nets"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -35,7 +36,7 @@ func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		graphs = 15
 	}
 	for s := range graphs {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
 		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -59,7 +60,7 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		optimizers := optim.All()
 		for s := range uint64(40) {
-			s += *seed * 1000
+			s += seed.Value() * 1000
 			dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
 			g, loss := randomGraph(s, dt, false)
 			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
@@ -85,7 +86,7 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 
 // The shape of a chain may come from a constant alone.
 func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := d.in()
 	ones := gorgonia.NewConstant(tensor.Ones(tensor.Float64, 3, 4), gorgonia.WithName("ones"))
 	loss := d.must(gorgonia.Sum(d.must(gorgonia.Tanh(d.must(gorgonia.HadamardProd(x, ones))))))
@@ -101,7 +102,7 @@ func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testin
 // A bias of one row is the epilogue of its matmul as a vector is.
 func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	for _, shape := range [][]int{{5}, {1, 5}} {
-		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 		y := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 3), d.in(3, 5))), d.in(shape...), nil, []byte{0}))
 		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y))))}, Mode: Evaluate, Device: openCPU(t)})
 		if got := len(p.Calls()); got != 2 {
@@ -115,7 +116,7 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {
-		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 		w := d.in(rows, 5)
 		sum := func(n *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.Sum(n)) }
 		loss := sum(d.must(gorgonia.Tanh(w)))

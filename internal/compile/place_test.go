@@ -11,6 +11,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -68,7 +69,7 @@ func (n net) config(t testing.TB, mode Mode, batch int, dev kernels.Device, home
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Values(*seed); err != nil {
+	if err := l.Values(seed.Value()); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{Model: frontend.Model{Batch: batch, Loss: m.Loss, Output: m.Output, Correct: m.Correct, Inputs: map[*gorgonia.Node]frontend.Input{
@@ -97,7 +98,7 @@ func (n net) program(t testing.TB, mode Mode, dev kernels.Device, change func(*C
 // feed writes random bytes and labels to the slot: the same for the same rows, whatever the batch.
 func (n net) feed(m *machine, rows int) {
 	x, y := m.field("x"), m.field("y")
-	r := rand.New(rand.NewPCG(*seed, 5))
+	r := rand.New(rand.NewPCG(seed.Value(), 5))
 	for i := range rows {
 		for j := range n.widths[0] {
 			x[i*n.widths[0]+j] = byte(r.IntN(256))
@@ -176,7 +177,7 @@ func TestNoCallWritesOutsideOfItsOperands(t *testing.T) {
 		}
 	}
 	for s := range uint64(20) {
-		s += *seed * 1000
+		s += seed.Value() * 1000
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(dev, loss)
 		cfg.Homes, cfg.Debug = &ir.Homes{}, true
@@ -271,7 +272,7 @@ func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Ho
 
 // The gradient of a reshaped parameter is made at its home.
 func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))
 	loss := d.must(gorgonia.Mean(d.must(gorgonia.Tanh(d.must(gorgonia.Mul(d.in(4, 6), w))))))
 	p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(adam, optim.Clip{})})

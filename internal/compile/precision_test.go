@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -18,7 +19,7 @@ func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		o, kept := optim.Adam{}, 0
 		for s := range uint64(40) {
-			s += *seed * 1000
+			s += seed.Value() * 1000
 			g, loss := randomGraph(s, tensor.Float32, false)
 			cfg := g.config(dev, loss)
 			cfg.Update = updateOf(o, optim.Clip{})

@@ -13,6 +13,7 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -38,7 +39,7 @@ func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
 		optimizers := optim.All()
 		again, twice := 0, 0
 		for s := range uint64(40) {
-			s += *seed * 1000
+			s += seed.Value() * 1000
 			g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
 			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
 			cfg := g.config(dev, loss)
@@ -90,7 +91,7 @@ func TestRepetitionsReadParametersBeforeTheirUpdate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Values(*seed); err != nil {
+		if err := l.Values(seed.Value()); err != nil {
 			t.Fatal(err)
 		}
 		sch, calls := soon(first), 0

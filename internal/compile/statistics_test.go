@@ -13,6 +13,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
@@ -26,7 +27,7 @@ type normalized struct {
 }
 
 func newNormalized(b, c int) normalized {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 4)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 4)), tensor.Float64)
 	n := normalized{draft: d, x: d.in(b, 3, 5, 4), w: d.in(c, 3, 3, 3), gamma: d.of(d.positive, 1, c, 1, 1), beta: d.in(1, c, 1, 1)}
 	conv := d.must(gorgonia.Conv2d(n.x, n.w, tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
 	gorgonia.WithName("conv/out")(conv)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
@@ -91,7 +92,7 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+			d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 			loss, want := c.build(d)
 			dev := openCPU(t)
 			cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Device: dev, Update: updateOf(still{}, optim.Clip{}), Homes: &ir.Homes{}}
@@ -104,7 +105,7 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				dx = append(dx, m.numbers(t, ir.Gradients, n.Name())...)
 			}
 			if w := want(x); !near([]float64{got}, []float64{w}, 1e-12) {
-				t.Errorf("seed %d: got %v, want %v\n%s", *seed, got, w, listing(m.Program))
+				t.Errorf("seed %d: got %v, want %v\n%s", seed.Value(), got, w, listing(m.Program))
 			}
 			for i := range x {
 				const step = 1e-5 // errs by the third derivative times 1e-10
@@ -115,7 +116,7 @@ func TestWhatGorgoniaComputesWronglyIsRight(t *testing.T) {
 				down := want(x)
 				x[i] = was
 				if w := (up - down) / (2 * step); !near(dx[i:i+1], []float64{w}, 1e-6) {
-					t.Fatalf("seed %d: gradient %d: got %v, want %v\n%s", *seed, i, dx[i], w, listing(m.Program))
+					t.Fatalf("seed %d: gradient %d: got %v, want %v\n%s", seed.Value(), i, dx[i], w, listing(m.Program))
 				}
 			}
 		})
@@ -130,7 +131,7 @@ func TestConstantsThatPrintAlikeHavePlacesOfTheirOwn(t *testing.T) {
 	for _, at := range []int{1234, 1235, 1234} {
 		k := make([]float64, 2500)
 		k[at] = 3
-		d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 		y := d.must(gorgonia.HadamardProd(d.in(50, 50), gorgonia.NewConstant(tensor.New(tensor.WithShape(50, 50), tensor.WithBacking(k)))))
 		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(y))}, Mode: Evaluate, Homes: homes})
 		refs = append(refs, p.Values[p.Constants[0].Value].Ref.Offset)

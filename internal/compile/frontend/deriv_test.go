@@ -6,6 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/internal/seed"
 )
 
 // models are losses, and the weights that Gorgonia differentiates them for.
@@ -59,7 +61,7 @@ func TestGradientNodesComputeTheSameAsGorgonia(t *testing.T) {
 	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
 			for s := range uint64(6) {
-				s += *seed * 100
+				s += seed.Value() * 100
 				d := newDraft(rand.New(rand.NewPCG(s, 9)), tensor.Float64)
 				loss, weights := m.build(d)
 				dw, err := gorgonia.Grad(loss, weights...)

@@ -1,7 +1,6 @@
 package frontend
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,10 +11,9 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // draft builds a small Gorgonia graph with inputs of random values.
 type draft struct {
@@ -296,13 +294,13 @@ func runRecipes(t *testing.T, recipes []recipe) {
 			compared := 0
 			for _, dt := range []tensor.Dtype{tensor.Float64, tensor.Float32} {
 				for s := range uint64(draws) {
-					if compare(t, c, dt, *seed*1000+s) {
+					if compare(t, c, dt, seed.Value()*1000+s) {
 						compared++
 					}
 				}
 			}
 			if compared < 2*draws/3 {
-				t.Fatalf("seed %d: Gorgonia ran only %d of %d", *seed, compared, 2*draws)
+				t.Fatalf("seed %d: Gorgonia ran only %d of %d", seed.Value(), compared, 2*draws)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -98,7 +99,7 @@ func TestFallbacksRepeatTheirBits(t *testing.T) {
 	differentiable, others := fallbacks()
 	for _, c := range append(differentiable, others...) {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDraft(rand.New(rand.NewPCG(*seed, 3)), tensor.Float32)
+			d := newDraft(rand.New(rand.NewPCG(seed.Value(), 3)), tensor.Float32)
 			root := c.build(d)
 			r, err := readGraph(training, root)
 			if err != nil {
@@ -112,7 +113,7 @@ func TestFallbacksRepeatTheirBits(t *testing.T) {
 				runs[i] = string(r.bytes[r.values[root]])
 			}
 			if runs[0] != runs[1] {
-				t.Errorf("seed %d: the second run gave %x, the first %x", *seed, runs[1], runs[0])
+				t.Errorf("seed %d: the second run gave %x, the first %x", seed.Value(), runs[1], runs[0])
 			}
 		})
 	}
@@ -142,7 +143,7 @@ func TestGradientsOfFallbacksAreThoseOfGorgonia(t *testing.T) {
 	for _, c := range differentiable {
 		t.Run(c.name, func(t *testing.T) {
 			for s := range uint64(6) {
-				checkGradient(t, c, *seed*100+s)
+				checkGradient(t, c, seed.Value()*100+s)
 			}
 		})
 	}
@@ -212,7 +213,7 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 }
 
 func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	y := d.must(gorgonia.DiagFlat(d.in(3)))
 	gorgonia.WithName("spread")(y)
 	r, err := readGraph(training, y)
@@ -245,7 +246,7 @@ func TestRandomNodesAreDrawnAgainInEachRun(t *testing.T) {
 }
 
 func TestOpsThatGorgoniaComputesWronglyAreRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	pool := d.must(gorgonia.AveragePool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 	_, err := readGraph(inference, pool)
 	if !errors.Is(err, kernels.ErrUnsupported) {
@@ -259,7 +260,7 @@ func TestOpsThatGorgoniaComputesWronglyAreRefused(t *testing.T) {
 }
 
 func TestAnIndexOutOfRangeIsInTheStatusWord(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	y := d.must(gorgonia.ByIndices(d.in(2, 3), d.ints(1, 2), 0))
 	gorgonia.WithName("embedding")(y)
 	d.inputs[1].Value().Data().([]int)[1] = 2
@@ -285,7 +286,7 @@ func (bomb) Do(...gorgonia.Value) (gorgonia.Value, error) { panic("no fuse") }
 func (bomb) String() string                               { return "bomb" }
 
 func TestAPanicOfAnOpIsAnErrorThatNamesItsNode(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	y := d.must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.in(2)))
 	r, err := readGraph(training, y)
 	if err != nil {
@@ -327,7 +328,7 @@ func (s scaledGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 func (s scaledGrad) String() string { return "scaledGrad" }
 
 func TestAGradientRunsAfterTheOpWhoseStateItReads(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	x, w := d.in(), d.in()
 	y := d.must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
 	r, err := readGraph(training, y, w)
@@ -349,6 +350,6 @@ func TestAGradientRunsAfterTheOpWhoseStateItReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := r.floats(grads[0]), 3*r.floats(r.values[w])[0]; len(got) != 1 || got[0] != want {
-		t.Errorf("seed %d: got %v, want %v", *seed, got, want)
+		t.Errorf("seed %d: got %v, want %v", seed.Value(), got, want)
 	}
 }

@@ -12,12 +12,13 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // regression is mean((x·w + b - y)²) with x stored as bytes and y in a resident dataset.
 func regression() (Model, *ir.Builder) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 	x := gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(4, 3), gorgonia.WithName("x"))
 	y := gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(4, 2), gorgonia.WithName("y"))
 	w, b := d.in(3, 2), d.in(4, 2)
@@ -127,7 +128,7 @@ func TestCheckReachedNamesTrainableParametersWithoutAGradient(t *testing.T) {
 }
 
 func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x, w := d.in(3), d.in(3)
 	gorgonia.WithName("same")(x)
 	gorgonia.WithName("same")(w)
@@ -172,7 +173,7 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 }
 
 func TestAGraphThatIsDifferentiatedTwiceIsRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x, w := d.in(3), d.in(3)
 	for _, n := range []*gorgonia.Node{x, w} {
 		if _, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.Square(n)))), n); err != nil {

@@ -7,13 +7,14 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
 // newNormalized is γ ⊙ norm(x ∗ w) + β as Gorgonia builds it: b images of 3 channels become c
 // channels.
 func newNormalized(b, c int) (d *draft, y *gorgonia.Node) {
-	d = newDraft(rand.New(rand.NewPCG(*seed, 4)), tensor.Float64)
+	d = newDraft(rand.New(rand.NewPCG(seed.Value(), 4)), tensor.Float64)
 	x, w, gamma, beta := d.in(b, 3, 5, 4), d.in(c, 3, 3, 3), d.of(d.positive, 1, c, 1, 1), d.in(1, c, 1, 1)
 	conv := d.must(gorgonia.Conv2d(x, w, tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
 	y, _, _, _, err := gorgonia.BatchNorm(conv, gamma, beta, 0.25, 1e-3)

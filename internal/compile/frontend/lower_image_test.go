@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -95,7 +96,7 @@ func imageGradients() (recipes []recipe) {
 // Where padding differs from side to side, Gorgonia's windows start by the padding of the opposite
 // side.
 func TestEachSideHasItsOwnPadding(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	x := d.of(func() float64 { return 1 }, 1, 1, 2, 2)
 	for i, v := range []float64{1, 2, 3, 4} {
 		x.Value().Data().([]float64)[i] = v
@@ -115,7 +116,7 @@ func TestEachSideHasItsOwnPadding(t *testing.T) {
 
 // A kernel shape with as many elements as the filter, but of another form, is no convolution.
 func TestAnIm2ColOfAnotherShapeFallsBack(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 1)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
 	y := d.must(gorgonia.Conv2d(d.in(2, 1, 5, 6), d.in(3, 1, 2, 3), tensor.Shape{3, 2}, []int{0, 0}, []int{1, 1}, []int{1, 1}))
 	r, err := readGraph(training, y)
 	if err != nil {
@@ -132,6 +133,6 @@ func TestAnIm2ColOfAnotherShapeFallsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.floats(r.values[y]); !near(got, want[0], 1e-9) {
-		t.Errorf("seed %d: got %v, Gorgonia computes %v", *seed, got, want[0])
+		t.Errorf("seed %d: got %v, Gorgonia computes %v", seed.Value(), got, want[0])
 	}
 }

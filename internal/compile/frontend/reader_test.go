@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -49,10 +50,10 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := net.Values(*seed); err != nil {
+			if err := net.Values(seed.Value()); err != nil {
 				t.Fatal(err)
 			}
-			r := rand.New(rand.NewPCG(*seed, 2))
+			r := rand.New(rand.NewPCG(seed.Value(), 2))
 			d := &draft{r: r, dt: tensor.Float32}
 			roots := []*gorgonia.Node{m.Loss}
 			for _, n := range m.Inputs {
@@ -81,7 +82,7 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 			}
 			for i, n := range roots {
 				if ys := got.floats(got.values[n]); !near(ys, want[i], 1e-5) {
-					t.Errorf("seed %d: %q: got %v, Gorgonia computes %v", *seed, n.Name(), ys, want[i])
+					t.Errorf("seed %d: %q: got %v, Gorgonia computes %v", seed.Value(), n.Name(), ys, want[i])
 				}
 			}
 			if v := got.values[m.Loss]; got.Values[v].Name != m.Loss.Name() {
@@ -92,7 +93,7 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 }
 
 func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 	x, w, b, y := d.in(6, 5), d.in(5, 3), d.in(3), d.of(d.positive, 6, 3)
 	h := d.must(gorgonia.Rectify(d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(x, w)), b, nil, []byte{0}))))
 	p := d.must(gorgonia.SoftMax(h))
@@ -109,7 +110,7 @@ func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
 
 func TestDeepGraphsAreLoweredWithoutRecursionInLinearTime(t *testing.T) {
 	const depth = 10_000
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := d.in(2)
 	n := x
 	for range depth {
@@ -127,7 +128,7 @@ func TestDeepGraphsAreLoweredWithoutRecursionInLinearTime(t *testing.T) {
 }
 
 func TestOnlyNodesThatTheRootsNeedAreLowered(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := d.in(3, 4)
 	want := d.must(gorgonia.Sum(x, 1))
 	d.must(gorgonia.Exp(d.in(9)))
@@ -141,7 +142,7 @@ func TestOnlyNodesThatTheRootsNeedAreLowered(t *testing.T) {
 }
 
 func TestANodeThatIsUsedTwiceIsLoweredOnce(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	e := d.must(gorgonia.Exp(d.in(3)))
 	n := d.must(gorgonia.Add(d.must(gorgonia.Tanh(e)), d.must(gorgonia.HadamardProd(e, e))))
 	r, err := readGraph(training, n)
@@ -164,7 +165,7 @@ func TestChildrenAreRightAfterGorgoniaRemovedNodes(t *testing.T) {
 }
 
 func TestAllNodesThatCannotBeLoweredAreReportedTogether(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := d.in(1, 1, 4, 4)
 	a := d.must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 	b := d.must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{1, 1}))
@@ -191,7 +192,7 @@ func TestAllNodesThatCannotBeLoweredAreReportedTogether(t *testing.T) {
 }
 
 func TestConstantScalarsAreEvaluatedDuringLowering(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float32)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 	x := d.in(3, 4, 5)
 	size := d.must(gorgonia.HadamardProd(d.must(gorgonia.SizeOf(0, x)), d.must(gorgonia.SizeOf(2, x))))
 	third := d.must(gorgonia.HadamardDiv(d.must(gorgonia.Sub(size, gorgonia.NewConstant(float32(5)))), gorgonia.NewConstant(float32(30))))
@@ -217,7 +218,7 @@ func TestComparisonsWithoutRetSameAreOneAndZeroInTheTypeThatTheyCompare(t *testi
 }
 
 func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	y := d.must(gorgonia.Exp(d.in(3)))
 	var into gorgonia.Value
 	read := gorgonia.Read(y, &into)
@@ -237,7 +238,7 @@ func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {
 }
 
 func TestElementsAtCoordinatesAreSelected(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := d.in(3, 4)
 	n := d.must(gorgonia.At(x, 2, 1))
 	r, err := readGraph(training, n)
@@ -253,7 +254,7 @@ func TestElementsAtCoordinatesAreSelected(t *testing.T) {
 }
 
 func TestMalformedNodesAreErrors(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	x := gorgonia.NewMatrix(d.g, tensor.Float64, gorgonia.WithName("shapeless"))
 	if _, err := readGraph(training, x); !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "shapeless") {
 		t.Errorf("a matrix without a shape: got %v, want ErrShape that names it", err)
@@ -273,7 +274,7 @@ func TestMalformedNodesAreErrors(t *testing.T) {
 }
 
 func TestFieldsOfOpsAreReadByNameOrRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	f := fields{d.must(gorgonia.MaxPool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 3}, []int{0, 0}, []int{1, 1})).Op()}
 	if w, err := f.Int("w"); w != 3 || err != nil {
 		t.Errorf("w: got %v, %v, want 3", w, err)

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 )
@@ -96,7 +97,7 @@ func TestEveryLoweredOpIsComparedWithGorgonia(t *testing.T) {
 	for _, some := range append(recipes(), differentiable, others) {
 		for _, c := range some {
 			for s := range uint64(6) {
-				for _, key := range keysOf(c, *seed*1000+s) {
+				for _, key := range keysOf(c, seed.Value()*1000+s) {
 					seen[key], seen[strings.Split(key, ":")[0]] = true, true
 				}
 			}
@@ -138,7 +139,7 @@ func keysOf(c recipe, s uint64) (keys []string) {
 }
 
 func TestAReadNodeComputesItsOperand(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(*seed, 2)), tensor.Float64)
+	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
 	y := d.must(gorgonia.Tanh(d.in(3, 4)))
 	var into gorgonia.Value
 	read := gorgonia.Read(y, &into)
@@ -157,6 +158,6 @@ func TestAReadNodeComputesItsOperand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.floats(r.values[read]); !near(got, want[0], 1e-15) || !near(numbers(into), want[0], 0) {
-		t.Errorf("seed %d: got %v, Gorgonia reads %v", *seed, got, want[0])
+		t.Errorf("seed %d: got %v, Gorgonia reads %v", seed.Value(), got, want[0])
 	}
 }

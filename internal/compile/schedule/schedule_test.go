@@ -9,6 +9,7 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/ir/irtest"
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -201,7 +202,7 @@ func TestTransfersOverlapWithCompute(t *testing.T) {
 func TestCandidatesOfRandomPrograms(t *testing.T) {
 	for s := range uint64(30) {
 		b := irtest.New(t)
-		r := rand.New(rand.NewPCG(*seed, s))
+		r := rand.New(rand.NewPCG(seed.Value(), s))
 		values := []kernels.Value{b.X(8, 8)}
 		for range 3 + r.IntN(25) {
 			x, y := values[r.IntN(len(values))], values[r.IntN(len(values))]
@@ -219,14 +220,14 @@ func TestCandidatesOfRandomPrograms(t *testing.T) {
 		Alias(p, true)
 		found := Candidates(p, all)
 		if most := Peak(inOrder(p, Sequence(len(p.Instrs)), all), nil); found[0].Peak > most {
-			t.Errorf("seed %d, %d: a peak of %d bytes, as built %d", *seed, s, found[0].Peak, most)
+			t.Errorf("seed %d, %d: a peak of %d bytes, as built %d", seed.Value(), s, found[0].Peak, most)
 		}
 		for _, c := range found {
 			made := make([]bool, len(p.Values))
 			for _, in := range Reorder(p.Instrs, c.Order) {
 				for _, v := range in.In {
 					if !made[v] && !p.Values[v].Home {
-						t.Fatalf("seed %d, %d: order %v: %%%d is read before it is made\n%v", *seed, s, c.Order, v, p)
+						t.Fatalf("seed %d, %d: order %v: %%%d is read before it is made\n%v", seed.Value(), s, c.Order, v, p)
 					}
 				}
 				for _, v := range in.Out {

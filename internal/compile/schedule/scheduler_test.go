@@ -1,15 +1,13 @@
 package schedule
 
 import (
-	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
-
-var seed = flag.Uint64("seed", 1, "seed of random tests")
 
 // shuffled makes a random order that the dependencies allow.
 func shuffled(seed uint64) Scheduler {
@@ -23,7 +21,7 @@ func shuffled(seed uint64) Scheduler {
 
 // Each scheduler's order has every instruction once, after all that it waits for.
 func TestOrdersAreCompleteAndKeepDependencies(t *testing.T) {
-	r := rand.New(rand.NewPCG(*seed, 4))
+	r := rand.New(rand.NewPCG(seed.Value(), 4))
 	for range 200 {
 		g := randomGraph(r)
 		n := len(g.makes)
@@ -36,13 +34,13 @@ func TestOrdersAreCompleteAndKeepDependencies(t *testing.T) {
 			for k, i := range order {
 				for _, b := range g.before[i] {
 					if at[b] < 0 {
-						t.Fatalf("seed %d, order %q: %d comes before %d, for which it waits", *seed, s.Name, i, b)
+						t.Fatalf("seed %d, order %q: %d comes before %d, for which it waits", seed.Value(), s.Name, i, b)
 					}
 				}
 				at[i] = k
 			}
 			if slices.Contains(at, -1) || len(order) != n {
-				t.Fatalf("seed %d, order %q: got %v of %d instructions", *seed, s.Name, order, n)
+				t.Fatalf("seed %d, order %q: got %v of %d instructions", seed.Value(), s.Name, order, n)
 			}
 		}
 	}
