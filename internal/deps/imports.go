@@ -24,7 +24,7 @@ const (
 
 const gorgonia = "gorgonia.org/gorgonia gorgonia.org/tensor github.com/chewxy/hm"
 
-// rules is the table of packages, the same as in docs/architecture.md. It does not apply to tests.
+// rules is the list of packages, the same as in docs/architecture.md, with what each may import. It does not apply to tests.
 var rules = map[string]rule{
 	"arena":                     {},
 	"kernels":                   {ours: "arena kernels/internal/numeric"},
