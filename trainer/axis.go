@@ -28,7 +28,8 @@ type setting struct {
 }
 
 // Indices of the axes. The optimizer comes first, since combination.better prefers an earlier
-// setting of it. hostAxis is the last one, since it exists only if the device has memory of its own.
+// setting of it. hostAxis is the last one, since it exists only if the device has memory of its
+// own.
 const (
 	optimizerAxis = iota
 	gradientAxis
@@ -57,8 +58,8 @@ func (p *planned) axes() []axis {
 // asGiven returns the setting that leaves the options as they are.
 func asGiven(name string) setting { return setting{name, true, func(*Options) {}} }
 
-// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first. Of
-// several that keep the same number it returns the first of optim.All.
+// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first.
+// Of several that keep the same number it returns the first of optim.All.
 func optimizers(p *planned) []setting {
 	opt := p.opt.optimizer()
 	name := fmt.Sprintf("%T", opt)
@@ -115,8 +116,8 @@ func (o *Options) guards() []setting {
 	return []setting{asGiven("kept"), {"freed", true, func(o *Options) { o.Guard = GuardEach }}}
 }
 
-// batches returns the batch of plan p, and others that make updates of as many samples in more or fewer
-// steps.
+// batches returns the batch of plan p, and others that make updates of as many samples in more or
+// fewer steps.
 func batches(p *planned) []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {

@@ -16,19 +16,21 @@ import (
 // CapacityError reports a plan that does not fit, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
-	// Total is the memory of the device, in bytes, if what is free of it is too small. It is 0 if
-	// Options.Memory is too small.
+	// Total is the whole memory of the device, in bytes, if its free memory was the limit. It is 0
+	// if Options.Memory was.
 	Total     int64
 	Batch     int // of the plan
 	EvalBatch int // of the plan, if it is more than Batch, else 0
 
-	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are
-	// set. A 0 leaves the option as it is. If both are 0, nothing fits, or the model function
-	// refuses a batch that was tried; the message says which.
+	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
+	// unchanged. If one of them is 0, that option can stay as it is; if neither is 0, both must
+	// change. If both are 0, no batch fits, or the model function returned an error for a batch
+	// that the search tried; the message says which.
 	Fits, FitsEval int
-	// Change describes the other change of options that would fit and costs the least time, for an
-	// update of as many samples. Options has that change. Change is empty if no change that Explore
-	// tries would fit.
+	// Change describes a change of other options that would fit and costs little time: another
+	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
+	// update. Updates keep their number of samples. Options are the options with that change, ready
+	// for New. Change is empty if no change would fit.
 	Change  string
 	Options Options
 	Plan    *report.Plan
@@ -142,8 +144,8 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 }
 
 // MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free
-// memory of Options.Device if Memory is 0. It allocates nothing and trains nothing. If no batch
-// fits, it returns a *CapacityError. Cancelling ctx stops the search.
+// memory of Options.Device if Memory is 0. It allocates no device memory and trains nothing. If no
+// batch fits, it returns a *CapacityError. Cancelling ctx stops the search.
 func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
 	if ctx == nil {
 		return 0, errNilContext

@@ -119,8 +119,8 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	return "", opt, nil
 }
 
-// withSettings returns c, which has an optimizer, with these settings of the next axes and every setting
-// of the last one.
+// withSettings returns c, which has an optimizer, with these settings of the next axes and every
+// setting of the last one.
 func (c combination) withSettings(axes []axis, guard, batch, recompute, precision int) []combination {
 	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch)
 	c = c.with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)

@@ -16,15 +16,17 @@ import (
 // Prediction is the model's output for one sample.
 type Prediction struct {
 	Sample int       // index in the dataset
-	Output []float64 // one row of Model.Output; overwritten by the next one
+	Output []float64 // one row of Model.Output, valid until the loop continues: copy it to keep it
 }
 
-// Predict yields the output for every sample of ds, in order, of any number of samples. Fields that
-// only the loss needs may be missing from ds. Numbers that are not finite are yielded as they are.
+// Predict yields the output for every sample of ds, in order. ds may have any number of samples,
+// and need not have the fields that only the loss reads, such as labels. Outputs that are not
+// finite are no error. After an error it yields nothing more.
 //
-// Any number of goroutines may predict at the same time: each uses the device for one batch at a
-// time. While Fit or Evaluate runs, Predict yields ErrBusy. Between two batches other calls may run
-// them, or Close, after which Predict yields ErrClosed.
+// Any number of goroutines may predict at the same time: they take turns on the device, batch by
+// batch. While Fit or Evaluate runs, Predict yields ErrBusy. The device is free while the caller
+// handles the outputs of a batch: the caller may then even call Fit, Evaluate or Close. After
+// Close, Predict yields ErrClosed.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		if err := t.predict(ctx, ds, yield); err != nil {
