@@ -117,7 +117,8 @@ func (o *Options) guards() []setting {
 }
 
 // batches returns the batch of plan p, and others that make updates of as many samples in more or
-// fewer steps.
+// fewer steps. Example: for a batch of 64 without accumulation it returns 64, 2 × 32, 4 × 16, and
+// so on to 64 × 1.
 func batches(p *planned) []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {
@@ -156,6 +157,7 @@ func (o *Options) precisions() []setting {
 	if o.Precision.Half() {
 		return []setting{asGiven(o.Precision.String())}
 	}
+	// float16 is not tried: its range is so small that it needs loss scaling, too.
 	half := func(o *Options) { o.Precision = arena.BFloat16 }
 	return []setting{asGiven(arena.Float32.String()), {arena.BFloat16.String(), false, half}}
 }

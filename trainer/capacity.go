@@ -95,6 +95,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	if p.opt.EvalBatch > p.opt.Batch {
 		e.EvalBatch = p.opt.EvalBatch
 	}
+	// If the search for a batch fails, the message still names the missing bytes, and then the
+	// error. If ctx is done, the caller wants no message but the end.
 	var err error
 	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
 		return e.unknown
@@ -110,6 +112,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 // Batch with an EvalBatch no larger. 0 leaves one as it is, or means that none fits.
 func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval int, err error) {
 	opt := p.opt
+	// A smaller EvalBatch is the first choice, since it changes no result of training. None below
+	// Batch is tried: there training decides how large slots and results are.
 	if opt.EvalBatch > opt.Batch {
 		fits := func(rows int) (bool, error) {
 			opt := opt
@@ -168,6 +172,7 @@ func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int,
 // maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none
 // does; then p is the plan of the smallest batch.
 func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, p *planned, err error) {
+	// Batches have nothing in common that a cache could share, so each plan is compiled anew.
 	plan := func(batch int) (*planned, error) {
 		opt.Batch = batch
 		return newPlanned(ctx, model, opt, nil)
@@ -189,8 +194,10 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 }
 
 // largest returns the largest n up to most for which fits holds, given that it holds for least. It
-// doubles n, then bisects.
+// doubles n, then bisects. fits must hold for every n below one for which it holds. Example: if 11
+// is the result, least is 1 and most is large, it tries 2, 4, 8, 16, 12, 10 and 11.
 func largest(least, most int, fits func(int) (bool, error)) (int, error) {
+	// Invariant: good fits, and bad does not or is above most.
 	good, bad := least, most+1
 	for n := 2 * least; bad-good > 1; {
 		ok, err := fits(n)

@@ -93,6 +93,8 @@ type explorer struct {
 
 // explore plans all combinations of settings of the axes.
 func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Exploration, error) {
+	// Every axis multiplies the combinations: 3 optimizers, 2 guards, 7 batches, 2 recomputations
+	// and 2 precisions are 168. Programs that several of them have in common are compiled once.
 	all := []combination{{opt: opt}}
 	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
 	for _, a := range axes {
@@ -178,7 +180,8 @@ func (e *explorer) report(phase ExplorePhase) func(done, total int) {
 	}
 }
 
-// plan sets the costs of a choice.
+// plan sets the costs of a choice: its bytes, and its time relative to that of the given options.
+// MaxBatch is not known yet.
 func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) error {
 	p, err := newPlanned(ctx, e.model, opt, e.cache)
 	if err != nil {
@@ -191,7 +194,9 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 	return nil
 }
 
-// time returns the time of an update of a full window, by the cost model.
+// time returns the time of an update of a full window, by the cost model. Choices with other
+// batches are compared by it, since all have as many samples in an update: 4 steps of 16 against
+// one of 64.
 func (p *planned) time() int64 {
 	var n int64
 	steps := max(1, p.opt.Accumulate)
@@ -209,7 +214,8 @@ func (p *planned) time() int64 {
 
 // largest returns the largest batch of a step that fits; total is the size of the plan of opt. It
 // guesses by a line through the largest batch that is known to fit and the smallest that is known
-// not to.
+// not to. Example: batch 10 needs 100 bytes, 50 needs 500, and the limit is 300. The line says 30:
+// one plan of 30 and one of 31 settle it, where bisection needs five.
 func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
 	sizeOf := func(batch int) (int64, error) {
 		opt.Batch = batch

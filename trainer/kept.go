@@ -9,7 +9,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// keptValues locates the kept values of the last finished step.
+// keptValues locates the kept values of the last finished step. With two slots:
+//
+//	step 0 finishes on slot 0   Kept returns values of slot 0
+//	step 2 begins on slot 0     handles become stale, Kept returns ErrStale
+//	step 1 finishes on slot 1   Kept returns values of slot 1
 type keptValues struct {
 	program *boundProgram // nil if there is no such step, or its values are about to be overwritten
 	slot    int

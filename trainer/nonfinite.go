@@ -26,6 +26,7 @@ type NonFiniteError struct {
 }
 
 func (e *NonFiniteError) Error() string {
+	// The cause comes first, then the circumstances under which it is one.
 	at := ""
 	if e.Scale > 0 {
 		at = fmt.Sprintf(" at a loss scale of %v, the smallest", e.Scale)
@@ -57,6 +58,7 @@ func (e *NonFiniteError) Unwrap() error { return e.err }
 
 // locate splits Index, an index into a field of the whole batch, into the sample and the index into
 // its field. indices are those of the batch's samples, batch is the field's type and shape.
+// Example: in a batch [4, 3], element 7 is element 1 of the third sample, indices[2].
 func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
 	sampleElems := batch.Shape.Elems() / len(indices)
 	e.Sample, e.Index = int(indices[e.Index/sampleElems]), e.Index%sampleElems
@@ -91,6 +93,7 @@ func badIndex(indices []ir.Indices, status, samples []int32) error {
 		return nil
 	}
 	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: x.Index, Sample: -1, At: x.At, place: x.At}
+	// Each is the number of indices of a sample, 0 if they are not a field of it.
 	if x.Each > 0 && x.At/x.Each < len(samples) {
 		e.Sample, e.At = int(samples[x.At/x.Each]), x.At%x.Each
 	}

@@ -51,6 +51,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 		return err
 	}
 	defer l.Close()
+	// Two batches: the reader fills one while the device computes, or the caller handles, the other.
 	host := t.staging.take(source.fields, rows)
 	run, err := l.Epoch(ctx, 0, host.slots)
 	if err != nil {
@@ -104,6 +105,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	if err := t.streams.compute.Sync(); err != nil { // as in epochPass.open
 		return kernels.Spec{}, err
 	}
+	// openPrediction has made the program of the last, short batch, so find needs to compile none.
 	p, err := t.programs.find(programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset})
 	if err != nil {
 		return kernels.Spec{}, err
@@ -130,6 +132,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
 	}
 	t.uploaded.Add(p.sampleBytes)
+	// The copy frees the slot for other predictions before the caller sees the first row.
 	out, _ := p.ir.Result(compile.OutputName)
 	host.output = append(host.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)
 	return out.Spec, nil

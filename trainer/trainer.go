@@ -61,6 +61,8 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := plan.checkCapacity(ctx); err != nil {
 		return nil, err
 	}
+	// Nothing is allocated on the device up to here, and everything that is from here on belongs to
+	// t, so that Close releases it after an error.
 	t := &Trainer{plan: plan, programs: make(programs)}
 	t.memory = &memory{plan: plan, device: opt.Device, unified: opt.Device.Unified()}
 	t.loaders.opt = &t.plan.opt
@@ -161,6 +163,8 @@ func (t *Trainer) Close() error {
 		return err
 	}
 	defer t.usage.release()
+	// The order matters. Loaders are first, since their readers write to the slots. Streams wait for
+	// their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close())
