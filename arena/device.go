@@ -17,7 +17,8 @@ type Device interface {
 	Alloc(bytes int64) (Memory, error)
 	// Pin allocates one block of pinned host memory, which asynchronous copies need.
 	Pin(bytes int64) (Memory, error)
-	// NewStream opens a stream: a queue of work that runs in order. Work in two streams may overlap.
+	// NewStream opens a stream: a queue of work that runs in order. Work in two streams may
+	// overlap.
 	NewStream(name string) (Stream, error)
 	// NewEvent opens an event: a marker that streams record and wait for.
 	NewEvent() (Event, error)
@@ -29,7 +30,7 @@ type Device interface {
 type Info struct {
 	Total   int64 // all memory of the device
 	Free    int64 // memory that could be allocated now
-	Context int64 // memory that the device's own context needs, outside any arena
+	Context int64 // memory that the driver has allocated for itself, outside any arena
 }
 
 // Memory is one allocated block.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the shared
-// ones below.
+// The classes of errors, for errors.Is. Every error of this package wraps one of them or of the
+// shared ones below.
 var (
 	// ErrCapacity: the memory does not suffice. The error is a [CapacityError].
 	ErrCapacity = errors.New("not enough memory")
@@ -118,10 +118,10 @@ func (e *PlanError) Unwrap() error { return ErrPlan }
 type OverrunError struct {
 	Call        string // label of the call
 	Instruction int32  // index of the call
-	Buffer      string // the buffer past whose end, or in whose former place, the call wrote; "" if there is none
+	Buffer      string // the call wrote past the end of this buffer, or, if Dead, where it had been; "" if no buffer was there
 	Offset      int64  // first overwritten byte, from the start of the buffer, or of the memory if Buffer is ""
 	Size        int64  // size of the buffer in bytes
-	Dead        bool   // the live range of the buffer was over: a stale reference, or a write far out of bounds
+	Dead        bool   // the buffer was no longer live: the call used a stale reference, or wrote far out of bounds
 }
 
 func (e *OverrunError) Error() string {

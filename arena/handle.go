@@ -118,8 +118,9 @@ func (a *Arena) bytes(ref Ref) []byte {
 // launch, and the memory is small compared with a model.
 const stageBytes = 256 << 10
 
-// StageBytes returns the bytes of host memory that New pins, for Handle.Read and Handle.Write, when
-// it allocates a block of total bytes on a device whose memory the host cannot see.
+// StageBytes returns the size of the pinned host buffer through which Handle.Read and Handle.Write
+// copy, in bytes, for an arena of total bytes. New allocates this buffer if the host cannot see
+// device memory.
 func StageBytes(total int64) int64 { return min(stageBytes, total) }
 
 // stage is a staging buffer: it copies between Go memory and device memory that the host cannot

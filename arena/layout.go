@@ -73,8 +73,8 @@ func (l *Layout) Place(r Region, owner, name string, bytes int64) Ref {
 }
 
 // Reserve makes region r at least that many bytes long. Programs that share a region each reserve
-// what they need: the region is as long as the longest. The bytes after the last part are for a
-// [Plan] of the caller.
+// what they need: the region is as long as the longest. The layout does not say what the bytes
+// after the last part hold: usually the buffers of a [Plan].
 func (l *Layout) Reserve(r Region, bytes int64) {
 	if !l.valid(r, "reservation", bytes) {
 		return

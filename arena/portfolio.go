@@ -67,7 +67,8 @@ const (
 // maxScan limits the portfolio on huge problems: compared buffers, about 2 s of one core.
 const maxScan = 2_000_000_000
 
-// solve places items, which are one component: by the portfolio, then by repair, then by the search.
+// solve places items, which are one component: by the portfolio, then by repair, then by the
+// search.
 func (s *solver) solve(items []item) (found, error) {
 	s.items = items
 	s.keys = itemKeys(items)

@@ -72,7 +72,8 @@ const (
 
 const numPreferences = 3
 
-// search is a depth-first search for places within a capacity, after MiniMalloc (Moffitt, ASPLOS 2023).
+// search is a depth-first search for places within a capacity, after MiniMalloc (Moffitt, ASPLOS
+// 2023).
 //
 // In a canonical plan every item lies at 0 or on top of another item; any plan can be made
 // canonical by pushing items down. A search that places items by rising offset, each at the floor

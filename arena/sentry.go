@@ -174,7 +174,8 @@ func fill(b, pattern []byte) {
 	}
 }
 
-// mismatch returns the first index at which b differs from the repeated pattern, -1 if there is none.
+// mismatch returns the first index at which b differs from the repeated pattern, -1 if there is
+// none.
 func mismatch(b, pattern []byte) int64 {
 	for at := 0; at < len(b); at += len(pattern) {
 		part := b[at:min(at+len(pattern), len(b))]

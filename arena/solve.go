@@ -49,16 +49,18 @@ type Plan struct {
 // defaultEffort takes about 200 ms of one core (AMD EPYC, 2.5 GHz class).
 const defaultEffort = 40_000_000
 
-// maxSearch is the largest number of buffers of one component (see solver) for which the search runs.
+// maxSearch is the largest number of buffers of one component (see solver) for which the search
+// runs.
 const maxSearch = 1500
 
 // Solve places the buffers of p in as few bytes as it can, such that no two live buffers overlap.
 // The result depends on p alone; Plan.Bytes does not depend on the order of the buffers.
 //
-// It first tries a portfolio of orders and gap rules. If none reaches the bound of [Bound], it
-// repairs these orders and then searches for a plan that does. A plan that needs more than
-// p.Capacity is a [CapacityError]; a bad buffer is an error that wraps ErrInvalid. If ctx is done,
-// Solve returns its error.
+// It first places the buffers one after another in several orders, each by several rules for
+// choosing a gap. If no such plan is as small as [Bound], it improves these orders by local
+// changes, and then searches for a plan of that size until Problem.Effort is spent. A plan that
+// needs more than p.Capacity is a [CapacityError]; a bad buffer is an error that wraps ErrInvalid.
+// If ctx is done, Solve returns its error.
 func Solve(ctx context.Context, p Problem) (Plan, error) {
 	items, err := itemize(p)
 	if err != nil {

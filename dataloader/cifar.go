@@ -60,7 +60,8 @@ func (c *cifar) Fetch(_ context.Context, at At, dst [][]byte) error {
 // data_batch_5.bin, and test_batch.bin.
 //
 // A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], and "y", uint8 in [0,
-// 10). It needs 3,073 bytes of memory.
+// 10). It needs 3,073 bytes of memory. A missing file is an error that wraps fs.ErrNotExist, a
+// violation of the format a *FormatError.
 func CIFAR10(dir string) (train, test Dataset, err error) {
 	if inner := filepath.Join(dir, "cifar-10-batches-bin"); isDir(inner) {
 		dir = inner

@@ -82,7 +82,8 @@ func SampleBytes(ds Dataset) int64 {
 }
 
 // Indices returns a dataset of n samples with one field, "index", of type int32: the index of the
-// sample. It orders the samples of an epoch when the data are already on the device.
+// sample. Use it when the data are already on the device, so that a batch is only a list of
+// indices.
 func Indices(n int) Dataset { return indices(n) }
 
 type indices int
@@ -142,9 +143,10 @@ func (s *subset) Fetch(ctx context.Context, at At, dst [][]byte) error {
 }
 
 // Map returns a dataset that fetches samples of ds and calls f to change each in place: data
-// augmentation. f must be safe for concurrent use, must depend only on the sample and on at.Rand,
-// and must not keep the sample. In a Map of a Map the two functions have independent draws. Check,
-// and therefore New, returns an error for a nil f.
+// augmentation. sample[k] is field k, which [View] shows as numbers. f must be safe for concurrent
+// use, must depend only on the sample and on at.Rand, and must not keep the sample. An error of f
+// ends the run, as one of Fetch does. If ds is a Map, too, the random numbers of the two functions
+// are independent. Check, and therefore New, returns an error for a nil f.
 func Map(ds Dataset, f func(at At, sample [][]byte) error) Dataset {
 	return &mapped{Dataset: ds, f: f}
 }

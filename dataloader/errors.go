@@ -22,7 +22,8 @@ var (
 	// ErrSlot: a slot is too small or has other fields than the dataset, or a released slot is not
 	// held.
 	ErrSlot = errors.New("bad slot")
-	// ErrHeld: the caller holds every slot, so that no batch can be filled: release one before Next.
+	// ErrHeld: the caller holds every slot, so that no batch can be filled: release one before
+	// Next.
 	ErrHeld = errors.New("all slots are held: release one first")
 	// ErrBusy: another call uses the loader or run. It is [arena.ErrBusy].
 	ErrBusy = arena.ErrBusy
@@ -121,7 +122,7 @@ func (e *PanicError) Unwrap() []error {
 	return []error{ErrPanic}
 }
 
-// Blocked is a call of foreign code that has not returned.
+// Blocked is a call of a dataset or Waiter that has not returned.
 type Blocked struct {
 	Worker int // number of the worker, from 0
 	Index  int // index of the sample in Fetch, or -1 for the Sync of a Waiter

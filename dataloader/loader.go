@@ -149,16 +149,17 @@ func (o Options) check() error {
 // Steps returns the number of batches in an epoch.
 func (l *Loader) Steps() int { return l.steps }
 
-// Dropped returns the number of samples that an epoch leaves out: 0 unless Options.Tail is DropTail.
+// Dropped returns the number of samples that an epoch leaves out: 0 unless Options.Tail is
+// DropTail.
 func (l *Loader) Dropped() int { return len(l.order) - min(len(l.order), l.steps*l.opt.Batch) }
 
 // Workers returns the number of workers.
 func (l *Loader) Workers() int { return len(l.workers) }
 
 // Epoch starts pass number epoch over the data and returns at once. Workers fill the slots in the
-// order of steps; the number of slots is the number of batches that are filled or held by the
-// caller at one time. The caller owns the memory of the slots, which must not overlap and is
-// written until the run is closed.
+// order of steps. With n slots, up to n batches exist at one time: being filled, waiting for Next,
+// or held by the caller. Two are usual. The caller owns the memory of the slots, which must not
+// overlap and is written until the run is closed.
 //
 // ctx is passed to every Fetch; when it is done, the run ends. The run must be closed before the
 // next epoch, otherwise the error wraps ErrBusy. If the dataset has changed since New, Epoch or

@@ -19,7 +19,8 @@ const mnistClasses = 10
 // or with .gz.
 //
 // A sample has the fields "x", uint8 with scale 1/255, and "y", uint8 in [0, 10). The shape of x is
-// [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory.
+// [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory. A
+// missing file is an error that wraps fs.ErrNotExist, a violation of the format a *FormatError.
 func MNIST(dir string, shape ...int) (train, test Dataset, err error) {
 	train, trainErr := mnistPart(dir, "train", shape)
 	test, testErr := mnistPart(dir, "t10k", shape)

@@ -14,10 +14,11 @@ import (
 // field k, row-major.
 type Slot struct {
 	Fields [][]byte
-	Ready  Waiter // the first fill of an epoch waits for it, as after Release; nil: no wait
+	Ready  Waiter // workers call its Sync before the first fill of an epoch; nil: no wait
 }
 
-// Waiter is an event, such as an arena.Event, after which a slot may be overwritten. Workers call Sync.
+// Waiter is an event, such as an arena.Event, after which a slot may be overwritten. Workers call
+// Sync.
 type Waiter interface{ Sync() error }
 
 // Batch is a filled slot. The caller holds it until it calls Release.
@@ -55,9 +56,10 @@ type fill struct {
 
 // Run is one pass over the data. It is safe for concurrent use, but only one goroutine at a time
 // may call Next.
-//
-// Invariant: the steps in slots are [given, issued); the slot of a step is ring[step % len(fills)].
 type Run struct {
+	// Invariant: the steps in slots are [given, issued); the slot of a step is ring[step %
+	// len(fills)].
+
 	l      *Loader
 	epoch  int
 	ctx    context.Context // of the workers; ends with Close
@@ -238,12 +240,12 @@ func (r *Run) take(ctx context.Context, f *fill) (Batch, error) {
 }
 
 // Release gives a slot back. Workers refill it after ready.Sync returns, or at once if ready is
-// nil. Next returns an error of Sync, as a *SlotError, instead of the batch that would have been in
-// the slot. Release does not wait and allocates nothing. A slot that the caller does not hold is an
-// error that wraps ErrSlot.
+// nil. If Sync fails, Next returns a *SlotError in place of the batch that was to fill the slot.
+// Release does not wait and allocates nothing. A slot that the caller does not hold is an error
+// that wraps ErrSlot.
 //
-// When no step is left for the slot, no worker calls ready.Sync: pass ready in Slot.Ready of the
-// next epoch.
+// After the last steps of an epoch there is no batch to refill the slot with, so no worker calls
+// ready.Sync: then pass ready in Slot.Ready of the next epoch.
 func (r *Run) Release(slot int, ready Waiter) error {
 	if r == nil || r.l == nil {
 		return fmt.Errorf("release slot %d: %w", slot, errNoRun)

@@ -8,12 +8,12 @@ import (
 	"sync"
 )
 
-// Select returns ds with only the named fields, in the given order. A model needs it if it does not
-// use all fields. An unknown or repeated name is an error that wraps ErrOption.
+// Select returns ds with only the named fields, in the given order. Use it for a model that does
+// not read all fields. An unknown or repeated name is an error that wraps ErrOption.
 //
-// For a dataset in memory (FromSlices) and a Subset of one it refers to the same columns. Any other
-// dataset still fetches all of its fields; the fields that are not selected go to memory of Select,
-// one sample for each worker.
+// If ds is a *Slices, or a Subset of one, the result shares its columns and reads nothing else. Any
+// other dataset still fetches all of its fields; Select allocates memory for the others, one sample
+// for each worker.
 func Select(ds Dataset, names ...string) (Dataset, error) {
 	if err := Check(ds); err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ type job struct {
 	from, to int
 }
 
-// serve is the goroutine of a worker. If a dataset ends it with runtime.Goexit, serve starts a new one.
+// serve is the goroutine of a worker. If a dataset ends it with runtime.Goexit, serve starts a new
+// one.
 func (l *Loader) serve(w *worker) {
 	done := false
 	defer func() {

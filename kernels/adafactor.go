@@ -13,7 +13,7 @@ type AdafactorAttrs struct {
 	UpdateAttrs
 	Epsilon  float64 // added to the square of each element of the gradient
 	Limit    float64 // of the root mean square of a step before the rate is applied: a larger step is scaled down to it
-	Relative bool    // the rate is multiplied by the parameter's root mean square, or by Least if that is larger
+	Relative bool    // the rate is multiplied by max(rms(param), Least), rms being the root mean square
 	Least    float64
 }
 
@@ -30,18 +30,18 @@ const LeastEpsilon = 0x1p-126
 //	u = g / √(R·C / mean R);  u /= max(1, rms(u) / Limit)
 //	param -= rate·(rms(param) or Least if Relative)·u + rate·Decay·param
 //
-// R and C are limited (numeric.MostSquare), so that the step of a finite gradient is finite. rms is
-// over the whole parameter.
-// Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, with the decay of
-// PyTorch's torch.optim.Adafactor. Operands: see update.go; the states are those of
-// AdafactorStates.
+// R and C have an upper limit, so that the step of a finite gradient is finite. rms is over the
+// whole parameter. Source: Shazeer and Stern, ICML 2018, algorithms 4 and 5, without momentum, with
+// the decay of PyTorch's torch.optim.Adafactor. Operands: see [UpdateAttrs]; the states are those
+// of AdafactorStates.
 var Adafactor = Register(&Op{
 	Name: "adafactor", Updates: []int8{0, 4, 5},
 	Infer: inferAdafactor, Ref: refAdafactor, Cases: adafactorCase,
 	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
 })
 
-// factorSpecs returns the specs of Adafactor's states: a mean for each row, and one for each column.
+// factorSpecs returns the specs of Adafactor's states: a mean for each row, and one for each
+// column.
 func factorSpecs(param Spec) (rows, columns Spec) {
 	s, n := param.Shape, len(param.Shape)
 	if n < 2 {

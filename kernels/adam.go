@@ -19,14 +19,14 @@ type AdamAttrs struct {
 //	param -= rate·(m / controls[2]) / (√(v / controls[3]) + Epsilon)
 //
 // Source: Kingma and Ba, ICLR 2015, algorithm 1. Decay is added to the gradient. Operands: see
-// update.go.
+// [UpdateAttrs]; the states are m and v.
 var Adam = Register(update("adam", 2, false, randomAdam,
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {
 		return p - c[0]*adamStep(attrs.(AdamAttrs), c, g, s)
 	}))
 
-// AdamW is Adam with decoupled weight decay: param -= rate·(step + Decay·param).
-// Source: Loshchilov and Hutter, ICLR 2019. Operands: see update.go.
+// AdamW is Adam with decoupled weight decay: param -= rate·(step + Decay·param). Source: Loshchilov
+// and Hutter, ICLR 2019. Operands: see [UpdateAttrs]; the states are m and v.
 var AdamW = Register(update("adamw", 2, true, randomAdam,
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {
 		a := attrs.(AdamAttrs)

@@ -21,8 +21,8 @@ type Adam16Attrs struct {
 // about a thousandth, and neighbours in bfloat16 are a hundredth apart: rounded to the nearest, the
 // mean would never change. So means are rounded stochastically, which is right on average
 // (Forsythe, 1950; for training Gupta, Agrawal, Gopalakrishnan and Narayanan, ICML 2015). The
-// random bits are a function of the operands (numeric.Noise): the same on every device, and for a
-// parameter that is updated in pieces.
+// random bits are a function of the operands: the same on every device, and for a parameter that is
+// updated in pieces.
 var Adam16 = Register(&Op{
 	Name: "adam16", Updates: []int8{0, 4, 5}, Infer: inferAdam16, Ref: refAdam16, Cases: adam16Case,
 	Cost: func(_ any, in, _ []Spec) int64 { return 26 * int64(in[0].Shape.Elems()) },

@@ -25,10 +25,10 @@ type Adam8Attrs struct {
 //
 //	mean = largest[b, 0] · value of m as an int8;  root = √v = largest[b, 1] · value of root
 //
-// with the values of numeric.Decode8. largest is the largest magnitude in the block, in the
-// parameter's type, and 0 if it is below numeric.Least8. A step is Adam's, with the means before
-// they become codes again, rounded to the nearest; a root that is not 0 never becomes 0, since
-// steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²), also if v would
+// where the values of codes lie in [-1, 1]. largest is the largest magnitude in the block, in the
+// parameter's type, and 0 if that is too small to divide by. A step is Adam's, with the means
+// before they become codes again, rounded to the nearest; a root that is not 0 never becomes 0,
+// since steps are divided by it. The next root is √(Beta2·root² + (1 - Beta2)·g²), also if v would
 // overflow or underflow.
 //
 // Source: Dettmers, Lewis, Shleifer and Zettlemoyer, "8-bit optimizers via block-wise

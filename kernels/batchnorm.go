@@ -10,7 +10,7 @@ import (
 // BatchNormAttrs are the attributes of BatchNorm and its gradient.
 type BatchNormAttrs struct {
 	Eps      float64 // added to the variance; above 0
-	Momentum float64 // of the running statistics, in [0, 1]: for RunningStat; BatchNorm itself ignores it
+	Momentum float64 // weight of a batch in the running statistics, in [0, 1]; only RunningStat uses it
 	ReLU     bool    // y = max(y, 0)
 }
 
@@ -138,7 +138,8 @@ func inferBatchNormGrad(attrs any, in []Spec) ([]Spec, error) {
 	return out, err
 }
 
-// inferChannels checks the n operands of a batch normalization, of which operands 1 to last-1 are [C].
+// inferChannels checks the n operands of a batch normalization, of which operands 1 to last-1 are
+// [C].
 func inferChannels(name string, attrs any, in []Spec, n, last int) ([]Spec, error) {
 	a, err := attrsOf[BatchNormAttrs](name, attrs)
 	if err != nil {
@@ -184,7 +185,8 @@ func inferRunningStat(attrs any, in []Spec) ([]Spec, error) {
 	return sameSpecs(name, in[:2], 2)
 }
 
-// planes visits the elements of x [B, C, ...] by channel and image: elements lo to hi-1 are contiguous.
+// planes visits the elements of x [B, C, ...] by channel and image: elements lo to hi-1 are
+// contiguous.
 func planes(x Shape, visit func(channel, lo, hi int)) {
 	n := x[2:].Elems()
 	for c := range x[1] {
@@ -299,7 +301,8 @@ func batchNormCases(r *rand.Rand, float arena.DType) Case {
 	}
 }
 
-// byChannel calls fill for the elements of each channel of x [B, C, ...], in the order of the batch.
+// byChannel calls fill for the elements of each channel of x [B, C, ...], in the order of the
+// batch.
 func byChannel(x Shape, data []float64, fill func(v []float64)) {
 	v := make([]float64, channelCount(x))
 	for c := range x[1] {

@@ -34,7 +34,7 @@ var SumSquares = Register(&Op{
 // ClipNormAttrs are the attributes of ClipNorm.
 type ClipNormAttrs struct {
 	Max    float64
-	Scaled bool // operand 0 is u, a factor that the tensors are multiplied by in any case. Otherwise u is 1
+	Scaled bool // operand 0 is u, a factor that the tensors have in any case, as 1 / the loss scale; else u is 1
 }
 
 // First returns which operand is the first sum of squares.
@@ -45,8 +45,8 @@ func (a ClipNormAttrs) First() int {
 	return 0
 }
 
-// ClipNorm computes, from the sums of squares of several tensors, the factor that limits their
-// common norm to Max.
+// ClipNorm computes the factor that limits the common norm of several tensors to Max. Its operands
+// are the sums of squares of these tensors, as scalars, after the factor u if Scaled.
 //
 //	(u float64 (),) n × float64 () → scale float64 ()
 //

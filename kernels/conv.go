@@ -14,7 +14,7 @@ type ConvAttrs struct {
 	Bias             bool        // operand 2 is a bias [O]
 	Act              *Op         // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs         any         // attributes of Act
-	ComputeType      arena.DType // that x and w are rounded to, see MatMul
+	ComputeType      arena.DType // type that x and w are rounded to, see MatMulAttrs
 }
 
 // Conv is a 2-D convolution (a cross-correlation: the kernel is not flipped).
@@ -78,7 +78,7 @@ type ConvGradAttrs struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 	Size                  [2]int      // ConvGradInput: H, W of x. ConvGradWeight: KH, KW of w.
-	ComputeType           arena.DType // that both operands are rounded to, see MatMul
+	ComputeType           arena.DType // type that both operands are rounded to, see MatMulAttrs
 }
 
 // ConvGradInput is the gradient of Conv by its input.

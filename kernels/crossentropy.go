@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// Cross entropy of each row's softmax with its class, stable.
+// CrossEntropy is the cross entropy of each row's softmax with its class, computed without
+// overflow.
 //
 //	logits [R, C], labels int [R] → loss [R]
 //

@@ -56,11 +56,12 @@ type Device interface {
 }
 
 // HostStager is the capability of a device that copies the operands of functions of the host
-// ([Host]) through pinned memory of its own. The trainer asks for these bytes when it plans, and
-// counts the largest number of any call as pinned memory: all calls of a device share one block.
-// kernels/cuda has the capability.
+// ([Host]) through pinned memory of its own. All calls of a device share one block, as large as the
+// largest StagingBytes of any call; the plan counts it as pinned memory. kernels/cuda has the
+// capability.
 type HostStager interface {
-	// StagingBytes returns the bytes of pinned memory that a call on such operands needs, 0 for none.
+	// StagingBytes returns the bytes of pinned memory that a call on such operands needs, 0 for
+	// none.
 	StagingBytes(op *Op, in, out []Spec) int64
 }
 

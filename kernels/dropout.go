@@ -22,9 +22,9 @@ type DropoutAttrs struct {
 //
 //	x [...], controls float64 [8] → y [...]
 //
-// Element i becomes x/(1 - Rate) if word i%4 of numeric.Philox is at least Rate·2^32 (see
-// Threshold), else 0. The generator's key is Seed; its counter is i/4, the low 32 bits of the step,
-// and Layer. Dropout is its own gradient: dy has the same elements cleared.
+// Element i becomes x/(1 - Rate) if a random word is at least Rate·2^32 (see Threshold), else 0.
+// That is word i%4 of the generator Philox, whose key is Seed and whose counter is i/4, the low 32
+// bits of the step, and Layer. Dropout is its own gradient: dy has the same elements cleared.
 // Source: Srivastava et al., JMLR 15, 2014, scaled in training ("inverted").
 var Dropout = Register(&Op{
 	Name: "dropout", InPlace: []int8{0},

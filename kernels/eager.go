@@ -22,7 +22,8 @@ func (g *Eager) Apply(op *Op, attrs any, in ...Value) Value {
 	return g.Node(op, attrs, in...).Out[0]
 }
 
-// ApplyAll computes a use of op and returns its outputs. It panics with an error where specs do not fit.
+// ApplyAll computes a use of op and returns its outputs. It panics with an error where specs do not
+// fit.
 func (g *Eager) ApplyAll(op *Op, attrs any, in ...Value) []Value {
 	return g.Node(op, attrs, in...).Out
 }

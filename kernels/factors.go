@@ -46,7 +46,8 @@ func roundFactors(operands arena.DType, in []Tensor) []Tensor {
 	return in
 }
 
-// ComputeTypeOf returns the type that the factors of a product are rounded to, 0 if they are not rounded.
+// ComputeTypeOf returns the type that the factors of a product are rounded to, 0 if they are not
+// rounded.
 func ComputeTypeOf(attrs any) arena.DType {
 	var t arena.DType
 	switch a := attrs.(type) {
@@ -63,8 +64,8 @@ func ComputeTypeOf(attrs any) arena.DType {
 	return t
 }
 
-// WithComputeType returns the attributes of a product with its factors rounded to t, 0 for not at all.
-// Attributes of other operations are returned unchanged.
+// WithComputeType returns the attributes of a product with its factors rounded to t, 0 for not at
+// all. Attributes of other operations are returned unchanged.
 func WithComputeType(attrs any, t arena.DType) any {
 	switch a := attrs.(type) {
 	case MatMulAttrs:

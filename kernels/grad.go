@@ -3,7 +3,8 @@ package kernels
 // Helpers for gradient rules. The Grad of an op refers to other ops, whose Grad may refer to it:
 // init functions set the rules, once all ops exist.
 
-// sumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of shape.
+// sumTo sums v over the dimensions along which shape was broadcast to it, and returns a value of
+// shape.
 func sumTo(g Graph, v Value, shape Shape) Value {
 	from := g.Spec(v).Shape
 	if from.Equal(shape) {

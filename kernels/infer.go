@@ -151,7 +151,8 @@ func lines(shape Shape, axis int, visit func(start, step, n int)) {
 	}
 }
 
-// same is the Infer of an op without attributes whose n float operands and result have the same spec.
+// same is the Infer of an op without attributes whose n float operands and result have the same
+// spec.
 func same(op string, n int) func(any, []Spec) ([]Spec, error) {
 	return func(attrs any, in []Spec) ([]Spec, error) {
 		if err := noAttrs(op, attrs); err != nil {

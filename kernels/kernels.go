@@ -52,17 +52,18 @@ type Op struct {
 	// Grad returns the gradient of each input, None where there is none. Nil: the op is not
 	// differentiable (updates, checks, gradients themselves).
 	Grad func(g Graph, n Node, dy []Value) []Value
-	// Cases returns a random test case: small, awkward shapes included, values where the op is defined
-	// and, if Grad is set, smooth. Every op has it.
+	// Cases returns a random test case: small, awkward shapes included, values where the op is
+	// defined and, if Grad is set, smooth. Every op has it.
 	Cases func(r *rand.Rand, float arena.DType) Case
 
 	// InPlace lists the inputs that output 0 may overwrite if no later instruction reads them. See
 	// InPlaceFor.
 	InPlace []int8
-	// Overwrites reports whether InPlace holds for these attributes. Nil: it always does.
+	// Overwrites reports whether output 0 may overwrite the inputs of InPlace under these
+	// attributes. Nil: it always may.
 	Overwrites func(attrs any) bool
-	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See UpdatesFor.
-	// Such an op exists for its effect (optimizers, status words).
+	// Updates pairs outputs with inputs: output k is input Updates[k], changed in place. See
+	// UpdatesFor. Such an op exists for its effect (optimizers, status words).
 	Updates []int8
 	// View returns true if output 0 is an alias of input 0, from offset bytes on: no kernel runs.
 	// Nil: never.
@@ -107,9 +108,9 @@ type Case struct {
 	// Tolerance is the relative error that a float32 device may have against Ref. 0: 1e-5 (float64:
 	// 1e-12). The op's file derives any other value.
 	Tolerance float64
-	// Steps is how far an element of an output of type Uint8 or BFloat16 may be from Ref, in codes
-	// or in neighbouring numbers: a small error of the value before it is rounded may decide
-	// between two of them. Codes are those of an int8 or a uint8.
+	// Steps is how far an element of an output of type Uint8 or BFloat16 may be from that of Ref:
+	// in codes of an int8 or uint8, or in numbers that bfloat16 can hold. A small error before
+	// rounding may decide between two neighbours.
 	Steps int8
 }
 
@@ -144,8 +145,8 @@ type Node struct {
 	Out   []Value
 }
 
-// Fields gives a Decode rule the unexported fields of a Gorgonia op, by name; nested fields by dots.
-// A field that does not exist, or has another kind, is an error.
+// Fields gives a Decode rule the unexported fields of a Gorgonia op, by name; nested fields by
+// dots. A field that does not exist, or has another kind, is an error.
 type Fields interface {
 	Int(name string) (int, error)
 	Float(name string) (float64, error)

@@ -8,9 +8,9 @@ type LionAttrs struct {
 	Beta1, Beta2 float64
 }
 
-// Lion steps by the sign of a running mean m of gradients.  param -= rate·(sign(Beta1·m + (1 -
-// Beta1)·g) + Decay·param); m = Beta2·m + (1 - Beta2)·g.  The sign of 0 is 0.
-// Source: Chen et al., NeurIPS 2023, algorithm 2. Operands: see update.go.
+// Lion steps by the sign of a running mean m of gradients. param -= rate·(sign(Beta1·m + (1 -
+// Beta1)·g) + Decay·param); m = Beta2·m + (1 - Beta2)·g. The sign of 0 is 0. Source: Chen et al.,
+// NeurIPS 2023, algorithm 2. Operands: see [UpdateAttrs]; the state is m.
 var Lion = Register(update("lion", 1, true,
 	func(_ *rand.Rand, u UpdateAttrs) LionAttrs { return LionAttrs{u, 0.9, 0.99} },
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {

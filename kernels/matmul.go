@@ -14,13 +14,13 @@ type MatMulAttrs struct {
 	Act            *Op  // nil, ReLU, LeakyReLU, Sigmoid or Tanh
 	ActAttrs       any  // attributes of Act
 	Add            bool // the product is added to a third operand; excludes Bias and Act
-	// Rows selects the rows from Rows[0] to Rows[1]-1 of the result. Zero: all. They have the bits
-	// of the whole product if Rows[0] is a multiple of 16, and Rows[1] is one or the number of
-	// rows.
+	// Rows limits the result to its rows Rows[0] to Rows[1]-1. Zero: all rows. These rows have the
+	// same bits as in the whole product if Rows[0] is a multiple of 16, and Rows[1] is a multiple
+	// of 16 or the number of all rows.
 	Rows [2]int
-	// ComputeType is the type that the factors a and b are rounded to, to the nearest, ties to even:
-	// BFloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A factor
-	// may be stored in the type that it is rounded to.
+	// ComputeType is the type that the factors a and b are rounded to, to the nearest, ties to
+	// even: BFloat16 or Float16; sums are float32. 0 or Float32: the factors are not rounded. A
+	// factor may be stored in the type that it is rounded to.
 	ComputeType arena.DType
 }
 

@@ -286,7 +286,8 @@ func refAvgPoolGrad(attrs any, in, out []Tensor) {
 	})
 }
 
-// randomPool returns attributes and images that fit them; one in three has the usual windows of 2x2.
+// randomPool returns attributes and images that fit them; one in three has the usual windows of
+// 2x2.
 func randomPool(r *rand.Rand) (PoolAttrs, Shape) {
 	x := randomShape(r, 4)
 	a := PoolAttrs{Kernel: [2]int{2, 2}, Stride: [2]int{2, 2}, CountPad: r.IntN(2) == 0}
@@ -305,7 +306,8 @@ func randomPool(r *rand.Rand) (PoolAttrs, Shape) {
 	return a, x
 }
 
-// maxPoolCases have distinct values, so that a small step changes no maximum; one in eight has a NaN.
+// maxPoolCases have distinct values, so that a small step changes no maximum; one in eight has a
+// NaN.
 func maxPoolCases(r *rand.Rand, float arena.DType) Case {
 	a, x := randomPool(r)
 	bad := r.IntN(8) == 0

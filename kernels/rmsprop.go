@@ -11,9 +11,9 @@ type RMSPropAttrs struct {
 	Rho, Epsilon float64
 }
 
-// RMSProp divides gradients by the root of a running mean s of their squares.
-// s = Rho·s + (1 - Rho)·g²; param -= rate·g / (√s + Epsilon).
-// Source: Hinton's lecture 6e. Operands: see update.go.
+// RMSProp divides gradients by the root of a running mean s of their squares. s = Rho·s + (1 -
+// Rho)·g²; param -= rate·g / (√s + Epsilon). Source: Hinton's lecture 6e. Operands: see
+// [UpdateAttrs]; the state is s.
 var RMSProp = Register(update("rmsprop", 1, false,
 	func(_ *rand.Rand, u UpdateAttrs) RMSPropAttrs { return RMSPropAttrs{u, 0.9, 1e-8} },
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {

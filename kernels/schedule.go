@@ -23,9 +23,9 @@ type StreamOp struct {
 
 // StreamSchedule returns how to launch calls on two streams with the results of calls in their
 // order, and the number of events that this needs: none if no call refers to pinned memory. A call
-// waits for the calls of the other stream with which it shares bytes that one of the two writes,
-// and for no others. So a transfer overlaps all calls between the last one that used its bytes and
-// the next one that does, which the plan decides.
+// waits for an earlier call of the other stream only if both use the same bytes and one of the two
+// writes them. So a transfer overlaps the calls between the previous use of its bytes and the next
+// one; the plan decides which calls those are.
 //
 //	launched on  │ a ─ record ─ b ──────── wait ─ c ─ …      a uses the bytes of y before the transfer,
 //	transfers    │       wait ─ x → y ─ record               c reads y, b uses neither x nor y

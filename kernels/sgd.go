@@ -5,7 +5,7 @@ import "math/rand/v2"
 // SGDAttrs are the attributes of SGD.
 type SGDAttrs struct{ UpdateAttrs }
 
-// SGD is plain gradient descent; it has no state.  param -= rate·g.  Operands: see update.go.
+// SGD is plain gradient descent; it has no state. param -= rate·g. Operands: see [UpdateAttrs].
 var SGD = Register(update("sgd", 0, false,
 	func(_ *rand.Rand, u UpdateAttrs) SGDAttrs { return SGDAttrs{u} },
 	func(_ any, c []float64, p, g float64, _ []float64) float64 { return p - c[0]*g }))
@@ -17,10 +17,9 @@ type MomentumAttrs struct {
 	Nesterov bool
 }
 
-// Momentum keeps a velocity v.  v = Momentum·v + g; param -= rate·v, with Nesterov rate·(g +
-// Momentum·v).
-// Source: Sutskever et al., ICML 2013, in the form in which the rate is outside the velocity
-// (PyTorch's). Operands: see update.go.
+// Momentum keeps a velocity v. v = Momentum·v + g; param -= rate·v, with Nesterov rate·(g +
+// Momentum·v). Source: Sutskever et al., ICML 2013, in the form in which the rate is outside the
+// velocity (PyTorch's). Operands: see [UpdateAttrs]; the state is v.
 var Momentum = Register(update("momentum", 1, false,
 	func(r *rand.Rand, u UpdateAttrs) MomentumAttrs { return MomentumAttrs{u, 0.9, r.IntN(2) == 0} },
 	func(attrs any, c []float64, p, g float64, s []float64) float64 {

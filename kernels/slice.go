@@ -54,7 +54,8 @@ var Slice = Register(&Op{
 	},
 })
 
-// UnsliceAttrs are the attributes of Unslice: the shape of the result, the first indices and the steps.
+// UnsliceAttrs are the attributes of Unslice: the shape of the result, the first indices and the
+// steps.
 type UnsliceAttrs struct {
 	Shape       Shape
 	Start, Step []int

@@ -42,7 +42,8 @@ func init() {
 	Softmax.Grad, LogSoftmax.Grad = fromResult(SoftmaxGrad), fromResult(LogSoftmaxGrad)
 }
 
-// alongAxis is an op on the lines along an axis of n operands of one spec; it may overwrite any of them.
+// alongAxis is an op on the lines along an axis of n operands of one spec; it may overwrite any of
+// them.
 func alongAxis(name string, n int, ref func(attrs any, in, out []Tensor)) *Op {
 	return &Op{
 		Name: name, Ref: ref, InPlace: []int8{0, 1}[:n],

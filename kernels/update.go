@@ -8,11 +8,17 @@ import (
 )
 
 // UpdateAttrs are the attributes that all optimizer rules share. The gradient is first scaled, then
-// clipped, then decayed.
+// clipped, then decayed. All rules have the operands
+//
+//	param [...], grad [...], guard int32 [4], controls float64 [8] (, scale float64 ()), states → param, states
+//
+// scale exists if Scaled. The outputs are the inputs of the same name, changed in place. If
+// guard[0] is not 0, nothing changes. In the formulas of the rules, g is the gradient and rate is
+// controls[0].
 type UpdateAttrs struct {
 	ClipValue float64 // each element of the gradient is clipped to ±ClipValue; 0: not clipped
 	Scaled    bool    // operand 4 is a scale, float64 (), that the gradient is multiplied by
-	Decay     float64 // weight decay: Decay·param is added to the gradient, or, by some rules, to the step
+	Decay     float64 // weight decay: Decay·param is added to the gradient; AdamW, Lion and Adafactor add it to the step
 }
 
 // Common returns the attributes that all rules share.
@@ -44,7 +50,8 @@ const Controls = 8
 // ControlsSpec is the spec of the controls vector.
 var ControlsSpec = Spec{arena.Float64, Shape{Controls}}
 
-// rule computes the update of one element. s are its states, changed in place; it returns the parameter.
+// rule computes the update of one element. s are its states, changed in place; it returns the
+// parameter.
 type rule func(attrs any, controls []float64, param, grad float64, s []float64) float64
 
 // update is an optimizer rule with a number of states:
@@ -86,7 +93,8 @@ func inferUpdate[A Updater](name string, states int, attrs any, in []Spec) ([]Sp
 	return out, nil
 }
 
-// inferStates returns the outputs of a rule whose states differ from the parameter in type or shape.
+// inferStates returns the outputs of a rule whose states differ from the parameter in type or
+// shape.
 func inferStates(name string, u UpdateAttrs, in []Spec, states func(param Spec) []State) ([]Spec, error) {
 	first, err := checkUpdate(name, u, in, len(states(Spec{})))
 	if err != nil {

@@ -28,7 +28,8 @@ type setting struct {
 }
 
 // Indices of the axes. The optimizer comes first, since combination.better prefers an earlier
-// setting of it. hostAxis is the last one, since it exists only if the device has memory of its own.
+// setting of it. hostAxis is the last one, since it exists only if the device has memory of its
+// own.
 const (
 	optimizerAxis = iota
 	gradientAxis
@@ -57,8 +58,8 @@ func (p *planned) axes() []axis {
 // asGiven returns the setting that leaves the options as they are.
 func asGiven(name string) setting { return setting{name, true, func(*Options) {}} }
 
-// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first. Of
-// several that keep the same number it returns the first of optim.All.
+// optimizers returns the optimizer of plan p and those that keep fewer bytes of state, most first.
+// Of several that keep the same number it returns the first of optim.All.
 func optimizers(p *planned) []setting {
 	opt := p.opt.optimizer()
 	name := fmt.Sprintf("%T", opt)
@@ -115,8 +116,9 @@ func (o *Options) guards() []setting {
 	return []setting{asGiven("kept"), {"freed", true, func(o *Options) { o.Guard = GuardEach }}}
 }
 
-// batches returns the batch of plan p, and others that make updates of as many samples in more or fewer
-// steps.
+// batches returns the batch of plan p, and others that make updates of as many samples in more or
+// fewer steps. Example: for a batch of 64 without accumulation it returns 64, 2 × 32, 4 × 16, and
+// so on to 64 × 1.
 func batches(p *planned) []setting {
 	name := func(rows, steps int) string {
 		if steps == 1 {
@@ -155,6 +157,7 @@ func (o *Options) precisions() []setting {
 	if o.Precision.Half() {
 		return []setting{asGiven(o.Precision.String())}
 	}
+	// float16 is not tried: its range is so small that it needs loss scaling, too.
 	half := func(o *Options) { o.Precision = arena.BFloat16 }
 	return []setting{asGiven(arena.Float32.String()), {arena.BFloat16.String(), false, half}}
 }

@@ -14,6 +14,9 @@ import (
 // programCache shares the programs of one model between plans whose options differ only in what
 // does not affect a program. A plan that uses a cache can be inspected but not trained: it has no
 // initial values.
+//
+// Example: Explore plans adam and adafactor. Their training programs differ; those of evaluation and
+// prediction do not, because relevantTo drops the optimizer there, and they are compiled once.
 type programCache struct {
 	mu      sync.Mutex
 	entries map[cacheKey][]*cacheEntry
@@ -24,7 +27,7 @@ type cacheKey struct {
 	programKey
 	first  bool        // of its plan
 	budget int64       // of recomputation
-	like   *ir.Program // of the full batch
+	like   *ir.Program // of the full batch; plans that share it have the same pointer
 }
 
 // cacheEntry holds the programs of one cacheKey under the same relevant options, one for each state
@@ -84,6 +87,7 @@ func (c *programCache) entry(p *planned, k programKey, like *ir.Program) *cacheE
 // compile is planned.compileNow, run at most once for all plans that need the same program. A
 // caller that needs a program while another compiles it waits.
 func (c *programCache) compile(ctx context.Context, p *planned, k programKey, like *ir.Program) (*ir.Program, error) {
+	// Each entry has a lock of its own, so that different programs are compiled in parallel.
 	e := c.entry(p, k, like)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,6 +122,8 @@ func (p *planned) tryReuse(known *compilation) bool {
 	if initCounts(&p.homes) != known.before || !p.homes.Repeat(known.placed) {
 		return false
 	}
+	// compileNow would have recorded an initial value for each new home. Only the names are needed,
+	// by checkNames.
 	for i, r := range modelRegions {
 		for _, home := range p.homes.Parts(r)[known.before[i]:] {
 			p.initial[r] = append(p.initial[r], initialValue{name: home.Name})

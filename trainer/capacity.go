@@ -16,19 +16,21 @@ import (
 // CapacityError reports a plan that does not fit, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
 	Need, Have int64 // bytes
-	// Total is the memory of the device, in bytes, if what is free of it is too small. It is 0 if
-	// Options.Memory is too small.
+	// Total is the whole memory of the device, in bytes, if its free memory was the limit. It is 0
+	// if Options.Memory was.
 	Total     int64
 	Batch     int // of the plan
 	EvalBatch int // of the plan, if it is more than Batch, else 0
 
-	// Fits and FitsEval are the largest Batch and EvalBatch that would fit, together if both are
-	// set. A 0 leaves the option as it is. If both are 0, nothing fits, or the model function
-	// refuses a batch that was tried; the message says which.
+	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
+	// unchanged. If one of them is 0, that option can stay as it is; if neither is 0, both must
+	// change. If both are 0, no batch fits, or the model function returned an error for a batch
+	// that the search tried; the message says which.
 	Fits, FitsEval int
-	// Change describes the other change of options that would fit and costs the least time, for an
-	// update of as many samples. Options has that change. Change is empty if no change that Explore
-	// tries would fit.
+	// Change describes a change of other options that would fit and costs little time: another
+	// optimizer, guard, recomputation, precision, offloading, or several smaller steps for each
+	// update. Updates keep their number of samples. Options are the options with that change, ready
+	// for New. Change is empty if no change would fit.
 	Change  string
 	Options Options
 	Plan    *report.Plan
@@ -93,6 +95,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	if p.opt.EvalBatch > p.opt.Batch {
 		e.EvalBatch = p.opt.EvalBatch
 	}
+	// If the search for a batch fails, the message still names the missing bytes, and then the
+	// error. If ctx is done, the caller wants no message but the end.
 	var err error
 	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
 		return e.unknown
@@ -108,6 +112,8 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 // Batch with an EvalBatch no larger. 0 leaves one as it is, or means that none fits.
 func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval int, err error) {
 	opt := p.opt
+	// A smaller EvalBatch is the first choice, since it changes no result of training. None below
+	// Batch is tried: there training decides how large slots and results are.
 	if opt.EvalBatch > opt.Batch {
 		fits := func(rows int) (bool, error) {
 			opt := opt
@@ -142,8 +148,8 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 }
 
 // MaxBatch returns the largest batch, up to most, whose plan fits in Options.Memory, or in the free
-// memory of Options.Device if Memory is 0. It allocates nothing and trains nothing. If no batch
-// fits, it returns a *CapacityError. Cancelling ctx stops the search.
+// memory of Options.Device if Memory is 0. It allocates no device memory and trains nothing. If no
+// batch fits, it returns a *CapacityError. Cancelling ctx stops the search.
 func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int, error) {
 	if ctx == nil {
 		return 0, errNilContext
@@ -166,6 +172,7 @@ func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int,
 // maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none
 // does; then p is the plan of the smallest batch.
 func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, p *planned, err error) {
+	// Batches have nothing in common that a cache could share, so each plan is compiled anew.
 	plan := func(batch int) (*planned, error) {
 		opt.Batch = batch
 		return newPlanned(ctx, model, opt, nil)
@@ -187,8 +194,10 @@ func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, mo
 }
 
 // largest returns the largest n up to most for which fits holds, given that it holds for least. It
-// doubles n, then bisects.
+// doubles n, then bisects. fits must hold for every n below one for which it holds. Example: if 11
+// is the result, least is 1 and most is large, it tries 2, 4, 8, 16, 12, 10 and 11.
 func largest(least, most int, fits func(int) (bool, error)) (int, error) {
+	// Invariant: good fits, and bad does not or is above most.
 	good, bad := least, most+1
 	for n := 2 * least; bad-good > 1; {
 		ok, err := fits(n)

@@ -52,8 +52,11 @@ func (c combination) each(remaining []axis) []combination {
 }
 
 // better reports whether c is preferred to d: fewer settings that change the results, then an
-// optimizer with more state, less time to a per cent, fewer changes, fewer bytes.
+// optimizer with more state, less time to a per cent, fewer changes, fewer bytes. The optimizer
+// comes before the time because a smaller state costs accuracy, which no plan can measure; the
+// bytes come last because a plan that fits need not be small.
 func (c *combination) better(d *combination) bool {
+	// The cost model is too rough for differences below a per cent to mean anything.
 	percent := func(c *combination) int { return int(math.Round(100 * c.choice.Time)) }
 	return cmp.Or(
 		c.newResults-d.newResults,
@@ -82,10 +85,13 @@ func (c *combination) describe(axes []axis) string {
 // and recomputation with the given batch, another precision only if none of these fits, and the
 // fewest steps of an update that fit.
 func (p *planned) cheapestChange(ctx context.Context, limit int64) (change string, opt Options, err error) {
+	// The explorer has no Progress: New and MaxBatch have no function to call.
 	axes := p.axes()
 	e := &explorer{model: p.model, cache: new(programCache), limit: limit, givenTime: p.time()}
 	given := p.opt
 	given.Memory = limit
+	// Settings of this axis are in the order of preference, so the first optimizer with a
+	// combination that fits is the result.
 	for o := range axes[optimizerAxis].settings {
 		c := combination{opt: given}.with(axes[optimizerAxis], o)
 		var best *combination
@@ -119,8 +125,8 @@ func (p *planned) cheapestChange(ctx context.Context, limit int64) (change strin
 	return "", opt, nil
 }
 
-// withSettings returns c, which has an optimizer, with these settings of the next axes and every setting
-// of the last one.
+// withSettings returns c, which has an optimizer, with these settings of the next axes and every
+// setting of the last one.
 func (c combination) withSettings(axes []axis, guard, batch, recompute, precision int) []combination {
 	c = c.with(axes[gradientAxis], guard).with(axes[batchAxis], batch)
 	c = c.with(axes[recomputeAxis], recompute).with(axes[precisionAxis], precision)

@@ -44,6 +44,8 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	}
 	s.full = t.programs[t.plan.fullKey(mode, s.dataset)]
 	// The length of a dataset decides the last batch: its rows, and its place in the window.
+	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
+	// that is step 7, the last one of the second window, so it updates.
 	tail := ds.Len() % opt.rows(mode)
 	if tail == 0 || mode == compile.Train && opt.Tail == dataloader.DropTail {
 		return s, nil
@@ -81,6 +83,8 @@ func (p *planned) checkFields(mode compile.Mode, dataset int, fields []dataloade
 			"set Options.Fields to stream others: %w", ErrData)
 	}
 	var errs []error
+	// One pass over the data's fields, then one over the plan's, so that a renamed field is
+	// reported with both of its names.
 	for _, f := range fields {
 		home, ok := p.homes.Find(ir.Slot, f.Name)
 		if !ok {

@@ -8,10 +8,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// debugger runs a program call by call and checks scratch after each call. The plan of a program that
-// was compiled for it leaves guard bytes around every buffer. The sentry fills bytes that no buffer
-// uses with NaN: a kernel that writes outside its buffers changes guard bytes, and a kernel that
-// reads a dead buffer computes NaN.
+// debugger runs a program call by call and checks scratch after each call. The plan of a program
+// that was compiled for it leaves guard bytes around every buffer. The sentry fills bytes that no
+// buffer uses with NaN: a kernel that writes outside its buffers changes guard bytes, and a kernel
+// that reads a dead buffer computes NaN.
 //
 // The memory must be the host's, so that the sentry can read it.
 type debugger struct {

@@ -54,6 +54,8 @@ func (d *diagnosis) replay() error {
 	if err := d.checkInputs(); err != nil {
 		return err
 	}
+	// The step's own binding launches all calls at once, so each is bound alone: slow, but only the
+	// failing step pays for it.
 	p := d.program
 	calls, err := bindEach(d.memory.device, p, d.memory.binding(d.slot.index))
 	defer closeAll(calls)
@@ -164,6 +166,8 @@ func blameStep(p *ir.Program, in *ir.Instr, before [][]byte, e *NonFiniteError) 
 	if err != nil {
 		return err
 	}
+	// Computing the first k+1 steps for each k takes quadratic time, but chains are short, and the
+	// reference needs no form that keeps the results of all steps.
 	for k, step := range a.Steps {
 		// A step's own shape may be smaller than the chain's: compute it in the shape that all
 		// inputs broadcast to.

@@ -1,24 +1,28 @@
-// Package trainer trains a Gorgonia graph inside one block of device memory whose every byte is
-// known before the first step.
+// Package trainer trains a Gorgonia graph inside one block of device memory, the arena. A plan
+// says, before anything is allocated, which bytes each tensor has.
 //
 // In the order in which a program needs them:
 //
-//   - [ModelFunc] adds a model to a graph for one batch size. [Options] say where, on which data
-//     and how to train it.
-//   - [Plan] computes what every byte would be for, [MaxBatch] the largest batch that fits, and
-//     [Explore] which other options would fit. They allocate no device memory.
-//   - [New] compiles the model for training, evaluation and prediction, plans the memory that all
-//     of them share, and allocates it once. If it does not fit, the error is a [*CapacityError]
-//     that names what would.
-//   - [Trainer.Fit] trains one epoch, [Trainer.Evaluate] measures loss and accuracy,
-//     [Trainer.Predict] yields outputs. None of them allocates device memory.
-//   - [Trainer.Params] gives access to parameters, [Trainer.Kept] to other values of a step, and
-//     [Trainer.Plan], [Trainer.Stats] and [Trainer.LossScale] to numbers about the trainer.
-//     [Trainer.Close] releases the memory.
+//   - [ModelFunc] adds a model to a graph for one batch size. [Options] choose the device, the
+//     batch size, the optimizer and the memory limit.
+//   - [Plan] computes the memory plan, [MaxBatch] the largest batch that fits, and [Explore] which
+//     other options would fit. They allocate no device memory.
+//   - [New] compiles the model for training, evaluation and prediction, plans the memory that the
+//     three share, and allocates it once. If the plan does not fit, the error is a [*CapacityError]
+//     that names options which would.
+//   - [Trainer.Fit] trains one epoch, [Trainer.Evaluate] measures loss and accuracy, and
+//     [Trainer.Predict] yields outputs. They allocate no device memory.
+//   - [Trainer.Params] reads and writes parameters, [Trainer.Kept] reads other values of a step.
+//     [Trainer.Plan] returns the plan, [Trainer.Stats] the counters, [Trainer.LossScale] the state
+//     of loss scaling. [Trainer.Close] releases the memory.
 //
-// Package vm runs a Gorgonia graph that exists already in planned memory; this package does not
-// need it.
+// A step is one launch of a compiled program on one batch. The arena has two slots, places for the
+// input of a batch: one fills while the device works on the other. Values that end with the step,
+// such as activations, share the region scratch. docs/glossary.md has all terms, docs/memory.md the
+// layout.
+//
+// To run a Gorgonia graph that exists already, use package vm instead.
 //
 // Errors wrap one of the sentinels below or one of package arena, dataloader or kernels.
-// [NonFiniteError] and [IndexError] name the tensor or the index that stopped a step.
+// [NonFiniteError] names the tensor and [IndexError] the index that stopped a step.
 package trainer

@@ -12,25 +12,25 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// ExploreOptions of Explore.
+// ExploreOptions configure Explore. The zero value is a good default.
 type ExploreOptions struct {
-	// MaxBatch is the largest batch to look for: Explore then also finds the largest batch of each
-	// choice that no other beats, up to this. Default 0: it looks for none. It costs several plans
-	// a choice.
+	// MaxBatch makes Explore also search the largest batch, up to MaxBatch, of each choice that no
+	// other choice beats (see report.Choices.Beaten). Default 0: no search. It costs several plans
+	// for each of these choices.
 	MaxBatch int
-	// Progress is called once for each plan, and in the second phase once for each choice, in the
-	// caller's goroutine. Default: no call.
+	// Progress is called in the caller's goroutine: in phase ExploreCombinations after each plan,
+	// in phase ExploreBatches after each choice. Default: no call.
 	Progress func(ExploreProgress)
 }
 
-// ExploreProgress is the state of an exploration.
+// ExploreProgress counts the finished plans or choices of a phase.
 type ExploreProgress struct {
 	Phase ExplorePhase
 	Done  int // plans or choices that are finished, 1 to Total
 	Total int
 }
 
-// ExplorePhase is a part of an exploration.
+// ExplorePhase is one of the two parts of an exploration.
 type ExplorePhase uint8
 
 // The phases, in their order.
@@ -50,16 +50,17 @@ func (p ExplorePhase) String() string {
 // Exploration is the result of Explore: a table of choices, and the options of each.
 type Exploration struct {
 	report.Choices
-	Options []Options // of each choice: pass one to New
+	Options []Options // Options[i] are those of Choices.Choices[i], ready for New
 }
 
-// Explore plans the model in every combination of the options that trade time, or another optimizer
-// or precision, for memory. It marks which fit in Options.Memory, or in the free memory of
-// Options.Device if Memory is 0, and recommends one of them. Every choice makes updates of as many
-// samples as opt does, Batch·Accumulate. A batch that the model function refuses is left out.
+// Explore plans the model under every combination of the options that save memory: optimizer,
+// guard, batch and accumulation, recomputation, precision and offloading. It marks the combinations
+// that fit in Options.Memory, or in the free memory of Options.Device if Memory is 0, and
+// recommends one. All of them have the same number of samples in an update, Batch·Accumulate.
+// Explore leaves out a batch for which the model function returns an error.
 //
-// Explore allocates nothing and trains nothing. It ignores Options.Progress. Cancelling ctx stops
-// the search.
+// Explore allocates no device memory and trains nothing. It ignores Options.Progress. Cancelling
+// ctx stops the search.
 func Explore(ctx context.Context, model ModelFunc, opt Options, explore ExploreOptions) (*Exploration, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -92,6 +93,8 @@ type explorer struct {
 
 // explore plans all combinations of settings of the axes.
 func (e *explorer) explore(ctx context.Context, opt Options, axes []axis) (*Exploration, error) {
+	// Every axis multiplies the combinations: 3 optimizers, 2 guards, 7 batches, 2 recomputations
+	// and 2 precisions are 168. Programs that several of them have in common are compiled once.
 	all := []combination{{opt: opt}}
 	x := &Exploration{Choices: report.Choices{Limit: e.limit, Best: -1}}
 	for _, a := range axes {
@@ -177,7 +180,8 @@ func (e *explorer) report(phase ExplorePhase) func(done, total int) {
 	}
 }
 
-// plan sets the costs of a choice.
+// plan sets the costs of a choice: its bytes, and its time relative to that of the given options.
+// MaxBatch is not known yet.
 func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) error {
 	p, err := newPlanned(ctx, e.model, opt, e.cache)
 	if err != nil {
@@ -190,7 +194,9 @@ func (e *explorer) plan(ctx context.Context, opt Options, c *report.Choice) erro
 	return nil
 }
 
-// time returns the time of an update of a full window, by the cost model.
+// time returns the time of an update of a full window, by the cost model. Choices with other
+// batches are compared by it, since all have as many samples in an update: 4 steps of 16 against
+// one of 64.
 func (p *planned) time() int64 {
 	var n int64
 	steps := max(1, p.opt.Accumulate)
@@ -208,7 +214,8 @@ func (p *planned) time() int64 {
 
 // largest returns the largest batch of a step that fits; total is the size of the plan of opt. It
 // guesses by a line through the largest batch that is known to fit and the smallest that is known
-// not to.
+// not to. Example: batch 10 needs 100 bytes, 50 needs 500, and the limit is 300. The line says 30:
+// one plan of 30 and one of 31 settle it, where bisection needs five.
 func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
 	sizeOf := func(batch int) (int64, error) {
 		opt.Batch = batch

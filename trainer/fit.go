@@ -8,28 +8,30 @@ import (
 	"github.com/evenkeel/evenkeel/internal/compile"
 )
 
-// Result is what a pass measured. If the pass returns an error too, it covers the steps that were
-// finished.
+// Result holds the measurements of one pass. If the pass also returns an error, they cover the
+// steps that were finished before it.
 type Result struct {
 	Loss     float64 // mean over the samples
 	Accuracy float64 // share of correct outputs; NaN if the model has no Correct
 	Samples  int
 	Steps    int
-	Skipped  int   // updates that LossScale skipped because gradients overflowed
+	Skipped  int   // updates skipped by Options.LossScale because gradients overflowed
 	Dropped  int   // samples that Options.Tail left out
-	Epoch    int   // of Fit, from 0
-	Uploaded int64 // bytes of samples that crossed to the device
+	Epoch    int   // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	Uploaded int64 // bytes of samples copied to the device
 }
 
 // Fit trains one epoch. The order of samples is a function of Options.Seed and the number of the
 // epoch, which counts up from 0. After an error or a cancelled ctx, parameters are as the last
-// finished step left them, and the epoch counts as begun. If all parameters are frozen, Fit only
-// moves running statistics that are not.
+// finished step left them (but see GuardEach), and the next Fit has the next number. If all
+// parameters are frozen, Fit only updates the running statistics of layers that are not. While
+// another pass runs it returns ErrBusy.
 func (t *Trainer) Fit(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Fit", compile.Train, ds)
 }
 
-// Evaluate measures loss and accuracy. It changes nothing.
+// Evaluate measures loss and accuracy over all samples of ds. It changes neither parameters nor
+// running statistics. While another pass runs it returns ErrBusy.
 func (t *Trainer) Evaluate(ctx context.Context, ds dataloader.Dataset) (Result, error) {
 	return t.pass(ctx, "Evaluate", compile.Evaluate, ds)
 }

@@ -31,6 +31,7 @@ type hostBatches struct {
 func (hs *hostBatches) take(fields []dataloader.Field, rows int) *hostBatch {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
+	// The fit is exact: a dataset of other fields, or a larger batch, gets memory of its own.
 	for i, h := range hs.free {
 		if h.fits(fields, rows) {
 			hs.free = slices.Delete(hs.free, i, i+1)
@@ -71,6 +72,7 @@ func (h *hostBatch) fits(fields []dataloader.Field, rows int) bool {
 // yield yields the output of batch b, whose type and shape spec states, row by row. It returns
 // false if a yield did.
 func (h *hostBatch) yield(spec kernels.Spec, b dataloader.Batch, yield func(Prediction, error) bool) bool {
+	// All rows share one slice, as Prediction.Output documents, so that a pass allocates it once.
 	width := spec.Shape.Elems() / b.Rows
 	if len(h.row) < width {
 		h.row = make([]float64, width)

@@ -41,6 +41,8 @@ func (v *initialValues) has(ok func(name string) bool) bool {
 // record appends the initial values of parts that prog, a program of model m, added to homes. Only
 // the first program of a plan, which is the one that trains, may add trained parameters.
 func (v *initialValues) record(m Model, prog *ir.Program, homes *ir.Homes, opt *Options, first bool) error {
+	// The values themselves are not computed here: a plan that is only inspected never needs them,
+	// and fill writes them straight to the device's memory.
 	inits, nodes := initializers(m)
 	type home struct {
 		region arena.Region

@@ -9,17 +9,22 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// keptValues locates the kept values of the last finished step.
+// keptValues locates the kept values of the last finished step. With two slots:
+//
+//	step 0 finishes on slot 0   Kept returns values of slot 0
+//	step 2 begins on slot 0     handles become stale, Kept returns ErrStale
+//	step 1 finishes on slot 1   Kept returns values of slot 1
 type keptValues struct {
 	program *boundProgram // nil if there is no such step, or its values are about to be overwritten
 	slot    int
 	valid   bool // Kept has returned a handle that is not stale
 }
 
-// Kept returns a handle to the value of a node of Options.Keep from the step that was reported
-// last, and its type and shape, whose first dimension is that step's batch. The handle is valid
-// until the next step begins: use it inside Options.Progress or after a pass. Later it returns
-// arena.ErrStale, as Kept does before the first step.
+// Kept returns a handle to the value that a node of Options.Keep has in the last finished step, the
+// one of the latest call of Options.Progress. The spec is the value's type and shape; its first
+// dimension is that step's batch. Use the handle inside Options.Progress or after a pass: once the
+// next step begins, the handle returns arena.ErrStale. Before the first step Kept returns
+// arena.ErrStale.
 func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
 	if t.usage.isClosed() {
 		return arena.Handle{}, kernels.Spec{}, errClosed

@@ -77,7 +77,8 @@ func (m *memory) hostSpan(ref arena.Ref, i int) arena.Span {
 		return m.span(ref)
 	}
 	// Slots and outcomes have regions of their own in the arena; their pinned copies lie one after
-	// another.
+	// another. The two outcomes overlap in the arena, where both end or start with the one status
+	// word, and do not overlap here: each is a copy from the end of its own step.
 	slotBytes, outcome := m.plan.homes.Bytes(ir.Slot), m.plan.outcome(i)
 	off := int64(i)*slotBytes + ref.Offset
 	if ref.Region == outcome.Region {

@@ -12,20 +12,21 @@ import (
 // NonFiniteError names the first tensor of a step that was not finite. It wraps ErrNonFinite, or
 // ErrLabel if a label outside the classes is the cause.
 type NonFiniteError struct {
-	Op      string  // operation that computed it; "" for data and parameters
+	Op      string  // operation that computed the tensor; "" for data and parameters
 	Label   string  // layer and node, or the name of the field or parameter
-	Index   int     // of its first bad element, in the sample's field if Sample is set; -1 if not known
-	Value   float64 // that element
-	Samples int     // samples of the step
-	Sample  int     // index in the dataset of the sample to blame, or -1
-	LabelAt int64   // the bad label, with ErrLabel
-	Classes int     // of the model, with ErrLabel
-	Scale   float64 // of the loss, if gradients overflow at the smallest scale; else 0
+	Index   int     // index of the first bad element in the tensor, or in the field of Sample if that is set; -1 if not known
+	Value   float64 // value of that element: NaN or an infinity
+	Samples int     // number of samples in the step
+	Sample  int     // index in the dataset of the sample that caused it; -1 if not known
+	LabelAt int64   // the bad label; set with ErrLabel only
+	Classes int     // number of classes of the model; set with ErrLabel only
+	Scale   float64 // loss scale, if gradients overflow at optim.MinScale; else 0
 	Half    bool    // the operation rounds to float16, whose largest number is 65504
 	err     error
 }
 
 func (e *NonFiniteError) Error() string {
+	// The cause comes first, then the circumstances under which it is one.
 	at := ""
 	if e.Scale > 0 {
 		at = fmt.Sprintf(" at a loss scale of %v, the smallest", e.Scale)
@@ -57,6 +58,7 @@ func (e *NonFiniteError) Unwrap() error { return e.err }
 
 // locate splits Index, an index into a field of the whole batch, into the sample and the index into
 // its field. indices are those of the batch's samples, batch is the field's type and shape.
+// Example: in a batch [4, 3], element 7 is element 1 of the third sample, indices[2].
 func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
 	sampleElems := batch.Shape.Elems() / len(indices)
 	e.Sample, e.Index = int(indices[e.Index/sampleElems]), e.Index%sampleElems
@@ -64,12 +66,12 @@ func (e *NonFiniteError) locate(indices []int32, batch kernels.Spec) {
 
 // IndexError names an index that is not a row of its table. It wraps ErrIndex.
 type IndexError struct {
-	Node   string // that reads the rows
-	Index  int64
-	Rows   int // of the table
-	Sample int // index of the sample in the dataset; -1 if the indices are not a field of it
-	At     int // position among the indices of the sample, or of the step if Sample is -1
-	place  int // position among those of the step
+	Node   string // name of the node that reads rows of the table
+	Index  int64  // the bad index
+	Rows   int    // rows of the table: valid indices are 0 to Rows-1
+	Sample int    // index of the sample in the dataset; -1 if the model computes the indices
+	At     int    // position among the indices of the sample, or of the step if Sample is -1
+	place  int    // position among those of the step
 }
 
 func (e *IndexError) Error() string {
@@ -91,6 +93,7 @@ func badIndex(indices []ir.Indices, status, samples []int32) error {
 		return nil
 	}
 	e := &IndexError{Node: x.Node, Rows: x.Rows, Index: x.Index, Sample: -1, At: x.At, place: x.At}
+	// Each is the number of indices of a sample, 0 if they are not a field of it.
 	if x.Each > 0 && x.At/x.Each < len(samples) {
 		e.Sample, e.At = int(samples[x.At/x.Each]), x.At%x.Each
 	}

@@ -18,26 +18,28 @@ import (
 // Model names the nodes of a graph that have a role in training.
 type Model = layers.Model
 
-// ModelFunc adds a model to g for a batch of the given number of rows. It is called once for each
-// batch size and mode. Each call must make the same parameters, by name and shape. The scale and
-// the bias that gorgonia.BatchNorm makes if it is given none start at 1 and 0.
+// ModelFunc adds a model to the empty graph g, for a batch of the given number of rows, and returns
+// its nodes. It is called for each batch size and mode (training, evaluation, prediction); calls
+// never overlap. Every call must make parameters of the same names and shapes. If
+// gorgonia.BatchNorm is called without a scale and a bias, it makes its own, which start at 1 and
+// 0.
 type ModelFunc func(g *gorgonia.ExprGraph, batch int) (Model, error)
 
 // Options of a Trainer. Batch is required, and so is Device for New.
 type Options struct {
-	// Device executes the steps; the trainer does not close it. Default: none, which Plan, MaxBatch
-	// and Explore take for a device whose kernels need no workspace.
+	// Device executes the steps; the trainer does not close it. New requires it. Default: none;
+	// Plan, MaxBatch and Explore then assume kernels that need no workspace.
 	Device kernels.Device
-	// Batch is the number of rows of a training step. It has no default, and must be 2 or more
-	// under batch normalization that is trained, since a batch of 1 has no usable variance.
+	// Batch is the number of samples of a training step. It has no default. With trained batch
+	// normalization it must be 2 or more, since a batch of 1 has no usable variance.
 	Batch int
-	// EvalBatch is the number of rows of a step of evaluation and prediction. Default: Batch. A
-	// larger one needs larger slots, results and scratch.
+	// EvalBatch is the number of samples of a step of evaluation and prediction. Default: Batch. A
+	// larger one costs memory for inputs, outputs and activations.
 	EvalBatch int
 	// Accumulate adds up the gradients of this many steps before each update, which is then the
-	// update of a batch of Accumulate·Batch rows. Default 0, as 1: every step has its update. It
-	// keeps all gradients, and batch normalization still sees one step's rows at a time; see
-	// docs/memory.md#accumulation-windows.
+	// update of a batch of Accumulate·Batch samples. Default 0 or 1: an update in every step. It
+	// keeps all gradients until the update, and batch normalization still sees the samples of one
+	// step at a time; see docs/memory.md#accumulation-windows.
 	Accumulate int
 
 	// Optimizer computes the updates. Default: optim.SGD{}. Its state takes memory for each trained
@@ -45,8 +47,8 @@ type Options struct {
 	Optimizer optim.Optimizer
 	// Schedule changes the learning rate from update to update. Default: the rate stays as it is.
 	Schedule optim.Schedule
-	// Clip bounds gradients by value, by global norm, or both. Default: no bound. A norm keeps all
-	// gradients.
+	// Clip limits gradients by value, by global norm, or both. Default: no limit. Clipping by norm
+	// keeps all gradients until the end of the step.
 	Clip optim.Clip
 	// Frozen excludes parameters from training, by their names or by those of layers. Default:
 	// none. Frozen batch normalization uses its running statistics.
@@ -73,18 +75,19 @@ type Options struct {
 	// KeepFloat32 excludes layers from Precision, by their names in the plan. Default: none.
 	KeepFloat32 []string
 	// LossScale multiplies the gradient of the loss so that small gradients do not vanish in 16
-	// bits, and skips updates that overflow. Default: on if Precision is Float16, else off. It
-	// keeps all gradients, and each step waits for the update before it. See
-	// docs/memory.md#scaling-the-loss.
+	// bits, and skips updates whose gradients overflow. Default: on if Precision is Float16, else
+	// off. It keeps all gradients until the end of the step, and each step waits for the result of
+	// the update before it. See docs/memory.md#scaling-the-loss.
 	LossScale optim.Scaling
 
 	// Fields describes how the data are stored: type, shape and decoding of each model input, by
 	// name. Usually it is the dataset's Fields(). Default: each input is stored as its node is in
 	// the graph.
 	Fields []dataloader.Field
-	// Resident datasets stay on the device: the first pass over each uploads it, later ones gather
-	// rows by index. Default: every batch is uploaded. If Fields is nil, no other datasets can be
-	// used. A resident dataset takes its stored size.
+	// Resident datasets stay on the device: the first pass over one uploads it, and its batches are
+	// lists of indices. Default: every batch is uploaded. Each costs its stored size,
+	// dataloader.SampleBytes times its length. If Fields is nil, passes accept these datasets only;
+	// set Fields to use others, too.
 	Resident []dataloader.Dataset
 
 	// Seed drives initial values, shuffling, augmentation and dropout. Default 0, a seed like any
@@ -94,28 +97,29 @@ type Options struct {
 	// Sequential trains in the dataset's own order. Default: each epoch has an order of its own, a
 	// function of Seed.
 	Sequential bool
-	// Tail selects what happens to a short last batch of training. Default: it is a step too;
-	// evaluation and prediction always use it. Fit refuses a last batch of 1 under batch
-	// normalization.
+	// Tail selects what Fit does with the last samples of an epoch, if they do not fill a batch.
+	// Default: they are a step of their own; with trained batch normalization Fit refuses a last
+	// batch of 1. Evaluate and Predict always use all samples.
 	Tail dataloader.Tail
 	// Workers is the number of goroutines that read samples. Default: that of package dataloader.
 	Workers int
 
-	// Keep makes values of these nodes readable after a step, by Trainer.Kept. Default: none. Each
-	// is stored twice, once for each slot.
+	// Keep makes the values of the nodes with these names readable after a step, by Trainer.Kept.
+	// Default: none. Each costs twice its size, since two steps can be in flight.
 	Keep []string
 	// Progress is called after every step of Fit and Evaluate, in the caller's goroutine. Default:
 	// no call.
 	Progress func(Progress)
-	// Debug checks after every call that no kernel wrote outside its buffers. Default: off. It is
-	// slow, enlarges the plan, and needs a device with unified memory.
+	// Debug checks after every operation that its kernel wrote inside its buffers only, and names
+	// the operation if not (arena.OverrunError). Default: off. It is slow, enlarges the plan, and
+	// needs a device with unified memory.
 	Debug bool
 }
 
 // Progress is the state of a pass after one of its steps.
 type Progress struct {
-	Epoch    int // of Fit, from 0
-	Step     int // finished, 1 to Steps
+	Epoch    int // number of the epoch, counted by Fit from 0; 0 in Evaluate
+	Step     int // steps that are finished, 1 to Steps
 	Steps    int
 	Samples  int     // finished
 	Loss     float64 // mean over those samples
@@ -131,8 +135,9 @@ const (
 	GuardStep Guard = iota
 	// GuardEach checks each gradient just before its own update and frees it afterwards, which
 	// saves most of the gradients' memory unless Clip.Norm, LossScale or Accumulate needs all of
-	// them. If a step fails, parameters that were updated earlier in it, or earlier slices of the
-	// same one, stay changed; see docs/memory.md#the-guard.
+	// them. If a step fails, parameters that it has already updated stay changed. A large gradient
+	// may be made and applied a few rows at a time; then rows of one parameter may be changed and
+	// others not. See docs/memory.md#the-guard.
 	GuardEach
 )
 
@@ -146,17 +151,17 @@ type Recompute struct {
 	Layers []string
 }
 
-// Offload selects tensors that are kept in pinned host memory, on a device with memory of its own.
-// A step fetches them right before it needs them and writes changes back afterwards; copies are
-// double-buffered and overlap compute. Vectors, such as biases, stay on the device. See
-// docs/memory.md#offload-to-host-memory.
+// Offload selects tensors that are kept in pinned host memory. A step copies each to the device
+// before it is needed, and writes changes back afterwards; these copies overlap compute. With
+// unified memory it would save nothing and is an ErrOption. Vectors, such as biases, stay on the
+// device. See docs/memory.md#offload-to-host-memory.
 type Offload struct {
 	State      bool     // the optimizer's state
 	Parameters bool     // the parameters of all layers
 	Layers     []string // the parameters of these layers
 }
 
-// String lists what is offloaded, for tables.
+// String lists the offloaded tensors, such as "state", for tables.
 func (o Offload) String() string {
 	var parts []string
 	if o.State {

@@ -9,8 +9,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Param is a parameter, a constant, or a running statistic of the model, on the device or in pinned
-// host memory.
+// Param is a parameter of the model, a running statistic, or a constant: a value that the model
+// function binds to a node. It is a reference: Read and Write copy the elements from and to the
+// device, or pinned host memory if it is offloaded. A Param may be used from any goroutine until
+// Trainer.Close; then it returns ErrClosed.
 type Param struct {
 	Name      string
 	Spec      kernels.Spec // type and shape
@@ -21,14 +23,14 @@ type Param struct {
 	tensor  hostTensor
 }
 
-// Read copies the parameter to dst, which has Spec.Bytes() bytes. While Fit or Evaluate runs it
-// returns ErrBusy.
+// Read copies the elements, row-major, to dst, which must have Spec.Bytes() bytes; dataloader.View
+// shows these as numbers. While Fit or Evaluate runs it returns ErrBusy.
 func (p Param) Read(dst []byte) error {
 	return p.use(func() error { return p.tensor.Read(dst) })
 }
 
-// Write copies src, which has Spec.Bytes() bytes, to the parameter. While Fit or Evaluate runs it
-// returns ErrBusy.
+// Write sets the elements from src, which must have Spec.Bytes() bytes in the format of Read. The
+// state of the optimizer stays as it is. While Fit or Evaluate runs it returns ErrBusy.
 func (p Param) Write(src []byte) error {
 	return p.use(func() error { return p.tensor.Write(src) })
 }

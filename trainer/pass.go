@@ -31,7 +31,7 @@ type epochPass struct {
 	mode   compile.Mode // Train or Evaluate
 	source batchSource
 	loader *dataloader.Loader
-	epoch  int             // of Fit, from 0
+	epoch  int             // number of the epoch, counted by Fit from 0; 0 in Evaluate
 	stuck  *dataloader.Run // set if a reader has not returned at the end
 
 	// The trainer's counters before this pass. The numbers of steps and updates in the controls

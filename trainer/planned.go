@@ -75,7 +75,9 @@ func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *progra
 		return nil, err
 	}
 	// The budget is what the limit leaves for scratch. The search minimises live bytes; subtract
-	// the placement overhead and retry.
+	// the placement overhead and retry. Example: the limit is 100 and all other regions need 30, so
+	// the budget is 70. If 70 live bytes are placed in 75, the total is 105, and the next budget is
+	// 65.
 	plain, budget := p, limit-p.layout.Total()+p.scratch
 	for try := 0; p.layout.Total() > limit && budget > 0 && try < budgetTries; try++ {
 		if p, err = planWithin(ctx, model, opt, budget, cache); err != nil {
@@ -105,6 +107,8 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	if err := p.sizeForEvaluation(ctx); err != nil {
 		return nil, err
 	}
+	// Training comes first: its program decides the homes of parameters, gradients and state. Those
+	// of evaluation and prediction find what they read there.
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Train, compile.Evaluate, compile.Predict} {
 			for _, w := range opt.windows(mode) {
@@ -147,6 +151,8 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 	if p.opt.rows(compile.Evaluate) <= p.opt.Batch {
 		return nil
 	}
+	// A trial plan compiles evaluation and prediction first, so that its homes have their sizes.
+	// Only slots and results are taken over from it: other homes do not depend on the batch.
 	trial := &planned{opt: p.opt, model: p.model, cache: p.cache}
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
@@ -184,6 +190,7 @@ func (p *planned) compile(ctx context.Context, k programKey, like *ir.Program) (
 
 // compileNow compiles program k.
 func (p *planned) compileNow(ctx context.Context, k programKey, like *ir.Program) (*ir.Program, error) {
+	// Each program has a graph of its own, since the shapes in a Gorgonia graph are fixed.
 	g := gorgonia.NewGraph()
 	m, err := callModel(p.model, g, k.rows)
 	if err != nil {

@@ -16,15 +16,17 @@ import (
 // Prediction is the model's output for one sample.
 type Prediction struct {
 	Sample int       // index in the dataset
-	Output []float64 // one row of Model.Output; overwritten by the next one
+	Output []float64 // one row of Model.Output, valid until the loop continues: copy it to keep it
 }
 
-// Predict yields the output for every sample of ds, in order, of any number of samples. Fields that
-// only the loss needs may be missing from ds. Numbers that are not finite are yielded as they are.
+// Predict yields the output for every sample of ds, in order. ds may have any number of samples,
+// and need not have the fields that only the loss reads, such as labels. Outputs that are not
+// finite are no error. After an error it yields nothing more.
 //
-// Any number of goroutines may predict at the same time: each uses the device for one batch at a
-// time. While Fit or Evaluate runs, Predict yields ErrBusy. Between two batches other calls may run
-// them, or Close, after which Predict yields ErrClosed.
+// Any number of goroutines may predict at the same time: they take turns on the device, batch by
+// batch. While Fit or Evaluate runs, Predict yields ErrBusy. The device is free while the caller
+// handles the outputs of a batch: the caller may then even call Fit, Evaluate or Close. After
+// Close, Predict yields ErrClosed.
 func (t *Trainer) Predict(ctx context.Context, ds dataloader.Dataset) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		if err := t.predict(ctx, ds, yield); err != nil {
@@ -49,6 +51,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 		return err
 	}
 	defer l.Close()
+	// Two batches: the reader fills one while the device computes, or the caller handles, the other.
 	host := t.staging.take(source.fields, rows)
 	run, err := l.Epoch(ctx, 0, host.slots)
 	if err != nil {
@@ -102,6 +105,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 	if err := t.streams.compute.Sync(); err != nil { // as in epochPass.open
 		return kernels.Spec{}, err
 	}
+	// openPrediction has made the program of the last, short batch, so find needs to compile none.
 	p, err := t.programs.find(programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset})
 	if err != nil {
 		return kernels.Spec{}, err
@@ -128,6 +132,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, errors.Join(err, t.memory.clear(ir.Guard, t.streams.compute))
 	}
 	t.uploaded.Add(p.sampleBytes)
+	// The copy frees the slot for other predictions before the caller sees the first row.
 	out, _ := p.ir.Result(compile.OutputName)
 	host.output = append(host.output[:0], s.results[out.Ref.Offset:out.Ref.Offset+out.Ref.Size]...)
 	return out.Spec, nil

@@ -43,6 +43,7 @@ func bind(m *memory, k programKey, prog *ir.Program, slots []*slot) (*boundProgr
 	p.loss, _ = prog.Result(compile.LossName)
 	p.correct, p.hasAccuracy = prog.Result(compile.CorrectName)
 	p.updates = k.mode == compile.Train && k.window.Updates() && len(prog.Trained) > 0
+	// Controls and the indices of resident samples are the trainer's own, not bytes of samples.
 	for _, v := range slotValues(prog) {
 		if v.Name != ir.ControlsName && v.Name != ir.IndexField {
 			p.sampleBytes += v.Ref.Size
@@ -84,6 +85,8 @@ func (p *boundProgram) close() error {
 // enqueue enqueues the step of the batch in slot s: what is left to upload, and the program, which
 // ends with the copy of its results to the host.
 func (p *boundProgram) enqueue(st *streams, s *slot) error {
+	// The compute stream waits for the uploads on the device; the host goes on. Recording copied
+	// after both kinds of upload makes one wait enough.
 	if p.atLaunch[s.index] != nil {
 		if err := errors.Join(st.enqueueCopies(p.atLaunch[s.index]), st.upload.Record(s.copied)); err != nil {
 			return fmt.Errorf("upload: %w", err)
@@ -132,6 +135,8 @@ func (t *Trainer) ensureProgram(ctx context.Context, k programKey) error {
 	if err != nil {
 		return err
 	}
+	// scratchForOneRow has counted a batch of 1. That other short batches fit is not proved, so it
+	// is checked: an error here leaves the trainer as it was.
 	if prog.Plan.Bytes > t.plan.scratch {
 		return &arena.CapacityError{Name: "scratch of " + prog.Name,
 			Need: prog.Plan.Bytes, Have: t.plan.scratch, At: prog.Plan.LiveAt}

@@ -13,10 +13,11 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Plan returns what every byte would be for, and allocates none of them. Set Options.Device to the
-// device that you will train on: its kernels may need workspaces, which are part of the plan. Plan
-// ignores Options.Memory unless Options.Recompute.Auto aims at it. Cancelling ctx stops the
-// planning. Several goroutines may plan at once, but not from inside a model function.
+// Plan returns the memory plan: every region of the arena, the parts of each, and their sizes. It
+// allocates no device memory. Set Options.Device to the device that you will train on: its kernels
+// may need workspaces, which are part of the plan. Options.Memory does not limit the plan; only
+// Options.Recompute.Auto reads it, as its target. Cancelling ctx stops the planning. Several
+// goroutines may plan at once, but not from inside a model function.
 func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, error) {
 	if ctx == nil {
 		return nil, errNilContext

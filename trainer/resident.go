@@ -69,6 +69,7 @@ func (r *residents) upload(ctx context.Context, i int) (err error) {
 	if err != nil {
 		return err
 	}
+	// Sequential, whatever Options.Sequential says: row i of the place is sample i.
 	defer func() {
 		if e := l.Close(); e != nil { // a reader may still write to the device's memory
 			r.loaders.keepUntilClose(ds, l)
@@ -101,6 +102,7 @@ func (r *residents) upload(ctx context.Context, i int) (err error) {
 func (r *residents) newChunks(i int, ds dataloader.Dataset) (*chunks, error) {
 	c := &chunks{fields: ds.Fields(), rows: ds.Len()}
 	if !r.memory.unified {
+		// A chunk has one sample at least, however large that is.
 		c.rows = int(min(int64(c.rows), max(1, maxChunkBytes/dataloader.SampleBytes(ds))))
 	}
 	for _, f := range c.fields {
@@ -127,6 +129,8 @@ func (r *residents) copyChunk(c *chunks, b dataloader.Batch) error {
 		if r.memory.unified {
 			continue
 		}
+		// Chunk b.Step starts after the full chunks before it. Example: with 100 samples of 4 bytes
+		// in a chunk, chunk 2 starts at byte 800 of the field's place.
 		ref := c.places[k]
 		ref.Offset, ref.Size = ref.Offset+f.Bytes()*int64(b.Step)*int64(c.rows), n
 		h, err := r.memory.arena.Handle(ref, f.Name)

@@ -48,6 +48,8 @@ func newSlot(m *memory, i, rows int) (s *slot, err error) {
 			return s, fmt.Errorf("event: %w", err)
 		}
 	}
+	// The slot's region holds one field after another, and the controls vector among them, which the
+	// loader does not fill.
 	homes := &m.plan.homes
 	for _, home := range homes.Parts(ir.Slot) {
 		span := m.hostSpan(m.ref(home.Ref, i), i)
@@ -84,7 +86,7 @@ func (s *slot) close() error {
 	return errors.Join(errs...)
 }
 
-// number returns a result of one element.
+// number returns a result of one element, such as the loss. It is valid once ready has passed.
 func (s *slot) number(v ir.Value) float64 {
 	b := s.results[v.Ref.Offset : v.Ref.Offset+v.Ref.Size]
 	if v.Spec.Type == arena.Float32 {

@@ -8,7 +8,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// streams are the queues of a trainer's work on its device.
+// streams are the queues of a trainer's work on its device. Events order them, never the host:
+//
+//	upload    copy batch 0 ─ record ─ copy batch 1 ─ record ─ …
+//	compute                   wait ─ step 0         wait ─ step 1 ─ …
 type streams struct {
 	upload  arena.Stream // copies of batches to the slots
 	compute arena.Stream // programs

@@ -27,7 +27,7 @@ type Trainer struct {
 
 	// These have locks of their own.
 	staging  hostBatches
-	uploaded atomic.Int64 // bytes of samples that crossed to the device
+	uploaded atomic.Int64 // bytes of samples copied to the device
 
 	// mu guards what follows, and changes of plan, programs and memory. It is held for moments
 	// only, never while anything is uploaded, compiled or run.
@@ -38,7 +38,7 @@ type Trainer struct {
 
 // counters count what a trainer has done.
 type counters struct {
-	epochs  int   // begun by Fit
+	epochs  int   // epochs that Fit has begun
 	steps   int64 // of training, finished
 	updates int64
 	scaling optim.ScalingState
@@ -61,6 +61,8 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := plan.checkCapacity(ctx); err != nil {
 		return nil, err
 	}
+	// Nothing is allocated on the device up to here, and everything that is from here on belongs to
+	// t, so that Close releases it after an error.
 	t := &Trainer{plan: plan, programs: make(programs)}
 	t.memory = &memory{plan: plan, device: opt.Device, unified: opt.Device.Unified()}
 	t.loaders.opt = &t.plan.opt
@@ -106,7 +108,7 @@ func (t *Trainer) open() (err error) {
 	return t.memory.writeInitialValues(t.streams.compute)
 }
 
-// Plan returns what every byte is for. It may be called while a pass runs, and after Close.
+// Plan returns the memory plan of the arena. It may be called while a pass runs, and after Close.
 func (t *Trainer) Plan() *report.Plan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,12 +118,12 @@ func (t *Trainer) Plan() *report.Plan {
 	return t.plan.report()
 }
 
-// Stats are a trainer's counters.
+// Stats are a trainer's counters since New.
 type Stats struct {
 	Arena    arena.Stats // bytes of device memory
-	Pinned   int64       // bytes of pinned host memory, those of the arena and of the device included
-	Uploaded int64       // bytes of samples that crossed to the device; on unified devices, that were written to a slot
-	Updates  int64       // of the parameters; 0 if all are frozen
+	Pinned   int64       // bytes of pinned host memory, all together: of the slots, of offloaded tensors, of the arena and of the device
+	Uploaded int64       // bytes of samples copied to the device; with unified memory, bytes written to a slot
+	Updates  int64       // updates of the parameters; 0 if all are frozen
 	Epochs   int         // begun by Fit
 	Programs int         // compiled
 }
@@ -140,7 +142,7 @@ func (t *Trainer) Stats() Stats {
 }
 
 // LossScale returns the state of loss scaling; the zero state if the loss is not scaled. A trainer
-// that gets it as Options.LossScale.State continues from there.
+// whose Options.LossScale.State is that state continues from it.
 func (t *Trainer) LossScale() optim.ScalingState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,6 +163,8 @@ func (t *Trainer) Close() error {
 		return err
 	}
 	defer t.usage.release()
+	// The order matters. Loaders are first, since their readers write to the slots. Streams wait for
+	// their work before programs and events go, which that work uses. The memory is last.
 	errs := []error{t.loaders.close()}
 	if first {
 		errs = append(errs, t.streams.close(), t.programs.close())

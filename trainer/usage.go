@@ -8,9 +8,9 @@ import (
 	"github.com/evenkeel/evenkeel/dataloader"
 )
 
-// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other calls
-// return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter, exclude
-// each other: they wait, and so does a pass that begins.
+// usage decides who uses the device. A pass of Fit or Evaluate excludes everything else: other
+// calls return ErrBusy. Brief uses, which are a batch of a prediction and an access to a parameter,
+// exclude each other: they wait, and so does a pass that begins.
 //
 //	in use by     a pass begins   a brief use   Close
 //	nothing       runs            runs          closes

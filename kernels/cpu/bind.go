@@ -58,8 +58,8 @@ func in[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.In[k])) }
 // out returns output k as elements of T.
 func out[T any](b *binding, k int) []T { return asm.View[T](b.bytes(b.Out[k])) }
 
-// parallelFor returns a function that calls f for 0..n-1 in ranges of grain, in parallel if there is
-// more than one. The ranges depend on n and grain only, so the results of f do not depend on the
+// parallelFor returns a function that calls f for 0..n-1 in ranges of grain, in parallel if there
+// is more than one. The ranges depend on n and grain only, so the results of f do not depend on the
 // number of workers.
 func (b *binding) parallelFor(n, grain int, f func(lo, hi, worker int)) func() {
 	grain = max(grain, 1)

@@ -20,7 +20,8 @@ const (
 // depthwise reports whether each group has one channel and one output.
 func (v *convolution) depthwise() bool { return v.cg == 1 && v.og == 1 }
 
-// A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one residue.
+// A convDepth is one depthwise convolution, or the gradient by the input for the pixels of one
+// residue.
 type convDepth struct {
 	kernels             *gemm.Kernels
 	packer              *conv.Kernels

@@ -80,8 +80,8 @@ func (d *Device) Name() string { return "cpu" }
 // Unified returns true: device memory is host memory.
 func (d *Device) Unified() bool { return true }
 
-// Instructions returns the instructions of the kernels, never Best. It fails on a device that is
-// not open.
+// Instructions returns the set of instructions that Open has chosen, so never Best. On a device
+// that is not open the error wraps arena.ErrClosed.
 func (d *Device) Instructions() (Instructions, error) {
 	if err := d.usable("instructions"); err != nil {
 		return Best, err

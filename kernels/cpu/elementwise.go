@@ -82,7 +82,8 @@ func elementwiseWork(op *kernels.Op) func(d *Device, attrs any, in, out []kernel
 	}
 }
 
-// newChainPlan lays out an op or a chain: which operands need a tile, and which tiles the steps share.
+// newChainPlan lays out an op or a chain: which operands need a tile, and which tiles the steps
+// share.
 func newChainPlan(op *kernels.Op, attrs any, in []kernels.Spec, out kernels.Spec, pulled bool) (*chainPlan, error) {
 	r := &chainPlan{n: out.Shape.Elems(), pulled: pulled}
 	size := int(out.Type.Size())

@@ -134,7 +134,8 @@ func (e *engine[T]) invalidateTiles() {
 	}
 }
 
-// piece computes the output's elements lo..hi-1, tile by tile, or at once where no operand has a tile.
+// piece computes the output's elements lo..hi-1, tile by tile, or at once where no operand has a
+// tile.
 func (e *engine[T]) piece(lo, hi, worker int) {
 	if e.tiles == 0 && (e.program != nil || len(e.steps) == 1) {
 		e.compute(lo, hi-lo, worker)
@@ -150,7 +151,8 @@ func (e *engine[T]) piece(lo, hi, worker int) {
 	}
 }
 
-// compute runs all steps on n elements of the output from lo on and returns the result of the last one.
+// compute runs all steps on n elements of the output from lo on and returns the result of the last
+// one.
 func (e *engine[T]) compute(lo, n, worker int) []T {
 	c := &e.workers[worker]
 	for k := range e.in {

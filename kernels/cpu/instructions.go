@@ -8,7 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels/cpu/internal/asm/gemm"
 )
 
-// Instructions is a set of processor instructions that kernels use. Each includes the sets before it.
+// Instructions is a set of processor instructions that kernels use. Each includes the sets before
+// it.
 type Instructions uint8
 
 // The sets. AVX2 and AVX512 give the same bits, and AVX512BF16 does except in products of bfloat16.
@@ -35,7 +36,8 @@ func (i Instructions) String() string {
 // MarshalText returns the name.
 func (i Instructions) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText sets i by its name: best or nothing, portable, avx2, avx512 or avx512bf16.
+// UnmarshalText sets i by its name: best, portable, avx2, avx512 or avx512bf16. An empty name is
+// best.
 func (i *Instructions) UnmarshalText(name []byte) error {
 	if len(name) == 0 {
 		*i = Best
@@ -56,7 +58,7 @@ type InstructionsError struct {
 	Want, Have Instructions
 }
 
-// Error names both.
+// Error names the instructions that were asked for and the best that there are.
 func (e *InstructionsError) Error() string {
 	return fmt.Sprintf("needs %v instructions, this build and processor have %v at most", e.Want, e.Have)
 }

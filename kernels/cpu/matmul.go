@@ -71,7 +71,8 @@ type matmulWorker struct {
 	_          [asm.CacheLine]byte
 }
 
-// newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to compute.
+// newMatmul prepares a product for the kernels of s, or returns nil where there is nothing to
+// compute.
 func newMatmul(s *gemm.Kernels, b *binding) (*matmul, error) {
 	in, out := kernels.Specs(b.In), kernels.Specs(b.Out)
 	if _, err := kernels.MatMul.Infer(b.Attrs, in); err != nil {

@@ -84,7 +84,8 @@ func (p *matmulPlan) packedBytes() int {
 	return max(packedMinElems*p.kernels.Size(), min(packedMaxBytes, p.k*p.n*p.kernels.Size()/packedShare))
 }
 
-// packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in packedBytes.
+// packedRows returns how many rows of A a packed block of kc steps holds: whole tiles, in
+// packedBytes.
 func (p *matmulPlan) packedRows(kc int) int {
 	s := p.kernels
 	rows := p.packedBytes() / s.RowPitch(p.kernels.Elems(kc))

@@ -161,7 +161,8 @@ func (p *pooling) bindWindows(b *binding, kernel func(c *pool2d.RowArgs)) func()
 	})
 }
 
-// clearEdge clears the last column of rows of odd width, and the last row of an image of odd height.
+// clearEdge clears the last column of rows of odd width, and the last row of an image of odd
+// height.
 func (p *pooling) clearEdge(x []float32) {
 	if p.w%2 != 0 {
 		for i := p.w - 1; i < len(x); i += p.w {
@@ -194,7 +195,8 @@ func maxPool[T float, I place](p *pooling, x, y []T, index []I) {
 	}
 }
 
-// maxPoolGrad adds the gradients of one plane to dx. It ignores an index outside of window or image.
+// maxPoolGrad adds the gradients of one plane to dx. It ignores an index outside of window or
+// image.
 func maxPoolGrad[T float, I place](p *pooling, dx []T, index []I, dy []T) {
 	for i := range p.oh {
 		top, _, _ := p.Window(0, i, p.h)

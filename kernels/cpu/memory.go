@@ -13,7 +13,8 @@ const (
 	memoryAlign = 4096
 	// vectorBytes is the size of the widest vector register.
 	vectorBytes = 64
-	// returnSize is the least bytes of a block that is returned to the system as soon as it is freed.
+	// returnSize is the least bytes of a block that is returned to the system as soon as it is
+	// freed.
 	returnSize = 1 << 20
 )
 

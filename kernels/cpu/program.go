@@ -11,7 +11,8 @@ import (
 // by assembly, one tile at a time. The result of a step stays in registers for the next step: the
 // accumulator.
 
-// newProgram returns the words of a chain's program, nil where a step has no code. Operand k is slot k.
+// newProgram returns the words of a chain's program, nil where a step has no code. Operand k is
+// slot k.
 func newProgram(r *chainPlan, inputs int) []uint32 {
 	steps := 0
 	for _, s := range r.operations {

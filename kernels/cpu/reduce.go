@@ -14,10 +14,13 @@ import (
 // rounded once. Their order depends on the operand's shape only, so the bits depend neither on the
 // number of threads nor on the instruction set:
 //
-//   - Contiguous elements of one result are a run. A run is cut into tiles of reduce.TileLen: see package reduce.
-//   - A run longer than pieceLen is cut into pieces of that length, whose results are combined in order.
+//   - Contiguous elements of one result are a run. A run is cut into tiles of reduce.TileLen: see
+//     package reduce.
+//   - A run longer than pieceLen is cut into pieces of that length, whose results are combined in
+//     order.
 //   - Several runs of one result, such as those of a channel's images, form pieces: see pieceSize.
-//   - Where the last dimension is kept, rows are combined in order. More than pieceRows contiguous rows are cut into pieces of that many.
+//   - Where the last dimension is kept, rows are combined in order. More than pieceRows contiguous
+//     rows are cut into pieces of that many.
 //
 // So a reduction has the same bits whether its operand is in memory or computed tile by tile while
 // it is reduced. A task is a block of results and one piece of their elements. Inner kernels are

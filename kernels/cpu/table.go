@@ -10,7 +10,8 @@ import (
 // maxRank is the most dimensions of an operand.
 const maxRank = devcheck.MaxRank
 
-// table holds the kernels by operation. Elementwise operations are not in it: one engine runs them all.
+// table holds the kernels by operation. Elementwise operations are not in it: one engine runs them
+// all.
 var table = map[*kernels.Op]kernel{
 	// Chains of elementwise operations, which may end in a reduction.
 	kernels.Chain: {bindChain, chainWork},
@@ -104,8 +105,8 @@ func lookup(op *kernels.Op) kernel {
 	return kernel{bindReference, nil}
 }
 
-// RunsByReference reports whether the device has no kernel for op and runs its reference in float64,
-// which is slow and allocates.
+// RunsByReference reports whether the device has no kernel for op and runs its reference in
+// float64, which is slow and allocates.
 func (d *Device) RunsByReference(op *kernels.Op) bool {
 	_, own := table[op]
 	return !own && op.Elem == nil
@@ -138,8 +139,8 @@ func (d *Device) Supports(op *kernels.Op, attrs any, in, out []kernels.Spec) err
 }
 
 // Workspace returns the workspace of a call in bytes. It depends on the shapes, the number of
-// threads and the instructions. It never shrinks as a dimension grows, given the same attributes
-// and operands that broadcast along the same dimensions.
+// threads and the instructions. If a dimension grows and attributes and broadcasting stay the same,
+// the workspace does not shrink; so that of a full batch suffices for a short one.
 func (d *Device) Workspace(op *kernels.Op, attrs any, in, out []kernels.Spec) int64 {
 	if d.Supports(op, attrs, in, out) != nil {
 		return 0

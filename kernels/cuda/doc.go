@@ -5,8 +5,7 @@
 // the package, which the driver compiles for its GPU. [Options] select the GPU, the precision of
 // products, and cuBLAS.
 //
-// The translation of operations is plain Go, with and without the tag: [kernels.Device.Bind] turns
-// each call into a list of steps (kernels to launch, copies, fills), by the function that the table
-// has for the operation. With the tag, the steps of a program are captured into a CUDA graph once,
-// and each launch replays it.
+// Device.Bind turns each call into a list of steps: kernels to launch, copies, fills. It captures
+// the steps of a program into a CUDA graph once, and each launch replays that graph. The choice of
+// steps is plain Go, which is compiled and tested without the tag, too.
 package cuda

@@ -46,7 +46,8 @@ typedef struct {
 
 enum { EK_KERNEL, EK_COPY, EK_FILL, EK_GEMM, EK_RECORD, EK_WAIT };
 
-// ek_result is the result of ek_run. It is returned by value: pointers to results would move Go variables to the heap.
+// ek_result is the result of ek_run. It is returned by value: pointers to results would move Go
+// variables to the heap.
 typedef struct {
 	CUresult code;
 	int at, waited; // the step that went wrong, and whether in the wait for it

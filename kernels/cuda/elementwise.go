@@ -164,7 +164,8 @@ type each struct {
 	move  bool
 }
 
-// text returns the kernel "each": pointers to the inputs and to the output, and the number of elements.
+// text returns the kernel "each": pointers to the inputs and to the output, and the number of
+// elements.
 func (e each) text() string {
 	w := newWriter()
 	bases := make([]string, len(e.x))

@@ -48,7 +48,7 @@ type BLASError struct {
 
 func (e *BLASError) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
-// Unwrap returns arena.ErrCapacity where memory was short.
+// Unwrap returns arena.ErrCapacity if cuBLAS had too little memory, else nil.
 func (e *BLASError) Unwrap() error {
 	if e.Code == 3 {
 		return arena.ErrCapacity
@@ -67,7 +67,8 @@ func (e *DriverError) Error() string {
 	return fmt.Sprintf("%s: %s (%d)%s", e.Call, e.Name, e.Code, hints[e.Code])
 }
 
-// Unwrap returns arena.ErrCapacity if memory was short: for an arena, a module or a graph.
+// Unwrap returns arena.ErrCapacity if the driver had too little memory: for an arena, for kernels
+// or for a graph; else nil.
 func (e *DriverError) Unwrap() error {
 	if e.Code == codeOutOfMemory {
 		return arena.ErrCapacity

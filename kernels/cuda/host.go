@@ -25,7 +25,8 @@ func bindHost(b *binding) error {
 	return nil
 }
 
-// stagingBytes is the pinned memory that a call needs: each operand begins at a multiple of arena.Align.
+// stagingBytes is the pinned memory that a call needs: each operand begins at a multiple of
+// arena.Align.
 func stagingBytes(op *kernels.Op, in, out []kernels.Spec) (bytes int64) {
 	if op != kernels.Host {
 		return 0

@@ -62,7 +62,8 @@ func unpin(block unsafe.Pointer) error {
 	return fromCu("cuMemFreeHost", cu.MemFreeHost(block))
 }
 
-// hostCall is a function of the host and its operands in pinned memory, which are there while it runs.
+// hostCall is a function of the host and its operands in pinned memory, which are there while it
+// runs.
 type hostCall struct {
 	step    *step
 	staging *staging

@@ -22,9 +22,9 @@ type Options struct {
 	Products Precision
 	// CuBLAS computes MatMul by NVIDIA's cuBLAS, except calls that round their factors to 16 bits.
 	// Open loads libcublas.so.13, .12 or .11, and returns a *NoLibraryError if there is none.
-	// Results repeat bit for bit, but rows of a product computed alone (trainer.GuardEach does that
-	// to large gradients) may differ in the last bits from those of the whole. All such products
-	// share a workspace of 32 MiB in the plan (4 MiB before Hopper).
+	// Results repeat bit for bit. But under trainer.GuardEach, which computes some rows of a large
+	// gradient at a time, they may differ in the last bits from those under GuardStep. It costs 32
+	// MiB of the plan (4 MiB before Hopper), a workspace that all such products share.
 	CuBLAS bool
 }
 

@@ -15,7 +15,8 @@ type sideStream struct {
 	events []cu.Event
 }
 
-// open makes a stream and n events, neither for n = 0. After an error, close releases what was made.
+// open makes a stream and n events, neither for n = 0. After an error, close releases what was
+// made.
 func (s *sideStream) open(n int) (err error) {
 	if n == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Device stands for a GPU in a program that was built without the tag gpu. Open makes none, and
-// every method fails.
+// Device is a GPU. This documentation was made without the tag gpu: Open makes no Device, and every
+// method fails. See go doc -tags gpu, or kernels.Device, for what the methods do with the tag.
 type Device struct{}
 
 var (
@@ -28,7 +28,7 @@ func missing(what string) error {
 // Name returns "cuda".
 func (*Device) Name() string { return "cuda" }
 
-// Graphs returns false.
+// Graphs returns false. With the tag gpu it reports whether programs are launched as CUDA graphs.
 func (*Device) Graphs() bool { return false }
 
 // Unified returns false.
@@ -62,13 +62,15 @@ func (*Device) Bind([]kernels.Call, kernels.Binding) (kernels.Program, error) {
 	return nil, missing("bind")
 }
 
-// StagingBytes returns 0.
+// StagingBytes returns 0. With the tag gpu it returns the bytes of pinned memory that a call of
+// kernels.Host needs.
 func (*Device) StagingBytes(*kernels.Op, []kernels.Spec, []kernels.Spec) int64 { return 0 }
 
-// Allocated returns nothing.
+// Allocated returns 0, 0. With the tag gpu it returns the bytes and the number of blocks that are
+// not freed.
 func (*Device) Allocated() (bytes int64, blocks int) { return 0, 0 }
 
-// Err returns nil.
+// Err returns nil. With the tag gpu it returns the first fatal error, after which only Close works.
 func (*Device) Err() error { return nil }
 
 // Close does nothing.

@@ -88,7 +88,8 @@ func lookup(op *kernels.Op) (kernel, bool) {
 	return k, ok
 }
 
-// supports returns nil for an operation with a kernel, on operands that fit it, of up to 8 dimensions.
+// supports returns nil for an operation with a kernel, on operands that fit it, of up to 8
+// dimensions.
 func supports(op *kernels.Op, attrs any, in, out []kernels.Spec) error {
 	if err := devcheck.Specs(op, attrs, in, out, devcheck.MaxRank); err != nil {
 		return err

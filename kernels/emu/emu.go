@@ -1,4 +1,5 @@
-// Package emu is an emulated device for tests: it does to a program all that a real device may do.
+// Package emu is an emulated device for tests. It shows mistakes that a real device would hide most
+// of the time: missing events, stale memory, leaks, unhandled errors.
 //
 // [Open] makes a [Device] with an address space of its own: device memory is invisible to the host,
 // and holds poison until it is written. Streams are goroutines that run at the same time, delayed
@@ -22,8 +23,9 @@ import (
 
 // The classes of error of this package, in addition to those of arena; other errors wrap them.
 var (
-	// ErrFatal makes an injected error fatal that wraps it: every later call fails with that error,
-	// all queued work is dropped, and only closing and freeing still work.
+	// ErrFatal: if an error that Options.Fault returns wraps it, the device fails as a whole. Every
+	// later call returns that error, all queued work is dropped, and only closing and freeing still
+	// work.
 	ErrFatal = errors.New("fatal device error")
 	// ErrForeign: memory, a stream or an event is not of this device. Go heap memory is not, for
 	// example.
@@ -48,7 +50,8 @@ type Options struct {
 	// counts the calls of that name from 1. Fault is called from several goroutines at once, with
 	// no lock held.
 	Fault func(call string, n int) error
-	// OnRace is called with each race as it is found, in the goroutine of the call that completes it.
+	// OnRace is called with each race, in the goroutine that makes the second of the two accesses.
+	// Nil: no call; see Device.Races.
 	OnRace func(error)
 }
 
@@ -60,7 +63,7 @@ var calls = []string{
 	"run copy", "run fill", "run call",
 }
 
-// Calls returns the names of the calls that Options.Fault can let fail.
+// Calls returns the names of the calls for which Options.Fault is called.
 func Calls() []string { return append([]string(nil), calls...) }
 
 // Device is an emulated device. Open makes one; the methods of a nil Device, and of one that Open
@@ -165,7 +168,8 @@ func (d *Device) NewEvent() (arena.Event, error) {
 }
 
 // Close runs queued work to its end, releases all that is left (see Left), and returns the errors
-// that no call has returned yet: of work, and of overwritten red zones. A second call returns nil.
+// that no call has returned yet: those of queued work, and arena.ErrOverrun for a block that was
+// written past its ends. A second call returns nil.
 func (d *Device) Close() error {
 	if !d.opened() {
 		return nil

@@ -4,8 +4,8 @@ import "fmt"
 
 // Ledger counts the resources of a device.
 type Ledger struct {
-	DeviceBytes int64 // live
-	PinnedBytes int64 // live
+	DeviceBytes int64 // device memory that is not freed
+	PinnedBytes int64 // pinned memory that is not freed
 	Allocs      Count // blocks of device memory
 	Pins        Count // blocks of pinned memory
 	Streams     Count
@@ -36,7 +36,8 @@ func (l Ledger) String() string {
 		l.DeviceBytes, l.Allocs.Live, l.PinnedBytes, l.Pins.Live, l.Streams.Live, l.Events.Live, l.Programs.Live)
 }
 
-// Traffic counts the work that streams have done. It includes all work that the host has waited for.
+// Traffic counts the work that streams have done. It includes all work that the host has waited
+// for.
 type Traffic struct {
 	Uploaded    int64 // bytes copied from pinned to device memory
 	Downloaded  int64 // bytes copied from device to pinned memory

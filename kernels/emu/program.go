@@ -25,7 +25,8 @@ type program struct {
 	closed bool
 }
 
-// piece is consecutive calls on one stream, or an event that is recorded or waited for between such.
+// piece is consecutive calls on one stream, or an event that is recorded or waited for between
+// such.
 type piece struct {
 	kind     kernels.StreamOpKind
 	transfer bool // on the stream for transfers

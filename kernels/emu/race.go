@@ -11,12 +11,12 @@ import (
 // ErrRace is wrapped by every error about a race: see [Race].
 var ErrRace = errors.New("unordered accesses")
 
-// Race is two accesses to the same bytes, at least one of them a write, that no event or Sync orders.
-// It is found from the order of the calls alone, whatever the streams really did.
+// Race is two accesses to the same bytes, at least one of them a write, that no event or Sync
+// orders. It is found from the order of the calls alone, whatever the streams really did.
 type Race struct {
 	First, Second Access
-	Memory        string
-	Offset, Size  int64 // bytes of Memory that both access
+	Memory        string // the block, such as "device memory 2"
+	Offset, Size  int64  // bytes of Memory that both access
 }
 
 // Access is one side of a race.
@@ -27,7 +27,7 @@ type Access struct {
 	Write  bool
 }
 
-// String writes the access as: write by "copies" (work 3, copy).
+// String describes the access, for example: write by "copies" (work 3, copy).
 func (a Access) String() string {
 	verb := "read"
 	if a.Write {
@@ -193,7 +193,8 @@ func (a *access) reportRaces() {
 
 // shadow keeps, for each byte of a block, the last write and the reads since.
 //
-// Invariant: segments are sorted by lo, the first starts at 0, and each ends where the next one starts.
+// Invariant: segments are sorted by lo, the first starts at 0, and each ends where the next one
+// starts.
 type shadow struct {
 	size     int64
 	segments []segment

@@ -21,7 +21,7 @@ func (e *CallError) Error() string {
 	return fmt.Sprintf("emu: stream %q, work %d, %s: %v", e.Stream, e.Index, e.Call, e.Err)
 }
 
-// Unwrap returns the error itself.
+// Unwrap returns Err.
 func (e *CallError) Unwrap() error { return e.Err }
 
 type kind uint8
@@ -183,7 +183,8 @@ func (s *stream) drain() error {
 	return err
 }
 
-// Close runs the work to its end and stops the goroutine. It returns an error that no Sync has returned.
+// Close runs the work to its end and stops the goroutine. It returns an error that no Sync has
+// returned.
 func (s *stream) Close() error {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()

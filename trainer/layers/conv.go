@@ -15,7 +15,7 @@ type Conv2D struct {
 	Stride   [2]int // both zero: 1
 	Pad      [2]int // rows and columns of zeros added on each side of the image
 	Dilation [2]int // distance between the elements of a filter; both zero: 1
-	Groups   int    // groups of channels with filters of their own; 0: 1. As many as input channels: depthwise
+	Groups   int    // groups of channels, each convolved with its own filters; 0: 1. A depthwise convolution has one for each input channel
 	NoBias   bool   // leave out the bias, for example before batch normalization
 }
 

@@ -13,7 +13,8 @@ import (
 
 // The classes of errors, for errors.Is. Every error of this package wraps one of them.
 var (
-	// ErrShape: the shape or type of a node or value does not fit its layer. It is [kernels.ErrShape].
+	// ErrShape: the shape or type of a node or value does not fit its layer. It is
+	// [kernels.ErrShape].
 	ErrShape = kernels.ErrShape
 	// ErrName: a name is empty, or the graph already has it.
 	ErrName = errors.New("bad name")

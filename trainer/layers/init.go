@@ -32,14 +32,16 @@ type Uniform struct{ Limit float64 }
 // Normal draws from a normal distribution with mean 0 and standard deviation Std.
 type Normal struct{ Std float64 }
 
-// GlorotUniform draws uniformly within ±√(6/(in+out)), see Fans: Glorot and Bengio, 2010, equation 16.
+// GlorotUniform draws uniformly within ±√(6/(in+out)), see Fans: Glorot and Bengio, 2010, equation
+// 16.
 type GlorotUniform struct{}
 
 // GlorotNormal draws normally with standard deviation √(2/(in+out)), see Fans: Glorot and Bengio,
 // 2010, equation 12.
 type GlorotNormal struct{}
 
-// HeUniform draws uniformly within ±√(6/in), see Fans: the variance of He et al., 2015, equation 10.
+// HeUniform draws uniformly within ±√(6/in), see Fans: the variance of He et al., 2015, equation
+// 10.
 type HeUniform struct{}
 
 // HeNormal draws normally with standard deviation √(2/in), see Fans: He et al., 2015, equation 10.
@@ -105,9 +107,9 @@ func normal(r *rand.Rand, dst []float64, std float64) {
 	}
 }
 
-// Fans returns the fan-in and the fan-out of a parameter: the number of inputs of an output, and of
-// outputs of an input. They are In and Out for a matrix [In, Out], In·H·W and Out·H·W for filters
-// [Out, In, H, W], and N twice for a vector [N].
+// Fans returns the fan-in and the fan-out of a parameter: how many inputs each output is computed
+// from, and how many outputs each input affects. They are In and Out for a matrix [In, Out], and
+// In·H·W and Out·H·W for filters [Out, In, H, W]. For a vector [N] both are N.
 func Fans(shape []int) (in, out float64) {
 	switch len(shape) {
 	case 0:

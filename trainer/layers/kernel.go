@@ -175,7 +175,8 @@ func (k *kernel) gradients(in gorgonia.Nodes, dy *gorgonia.Node, wanted []bool, 
 	return out, nil
 }
 
-// gradient computes the gradient of operand wrt from the operands and the gradient dy of the result.
+// gradient computes the gradient of operand wrt from the operands and the gradient dy of the
+// result.
 type gradient func(x []kernels.Tensor, dy kernels.Tensor, wrt int) ([]float64, error)
 
 // gradient evaluates the gradient rule of the operation.

@@ -46,7 +46,8 @@ func (n *Net) usable() bool {
 // Err returns the first error.
 func (n *Net) Err() error { return n.err }
 
-// Inputs returns the nodes added by Input, Labels and Indices, and the targets, in order.
+// Inputs returns the nodes added by Input, Labels and Indices, and the targets, in the order in
+// which they were added.
 func (n *Net) Inputs() gorgonia.Nodes { return slices.Clone(n.inputs) }
 
 // Params returns the parameters in the order in which they were added.

@@ -20,10 +20,10 @@ import (
 // Source: Shazeer and Stern, 2018, algorithms 4 to 6, without momentum.
 type Adafactor struct {
 	Rate     float64 // 0: 0.01; update t uses min(Rate, 1/√t), unless Absolute
-	Absolute bool    // use Rate as it is: no 1/√t, and no factor for the size of the parameter; 0.001 is usual
+	Absolute bool    // update by Rate alone, without 1/√t and without the factor rms(p); 0.001 is usual
 	Power    float64 // exponent of βₜ; 0: 0.8
 	Epsilon  float64 // 0: 1e-30
-	MinRMS   float64 // 0: 0.001; a smaller parameter, such as a bias of zeros, moves as if its rms were MinRMS
+	MinRMS   float64 // least factor rms(p), so that a bias of zeros moves, too; 0: 0.001
 	Limit    float64 // largest rms of u; 0: 1
 	Decay    float64 // decoupled weight decay; 0: none
 }

@@ -23,7 +23,8 @@ type Adam struct {
 	Storage Storage // how m and v are stored
 }
 
-// Storage is the format in which Adam and AdamW store m and v. Less state costs accuracy and no time.
+// Storage is the format in which Adam and AdamW store m and v. Smaller formats cost accuracy, but
+// no time.
 type Storage uint8
 
 // The formats. Sizes are for m and v together, of one float32 element.

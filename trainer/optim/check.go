@@ -75,9 +75,10 @@ func ValidateSchedule(s Schedule) error {
 	})
 }
 
-// WriteControls fills dst, a controls vector, for update t: the numbers of o, with the rate of s if s is
-// not nil. A rate that is negative or not finite, and a panic in o or s, is an error that wraps
-// ErrOption. Without an error it allocates nothing.
+// WriteControls fills dst, a controls vector of [Controls] elements, for update t, counted from 1:
+// with the numbers of o, and with the rate of s if s is not nil. A rate that is negative or not
+// finite, and a panic in o or s, is an error that wraps ErrOption. Without an error it allocates
+// nothing.
 func WriteControls(o Optimizer, s Schedule, t int64, dst []float64) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,6 +13,10 @@
 //
 // The rest is for the trainer and for optimizers of your own: [Check] validates all options before
 // the first update, and [WriteControls] fills the controls vector of one update.
+//
+// In formulas p is a parameter, g its gradient, m and v its running means, and t the number of the
+// update, from 1. rms(x) is the root of the mean square of all elements of x. Other symbols are
+// fields of the optimizer or defined where they occur.
 package optim
 
 import (
@@ -30,20 +34,22 @@ import (
 type Optimizer interface {
 	// Op returns the operation that updates one parameter.
 	Op() *kernels.Op
-	// Attrs returns the attributes of the operation. scaled: the operation has the input scale, a
-	// factor for the gradient; clipping by norm needs it.
+	// Attrs returns the attributes of the operation. If scaled is true, the operation has the input
+	// scale, by which it multiplies the gradient; clipping by norm and loss scaling need it.
 	Attrs(clip Clip, scaled bool) any
 	// States returns the states of one parameter, in the order of the operation's inputs.
 	States(param kernels.Spec) []kernels.State
-	// Controls writes the numbers that change with update t, counted from 1: dst[0] is the rate
-	// before any schedule, dst[1] is t, and dst[2] to dst[4] belong to the rule. The trainer writes
-	// the others. It allocates nothing.
+	// Controls writes the numbers that change with update t, counted from 1, to the controls vector
+	// dst, which has [Controls] elements: the rate before any schedule to dst[0], t to dst[1], and
+	// numbers of the rule's own to dst[2] to dst[4]. The trainer writes the other elements.
+	// Controls allocates nothing.
 	Controls(t int64, dst []float64)
 	// Validate returns an error that names every bad field and wraps ErrOption.
 	Validate() error
 }
 
-// Controls is the length of a controls vector.
+// Controls is the length of the controls vector: the numbers that the host sends to the device with
+// each step, as the learning rate. See [kernels.Controls].
 const Controls = kernels.Controls
 
 // Clip limits gradients before an update. The zero value sets no limit.
@@ -84,8 +90,8 @@ func All() []Named {
 	}
 }
 
-// Parse returns the optimizer called name, with its defaults. An unknown name is an error that
-// wraps ErrOption and lists all names.
+// Parse returns the optimizer called name, such as "sgd" or "adamw", with its defaults. [All] has
+// all names. An unknown name is an error that wraps ErrOption and lists all names.
 func Parse(name string) (Optimizer, error) {
 	var names []string
 	for _, n := range All() {
@@ -97,8 +103,8 @@ func Parse(name string) (Optimizer, error) {
 	return nil, fmt.Errorf("no optimizer %q: choose one of %s: %w", name, strings.Join(names, ", "), ErrOption)
 }
 
-// AtRate returns a copy of o with another rate; 0 is the default of the optimizer. An optimizer
-// that is not of this package is an error that wraps ErrOption.
+// AtRate returns a copy of o with the given learning rate; 0 is the default of the optimizer. An
+// optimizer that is not of this package is an error that wraps ErrOption.
 func AtRate(o Optimizer, rate float64) (Optimizer, error) {
 	switch o := o.(type) {
 	case SGD:

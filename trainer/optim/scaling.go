@@ -48,7 +48,8 @@ type ScalingState struct {
 	Skipped int64   // skipped updates since the first
 }
 
-// Start returns the state before the first update: State if it is set, else one with the scale Initial.
+// Start returns the state before the first update: State if it is set, else one with the scale
+// Initial.
 func (s Scaling) Start() ScalingState {
 	if s.State.Scale != 0 {
 		return s.State

@@ -21,9 +21,9 @@ type Choices struct {
 // Choice is one combination of settings.
 type Choice struct {
 	Settings []string         // values, in the order of the names
-	Regions  map[string]int64 // bytes by category
+	Regions  map[string]int64 // bytes by region, as Plan.Categories returns them
 	Total    int64            // bytes of the arena
-	Time     float64          // change of a step's time by the cost model: 0.1 is a tenth longer than with the requested settings
+	Time     float64          // relative change of the estimated time of an update: 0.1 is a tenth longer than with the requested settings
 	MaxBatch int              // largest batch of one step that fits, 0 if none does, -1 if it is not known
 	Fits     bool             // Total is at most Limit
 	Same     bool             // results are those of the requested settings, up to the rounding of sums
@@ -37,7 +37,7 @@ func (c Choices) JSON(w io.Writer) error {
 }
 
 // String returns the choices that no other one beats (see Beaten), as a table of at most 100
-// columns. If categories of memory do not fit, it leaves out the first ones.
+// columns. If the columns for regions do not all fit, it leaves out the first ones.
 func (c Choices) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "what fits in %s bytes (%s):\n\n", comma(c.Limit), human(c.Limit))
@@ -54,7 +54,8 @@ func (c Choices) String() string {
 	return b.String()
 }
 
-// table returns one row for each choice that no other one beats, with columns for the given categories.
+// table returns one row for each choice that no other one beats, with columns for the given
+// categories.
 func (c Choices) table(names []string) *table {
 	t := &table{align: strings.Repeat("l", len(c.Axes)+1) + strings.Repeat("r", len(names)+3)}
 	t.add(append(append(append([]string{""}, c.Axes...), names...), "bytes", "time", "max batch")...)
@@ -100,8 +101,8 @@ func (c Choices) categories() []string {
 }
 
 // Beaten reports whether another choice with the same results, or else with the same optimizer,
-// needs neither more bytes nor more time than choice i. Of equal choices only the first is not
-// beaten. Best is never beaten.
+// needs neither more bytes nor more time than choice i. Of several choices with the same bytes and
+// time only the first is not beaten. Best is never beaten.
 func (c Choices) Beaten(i int) bool {
 	x := c.Choices[i]
 	for k, y := range c.Choices {

@@ -24,7 +24,7 @@ type Plan struct {
 	Programs  []Program          // the training program first; they share the region "scratch"
 	Pinned    int64              // pinned host memory, outside the arena
 	Offloaded int64              // part of Pinned: offloaded parameters and optimizer state
-	Context   int64              // device memory outside the arena: the device's own context, and other processes
+	Context   int64              // device memory outside the arena: of the driver, and of other processes
 	Total     int64              // size of the arena, the sum of all regions
 }
 
@@ -41,8 +41,8 @@ type Program struct {
 	Labels       []string       // by instruction
 	Fallbacks    []string       // labels of instructions that run Gorgonia's own code, which allocates
 	Recomputed   int            // instructions that recompute an activation
-	Extra        float64        // their time by the cost model, as a fraction of the forward pass
-	Time         int64          // time of a step by the cost model, in bytes moved meanwhile; compare it with other plans
+	Extra        float64        // estimated time of these, as a fraction of that of the forward pass
+	Time         int64          // estimated time of a step, in the unit of moving one byte of device memory; only ratios of it mean something
 	Bus          Bus            // zero if device memory is host memory, or if there is no device and nothing is offloaded
 	Notes        []string       // further remarks
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// controls is the controls vector, through which the program learns the number of the run. Dropout reads it.
+// controls is the controls vector, through which the program learns the number of the run. Dropout
+// reads it.
 type controls struct {
 	runs   int64 // started so far
 	buf    []byte

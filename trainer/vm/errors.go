@@ -8,8 +8,8 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Classes of errors, for errors.Is. They are the same values as in package trainer. Other classes are those of packages
-// arena (ErrCapacity, ErrClosed) and kernels (ErrShape, ErrUnsupported).
+// Classes of errors, for errors.Is. They are the same values as in package trainer. Other classes
+// are those of packages arena (ErrCapacity, ErrClosed) and kernels (ErrShape, ErrUnsupported).
 var (
 	ErrOption = arena.ErrOption
 	ErrModel  = layout.ErrModel
@@ -20,7 +20,8 @@ var (
 // errNotMade is the error of a nil Machine and of the zero Machine.
 var errNotMade = fmt.Errorf("the machine was not made: use vm.New: %w", ErrOption)
 
-// ValueError lists the inputs of a graph that have no value at the start of a run. It wraps ErrData.
+// ValueError lists the inputs of a graph that have no value at the start of a run. It wraps
+// ErrData.
 type ValueError struct{ Nodes []string }
 
 func (e *ValueError) Error() string {
@@ -30,12 +31,13 @@ func (e *ValueError) Error() string {
 // Unwrap returns ErrData.
 func (e *ValueError) Unwrap() error { return ErrData }
 
-// IndexError describes an index outside the rows of a table, as gorgonia.ByIndices reads them. It wraps ErrIndex.
+// IndexError describes an index outside the rows of a table, as gorgonia.ByIndices reads them. It
+// wraps ErrIndex.
 type IndexError struct {
-	Node  string // reads the rows
-	Index int64
-	Rows  int // of the table
-	At    int // position of the index among those of the node
+	Node  string // name of the node that reads rows of the table
+	Index int64  // the bad index
+	Rows  int    // rows of the table: valid indices are 0 to Rows-1
+	At    int    // position of the index among all indices of the node
 }
 
 func (e *IndexError) Error() string {
@@ -49,8 +51,8 @@ func (e *IndexError) Unwrap() error { return ErrIndex }
 type CapacityError struct {
 	Need  int64        // bytes of the plan
 	Have  int64        // bytes that the plan may use
-	Total int64        // bytes of the device, if its free memory is too small; 0 if Options.Memory is
-	Plan  *report.Plan // what the bytes are for
+	Total int64        // whole memory of the device in bytes, if its free memory was the limit; 0 if Options.Memory was
+	Plan  *report.Plan // the plan that does not fit
 }
 
 func (e *CapacityError) Error() string { return layout.Shortage(e.Plan, e.Need, e.Have, e.Total) }

@@ -19,8 +19,9 @@ type gradient struct {
 	sum bool // it adds up over runs
 	own bool // the gradient node stands for this gradient alone, so that its value can be bound
 
-	// deriv is the value of the gradient node if sum is set: another tensor over the same bytes. The input's Grad returns
-	// that one as long as the input has no gradient of its own, that is before the first run.
+	// deriv is the value of the gradient node if sum is set: another tensor over the same bytes.
+	// The input's Grad returns that one as long as the input has no gradient of its own, that is
+	// before the first run.
 	deriv gorgonia.Value
 }
 
@@ -54,8 +55,8 @@ func (g *gradient) loadSum() (err error) {
 	return nil
 }
 
-// publish binds the gradient to the gradient node. It also sets the input's own gradient if the gradient node cannot
-// hold it, or if sums are wanted.
+// publish binds the gradient to the gradient node. It also sets the input's own gradient if the
+// gradient node cannot hold it, or if sums are wanted.
 func (g *gradient) publish() error {
 	if err := g.download(); err != nil {
 		return err

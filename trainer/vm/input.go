@@ -16,7 +16,8 @@ type input struct {
 	moved bool // the node's value lay in the arena when the machine saw it last
 }
 
-// openInputs links the inputs of a graph to the arena. It moves the values of those that have a gradient there.
+// openInputs links the inputs of a graph to the arena. It moves the values of those that have a
+// gradient there.
 func openInputs(links []frontend.Link, mem *memory, unified bool) ([]input, error) {
 	inputs := make([]input, len(links))
 	for i, c := range links {
@@ -46,7 +47,8 @@ func (in *input) move(v gorgonia.Value) error {
 	return nil
 }
 
-// loadInputs copies the values of all inputs to the arena. It returns a *ValueError that names those without one.
+// loadInputs copies the values of all inputs to the arena. It returns a *ValueError that names
+// those without one.
 func loadInputs(inputs []input) error {
 	var missing []string
 	for i := range inputs {

@@ -67,8 +67,9 @@ func (l *link) makeValue() {
 	}
 }
 
-// owns reports whether v is the link's value, or another tensor of its shape over all of its bytes. It compares
-// addresses because Gorgonia recycles tensor objects: the same object may be another tensor by now.
+// owns reports whether v is the link's value, or another tensor of its shape over all of its bytes.
+// It compares addresses because Gorgonia recycles tensor objects: the same object may be another
+// tensor by now.
 func (l *link) owns(v gorgonia.Value) bool {
 	if d, ok := v.(*tensor.Dense); ok && l.addr != 0 {
 		return l.covers(d) && slices.Equal(d.Shape(), tensor.Shape(l.spec.Shape)) && layout.Contiguous(d)
@@ -76,12 +77,14 @@ func (l *link) owns(v gorgonia.Value) bool {
 	return v != nil && v == l.value
 }
 
-// covers reports whether the elements of d are the link's bytes, in any shape. An emptied tensor has none.
+// covers reports whether the elements of d are the link's bytes, in any shape. An emptied tensor
+// has none.
 func (l *link) covers(d *tensor.Dense) bool {
 	return l.addr != 0 && d.MemSize() == l.size && d.Uintptr() == l.addr
 }
 
-// current returns the value. It makes a new one if Gorgonia has emptied the old one, or recycled it for another tensor.
+// current returns the value. It makes a new one if Gorgonia has emptied the old one, or recycled it
+// for another tensor.
 func (l *link) current() gorgonia.Value {
 	if l.addr != 0 && !l.owns(l.value) {
 		l.makeValue()
@@ -154,8 +157,8 @@ func (l *link) boolAt(i int) bool {
 	return l.bytes[i] != 0
 }
 
-// detach moves the elements of v from the arena to Go memory, if they are the link's. v stays the same tensor, so that
-// its holders keep it.
+// detach moves the elements of v from the arena to Go memory, if they are the link's. v stays the
+// same tensor, so that its holders keep it.
 func (l *link) detach(v gorgonia.Value) (err error) {
 	defer recoverError("detach", &err)
 	if layout.IsEmpty(v) {

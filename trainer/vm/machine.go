@@ -16,47 +16,55 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/report"
 )
 
-// Machine runs a Gorgonia graph inside one block of device memory. It is a gorgonia.VM and replaces a tape machine:
+// Machine runs a Gorgonia graph inside one block of device memory. It is a gorgonia.VM and replaces
+// a tape machine:
 //
 //	tape machine                              | Machine
 //	m := gorgonia.NewTapeMachine(g,           | m, err := vm.New(g, vm.Options{
 //		gorgonia.BindDualValues(weights...))  |     Device: device, Bind: weights})
 //
-// Let, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a tape machine.
+// Let, Read, Value, Grad, NodesToValueGrads, Gorgonia's solvers and gob of values work as with a
+// tape machine.
 //
 // Inputs, that is nodes without an op:
 //
-//   - Each run reads the value of an input anew: a tensor can be bound once and rewritten between runs. It may be a view
-//     of any strides.
-//   - New moves the value of an input that has a gradient into the arena, where solvers change it and kernels read it.
-//     Use the node's Value from then on, not the tensor that you bound before.
+//   - Each run reads the value of an input anew: a tensor can be bound once and rewritten between
+//     runs. It may be a view of any strides.
+//   - New moves the value of an input that has a gradient into the arena, where solvers change it
+//     and kernels read it. Use the node's Value from then on, not the tensor that you bound before.
 //   - Any other value that is bound to an input is copied by each run.
-//   - After UnbindAll, inputs in the arena get their values back with the next run. Bind new tensors to the others:
-//     Gorgonia empties those that they had.
+//   - gorgonia.UnbindAll removes the values of nodes. The next run binds those in the arena again.
+//     Bind new tensors to the other inputs: Gorgonia has emptied the old ones.
 //
 // Outputs:
 //
-//   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep, and at the gradients
-//     of inputs. Other nodes get no value.
-//   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need for longer.
+//   - A run leaves values at the roots of the graph, at what gorgonia.Read reads, at Options.Keep,
+//     and at the gradients of inputs. Other nodes get no value.
+//   - A value is the same tensor in every run, and the next run overwrites it. Clone what you need
+//     for longer.
 //   - A value that is not finite is no error, as with a tape machine.
 //
 // Gradients:
 //
-//   - They are those of our operations. Gorgonia's own gradient nodes are not executed.
-//   - With Options.Bind they add up over runs until a solver, or the program, sets them to zero. The value of Deriv is
-//     that sum, too.
-//   - A gradient node that the graph computes with, or that gorgonia.Read reads, holds the gradient of this run alone.
+//   - The gradient rules of package kernels compute them. Of the nodes that gorgonia.Grad adds, the
+//     machine only reads which gradients are wanted; it does not execute them.
+//   - With Options.Bind they add up over runs until a solver, or the program, sets them to zero.
+//     Node.Grad and the value of Node.Deriv are both that sum.
+//   - If the graph computes with a gradient node, or gorgonia.Read reads one, its value is the
+//     gradient of this run alone.
 //
 // Each run is a step of its own:
 //
-//   - A dropout mask is a function of Options.Seed, the number of the run, the node's name and the element.
-//   - Each run moves the running statistics of batch normalization by its own batch, whether gradients add up or not.
-//     They lie in Gorgonia's op, or in the values of nodes that package layers made.
+//   - A dropout mask is a function of Options.Seed, the number of the run, the node's name and the
+//     element.
+//   - Each run moves the running statistics of batch normalization by its own batch, whether
+//     gradients add up or not. The statistics are in Gorgonia's batch normalization op, or, if
+//     package layers made the layer, in the values of its nodes.
 //   - With Options.Eval nothing is dropped or moved.
 //
-// Methods may be called from any goroutine. Several machines of one graph, say for training and inference, share the
-// values of its nodes; so do not run them at the same time.
+// Methods may be called from any goroutine; RunAll and Close wait for each other. Several machines
+// of one graph, say for training and inference, share the values of its nodes, so do not run them
+// at the same time.
 type Machine struct {
 	mu     sync.Mutex
 	closed bool
@@ -76,11 +84,11 @@ type Machine struct {
 
 var _ gorgonia.VM = (*Machine)(nil)
 
-// New compiles g, plans its memory, and allocates that on the device as one block. Call it after gorgonia.Grad, if g is
-// to have gradients, and close the machine after use.
+// New compiles g, plans its memory, and allocates that on the device as one block. Call it after
+// gorgonia.Grad, if g is to have gradients, and close the machine after use.
 //
-// If the plan needs more than Options.Memory, or more than the device has free, New allocates nothing and returns a
-// *CapacityError.
+// If the plan needs more than Options.Memory, or more than the device has free, New allocates
+// nothing and returns a *CapacityError.
 func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	defer recoverError("new machine", &err)
 	if err := opt.check(g); err != nil {
@@ -103,7 +111,8 @@ func New(g *gorgonia.ExprGraph, opt Options) (m *Machine, err error) {
 	return m, nil
 }
 
-// open allocates and binds everything on the device. After an error, Close releases what it has made so far.
+// open allocates and binds everything on the device. After an error, Close releases what it has
+// made so far.
 func (m *Machine) open(p *ir.Program, links *frontend.Links, homes *ir.Homes, opt Options) (err error) {
 	dev := opt.Device
 	if err := m.memory.place(p, homes); err != nil {
@@ -147,11 +156,13 @@ func (m *Machine) share(links *frontend.Links, unified bool) (err error) {
 	return err
 }
 
-// RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the next run. It allocates
-// no memory, except in nodes that the plan marks: fallbacks, and operations without a kernel on the device.
+// RunAll runs the whole graph once and waits for the end of the run. It needs no Reset before the
+// next run. It allocates no memory, except in nodes that the plan marks: fallbacks, and operations
+// without a kernel on the device.
 //
-// If an input has no value, RunAll returns a *ValueError and runs nothing. If an index is outside its table, it returns an
-// *IndexError, and the results of this run are not valid. After Close the error wraps arena.ErrClosed.
+// If an input has no value, RunAll returns a *ValueError and runs nothing. If an index is outside
+// its table, it returns an *IndexError, and the results of this run are not valid. After Close the
+// error wraps arena.ErrClosed.
 func (m *Machine) RunAll() (err error) {
 	defer recoverError("run", &err)
 	if m == nil {
@@ -214,7 +225,7 @@ func (m *Machine) publish() error {
 // Reset does nothing, since each RunAll starts anew. It is a method of gorgonia.VM.
 func (m *Machine) Reset() {}
 
-// Plan returns what every byte of the arena is for. It returns nil for a machine that New did not make.
+// Plan returns the memory plan of the arena. It returns nil for a machine that New did not make.
 func (m *Machine) Plan() *report.Plan {
 	if m == nil {
 		return nil
@@ -222,7 +233,7 @@ func (m *Machine) Plan() *report.Plan {
 	return m.plan
 }
 
-// Stats returns how much of the arena is in use now.
+// Stats returns the bytes of the arena, all zero after Close.
 func (m *Machine) Stats() arena.Stats {
 	if m == nil || m.memory.arena == nil {
 		return arena.Stats{}
@@ -230,8 +241,8 @@ func (m *Machine) Stats() arena.Stats {
 	return m.memory.arena.Stats()
 }
 
-// Close releases what New made, but not the device. Nodes keep their values and gradients: the same tensors, with their
-// elements in Go memory. It is safe to call twice.
+// Close releases what New made, but not the device. Nodes keep their values and gradients: the same
+// tensors, with their elements in Go memory. It is safe to call twice.
 func (m *Machine) Close() (err error) {
 	defer recoverError("close", &err)
 	if m == nil {

@@ -12,7 +12,8 @@ import (
 //
 //	| parameters | gradients | controls | guard | results | scratch |
 //
-// All inputs of the graph lie in parameters. The regions controls and guard exist only if the program uses them.
+// All inputs of the graph lie in parameters. The regions controls and guard exist only if the
+// program uses them.
 type memory struct {
 	layout  arena.Layout
 	regions layout.Regions
@@ -46,8 +47,8 @@ func (m *memory) plan(p *ir.Program, dev kernels.Device) *report.Plan {
 	return plan
 }
 
-// checkCapacity returns a *CapacityError if the plan needs more than limit, or than the device has free. A limit of 0
-// is none.
+// checkCapacity returns a *CapacityError if the plan needs more than limit, or than the device has
+// free. A limit of 0 is none.
 func checkCapacity(plan *report.Plan, dev kernels.Device, limit int64) error {
 	have, total, err := layout.Available(dev, limit)
 	if err != nil || plan.Total <= have {

@@ -13,21 +13,22 @@ import (
 type Options struct {
 	// Device runs the graph. The machine does not close it.
 	Device kernels.Device
-	// Memory limits the device memory of the machine, in bytes. 0 means no limit except the free memory of the device.
-	// New allocates what the plan needs, whatever the limit, and returns a *CapacityError if that is more.
+	// Memory limits the device memory of the machine, in bytes. Default 0: the free memory of the
+	// device is the limit. New allocates only what the plan needs; if that is more than the limit,
+	// it returns a *CapacityError.
 	Memory int64
-	// Bind lists inputs whose gradients add up over runs until they are set to zero, as with gorgonia.BindDualValues.
-	// By default a gradient is that of the last run alone. On a device with memory of its own, each run copies the sums
-	// to the device and back.
+	// Bind lists inputs whose gradients add up over runs until they are set to zero, as with
+	// gorgonia.BindDualValues. Default: none; a gradient is that of the last run alone. On a device
+	// with memory of its own, each run copies the sums to the device and back.
 	Bind gorgonia.Nodes
-	// Keep lists nodes, other than roots, whose values are to exist after a run. By default they do not. Each needs its
-	// size in the results region of the arena.
+	// Keep lists nodes, in addition to the roots of the graph, that have a value after a run.
+	// Default: none. Each costs its size in device memory.
 	Keep gorgonia.Nodes
-	// Eval runs the graph as gorgonia.EvalMode does: dropout drops nothing, and batch normalization uses its running
-	// statistics. By default both train.
+	// Eval runs the graph as gorgonia.EvalMode does: dropout drops nothing, and batch normalization
+	// uses its running statistics. Default: both as in training.
 	Eval bool
-	// Seed selects the dropout masks. Machines of one graph with the same seed drop the same elements in run 1, in run 2
-	// and so on.
+	// Seed selects the dropout masks. Machines of one graph with the same seed drop the same
+	// elements in run 1, in run 2 and so on. Default 0, a seed like any other.
 	Seed uint64
 }
 

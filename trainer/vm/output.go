@@ -15,8 +15,8 @@ type output struct {
 	bound bool // the value is bound to the node; else only gorgonia.Read reads it
 }
 
-// openOutputs links the outputs of a graph to the arena. The value of a gradient node is bound by its gradient, not
-// here.
+// openOutputs links the outputs of a graph to the arena. The value of a gradient node is bound by
+// its gradient, not here.
 func openOutputs(links *frontend.Links, mem *memory, unified bool) ([]output, error) {
 	derivs := make(map[*gorgonia.Node]bool)
 	for _, c := range links.Grads {
@@ -46,7 +46,8 @@ func (o *output) publish() error {
 	return gorgonia.UnsafeLet(o.node, o.current())
 }
 
-// copyReads copies outputs to the variables that gorgonia.Read was given. A variable keeps its tensor over runs.
+// copyReads copies outputs to the variables that gorgonia.Read was given. A variable keeps its
+// tensor over runs.
 func copyReads(reads []frontend.Read, outputs []output) error {
 	for _, r := range reads {
 		v := outputs[r.Output].current()

@@ -29,7 +29,8 @@ func openStatus(homes *ir.Homes, mem *memory, indices []ir.Indices) (s status, e
 	return s, s.handle.Write(s.buf)
 }
 
-// check returns an *IndexError if the last run met a bad index. It then clears the word for the next run.
+// check returns an *IndexError if the last run met a bad index. It then clears the word for the
+// next run.
 func (s *status) check() error {
 	if s.buf == nil {
 		return nil
