@@ -18,8 +18,9 @@ import (
 //	tanh     y = tanh x
 //	softplus y = log(1 + exp x), as max(x, 0) + log1p(exp(-|x|))
 var (
-	ReLU     = Register(unary("relu", relu, unaryCases(offZero)))
-	Sigmoid  = Register(unary("sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, unaryCases(nil), unaryKey("sigmoid")))
+	ReLU    = Register(unary("relu", relu, unaryCases(offZero)))
+	Sigmoid = Register(unary("sigmoid", func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, unaryCases(nil),
+		unaryKey("sigmoid")))
 	Tanh     = Register(unary("tanh", math.Tanh, unaryCases(nil), unaryKey("tanh")))
 	Softplus = Register(unary("softplus", softplus, unaryCases(nil), unaryKey("softplus")))
 )
@@ -53,9 +54,12 @@ var LeakyReLU = Register(&Op{
 //	sigmoid_grad  dx = dy·y·(1 - y)
 //	tanh_grad     dx = dy·(1 - y²)
 var (
-	ReLUGrad    = Register(resultGrad("relu_grad", reluGrad, func(r *rand.Rand, y []float64) { normal(r, y); each(y, relu) }))
-	SigmoidGrad = Register(resultGrad("sigmoid_grad", func(y, dy float64) float64 { return dy * y * (1 - y) }, func(r *rand.Rand, y []float64) { between(r, y, 0, 1) }))
-	TanhGrad    = Register(resultGrad("tanh_grad", func(y, dy float64) float64 { return dy * (1 - y*y) }, func(r *rand.Rand, y []float64) { between(r, y, -1, 1) }))
+	ReLUGrad = Register(resultGrad("relu_grad", reluGrad,
+		func(r *rand.Rand, y []float64) { normal(r, y); each(y, relu) }))
+	SigmoidGrad = Register(resultGrad("sigmoid_grad", func(y, dy float64) float64 { return dy * y * (1 - y) },
+		func(r *rand.Rand, y []float64) { between(r, y, 0, 1) }))
+	TanhGrad = Register(resultGrad("tanh_grad", func(y, dy float64) float64 { return dy * (1 - y*y) },
+		func(r *rand.Rand, y []float64) { between(r, y, -1, 1) }))
 )
 
 // LeakyReLUGrad is the gradient of LeakyReLU from its result.

@@ -87,7 +87,8 @@ func refAdafactor(attrs any, in, out []Tensor) {
 	}
 	for m := range matrices {
 		at := rows * columns
-		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh, numeric.MostSquare(out[1].Type))
+		factorStep(step[m*at:][:at], out[1].Data[m*rows:][:rows], out[2].Data[m*columns:][:columns], a.Epsilon, fresh,
+			numeric.MostSquare(out[1].Type))
 	}
 	by := rate * size / max(1, math.Sqrt(squareSum(step)/n)/a.Limit)
 	for i, u := range step {

@@ -68,7 +68,8 @@ func refAdam8(attrs any, in, out []Tensor) {
 		var next [2]float64
 		for i := range p {
 			g := a.prepare(in[1].Data[lo+i], scale)
-			s := [2]float64{most[0] * decodeSigned(m[lo+i]), most[1] * numeric.Decode8[float64](int(root[lo+i]), numeric.TopUnsigned)}
+			s := [2]float64{most[0] * decodeSigned(m[lo+i]),
+				most[1] * numeric.Decode8[float64](int(root[lo+i]), numeric.TopUnsigned)}
 			p[i] = a.step(in[3].Data, p[i], g, &s)
 			states[i] = s
 			for k, v := range s {

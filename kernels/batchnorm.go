@@ -35,8 +35,9 @@ var BatchNorm = Register(&Op{
 // dx = gamma/√(variance + Eps)·(dy - dbeta/n - x̂·dgamma/n). With ReLU, dy counts as 0 where
 // scale·x + shift, computed exactly as in BatchNorm, is not above 0.
 var BatchNormGrad = Register(&Op{
-	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad, Cases: batchNormGradCases,
-	Cost: func(_ any, in, _ []Spec) int64 { return 10 * int64(in[0].Shape.Elems()) },
+	Name: "batchNormGrad", InPlace: []int8{0, 5}, Infer: inferBatchNormGrad, Ref: refBatchNormGrad,
+	Cases: batchNormGradCases,
+	Cost:  func(_ any, in, _ []Spec) int64 { return 10 * int64(in[0].Shape.Elems()) },
 })
 
 // RunningStatAttrs are the attributes of RunningStat.

@@ -25,12 +25,18 @@ var (
 //
 // If an operand is NaN, NotEqual is 1 and the others are 0.
 var (
-	Less         = Register(binary("less", func(x, y float64) float64 { return oneIf(x < y) }, binaryCases(whole, whole), binaryKey("<")))
-	LessEqual    = Register(binary("less_equal", func(x, y float64) float64 { return oneIf(x <= y) }, binaryCases(whole, whole), binaryKey("<=")))
-	Greater      = Register(binary("greater", func(x, y float64) float64 { return oneIf(x > y) }, binaryCases(whole, whole), binaryKey(">")))
-	GreaterEqual = Register(binary("greater_equal", func(x, y float64) float64 { return oneIf(x >= y) }, binaryCases(whole, whole), binaryKey(">=")))
-	Equal        = Register(binary("equal", func(x, y float64) float64 { return oneIf(x == y) }, binaryCases(whole, whole), binaryKey("==")))
-	NotEqual     = Register(binary("not_equal", func(x, y float64) float64 { return oneIf(x != y) }, binaryCases(whole, whole), binaryKey("!=")))
+	Less = Register(binary("less", func(x, y float64) float64 { return oneIf(x < y) },
+		binaryCases(whole, whole), binaryKey("<")))
+	LessEqual = Register(binary("less_equal", func(x, y float64) float64 { return oneIf(x <= y) },
+		binaryCases(whole, whole), binaryKey("<=")))
+	Greater = Register(binary("greater", func(x, y float64) float64 { return oneIf(x > y) },
+		binaryCases(whole, whole), binaryKey(">")))
+	GreaterEqual = Register(binary("greater_equal", func(x, y float64) float64 { return oneIf(x >= y) },
+		binaryCases(whole, whole), binaryKey(">=")))
+	Equal = Register(binary("equal", func(x, y float64) float64 { return oneIf(x == y) },
+		binaryCases(whole, whole), binaryKey("==")))
+	NotEqual = Register(binary("not_equal", func(x, y float64) float64 { return oneIf(x != y) },
+		binaryCases(whole, whole), binaryKey("!=")))
 )
 
 func init() {

@@ -221,7 +221,8 @@ func reducedChain(r *rand.Rand, a *ChainAttrs, shape Shape) {
 
 // randomStep is a step of one operand with moderate results.
 func randomStep(r *rand.Rand, operand int) Step {
-	s := Step{Op: []*Op{Tanh, Sigmoid, ReLU, LeakyReLU, Affine, Neg, Abs, Sin, Cos, Softplus}[r.IntN(10)], A: operand, B: -1}
+	s := Step{Op: []*Op{Tanh, Sigmoid, ReLU, LeakyReLU, Affine, Neg, Abs, Sin, Cos, Softplus}[r.IntN(10)], A: operand,
+		B: -1}
 	switch s.Op {
 	case LeakyReLU:
 		s.Attrs = LeakyReLUAttrs{0.1}

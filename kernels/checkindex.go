@@ -32,7 +32,8 @@ var CheckIndex = Register(&Op{
 			return nil, err
 		}
 		if !integer(in[0].Type) || len(in[0].Shape) != 1 || !in[1].Equal(GuardSpec) {
-			return nil, shapeError("check_index", "takes a vector of uint8, int32 or int64 and a guard int32 (4), not %v", in)
+			return nil, shapeError("check_index",
+				"takes a vector of uint8, int32 or int64 and a guard int32 (4), not %v", in)
 		}
 		return []Spec{GuardSpec}, nil
 	},

@@ -67,7 +67,8 @@ func (w windows) output(op string, x, k Shape) (Shape, error) {
 	case k[0]%w.groups != 0:
 		return nil, shapeError(op, "%d groups do not divide the %d outputs of weights %v (input %v)", w.groups, k[0], k, x)
 	case x[1] != k[1]*w.groups:
-		return nil, shapeError(op, "input %v has %d channels, weights %v in %d groups take %d", x, x[1], k, w.groups, k[1]*w.groups)
+		return nil, shapeError(op, "input %v has %d channels, weights %v in %d groups take %d", x, x[1], k, w.groups,
+			k[1]*w.groups)
 	}
 	y := Shape{x[0], k[0], 0, 0}
 	for i, axis := range []string{"high", "wide"} {

@@ -33,8 +33,9 @@ var GroupNorm = Register(&Op{
 // With x̂ = (x - mean)·rstd, g = dy·gamma and n elements a group: dx = rstd·(g - Σg/n -
 // x̂·Σ(g·x̂)/n), sums over a group; dgamma = Σ dy·x̂ and dbeta = Σ dy, over a channel.
 var GroupNormGrad = Register(&Op{
-	Name: "groupNormGrad", InPlace: []int8{0, 4}, Infer: inferGroupNormGrad, Ref: refGroupNormGrad, Cases: groupNormGradCases,
-	Cost: func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
+	Name: "groupNormGrad", InPlace: []int8{0, 4}, Infer: inferGroupNormGrad, Ref: refGroupNormGrad,
+	Cases: groupNormGradCases,
+	Cost:  func(_ any, in, _ []Spec) int64 { return 12 * int64(in[0].Shape.Elems()) },
 })
 
 func init() {
@@ -64,7 +65,8 @@ func groupsOf(name string, attrs any, in []Spec, n int) (channel, group Spec, er
 		return channel, group, shapeError(name, "takes x [B, C, ...] whose images have elements, not %v", x)
 	}
 	if x.Shape[1]%a.Groups != 0 {
-		return channel, group, shapeError(name, "%d groups do not divide the %d channels of %v", a.Groups, x.Shape[1], x.Shape)
+		return channel, group, shapeError(name, "%d groups do not divide the %d channels of %v", a.Groups, x.Shape[1],
+			x.Shape)
 	}
 	return Spec{x.Type, x.Shape[1:2]}, Spec{x.Type, Shape{x.Shape[0], a.Groups}}, nil
 }

@@ -29,8 +29,9 @@ var LayerNorm = Register(&Op{
 // With x̂ = (x - mean)·rstd and g = dy·gamma: dx = rstd·(g - Σg/N - x̂·Σ(g·x̂)/N), sums over a row;
 // dgamma = Σ dy·x̂ and dbeta = Σ dy, over the rows.
 var LayerNormGrad = Register(&Op{
-	Name: "layerNormGrad", InPlace: []int8{0, 4}, Infer: inferLayerNormGrad, Ref: refLayerNormGrad, Cases: layerNormGradCases,
-	Cost: func(_ any, in, _ []Spec) int64 { return 14 * int64(in[0].Shape.Elems()) },
+	Name: "layerNormGrad", InPlace: []int8{0, 4}, Infer: inferLayerNormGrad, Ref: refLayerNormGrad,
+	Cases: layerNormGradCases,
+	Cost:  func(_ any, in, _ []Spec) int64 { return 14 * int64(in[0].Shape.Elems()) },
 })
 
 func init() {

@@ -89,7 +89,8 @@ func inferMatMul(attrs any, in []Spec) ([]Spec, error) {
 		k2, n = n, k2
 	}
 	if k != k2 {
-		return nil, shapeError("matmul", "%v and %v do not multiply (transposed: %v, %v): %d against %d", a, b, t.TransA, t.TransB, k, k2)
+		return nil, shapeError("matmul", "%v and %v do not multiply (transposed: %v, %v): %d against %d", a, b,
+			t.TransA, t.TransB, k, k2)
 	}
 	if t.Bias && !in[2].Shape.Equal(Shape{n}) {
 		return nil, shapeError("matmul", "bias %v must be (%d)", in[2].Shape, n)

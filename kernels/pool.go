@@ -94,7 +94,8 @@ func (a PoolAttrs) check(name string) error {
 		case a.Kernel[i] < 1 || a.Stride[i] < 1:
 			return attrError(name, "kernel %v and stride %v must be at least 1", a.Kernel, a.Stride)
 		case a.Pad[i] < 0 || a.PadEnd[i] < 0 || a.Pad[i] >= a.Kernel[i] || a.PadEnd[i] >= a.Kernel[i]:
-			return attrError(name, "padding %v and %v must be at least 0 and less than the kernel %v", a.Pad, a.PadEnd, a.Kernel)
+			return attrError(name, "padding %v and %v must be at least 0 and less than the kernel %v", a.Pad,
+				a.PadEnd, a.Kernel)
 		}
 	}
 	if a.Kernel[0] > math.MaxInt32/a.Kernel[1] {

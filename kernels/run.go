@@ -145,7 +145,8 @@ func operandBytes(c Call, operands []Operand, operand func(Operand) []byte) ([][
 	for i, o := range operands {
 		b[i] = operand(o)
 		if n := o.Bytes(); int64(len(b[i])) != n {
-			return nil, fmt.Errorf("%s %q: operand %v needs %d bytes, has %d: %w", c.Op.Name, c.Label, o.Spec, n, len(b[i]), ErrShape)
+			return nil, fmt.Errorf("%s %q: operand %v needs %d bytes, has %d: %w", c.Op.Name, c.Label, o.Spec, n,
+				len(b[i]), ErrShape)
 		}
 	}
 	return b, nil

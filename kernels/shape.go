@@ -27,7 +27,8 @@ var Reshape = Register(&Op{
 			return nil, err
 		}
 		if a.Shape.Elems() != in[0].Shape.Elems() {
-			return nil, shapeError("reshape", "%v has %d elements, %v has %d", in[0].Shape, in[0].Shape.Elems(), a.Shape, a.Shape.Elems())
+			return nil, shapeError("reshape", "%v has %d elements, %v has %d", in[0].Shape, in[0].Shape.Elems(),
+				a.Shape, a.Shape.Elems())
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
 	},

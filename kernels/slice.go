@@ -34,7 +34,8 @@ var Slice = Register(&Op{
 		out := make(Shape, len(s))
 		for i, d := range s {
 			if a.Start[i] < 0 || a.Start[i] > a.End[i] || a.End[i] > d || a.Step[i] < 1 {
-				return nil, attrError("slice", "range %d:%d:%d is outside dimension %d of %v", a.Start[i], a.End[i], a.Step[i], i, s)
+				return nil, attrError("slice", "range %d:%d:%d is outside dimension %d of %v", a.Start[i], a.End[i],
+					a.Step[i], i, s)
 			}
 			out[i] = (a.End[i] - a.Start[i] + a.Step[i] - 1) / a.Step[i]
 		}
@@ -78,7 +79,8 @@ var Unslice = Register(&Op{
 		}
 		for i, d := range s {
 			if last := a.Start[i] + (d-1)*a.Step[i]; a.Start[i] < 0 || a.Step[i] < 1 || last >= a.Shape[i] {
-				return nil, shapeError("unslice", "dimension %d of %v does not fit %v from %d by steps of %d", i, s, a.Shape, a.Start[i], a.Step[i])
+				return nil, shapeError("unslice", "dimension %d of %v does not fit %v from %d by steps of %d", i, s,
+					a.Shape, a.Start[i], a.Step[i])
 			}
 		}
 		return []Spec{{in[0].Type, a.Shape}}, nil
@@ -94,7 +96,8 @@ var Unslice = Register(&Op{
 		s := randomShape(r, randomRank(r))
 		a := randomRange(r, s)
 		out, _ := Slice.Infer(a, []Spec{{float, s}})
-		return Case{Attrs: UnsliceAttrs{s, a.Start, a.Step}, In: []Spec{{randomType(r, float), out[0].Shape}}, Fill: fillAny}
+		return Case{Attrs: UnsliceAttrs{s, a.Start, a.Step}, In: []Spec{{randomType(r, float), out[0].Shape}},
+			Fill: fillAny}
 	},
 })
 

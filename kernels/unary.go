@@ -25,11 +25,12 @@ var (
 	Square      = Register(unary("square", func(x float64) float64 { return x * x }, unaryCases(nil), unaryKey("square")))
 	Cube        = Register(unary("cube", func(x float64) float64 { return x * x * x }, unaryCases(nil), unaryKey("cube")))
 	Inverse     = Register(unary("inverse", func(x float64) float64 { return 1 / x }, unaryCases(offZero), unaryKey("inv")))
-	InverseSqrt = Register(unary("inverse_sqrt", func(x float64) float64 { return 1 / math.Sqrt(x) }, unaryCases(positive), unaryKey("invSqrt")))
-	Sin         = Register(unary("sin", math.Sin, unaryCases(nil), unaryKey("sin")))
-	Cos         = Register(unary("cos", math.Cos, unaryCases(nil), unaryKey("cos")))
-	Ceil        = Register(unary("ceil", math.Ceil, unaryCases(offWhole), unaryKey("ceil")))
-	Floor       = Register(unary("floor", math.Floor, unaryCases(offWhole), unaryKey("floor")))
+	InverseSqrt = Register(unary("inverse_sqrt", func(x float64) float64 { return 1 / math.Sqrt(x) },
+		unaryCases(positive), unaryKey("invSqrt")))
+	Sin   = Register(unary("sin", math.Sin, unaryCases(nil), unaryKey("sin")))
+	Cos   = Register(unary("cos", math.Cos, unaryCases(nil), unaryKey("cos")))
+	Ceil  = Register(unary("ceil", math.Ceil, unaryCases(offWhole), unaryKey("ceil")))
+	Floor = Register(unary("floor", math.Floor, unaryCases(offWhole), unaryKey("floor")))
 )
 
 func init() {

@@ -64,10 +64,6 @@ const (
 // draw writes a PNG of the first digits of the test set above their reconstructions.
 func draw(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io.Writer) error {
 	n := min(columns, test.Len())
-	digits, err := dataloader.Subset(test, 0, n)
-	if err != nil {
-		return err
-	}
 	const cell = side*enlarge + gap
 	picture := image.NewGray(image.Rect(0, 0, n*cell+gap, 2*cell+gap))
 	for i := range picture.Pix {
@@ -82,11 +78,15 @@ func draw(ctx context.Context, t *trainer.Trainer, test dataloader.Dataset, w io
 		}
 	}
 	original := [][]byte{make([]byte, side*side)}
-	for p, err := range t.Predict(ctx, digits) {
+	// The whole test set, which may be resident, and not a part of it, which never is.
+	for p, err := range t.Predict(ctx, test) {
 		if err != nil {
 			return err
 		}
-		if err := digits.Fetch(ctx, dataloader.At{Index: p.Sample}, original); err != nil {
+		if p.Sample >= n {
+			break
+		}
+		if err := test.Fetch(ctx, dataloader.At{Index: p.Sample}, original); err != nil {
 			return fmt.Errorf("digit %d: %w", p.Sample, err)
 		}
 		put(p.Sample, 0, func(i int) float64 { return float64(original[0][i]) / 255 })

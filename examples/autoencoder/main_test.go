@@ -55,6 +55,13 @@ func difference(picture image.Image, cell int) float64 {
 	return sum / (columns * side * side)
 }
 
+func TestAPictureIsDrawnOfResidentData(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "digits.png")
+	if _, err := runtest.Run(example, 600, "-epochs", "1", "-resident", "-picture", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestAnyOtherPictureIsAMapOfTheMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memory.svg")
 	if _, err := runtest.Run(example, 600, "-plan", "-picture", file); err != nil {

@@ -85,6 +85,7 @@ func bindAdafactorOf[T float](b *binding) func() {
 	f.sums, work = work[:blocks*f.width], work[blocks*f.width:]
 	f.means, f.squares = work[:f.matrices], work[f.matrices:][:blocks]
 
+	// Passes over blocks use all threads; the fold of columns is split over matrices.
 	grain := ceilDiv(updateGrain, f.blockRows*f.width)
 	moments, measure := b.parallelFor(blocks, grain, f.moments), b.parallelFor(blocks, grain, f.measure)
 	fold := b.parallelFor(f.matrices, ceilDiv(updateGrain, f.blocks*f.width+f.n), f.foldColumns)
@@ -152,6 +153,7 @@ func (f *adafactor[T]) foldColumns(lo, hi, _ int) {
 	for m := lo; m < hi; m++ {
 		sums := f.sums[m*f.blocks*w:][:f.blocks*w]
 		first, columns := sums[:w], f.columns[m*w:][:w]
+		// Blocks are added in order to the first one.
 		for rest := sums[w:]; len(rest) > 0; rest = rest[w:] {
 			for j, v := range rest[:w] {
 				first[j] += v

@@ -48,6 +48,8 @@ func bindAdam8Of[T float](b *binding) (func(), error) {
 	}
 	r := &update.Rule8[T]{M: out[int8](b, 1), Root: out[uint8](b, 2), Scales: out[T](b, 3)}
 	r.FillCodecs()
+	// Assembly updates whole blocks; pieces are multiples of a block, so only the last one has a
+	// tail.
 	whole := len(u.P) / kernels.Block8
 	pieces := b.parallelFor(len(r.Scales)/2, updateGrain/kernels.Block8, func(lo, hi, _ int) {
 		run(r, lo, min(hi, whole))

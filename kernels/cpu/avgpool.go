@@ -88,6 +88,7 @@ func avgPool[T float](p *pooling, x, y []T) {
 		for j := range p.ow {
 			_, from, to := p.Window(1, j, p.w)
 			sum := 0.0
+			// A window over whole rows is contiguous.
 			if from == 0 && to == p.w {
 				sum = reduce.Sum(x[first*p.w : end*p.w])
 			} else {

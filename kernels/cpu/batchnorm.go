@@ -150,6 +150,7 @@ func bindBatchNormOf[T float](b *binding) func() {
 		w.accumulate(&n.planes, n.kernels.Moments, n.x, n.x, c, channels, image, images)
 		count := float64(images * n.n)
 		for k := range channels {
+			// The group's mean, and its sum of squares about that mean.
 			pivot, s := float64(w.of[k*norm.Params+norm.ParamMean]), w.sums[k][0]
 			w.sums[k] = [2]float64{pivot + s/count, w.sums[k][1] - s*s/count}
 		}
@@ -175,6 +176,8 @@ func (n *batchNorm[T]) moments(c int) (mean, variance float64) {
 		part := n.part[2*(c*n.groups+g):][:2]
 		_, images := n.groupAt(g)
 		more := float64(images * n.n)
+		// The merge of two groups: means are weighted by their counts, and squares gain
+		// d²·count·more/(count+more).
 		d := part[0] - mean
 		mean += d * more / (count + more)
 		squares += part[1] + d*d*count*more/(count+more)

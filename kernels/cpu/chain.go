@@ -59,6 +59,7 @@ func bindChainOf[T float](b *binding, a *kernels.ChainAttrs) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
+	// The workspace: the chain's tiles, then the reduction's partial sums.
 	tiles := r.bytes(b.dev.pool.threads())
 	work := b.work()
 	e := newEngine[T](b, r, work[:tiles])

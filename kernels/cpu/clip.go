@@ -36,6 +36,7 @@ func sumSquaresWork(_ *Device, _ any, in, _ []kernels.Spec) int64 {
 func bindSumSquaresOf[T float](b *binding) func() {
 	x, y := in[T](b, 0), out[float64](b, 0)
 	squares := reduce.At[T](b.dev.level).Rows[reduce.FoldSquares]
+	// One piece: no workspace.
 	if len(x) <= pieceLen {
 		return func() {
 			y[0] = 0

@@ -60,6 +60,7 @@ func bandPitch(elems int) int {
 // of a vector of pixels.
 func (v *convolution) useBand(p *patches, i int) bool {
 	b := band{convert: v.packingsFloat32[i].Across, prefetch: v.kernels.Prefetch, size: p.size, width: p.width / p.size, height: p.plane / p.width, plane: p.plane}
+	// Rows that a window covers, relative to its pixel: from first to span.
 	b.first = p.rows.taps[0].at
 	for _, t := range p.rows.taps {
 		b.first, b.span = min(b.first, t.at), max(b.span, t.at)
@@ -69,6 +70,7 @@ func (v *convolution) useBand(p *patches, i int) bool {
 	need := min(b.height, ceilDiv(conv.MaxLanes-1, p.cols.n)*p.rows.step+b.span-b.first+1)
 	b.channels = min(v.groups, depthChannels)
 	b.fit(limit)
+	// Fewer channels leave room for more rows.
 	for b.rows < min(b.height, bandMinFactor*need) && b.channels > bandMinChannels {
 		b.channels = max(bandMinChannels, b.channels/2)
 		b.fit(limit)
@@ -98,10 +100,12 @@ func (h *bandRows) load(p *patches, t *conv.Patch, src []byte, at, n int) {
 	b, step := &p.band, p.rows.step
 	lo := max(0, at/p.cols.n*step+b.first)
 	hi := min(b.height, (at+n-1)/p.cols.n*step+b.span+1)
+	// The band does not hold all rows: convert it again from row lo on.
 	if lo < hi && (lo < h.lo || hi > h.hi) {
 		h.lo, h.hi, h.at = lo, min(b.height, lo+b.rows), at
 		b.convert(h.buf, src[lo*b.width*b.size:], t.Channels, b.plane, (h.hi-lo)*b.width, p.plane)
 	}
+	// Segments are offsets in the image; the band begins at row h.lo.
 	for i := range t.Segments[:t.SegCount] {
 		t.Segments[i] -= int64(h.lo * p.width)
 	}

@@ -28,6 +28,8 @@ func newAxis(size, n, step int, at []int) axis {
 	a := axis{n: n, step: step}
 	for _, at := range at {
 		t := tap{at: at}
+		// lo is the first pixel whose element is not left of the image, hi the first one past its
+		// end.
 		if at < 0 {
 			t.lo = min(n, ceilDiv(-at, step))
 		}
@@ -186,6 +188,7 @@ func (p *patches) maskRun(t *conv.Patch, row, col, lane, run int) {
 		if lo >= hi {
 			continue
 		}
+		// One bit for each pixel of the run whose column lies inside the image.
 		bits := uint16((1<<(hi-lo) - 1) << (lane + lo - col))
 		for i := range p.rows.taps {
 			if r := &p.rows.taps[i]; row >= r.lo && row < r.hi {

@@ -92,6 +92,7 @@ func (p *patches) convertPixels(t *conv.Patch, s *imageStage) {
 	for i := range s.runs[:s.n] {
 		run := &s.runs[i]
 		first := run.col*p.cols.step + p.left
+		// The part of the run's elements that lies inside the image, for each row of taps.
 		lo, hi := max(0, first), min(p.width/p.size, first+(run.n-1)*p.cols.step+p.span)
 		if lo >= hi {
 			continue
@@ -135,6 +136,7 @@ func withParts(all []kBlock, taps, step int, rounded bool) []kBlock {
 // split cuts a block into parts. Each but the last has a multiple of step steps.
 func (s *kBlock) split(taps, step int) []kBlock {
 	var parts []kBlock
+	// Parts of whole channels, whose steps fill whole pairs; or parts of the taps of one channel.
 	n := max(1, partSteps/taps)
 	if n*taps%step != 0 {
 		n = max(2, n-1)

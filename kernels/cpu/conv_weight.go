@@ -95,6 +95,7 @@ func (v *convolution) weightBytes() (rows, panels, sums, parts int) {
 	rows = min(all, max(weightRows, s.Rows)) * s.RowPitch(stretch)
 	panels = ceilDiv(outs, s.Cols) * s.PanelBytes(s.Elems(stretch))
 	sums = asm.AlignLine(min(all, max(weightRows, s.Rows)) * outs * size)
+	// Parts are used for few rows only, so the bound takes the most rows that use them.
 	small := *v
 	if all*v.groups >= weightApart {
 		small.cg, small.groups, small.kernel = weightApart-1, 1, [2]int{1, 1}
@@ -193,6 +194,7 @@ func (x *convWeights) do(i, worker int) {
 		x.tiles(w, c, block.n, outs, n)
 		t.Flags = gemm.FlagAdd
 	}
+	// One part writes dw itself; several leave their sums for join.
 	if x.parts == 1 {
 		x.write(c, t.RowC, block.n, outs, group*x.og+out, block.k)
 	}
@@ -338,6 +340,7 @@ func (x *convWeights) join(lo, hi, _ int) {
 	for lo < hi {
 		n := min(hi-lo, rows-lo%rows)
 		sum := x.sums[lo*rowC : (lo+n)*rowC]
+		// Parts are added in order.
 		for part := 1; part < x.parts; part++ {
 			at := part * x.groups * rows * rowC
 			addBytes(sum, x.sums[at+lo*rowC:][:n*rowC], size)

@@ -231,6 +231,7 @@ func (x *winograd) do(i, worker int) {
 	group, first := i/x.blocks, i%x.blocks*x.sharedPanels
 	last := min(first+x.sharedPanels, x.panels)
 	panel := conv.WinogradPlaces * x.kernels.Cols * size
+	// The products prefetch the pixels of the next panels.
 	w.prefetch = prefetcher{}
 	if next := last * x.kernels.Cols; x.kernels.Prefetch != nil && last < x.panels {
 		w.prefetch = x.tiles.prefetchBelow(x.src, group*x.channels, x.channels, next, x.kernels.Cols)

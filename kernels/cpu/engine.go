@@ -87,6 +87,7 @@ func newEngine[T float](b *binding, r *chainPlan, work []byte) *engine[T] {
 	if e.runCodes = elementwise.At[T](b.dev.level).Chain; e.runCodes != nil {
 		e.program = newProgram(r, len(e.in))
 	}
+	// Each worker gets its tiles of the workspace, one after another.
 	e.workers = make([]workerState[T], r.workers(b.dev.pool.threads()))
 	for i := range e.workers {
 		c := &e.workers[i]
@@ -226,10 +227,12 @@ func (e *engine[T]) loadOperand(c *workerState[T], k, lo, n int) []byte {
 	}
 	tile := e.workTile(c, s.tile, n*s.size)
 	place := lo % s.period
+	// The tile still holds these elements: all tiles begin at the same place of the period.
 	if h.period == place && h.pos < 0 && n <= h.n {
 		return tile
 	}
-	if place%s.inner+n <= s.inner { // inside one row
+	if place%s.inner+n <= s.inner {
+		// Inside one row the elements are contiguous, or one element repeated.
 		pos := s.index.offset(place)
 		switch {
 		case s.index.stride[s.index.rank-1] == 1:

@@ -38,6 +38,8 @@ func bindGatherRows(b *binding) (func(), error) {
 	}
 	return b.parallelFor(rows, 4*moveGrain/size, func(lo, hi, _ int) {
 		if bring != nil {
+			// The rows of the first aheadBytes are prefetched at once, later rows one by one while
+			// others are copied.
 			for i := lo; i < min(lo+ahead, hi); i++ {
 				bring(from[max(index.at(i, n), 0)*size:], 1, 0, size)
 			}

@@ -80,8 +80,10 @@ func bindGroupNormOf[T float](b *binding) func() {
 	whole := planes{b: n.b * n.attrs.Groups, c: 1, n: n.size * n.n} // a group as one plane
 	return n.forGroups(b, func(w *planeWorker[T], g, image, c int) {
 		w.call.Relu = 0
+		// The sums of the group are taken as if it were one plane of one channel.
 		w.setPivots(&whole, n.kernels.For(whole.n).Moments, n.x, 0, 1, g, 1)
 		w.accumulate(&whole, n.kernels.For(whole.n).Moments, n.x, n.x, 0, 1, g, 1)
+		// mean = pivot + s/count, variance = (q - s²/count)/count with q = Σ(x - pivot)².
 		pivot, s, count := float64(w.of[norm.ParamMean]), w.sums[0][0], float64(whole.n)
 		m, r := pivot+s/count, norm.Rstd((w.sums[0][1]-s*s/count)/count, n.attrs.Eps)
 		mean[g], rstd[g] = T(m), T(r)
@@ -116,6 +118,7 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 			for k := range channels {
 				s, q := w.sums[k][0], w.sums[k][1]*r
 				at := 2 * (image*n.c + c + k)
+				// Each plane's share of dbeta and dgamma, which join adds over images.
 				part[at], part[at+1] = s, q
 				sum += float64(n.gamma[c+k]) * s
 				dot += float64(n.gamma[c+k]) * q
@@ -133,6 +136,7 @@ func bindGroupNormGradOf[T float](b *binding) func() {
 	join := b.parallelFor(n.c, planeTile, func(lo, hi, _ int) {
 		for c := lo; c < hi; c++ {
 			s, q := 0.0, 0.0
+			// Images are added in order.
 			for image := range n.b {
 				s += part[2*(image*n.c+c)]
 				q += part[2*(image*n.c+c)+1]

@@ -22,6 +22,7 @@ func (w *stridedIndex) addDim(dim, stride int) {
 	if dim == 1 {
 		return
 	}
+	// The new dimension continues the last one: one stride covers both.
 	if k := w.rank - 1; k >= 0 && w.stride[k] == dim*stride {
 		w.dims[k] *= dim
 		w.stride[k] = stride
@@ -81,6 +82,7 @@ func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func
 	inner, step := w.dims[last], w.stride[last]
 	var at [maxRank]int
 	pos := 0
+	// at is the position of element lo in each dimension, pos its element in src.
 	for k, i := last, lo; k >= 0; k-- {
 		at[k] = i % w.dims[k]
 		i /= w.dims[k]
@@ -102,6 +104,7 @@ func gather[T asm.Word | float](dst, src []T, w *stridedIndex, lo int, fill func
 		dst = dst[n:]
 		pos -= at[last] * step
 		at[last] = 0
+		// The next row: carry into the dimensions on the left.
 		for k := last - 1; k >= 0; k-- {
 			at[k]++
 			pos += w.stride[k]

@@ -81,12 +81,14 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 	}
 	total := asm.View[float64](b.work())[:blocks*2*n]
 	run := asm.View[T](b.work()[8*len(total):])[:blocks*2*n]
+	// Rows of a call: their dgamma and dbeta are added in the element type, then in float64.
 	step := max(1, min(rowRun, rowGrain/n))
 	each := b.parallelFor(blocks, 1, func(lo, hi, worker int) {
 		c := &calls[worker]
 		for k := lo; k < hi; k++ {
 			sum, part := total[k*2*n:][:2*n], run[k*2*n:][:2*n]
 			clear(sum)
+			// Block k has rows first..end-1; blocks differ by at most one row.
 			first, end := k*rows/blocks, (k+1)*rows/blocks
 			for i := first; i < end; i += step {
 				j := min(i+step, end)
@@ -94,6 +96,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 				*c = norm.RowArgs[T]{X: x[i*n : j*n], Dy: dy[i*n : j*n], Y: dx[i*n : j*n], Gamma: gamma, Mean: mean[i:j], Rstd: rstd[i:j],
 					Dgamma: part[:n], Dbeta: part[n:], N: n, Rows: j - i, Share: 1 / T(n)}
 				gradient(c)
+				// The partial sums of the call are added in float64.
 				for m, v := range part {
 					sum[m] += float64(v)
 				}
@@ -103,6 +106,7 @@ func bindLayerNormGradOf[T float](b *binding) func() {
 	join := b.parallelFor(n, planeTile, func(lo, hi, _ int) {
 		for i := lo; i < hi; i++ {
 			s, q := 0.0, 0.0
+			// Blocks are added in order, so that the sums do not depend on the number of threads.
 			for k := range blocks {
 				q += total[k*2*n+i]
 				s += total[k*2*n+n+i]

@@ -218,6 +218,7 @@ func (p *matmulPlan) split(threads, rowsLeast, unit int) {
 	// cost.
 	best := math.Inf(1)
 	for r := rowsLeast; r <= rowsMost; r++ {
+		// As many column blocks as make enough tasks, and up to one more for each thread.
 		least := min(panels, ceilDiv(want, p.batch*r))
 		for c := least; c <= min(panels, least+threads); c++ {
 			rowBlock, colBlock := ceilDiv(ceilDiv(p.m, r), s.Rows)*s.Rows, ceilDiv(panels, c)*unit

@@ -107,6 +107,8 @@ func (p *pooling) bind2x2(b *binding, x, y []float32, index []uint8, kernel func
 	return b.parallelFor(p.planes, max(1, poolGrain/p.area), func(lo, hi, worker int) {
 		c := &calls[worker]
 		step := 1
+		// With an even height, the rows of one plane continue those of the plane before: one call
+		// for all.
 		if p.h%2 == 0 {
 			step = hi - lo
 		}

@@ -93,6 +93,7 @@ func (w *planeWorker[T]) setParams(p *planes, of []T, channels int) {
 	k := &w.call
 	k.Param, k.Channels, k.Stride = of, channels, p.c*p.n
 	k.Sums = w.lanes[:channels*len(w.lanes)/norm.MaxTile]
+	// Only kernels for planes of one element, whose lanes are channels, need a transpose.
 	if p.n > 1 {
 		return
 	}
@@ -131,6 +132,7 @@ func (w *planeWorker[T]) run(kernel func(c *norm.PlaneArgs[T]), x, dy []T, n, im
 		}
 		return
 	}
+	// Partial sums of a channel are added in the order of lanes, in float64.
 	half := len(w.lanes) / (2 * norm.MaxTile)
 	for c := range k.Channels {
 		a, b := k.Sums[2*c*half:][:half], k.Sums[(2*c+1)*half:][:half]
@@ -151,6 +153,7 @@ func (w *planeWorker[T]) setPivots(p *planes, kernel func(c *norm.PlaneArgs[T]),
 		w.of[k*norm.Params+norm.ParamMean] = x[p.at(b, c+k)]
 	}
 	clear(w.sums[:channels])
+	// The pivot starts as the first element and moves to the mean of the first elements about it.
 	n := p.runFrom(0)
 	images = min(images, ceilDiv(pivotRun, p.n))
 	w.setParams(p, w.of[:], channels)

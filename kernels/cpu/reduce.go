@@ -189,6 +189,7 @@ func (r *reducer[T]) launch(b *binding) func() {
 	per := ceilDiv(group, r.width)
 	all := b.parallelFor(r.outputs/group*per*r.pieces, pieceLen/(size*r.width), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
+			// Part i is piece cut of block; from is the block's first output inside its group.
 			block, cut := i/r.pieces, i%r.pieces
 			from := block % per * r.width
 			acc := r.acc[worker][:min(r.width, group-from)]
@@ -246,9 +247,11 @@ func (r *reducer[T]) runs(acc []float64, base, from, cut, worker int) {
 	// base is the element where the first run begins.
 	base += from * n
 	switch {
+	// A piece of one long run.
 	case r.pieces > 1 && r.reducedDims.rank == 0:
 		base += cut * r.pieceSize
 		n = min(r.pieceSize, n-cut*r.pieceSize)
+	// Or some of several runs.
 	case r.pieces > 1:
 		first, end = cut*r.pieceSize, min((cut+1)*r.pieceSize, end)
 	}
@@ -280,6 +283,7 @@ func (r *reducer[T]) columns(acc []float64, base, from, cut, worker int) {
 	}
 	// Rows of a call: as many as maxRead allows.
 	per := max(1, r.maxRead/n)
+	// A pull returns contiguous elements: part of a row at a time.
 	if r.pull != nil && n < r.inner {
 		per = 1
 	}
@@ -301,6 +305,7 @@ func (w *stridedIndex) offset(i int) int {
 		return i * w.stride[0]
 	}
 	at := 0
+	// The digits of i in the mixed radix of dims, times the strides.
 	for k := w.rank - 1; k >= 0; k-- {
 		at += i % w.dims[k] * w.stride[k]
 		i /= w.dims[k]

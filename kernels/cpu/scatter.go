@@ -36,6 +36,7 @@ func bindScatterOf[T float](b *binding) func() {
 		return nil
 	}
 	size := len(y) / rows
+	// Rows are added by the elementwise kernel of Add.
 	add := elementwise.Binary[T](b.dev.level, kernels.Add, nil)
 	parts := 1
 	if len(dy) >= scatterGrain {
@@ -43,6 +44,7 @@ func bindScatterOf[T float](b *binding) func() {
 	}
 	return b.parallelFor(parts, 1, func(lo, hi, _ int) {
 		for part := lo; part < hi; part++ {
+			// The part clears its own rows, then adds to them.
 			for r := part; r < rows; r += parts {
 				clear(y[r*size : (r+1)*size])
 			}

@@ -144,6 +144,7 @@ func bindConcat(b *binding) (func(), error) {
 	if len(to) == 0 {
 		return nil, nil
 	}
+	// An output row is the elements from the axis on, for one index of the dimensions before it.
 	row := len(to) / outer
 	var parts [][]byte
 	for _, o := range b.In {

@@ -47,6 +47,7 @@ func bindSoftmaxOf[T float](b *binding) (func(), error) {
 		return bindSoftmaxRows(b, y, x, dy, outer, n), nil
 	}
 	c := newColumns[T](b)
+	// A part is a block of at most softRun columns of one outer index.
 	tiles := (inner + softRun - 1) / softRun
 	return b.parallelFor(outer*tiles, softGrain/(n*min(inner, softRun)), func(lo, hi, worker int) {
 		for i := lo; i < hi; i++ {
@@ -135,6 +136,7 @@ func (c *softmaxColumns[T]) compute(dst, x, dy []T, n, stride, worker int) {
 // log softmax.
 func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) []T, k *columnState[T], w int) {
 	most, tile, total := k.most[:w], k.tile[:w], k.total[:w]
+	// The largest element of each column is subtracted first, so that no exponential overflows.
 	copy(most, row(x, 0))
 	for i := 1; i < n; i++ {
 		c.max(most, most, row(x, i))
@@ -165,6 +167,7 @@ func (c *softmaxColumns[T]) normalise(dst, x []T, n int, row func(s []T, i int) 
 // sum sets total to the sums of the n rows that next computes.
 func (c *softmaxColumns[T]) sum(k *columnState[T], w, n int, next func(i int) []T) {
 	sum, total := k.sum[:w], k.total[:w]
+	// Sums of sumRows rows are added to the total: two levels keep the error small.
 	clear(total)
 	for i := 0; i < n; i += sumRows {
 		clear(sum)

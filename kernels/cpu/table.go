@@ -12,19 +12,24 @@ const maxRank = devcheck.MaxRank
 
 // table holds the kernels by operation. Elementwise operations are not in it: one engine runs them all.
 var table = map[*kernels.Op]kernel{
+	// Chains of elementwise operations, which may end in a reduction.
 	kernels.Chain: {bindChain, chainWork},
 
+	// Products.
 	kernels.MatMul: {bindMatmul, matmulWorkspace},
 
+	// Convolutions.
 	kernels.Conv:           {bindConv, convWork},
 	kernels.ConvGradInput:  {bindConvInput, convInputWork},
 	kernels.ConvGradWeight: {bindConvWeight, convWeightWork},
 
+	// Pooling.
 	kernels.MaxPool:     {bindMaxPool, nil},
 	kernels.MaxPoolGrad: {bindMaxPool, nil},
 	kernels.AvgPool:     {bindAvgPool, nil},
 	kernels.AvgPoolGrad: {bindAvgPool, nil},
 
+	// Normalizations, and dropout.
 	kernels.BatchNorm:     {bindBatchNorm, batchNormWork},
 	kernels.BatchNormGrad: {bindBatchNorm, batchNormWork},
 	kernels.RunningStat:   {bindRunningStat, nil},
@@ -34,10 +39,12 @@ var table = map[*kernels.Op]kernel{
 	kernels.GroupNormGrad: {bindGroupNorm, groupNormGradWork},
 	kernels.Dropout:       {bindDropout, nil},
 
+	// Reductions.
 	kernels.Sum:  {bindReduce, reduceWork},
 	kernels.Mean: {bindReduce, reduceWork},
 	kernels.Max:  {bindReduce, reduceWork},
 
+	// Softmax, losses and accuracy, by row.
 	kernels.Softmax:        {bindSoftmax, nil},
 	kernels.LogSoftmax:     {bindSoftmax, nil},
 	kernels.SoftmaxGrad:    {bindSoftmax, nil},
@@ -50,6 +57,7 @@ var table = map[*kernels.Op]kernel{
 	kernels.Correct:               {bindCrossEntropy, nil},
 	kernels.CorrectDense:          {bindCrossEntropy, nil},
 
+	// Operations that only move elements.
 	kernels.Reshape:   {bindReshape, nil},
 	kernels.Broadcast: {bindBroadcast, nil},
 	kernels.Transpose: {bindTranspose, nil},
@@ -63,11 +71,13 @@ var table = map[*kernels.Op]kernel{
 	kernels.Prefetch:  {bindReshape, nil},
 	kernels.Writeback: {bindReshape, nil},
 
+	// Checks, and clipping by the global norm.
 	kernels.SumSquares:  {bindSumSquares, sumSquaresWork},
 	kernels.ClipNorm:    {bindClipNorm, nil},
 	kernels.CheckFinite: {bindCheck, nil},
 	kernels.CheckIndex:  {bindCheckIndex, nil},
 
+	// Optimizer updates, in place.
 	kernels.SGD:      {bindUpdate, nil},
 	kernels.Momentum: {bindUpdate, nil},
 	kernels.RMSProp:  {bindUpdate, nil},

@@ -62,10 +62,12 @@ func bindAdafactor(b *binding) error {
 	if f.width <= shortWidth {
 		team, grid, block = "_line", strided(b.props, count, blockThreads), line(blockThreads)
 	}
-	b.launch("adafactor", "rows"+team+t, grid, block, 0, param, grad, rows, squares, count, width, guard, controls, scale, a.ClipValue, a.Epsilon, relative)
+	b.launch("adafactor", "rows"+team+t, grid, block, 0, param, grad, rows, squares, count, width, guard, controls,
+		scale, a.ClipValue, a.Epsilon, relative)
 	b.launch("adafactor", "columns"+t, line(rowBlocks(f.matrices*f.cuts*((f.width+31)/32))), line(blockThreads), 0,
 		grad, sums, matrices, n, width, cuts, int64(f.per), guard, scale, a.ClipValue, a.Epsilon)
-	b.launch("adafactor", "fold"+t, line(rowBlocks(f.matrices)), line(blockThreads), 0, rows, columns, sums, means, matrices, n, width, cuts, guard, controls)
+	b.launch("adafactor", "fold"+t, line(rowBlocks(f.matrices)), line(blockThreads), 0, rows, columns, sums, means,
+		matrices, n, width, cuts, guard, controls)
 	b.launch("adafactor", "measure"+team+t, grid, block, 0,
 		grad, rows, sums, means, squares+8*address(count), count, n, width, cuts, guard, scale, a.ClipValue)
 	b.launch("adafactor", "scaleStep", line(1), line(blockThreads), 0,

@@ -90,10 +90,12 @@ func bindConvInput(b *binding) error {
 	typ, to, rows := b.Out[0].Type, kernels.ComputeTypeOf(b.Attrs), s.c/s.groups
 	args := s.with(append(b.factors(b.in(0), to != 0), b.out(0))...)
 	if typ.Size() == 8 || rows < fewChannels {
-		b.launch(half("conv", to), "conv_input_direct_"+number(typ, to), strided(b.props, results, productThreads), line(productThreads), 0, args...)
+		b.launch(half("conv", to), "conv_input_direct_"+number(typ, to), strided(b.props, results, productThreads),
+			line(productThreads), 0, args...)
 		return nil
 	}
-	b.launch(half("conv", to), "conv_input_"+number(typ, to), s.grid(b.props, rows, s.batch*s.h*s.w, 1), line(productThreads), 0, args...)
+	b.launch(half("conv", to), "conv_input_"+number(typ, to), s.grid(b.props, rows, s.batch*s.h*s.w, 1),
+		line(productThreads), 0, args...)
 	return nil
 }
 

@@ -161,7 +161,8 @@ func (p *properties) read(gpu cu.Device) error {
 		key cu.DeviceAttribute
 	}{
 		{&major, cu.ComputeCapabilityMajor}, {&minor, cu.ComputeCapabilityMinor}, {&p.processors, cu.MultiprocessorCount},
-		{&p.warp, cu.WarpSize}, {&p.threads, cu.MaxThreadsPerBlock}, {&p.shared, cu.MaxSharedMemoryPerBlock}, {&p.sharedMost, sharedOptIn},
+		{&p.warp, cu.WarpSize}, {&p.threads, cu.MaxThreadsPerBlock}, {&p.shared, cu.MaxSharedMemoryPerBlock},
+		{&p.sharedMost, sharedOptIn},
 		{&p.gridX, cu.MaxGridDimX}, {&p.gridY, cu.MaxGridDimY},
 	} {
 		if *a.to, err = gpu.Attribute(a.key); err != nil {

@@ -76,7 +76,8 @@ static const char *ek_open_blas(ek_blas *l, const char *name, int *status) {
 	void *lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!lib) return dlerror();
 	const struct { const char *name; void **to; } symbols[] = {
-		{"cublasCreate_v2", (void **)&l->create}, {"cublasDestroy_v2", (void **)&l->destroy}, {"cublasSetStream_v2", (void **)&l->set_stream},
+		{"cublasCreate_v2", (void **)&l->create}, {"cublasDestroy_v2", (void **)&l->destroy},
+		{"cublasSetStream_v2", (void **)&l->set_stream},
 		{"cublasSetWorkspace_v2", (void **)&l->set_workspace}, {"cublasGemmStridedBatchedEx", (void **)&l->gemm},
 	};
 	for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
@@ -96,7 +97,8 @@ static ek_result ek_run(const ek_step *s, int n, CUstream on, CUstream transfers
 		const char *call = NULL;
 		switch (s->kind) {
 		case EK_KERNEL:
-			r = cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2], s->shared, stream, s->args, NULL);
+			r = cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+				s->shared, stream, s->args, NULL);
 			break;
 		case EK_COPY:
 			r = cuMemcpyAsync(s->dst, s->src, s->bytes, stream);
@@ -205,7 +207,8 @@ func loadModule(ptx string) (m cu.Module, compilerLog string, err error) {
 
 // allowShared raises the limit of dynamic shared memory for blocks of a function.
 func allowShared(f cu.Function, bytes int) error {
-	return driverError("cuFuncSetAttribute", C.cuFuncSetAttribute(rawFunction(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
+	return driverError("cuFuncSetAttribute",
+		C.cuFuncSetAttribute(rawFunction(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
 // batch holds steps in C memory, and the graph that they were captured into.
@@ -376,7 +379,8 @@ func (l *blas) close() error {
 func (l *blas) layOut(g *gemm) C.ek_gemm {
 	const double, float = 1, 0 // CUDA_R_64F, CUDA_R_32F
 	x := C.ek_gemm{blas: l.c, op_a: C.int(truth(g.transA)), op_b: C.int(truth(g.transB)), m: C.int(g.m), n: C.int(g.n), k: C.int(g.k), lead_a: C.int(g.leadA),
-		lead_b: C.int(g.leadB), lead_c: C.int(g.leadC), batch: C.int(g.batch), add: C.int(truth(g.add)), step_a: C.longlong(g.stepA), step_b: C.longlong(g.stepB),
+		lead_b: C.int(g.leadB), lead_c: C.int(g.leadC), batch: C.int(g.batch), add: C.int(truth(g.add)),
+		step_a: C.longlong(g.stepA), step_b: C.longlong(g.stepB),
 		step_c: C.longlong(g.stepC), a: C.CUdeviceptr(g.a), b: C.CUdeviceptr(g.b), c: C.CUdeviceptr(g.c), work: C.CUdeviceptr(g.work), work_bytes: C.size_t(g.workBytes)}
 	x._type, x.compute = float, [...]C.int{Full: 68, TF32: 77, BFloat16: 75, Float16: 74}[g.precision]
 	if g.double {

@@ -287,7 +287,8 @@ func (b *binding) launchEach(e each, x []address, y address) {
 	} else {
 		text = e.text()
 	}
-	b.launchText(text, "each", strided(b.props, int64(n), blockThreads), line(blockThreads), 0, append(args, y, int64(n))...)
+	b.launchText(text, "each", strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		append(args, y, int64(n))...)
 }
 
 // bindElementwise prepares an operation that has Elem.

@@ -7,7 +7,8 @@ import (
 // bindEncode prepares the rounding of numbers to 16 bits.
 func bindEncode(b *binding) error {
 	n := int64(b.Out[0].Shape.Elems())
-	b.launchText(encodeText(b.Out[0].Type), "encode", strided(b.props, n, blockThreads), line(blockThreads), 0, b.in(0), b.out(0), n)
+	b.launchText(encodeText(b.Out[0].Type), "encode", strided(b.props, n, blockThreads), line(blockThreads), 0,
+		b.in(0), b.out(0), n)
 	return nil
 }
 

@@ -85,7 +85,8 @@ func bindMatmul(b *binding) error {
 	grid := dim{tilesOf(s.rows, x.tile) * tilesOf(s.n, x.tile), min(s.batch, b.props.gridY), plan.splits}
 	args := append(b.factors(a, x.halves), bias.at, bias.lead, b.out(0), b.work(), int32(s.rows), int32(s.n), int32(s.k), int64(leadA), int64(leadB),
 		int64(s.m*s.k), int64(s.n*s.k), int32(s.batch), truth(wideA), truth(wideB), int32(plan.splits), int32(plan.perSplit), act, slope)
-	b.launch(x.family, fmt.Sprintf("matmul_%s_%s%s_%d", x.number, names[0], names[1], x.tile), grid, line(productThreads), 0, args...)
+	b.launch(x.family, fmt.Sprintf("matmul_%s_%s%s_%d", x.number, names[0], names[1], x.tile), grid,
+		line(productThreads), 0, args...)
 	if plan.splits > 1 {
 		rows := int64(s.batch) * int64(s.rows)
 		b.launch("matmul", "matmul_end_"+suffix(typ), strided(b.props, rows*int64(s.n), productThreads), line(productThreads), 0,
@@ -175,7 +176,8 @@ type matmulKernel struct {
 // chooseMatmul picks the kernel of a product of type typ, whose factors are rounded to type to, on
 // tensor cores unless tensor is Full. wide: 16 bytes of both operands, or four elements of 16 bits,
 // can be loaded at once.
-func chooseMatmul(p *properties, s matmulSize, plan productPlan, typ, to arena.DType, tensor Precision, wide bool) matmulKernel {
+func chooseMatmul(p *properties, s matmulSize, plan productPlan, typ, to arena.DType, tensor Precision,
+	wide bool) matmulKernel {
 	switch large := tilesOf(s.rows, largeTile) * tilesOf(s.n, largeTile) * s.batch * plan.splits; {
 	case tensor != Full:
 		return matmulKernel{"matmul_sm80", tensor.String(), largeTile, tensor != TF32}

@@ -53,7 +53,8 @@ func (d *Device) allocate(what string, bytes int64, take func(m *memory) error) 
 	defer d.mu.Unlock()
 	limited := what == "alloc" && d.limit > 0
 	if limited && bytes > d.limit-d.used {
-		return nil, fmt.Errorf("cuda: %s: need %d bytes, have %d of %d: %w", what, bytes, d.limit-d.used, d.limit, arena.ErrCapacity)
+		return nil, fmt.Errorf("cuda: %s: need %d bytes, have %d of %d: %w", what, bytes, d.limit-d.used, d.limit,
+			arena.ErrCapacity)
 	}
 	if err := take(m); err != nil {
 		return nil, d.refusal(what, bytes, d.note(err))

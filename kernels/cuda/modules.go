@@ -63,7 +63,8 @@ func (d *Device) function(s step) (cu.Function, *loaded, error) {
 	if !ok {
 		var err error
 		if f, err = m.module.Function(s.function); err != nil {
-			return f, m, fmt.Errorf("kernel %s of module %s: %w", s.function, s.module.name(), fromCu("cuModuleGetFunction", err))
+			return f, m, fmt.Errorf("kernel %s of module %s: %w", s.function, s.module.name(),
+				fromCu("cuModuleGetFunction", err))
 		}
 		m.functions[s.function] = f
 	}

@@ -63,8 +63,10 @@ func (g grouping) size() int { return g.channels / g.groups * g.plane }
 
 func bindGroupNorm(b *binding) error {
 	g, eps := groupingOf(b.Attrs, b.In[0].Shape)
-	args := append(b.arguments(), b.out(0), b.out(1), b.out(2), int64(g.images*g.groups), int32(g.groups), uint32(g.size()), uint32(g.plane), eps)
-	b.launch("norm", "groupNorm"+"_"+suffix(b.In[0].Type), line(rowBlocks(g.images*g.groups)), line(rowThreads(g.size())), 0, args...)
+	args := append(b.arguments(), b.out(0), b.out(1), b.out(2), int64(g.images*g.groups), int32(g.groups),
+		uint32(g.size()), uint32(g.plane), eps)
+	b.launch("norm", "groupNorm"+"_"+suffix(b.In[0].Type), line(rowBlocks(g.images*g.groups)),
+		line(rowThreads(g.size())), 0, args...)
 	return countable(g.size())
 }
 
@@ -77,7 +79,8 @@ func bindGroupNormGrad(b *binding) error {
 	if g.plane == 1 {
 		b.launch("norm", "columnGrad"+t, line((g.channels+31)/32), line(blockThreads), 0, append(args, int64(g.images))...)
 	} else {
-		b.launch("norm", "channelGrad"+t, line(g.channels), line(tallThreads(n)), 0, append(args, uint32(n), uint32(g.plane))...)
+		b.launch("norm", "channelGrad"+t, line(g.channels), line(tallThreads(n)), 0,
+			append(args, uint32(n), uint32(g.plane))...)
 	}
 	b.launch("norm", "groupNormGrad"+t, line(rowBlocks(g.images*g.groups)), line(rowThreads(g.size())), 0,
 		x, gamma, means, rstds, dy, b.out(0), int64(g.images*g.groups), int32(g.groups), uint32(g.size()), uint32(g.plane))

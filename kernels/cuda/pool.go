@@ -28,6 +28,7 @@ func bindPool(b *binding) error {
 	n := b.Out[0].Shape.Elems()
 	args = append(args, int64(n), int32(x[2]), int32(x[3]), int32(y[2]), int32(y[3]), int32(a.Kernel[0]), int32(a.Kernel[1]),
 		int32(a.Stride[0]), int32(a.Stride[1]), int32(a.Pad[0]), int32(a.Pad[1]), counted)
-	b.launch("pool", name+"_"+suffix(b.Out[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0, args...)
+	b.launch("pool", name+"_"+suffix(b.Out[0].Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		args...)
 	return nil
 }

@@ -35,7 +35,8 @@ func (p *properties) choose(x Precision) error {
 	case x < Full || x > Float16:
 		return fmt.Errorf("no such precision as %v: %w", x, kernels.ErrUnsupported)
 	case x != Full && p.capability < 80:
-		return fmt.Errorf("products in %v need compute capability 8.0, %s has %d.%d: %w", x, p.name, p.capability/10, p.capability%10, kernels.ErrUnsupported)
+		return fmt.Errorf("products in %v need compute capability 8.0, %s has %d.%d: %w", x, p.name, p.capability/10,
+			p.capability%10, kernels.ErrUnsupported)
 	}
 	p.precision = x
 	return nil

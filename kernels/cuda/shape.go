@@ -88,7 +88,8 @@ func bindFill(b *binding) error {
 		element |= uint64(v) << (8 * i)
 	}
 	n := y.Shape.Elems()
-	b.launch("index", "fill_"+width(y.Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0, b.out(0), element, int64(n))
+	b.launch("index", "fill_"+width(y.Type), strided(b.props, int64(n), blockThreads), line(blockThreads), 0,
+		b.out(0), element, int64(n))
 	return nil
 }
 

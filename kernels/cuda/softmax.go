@@ -25,7 +25,8 @@ func bindSoftmax(b *binding) error {
 		b.launch("softmax", names[b.Op]+"_row"+"_"+suffix(x.Type), line(rowBlocks(lines)), line(rowThreads(n)), 0, args...)
 		return nil
 	}
-	b.launch("softmax", names[b.Op]+"_line"+"_"+suffix(x.Type), strided(b.props, int64(lines), blockThreads), line(blockThreads), 0, args...)
+	b.launch("softmax", names[b.Op]+"_line"+"_"+suffix(x.Type), strided(b.props, int64(lines), blockThreads),
+		line(blockThreads), 0, args...)
 	return nil
 }
 

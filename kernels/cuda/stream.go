@@ -119,7 +119,8 @@ func (s *stream) Fill(dst arena.Span, b byte) error {
 	if dst.Size == 0 {
 		return nil
 	}
-	return s.failed("fill", "cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), b, dst.Size, s.handle))
+	return s.failed("fill", "cuMemsetD8Async",
+		cu.MemsetD8Async(cu.DevicePtr(to.at)+cu.DevicePtr(dst.Offset), b, dst.Size, s.handle))
 }
 
 // span returns the memory of a span, after it has checked that the span lies inside it.

@@ -159,11 +159,13 @@ func (d *Device) span(s arena.Span) (span, error) {
 	m, ok := s.Memory.(*memory)
 	switch {
 	case !ok || m.d != d:
-		return span{}, fmt.Errorf("memory of type %T: %w: only device and pinned memory takes part in copies", s.Memory, ErrForeign)
+		return span{}, fmt.Errorf("memory of type %T: %w: only device and pinned memory takes part in copies",
+			s.Memory, ErrForeign)
 	case m.freed:
 		return span{}, fmt.Errorf("%v: %w", m, arena.ErrFreed)
 	case s.Offset < 0 || s.Size < 0 || s.Offset > m.Size() || s.Size > m.Size()-s.Offset:
-		return span{}, fmt.Errorf("%d bytes from %d on, of %v with %d bytes: %w", s.Size, s.Offset, m, m.Size(), arena.ErrInvalid)
+		return span{}, fmt.Errorf("%d bytes from %d on, of %v with %d bytes: %w", s.Size, s.Offset, m, m.Size(),
+			arena.ErrInvalid)
 	}
 	return span{m, s.Offset, s.Offset + s.Size}, nil
 }

@@ -149,7 +149,8 @@ func (b *bench) run(p *placed, launches int) (out [][]byte, err error) {
 func (p *placed) intact(after []byte) error {
 	for i, k := range p.kind {
 		if after[i] != p.image[i] && (k == guard || k == input) {
-			return fmt.Errorf("byte %d of the memory was written: %#x, was %#x (%s)", i, after[i], p.image[i], p.where(int64(i)))
+			return fmt.Errorf("byte %d of the memory was written: %#x, was %#x (%s)", i, after[i], p.image[i],
+				p.where(int64(i)))
 		}
 	}
 	return nil

@@ -122,7 +122,8 @@ func testEvents(t *testing.T, open opener) {
 	for i := range 20 {
 		b := byte(i + 1)
 		must(t, p.stream.Wait(copied), p.stream.Fill(whole(p.a), b), p.stream.Record(filled),
-			other.Wait(filled), other.Copy(whole(p.b), whole(p.a)), other.Copy(whole(p.host), whole(p.b)), other.Record(copied),
+			other.Wait(filled), other.Copy(whole(p.b), whole(p.a)), other.Copy(whole(p.host), whole(p.b)),
+			other.Record(copied),
 			copied.Sync())
 		if !copied.Done() {
 			t.Errorf("round %d: an event that was waited for is not done", i)

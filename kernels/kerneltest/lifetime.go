@@ -45,7 +45,8 @@ func testFailures(t *testing.T, open opener) {
 			t.Errorf("%s: got %v, want the planted error", what, err)
 		}
 	}
-	must(t, p.stream.Sync(), other.Sync(), p.stream.Record(e), other.Wait(e), other.Copy(whole(p.host), whole(p.b)), other.Sync())
+	must(t, p.stream.Sync(), other.Sync(), p.stream.Record(e), other.Wait(e), other.Copy(whole(p.host), whole(p.b)),
+		other.Sync())
 	if got := p.host.Bytes()[0]; got != 1 {
 		t.Errorf("work after an event of work that failed: got %d, want it dropped", got)
 	}
@@ -70,8 +71,10 @@ func testClose(t *testing.T, open opener) {
 	must(t, s.Fill(whole(m), 1), s.Record(e))
 	must(t, dev.Close(), dev.Close())
 	for what, err := range map[string]error{
-		"launch": prog.Launch(s), "copy": s.Copy(whole(pinned), whole(m)), "fill": s.Fill(whole(m), 1), "record": s.Record(e),
-		"wait": s.Wait(e), "sync": s.Sync(), "event sync": e.Sync(), "free": m.Free(), "free of pinned memory": pinned.Free(),
+		"launch": prog.Launch(s), "copy": s.Copy(whole(pinned), whole(m)), "fill": s.Fill(whole(m), 1),
+		"record": s.Record(e),
+		"wait":   s.Wait(e), "sync": s.Sync(), "event sync": e.Sync(), "free": m.Free(),
+		"free of pinned memory": pinned.Free(),
 	} {
 		if !errors.Is(err, arena.ErrClosed) {
 			t.Errorf("%s on a closed device: got %v, want ErrClosed", what, err)
@@ -105,7 +108,8 @@ func testNotOpened(t *testing.T, open opener) {
 			t.Errorf("a %s device supports operations", name)
 		}
 		if dead.Name() != dev.Name() || dead.Unified() != dev.Unified() || dead.Workspace(kernels.Neg, nil, nil, nil) != 0 {
-			t.Errorf("a %s device: name %q, unified %v, workspace %d", name, dead.Name(), dead.Unified(), dead.Workspace(kernels.Neg, nil, nil, nil))
+			t.Errorf("a %s device: name %q, unified %v, workspace %d", name, dead.Name(), dead.Unified(),
+				dead.Workspace(kernels.Neg, nil, nil, nil))
 		}
 		must(t, dead.Close(), dead.Close())
 	}

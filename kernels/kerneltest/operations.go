@@ -136,7 +136,8 @@ func compare(got []byte, want kernels.Tensor, tol float64, exact bool, steps int
 			}
 			continue
 		}
-		return fmt.Errorf("element %d of %v: got %v, want %v (error %.3g, allowed %.3g relative)", i, want.Spec, g, v, math.Abs(g-v), tol)
+		return fmt.Errorf("element %d of %v: got %v, want %v (error %.3g, allowed %.3g relative)", i, want.Spec, g, v,
+			math.Abs(g-v), tol)
 	}
 	return nil
 }

@@ -81,12 +81,14 @@ func randomTransfers(r *rand.Rand, n int) []kernels.Call {
 		to := block(0, memoryBlocks)
 		switch r.IntN(3) {
 		case 0:
-			calls[i] = kernels.Call{Op: kernels.Prefetch, In: []kernels.Operand{block(1, pinnedBlocks)}, Out: []kernels.Operand{to}}
+			calls[i] = kernels.Call{Op: kernels.Prefetch, In: []kernels.Operand{block(1, pinnedBlocks)},
+				Out: []kernels.Operand{to}}
 		case 1:
 			home := block(1, pinnedBlocks)
 			calls[i] = kernels.Call{Op: kernels.Writeback, In: []kernels.Operand{to, home}, Out: []kernels.Operand{home}}
 		default:
-			calls[i] = kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1, Shift: float64(1 + i)}, In: []kernels.Operand{block(0, memoryBlocks)}, Out: []kernels.Operand{to}}
+			calls[i] = kernels.Call{Op: kernels.Affine, Attrs: kernels.AffineAttrs{Scale: 1, Shift: float64(1 + i)},
+				In: []kernels.Operand{block(0, memoryBlocks)}, Out: []kernels.Operand{to}}
 		}
 		calls[i].Label = "random"
 	}
