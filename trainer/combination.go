@@ -83,7 +83,7 @@ func (c *combination) describe(axes []axis) string {
 // fewest steps of an update that fit.
 func (p *planned) cheapestChange(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	axes := p.axes()
-	e := &explorer{model: p.model, cache: new(programCache), limit: limit, givenTime: p.time()}
+	e := p.explorer(limit)
 	given := p.opt
 	given.Memory = limit
 	for o := range axes[optimizerAxis].settings {

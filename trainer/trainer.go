@@ -54,13 +54,14 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := opt.check(true); err != nil {
 		return nil, err
 	}
-	plan, err := newPlanned(ctx, model, opt, nil)
+	plan, err := newPlanned(ctx, model, opt, &programCache{complete: true})
 	if err != nil {
 		return nil, err
 	}
 	if err := plan.checkCapacity(ctx); err != nil {
 		return nil, err
 	}
+	plan.cache = nil // the trainer keeps the programs of this plan only
 	t := &Trainer{plan: plan, programs: make(programs)}
 	t.memory = &memory{plan: plan, device: opt.Device, unified: opt.Device.Unified()}
 	t.loaders.opt = &t.plan.opt

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/compile/schedule"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -171,6 +172,11 @@ func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 		q := compileFor(t, g.g, cfg)
 		if p.Plan.Live > q.Plan.Live {
 			t.Errorf("seed %d, %v: got a peak of %d bytes, in the order of building %d", s, g.grown, p.Plan.Live, q.Plan.Live)
+		}
+		for _, p := range []*ir.Program{p, q} { // schedule.Peak and the placement count bytes each in its own way
+			if got := schedule.Peak(p, nil); got != p.Plan.Live {
+				t.Errorf("seed %d, %v: a peak of %d bytes, but %d live in the plan", s, g.grown, got, p.Plan.Live)
+			}
 		}
 	}
 }
