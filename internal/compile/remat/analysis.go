@@ -50,23 +50,34 @@ func producesActivations(in *ir.Instr) bool { return !in.Backward || in.Recomput
 
 // analyse returns the analysis of a program in which nothing has been computed again.
 func analyse(p *ir.Program, o schedule.Options) *analysis {
-	now := rewritten{origin: make([]kernels.Value, len(p.Values)), work: make([]int64, len(p.Instrs))}
-	for v := range now.origin {
-		now.origin[v] = kernels.Value(v)
+	return analyseRewritten(p, o, rewritten{origin: identity(p), work: works(p, o)})
+}
+
+// identity returns, by value, the value itself.
+func identity(p *ir.Program) []kernels.Value {
+	origin := make([]kernels.Value, len(p.Values))
+	for v := range origin {
+		origin[v] = kernels.Value(v)
 	}
-	d := p.Clone()
+	return origin
+}
+
+// works returns the time of each instruction, as ir.Work.Time. Transfers overlap with compute: 0.
+func works(p *ir.Program, o schedule.Options) []int64 {
+	work := make([]int64, len(p.Instrs))
+	d := p.CloneValues()
 	schedule.Alias(d, o.Views)
 	for i := range d.Instrs {
-		if in := &d.Instrs[i]; !in.Op.IsTransfer() { // transfers overlap with compute
-			now.work[i] = d.WorkOf(in).Time
+		if in := &d.Instrs[i]; !in.Op.IsTransfer() {
+			work[i] = d.WorkOf(in).Time
 		}
 	}
-	return analyseRewritten(p, o, now)
+	return work
 }
 
 // analyseRewritten is analyse for the program that a round has made.
 func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysis {
-	d, n := p.Clone(), len(p.Values)
+	d, n := p.CloneValues(), len(p.Values)
 	schedule.Alias(d, o.Views)
 	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, extra: now.extra,
 		root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n),
@@ -169,7 +180,7 @@ func (a *analysis) available(x *round, v kernels.Value) bool {
 
 // measure fills in the peak and the extra work of x, whose rounds begin with the program of a.
 func (a *analysis) measure(x *choice) {
-	d := a.p.Clone()
+	d := a.p.CloneValues()
 	x.work = a.apply(d, x.rounds).extra
 	_, x.peak = schedule.Live(d, a.o)
 }

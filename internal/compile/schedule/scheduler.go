@@ -122,7 +122,7 @@ func capped(bytes int64, onlyFrees bool) int64 {
 func list(from []int32, before, after [][]int32, growth func(i int32) int64,
 	picked func(i int32, changed func(j int32))) []int32 {
 	rank, waits, done := make([]int32, len(from)), make([]int32, len(from)), make([]bool, len(from))
-	var q queue
+	q := make(queue, 0, 2*len(from))
 	push := func(i int32) { q.push(ready{growth(i), rank[i], i}) }
 	for k, i := range from {
 		rank[i] = int32(k)
