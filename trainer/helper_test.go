@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -24,8 +25,11 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// TestMain fails if a test leaves a goroutine running.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails if a test leaves a goroutine running. Planning makes much garbage from a small heap: it is collected less often.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
 
 // random returns a generator; EVENKEEL_SEED changes its numbers.
 func random(t testing.TB) *rand.Rand { return seed.Rand(t, 0) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -15,6 +16,12 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/layers"
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
+
+// Compiling makes much garbage from a small heap: TestMain lets it be collected less often.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
@@ -154,6 +161,7 @@ func TestFreezingALayerDropsItsGradientsAndLeavesTheOthers(t *testing.T) {
 }
 
 func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
+	t.Parallel()
 	for _, n := range perceptrons {
 		p, _, _ := n.program(t, Train, nil, nil)
 		q, _, _ := n.program(t, Train, nil, func(c *Config) { c.Off = Order })
