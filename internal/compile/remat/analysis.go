@@ -28,6 +28,7 @@ type analysis struct {
 	maker  []int32         // by value: the instruction that makes it, -1 for homes
 	bytes  []int64         // by root
 	work   []int64         // by instruction: time, as ir.Work.Time
+	space  []int64         // by instruction: bytes of workspace, see schedule.Workspaces
 	extra  int64           // time of all repetitions so far
 	saved  []kernels.Value // activations, by root, that the backward pass reads, in the order in which they are made
 	until  []int32         // by root: the last producer of activations that reads it
@@ -40,6 +41,7 @@ type analysis struct {
 type rewritten struct {
 	origin    []kernels.Value // see analysis
 	work      []int64         // see analysis
+	space     []int64         // see analysis
 	extra     int64           // see analysis
 	positions []int32         // by instruction of the program before: its index now
 }
@@ -50,7 +52,8 @@ func producesActivations(in *ir.Instr) bool { return !in.Backward || in.Recomput
 
 // analyse returns the analysis of a program in which nothing has been computed again.
 func analyse(p *ir.Program, o schedule.Options) *analysis {
-	return analyseRewritten(p, o, rewritten{origin: identity(p), work: works(p, o)})
+	return analyseRewritten(p, o, rewritten{origin: identity(p), work: works(p, o),
+		space: schedule.Workspaces(p, o.Device)})
 }
 
 // identity returns, by value, the value itself.
@@ -79,7 +82,7 @@ func works(p *ir.Program, o schedule.Options) []int64 {
 func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysis {
 	d, n := p.CloneValues(), len(p.Values)
 	schedule.Alias(d, o.Views)
-	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, extra: now.extra,
+	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, space: now.space, extra: now.extra,
 		root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n),
 		until: make([]int32, n), first: make([]int32, n), refetched: make([]bool, n)}
 	for v := range n {
@@ -181,8 +184,9 @@ func (a *analysis) available(x *round, v kernels.Value) bool {
 // measure fills in the peak and the extra work of x, whose rounds begin with the program of a.
 func (a *analysis) measure(x *choice) {
 	d := a.p.CloneValues()
-	x.work = a.apply(d, x.rounds).extra
-	_, x.peak = schedule.Live(d, a.o)
+	now := a.apply(d, x.rounds)
+	x.work = now.extra
+	_, x.peak = schedule.Live(d, a.o, now.space)
 }
 
 // costs returns, by value, the work of computing it again for the backward pass, with that of

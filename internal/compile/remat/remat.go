@@ -133,12 +133,13 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 	}
 	add(found[:min(bestOrders, len(found))])
 	// The reach of a tree needs no search, so it is known for all orders.
-	work, now := works(p, o), rewritten{origin: identity(p), work: make([]int64, len(p.Instrs))}
+	work, space := works(p, o), schedule.Workspaces(p, o.Device)
+	now := rewritten{origin: identity(p), work: make([]int64, len(work)), space: make([]int64, len(space))}
 	for k := range found {
 		d := *p
 		d.Instrs = schedule.Reorder(p.Instrs, found[k].Order)
 		for at, i := range found[k].Order {
-			now.work[at] = work[i]
+			now.work[at], now.space[at] = work[i], space[i]
 		}
 		if t := analyseRewritten(&d, o, now).cuts(); t != nil {
 			found[k].Peak = t.reach()

@@ -90,7 +90,7 @@ func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 	for range min(len(a.saved), mostDrops) {
 		d := a.p.CloneValues()
 		now := a.rewrite(d, &x)
-		live, peak := schedule.Live(d, a.o)
+		live, peak := schedule.Live(d, a.o, now.space)
 		try(choice{append(slices.Clone(before), round{slices.Clone(x.drop), x.keep}), peak, now.extra})
 		if peak <= budget {
 			return

@@ -78,14 +78,30 @@ func Peak(p *ir.Program, dev kernels.Device) int64 {
 	return peak
 }
 
+// Workspaces returns the bytes of the workspace of each instruction that is no view.
+func Workspaces(p *ir.Program, dev kernels.Device) []int64 {
+	all := make([]int64, len(p.Instrs))
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Op.View == nil {
+			all[i] = Workspace(p, in, dev)
+		}
+	}
+	return all
+}
+
 // Live aliases what can share bytes in the present order of p, and returns how many bytes are live
-// at each instruction, and the peak. It changes p's values.
-func Live(p *ir.Program, o Options) (bytes []int64, peak int64) {
+// at each instruction, and the peak. workspaces are those of Workspaces. It changes p's values.
+func Live(p *ir.Program, o Options, workspaces []int64) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {
 		InPlace(p)
 	}
-	return liveBytes(p, func(i int) int64 { return Workspace(p, &p.Instrs[i], o.Device) })
+	return liveBytes(p, func(i int) int64 {
+		if in := &p.Instrs[i]; in.Op.View != nil { // whether it runs depends on what it aliases
+			return Workspace(p, in, o.Device)
+		}
+		return workspaces[i]
+	})
 }
 
 // liveBytes returns how many bytes of scratch are live at each instruction of p, after the last one
