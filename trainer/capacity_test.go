@@ -22,7 +22,7 @@ import (
 // TestPlanIsExact runs every batch size, and every optimizer, in exactly the planned bytes, and is refused one byte below. A batch size has a third
 // of the optimizers. A refusal looks for the batch that fits, which takes a while: each batch size is refused with one optimizer.
 func TestPlanIsExact(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	ds := samples(t, 67, 4, 3)
 	for i, o := range optimizers() {
 		each(t, func(t *testing.T, dev kernels.Device) {

@@ -12,7 +12,7 @@ import (
 
 // TestTheNetOfTheExampleTrainsInItsPlanAndIsRefusedOneByteBelow does so at full size: 784-512-256-10, Adam, batch 128.
 func TestTheNetOfTheExampleTrainsInItsPlanAndIsRefusedOneByteBelow(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := pixels(t, 3*128+17)
 		if dev.Name() == "emu" { // which takes seconds for a batch

@@ -19,7 +19,7 @@ import (
 // Every row of the table is true: its options have a plan of its size, train in exactly that many bytes, and are refused with one byte less,
 // but where the planner chooses what to compute again and finds a smaller plan.
 func TestEveryChoiceTrainsInTheBytesThatItSays(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds := samples(t, 19, 4, 3)
 		opt := trainer.Options{Device: dev, Batch: 8, Fields: ds.Fields(), Optimizer: optim.Adam{Rate: 0.01}, Memory: 8 << 10}

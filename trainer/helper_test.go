@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,6 +58,14 @@ var targets = []target{
 func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 	for _, d := range targets {
 		t.Run(d.name, func(t *testing.T) { test(t, d.open(t, 0)) })
+	}
+}
+
+// parallel lets a test that runs on every device run in parallel with others, except with a GPU: its driver, which
+// reports unordered accesses, is one for all tests.
+func parallel(t *testing.T) {
+	if !slices.ContainsFunc(targets, func(d target) bool { return d.name == "cuda" }) {
+		t.Parallel()
 	}
 }
 

@@ -56,6 +56,7 @@ func TestOffloadChangesNoBit(t *testing.T) {
 
 // A large state, and a large parameter, is fetched and stowed in parts, so that scratch holds a small share of a state, and the bits are the same.
 func TestLargeStatesAreOffloadedInParts(t *testing.T) {
+	t.Parallel()
 	model, data := classifier(300, 1024, 3), samples(t, 13, 300, 3)
 	for k, o := range []optim.Optimizer{optim.Adam{}, optim.SGD{Momentum: 0.9}, optim.Adam{Storage: optim.BFloat16}, optim.Adam{Storage: optim.Block8}, optim.Adafactor{}} {
 		for _, guard := range []trainer.Guard{trainer.GuardStep, trainer.GuardEach} {

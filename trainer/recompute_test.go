@@ -46,6 +46,7 @@ func recomputed(t *testing.T, model trainer.ModelFunc, opt trainer.Options) (tot
 // was cut off before it, and two gradients, are 12 at any time. Each is computed twice at most, and no fewer than 54 of 64 again where 10 can be kept. In fewer
 // layers some are computed a third time. A layer's worth is the bytes of its result, and all of scratch counts.
 func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
+	t.Parallel()
 	const batch, width = 2048, 32
 	const layer = batch * width * 4
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 64, width) }
@@ -75,6 +76,7 @@ func TestAChainOf64LayersFitsInTwelve(t *testing.T) {
 // Half the memory is had for little, and a quarter for less than another forward pass, of each net of the set whose activations are what its scratch is made
 // of. In vgg the first convolution and its pooling alone take 22,020,096 bytes of 29,097,984; a quarter of the unet's scratch is out of reach.
 func TestRecomputationHalvesScratch(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		part  float64 // of scratch
@@ -98,6 +100,7 @@ func TestRecomputationHalvesScratch(t *testing.T) {
 
 // A limit that cannot be met gives the least that recomputation reaches, however far off it is, and that is a limit that can be met.
 func TestTheLeastThatRecomputationReachesFits(t *testing.T) {
+	t.Parallel()
 	for _, n := range nets.All() {
 		if n.Name != "resnet" && (testing.Short() || n.Name != "transformer") {
 			continue
@@ -123,7 +126,7 @@ func TestTheLeastThatRecomputationReachesFits(t *testing.T) {
 
 // What is recomputed changes no bit, dropout and running statistics included, with ragged tails, at exactly the plan's bytes.
 func TestRecomputationChangesNoBits(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	models := map[string]trainer.ModelFunc{"every layer": everyLayer, "dropped": onlyDropped,
 		"classifier": classifier(4, 16, 3)}
 	for _, n := range nets.Small() {
@@ -252,6 +255,7 @@ func TestNamedLayersAreRecomputed(t *testing.T) {
 
 // Where nothing suffices the error has the fewest bytes that can be reached.
 func TestTooLittleMemoryForRecomputationSaysHowFarItGoes(t *testing.T) {
+	t.Parallel()
 	model := func(g *gorgonia.ExprGraph, batch int) (trainer.Model, error) { return stack(g, batch, 16, 32) }
 	opt := trainer.Options{Device: openCPU(t), Batch: 256}
 	plan, err := trainer.Plan(t.Context(), model, opt)
