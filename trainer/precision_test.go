@@ -114,7 +114,7 @@ func TestNetsTrainIn16BitsInsideTheirPlans(t *testing.T) {
 			models[n.Name] = n.Model
 		}
 	}
-	t.Parallel()
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for name, model := range models {
 			data := samplesFor(t, name, 8*2+3)
