@@ -12,12 +12,14 @@ import (
 )
 
 // programCache shares the programs of one model between plans whose options differ only in what
-// does not affect a program. A plan that uses a cache can be inspected but not trained: it has no
-// initial values.
+// does not affect a program. A cached program adds no initial values to a plan, so only plans of a
+// complete cache can be trained; others can be inspected.
 //
 // Example: Explore plans adam and adafactor. Their training programs differ; those of evaluation and
 // prediction do not, because relevantTo drops the optimizer there, and they are compiled once.
 type programCache struct {
+	complete bool // what adds initial values to a plan is compiled for that plan alone
+
 	mu      sync.Mutex
 	entries map[cacheKey][]*cacheEntry
 }
@@ -44,6 +46,7 @@ type compilation struct {
 	program *ir.Program
 	err     error
 	before  [len(modelRegions)]int // initCounts before it
+	after   [len(modelRegions)]int // initCounts after it
 	placed  []ir.Part              // homes that it asked for
 }
 
@@ -92,7 +95,7 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range e.known {
-		if known := &e.known[i]; p.tryReuse(known) {
+		if known := &e.known[i]; (known.before == known.after || !c.complete) && p.tryReuse(known) {
 			return known.program, known.err
 		}
 	}
@@ -102,7 +105,7 @@ func (c *programCache) compile(ctx context.Context, p *planned, k programKey, li
 	if ctx.Err() != nil || errors.Is(done.err, ir.ErrHome) { // such an error holds for this plan only
 		return done.program, done.err
 	}
-	done.placed = slices.Clone(p.homes.Asked()[asked:])
+	done.placed, done.after = slices.Clone(p.homes.Asked()[asked:]), initCounts(&p.homes)
 	e.known = append(e.known, done)
 	return done.program, done.err
 }

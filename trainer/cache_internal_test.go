@@ -3,6 +3,7 @@ package trainer
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"gorgonia.org/gorgonia"
@@ -69,6 +70,7 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		func() { opt.Workers, opt.Sequential, opt.Seed = r.IntN(3), r.IntN(2) == 0, uint64(r.IntN(2)) },
 	}
 	known, built, compiled := new(programCache), 0, [2]int{} // without the cache, and with it
+	complete := &programCache{complete: true}
 	tries := 120
 	if testing.Short() {
 		tries = 40
@@ -81,6 +83,9 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 		between := calls
 		got, err := newPlanned(t.Context(), model, opt, known)
 		compiled[0], compiled[1] = compiled[0]+between-before, compiled[1]+calls-between
+		if trained, err := newPlanned(t.Context(), model, opt, complete); fmt.Sprint(err) != fmt.Sprint(want) || err == nil && !sameStart(trained, fresh) {
+			t.Fatalf("%+v: a plan from a complete cache starts with other values; %v", opt, err)
+		}
 		if fmt.Sprint(err) != fmt.Sprint(want) {
 			t.Fatalf("%+v: got %v, want %v", opt, err, want)
 		}
@@ -104,4 +109,17 @@ func TestProgramsFromACacheAreThoseThatAreCompiled(t *testing.T) {
 	if built < tries/2 || 4*compiled[1] > 3*compiled[0] {
 		t.Errorf("of %d builds %d are compared; %d programs were compiled with the cache, %d without", tries, built, compiled[1], compiled[0])
 	}
+}
+
+// sameStart reports whether two plans have the same programs and as many initial values of the same kinds.
+func sameStart(p, q *planned) bool {
+	for r := range p.initial {
+		if !slices.EqualFunc(p.initial[r], q.initial[r], func(x, y initialValue) bool {
+			return x.name == y.name && x.seed == y.seed && reflect.DeepEqual(x.constant, y.constant) &&
+				(x.node == nil) == (y.node == nil) && (x.init == nil) == (y.init == nil)
+		}) {
+			return false
+		}
+	}
+	return reflect.DeepEqual(p.programs, q.programs)
 }

@@ -97,6 +97,7 @@ func (p *planned) capacityError(ctx context.Context, limit, total int64) error {
 	}
 	// If the search for a batch fails, the message still names the missing bytes, and then the
 	// error. If ctx is done, the caller wants no message but the end.
+	p.cache.complete = false // what would fit is not trained
 	var err error
 	if e.Fits, e.FitsEval, e.unknown = p.largestFitting(ctx, limit); e.unknown != nil && ctx.Err() != nil {
 		return e.unknown
@@ -118,7 +119,7 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 		fits := func(rows int) (bool, error) {
 			opt := opt
 			opt.EvalBatch = rows
-			q, err := newPlanned(ctx, p.model, opt, nil)
+			q, err := newPlanned(ctx, p.model, opt, p.cache)
 			return err == nil && q.layout.Total() <= limit, err
 		}
 		if ok, err := fits(opt.Batch); err != nil {
@@ -133,7 +134,12 @@ func (p *planned) largestFitting(ctx context.Context, limit int64) (batch, eval 
 	}
 	// A smaller batch of training, with evaluation as it is, then with evaluation as small.
 	smaller := func() error {
-		batch, _, err = maxBatch(ctx, p.model, opt, limit, opt.Batch-1)
+		e, known := p.explorer(limit), sizedBatch{p.opt.Batch, p.layout.Total()}
+		if opt.EvalBatch != p.opt.EvalBatch {
+			known = sizedBatch{}
+		}
+		e.MaxBatch = opt.Batch - 1
+		batch, _, err = e.largest(ctx, opt, known)
 		if errors.Is(err, frontend.ErrRows) { // the only smaller batch is 1, which batch normalization refuses
 			return nil
 		}
@@ -162,35 +168,12 @@ func MaxBatch(ctx context.Context, model ModelFunc, opt Options, most int) (int,
 	if err != nil {
 		return 0, err
 	}
-	n, p, err := maxBatch(ctx, model, opt, limit, most)
+	e := &explorer{ExploreOptions: ExploreOptions{MaxBatch: most}, model: model, cache: new(programCache), limit: limit}
+	n, least, err := e.largest(ctx, opt, sizedBatch{})
 	if err == nil && n == 0 {
-		err = p.capacityError(ctx, limit, total)
+		err = least.capacityError(ctx, limit, total)
 	}
 	return n, err
-}
-
-// maxBatch returns the largest batch, up to most, that fits in limit bytes. It returns 0 if none
-// does; then p is the plan of the smallest batch.
-func maxBatch(ctx context.Context, model ModelFunc, opt Options, limit int64, most int) (n int, p *planned, err error) {
-	// Batches have nothing in common that a cache could share, so each plan is compiled anew.
-	plan := func(batch int) (*planned, error) {
-		opt.Batch = batch
-		return newPlanned(ctx, model, opt, nil)
-	}
-	least := 1
-	p, err = plan(least)
-	if errors.Is(err, frontend.ErrRows) && most > 1 { // batch normalization needs 2 rows
-		least = 2
-		p, err = plan(least)
-	}
-	if err != nil || p.layout.Total() > limit {
-		return 0, p, err
-	}
-	n, err = largest(least, most, func(batch int) (bool, error) {
-		p, err := plan(batch)
-		return err == nil && p.layout.Total() <= limit, err
-	})
-	return n, p, err
 }
 
 // largest returns the largest n up to most for which fits holds, given that it holds for least. It

@@ -19,9 +19,10 @@ import (
 	"github.com/evenkeel/evenkeel/trainer/optim"
 )
 
-// TestPlanIsExact runs every batch size and optimizer in exactly the planned bytes, and is refused one byte below. A refusal looks for the
-// batch that fits, which takes a while: each batch size is refused with one optimizer.
+// TestPlanIsExact runs every batch size, and every optimizer, in exactly the planned bytes, and is refused one byte below. A batch size has a third
+// of the optimizers. A refusal looks for the batch that fits, which takes a while: each batch size is refused with one optimizer.
 func TestPlanIsExact(t *testing.T) {
+	parallel(t)
 	ds := samples(t, 67, 4, 3)
 	for i, o := range optimizers() {
 		each(t, func(t *testing.T, dev kernels.Device) {
@@ -30,6 +31,10 @@ func TestPlanIsExact(t *testing.T) {
 				first, step = 1+i, 9
 			}
 			for batch := first; batch <= 64; batch += step {
+				refused := batch%len(optimizers()) == i
+				if step == 1 && (batch+i)%3 > 0 && !refused {
+					continue
+				}
 				opt := trainer.Options{Batch: batch, Optimizer: o.Optimizer, Fields: ds.Fields(), Device: dev}
 				plan, err := trainer.Plan(t.Context(), small, opt)
 				if err != nil {
@@ -45,7 +50,7 @@ func TestPlanIsExact(t *testing.T) {
 				if err := tr.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if opt.Memory--; batch%len(optimizers()) == i {
+				if opt.Memory--; refused {
 					checkRefusal(t, opt, plan.Total)
 				}
 			}

@@ -87,7 +87,7 @@ func (c *combination) describe(axes []axis) string {
 func (p *planned) cheapestChange(ctx context.Context, limit int64) (change string, opt Options, err error) {
 	// The explorer has no Progress: New and MaxBatch have no function to call.
 	axes := p.axes()
-	e := &explorer{model: p.model, cache: new(programCache), limit: limit, givenTime: p.time()}
+	e := p.explorer(limit)
 	given := p.opt
 	given.Memory = limit
 	// Settings of this axis are in the order of preference, so the first optimizer with a

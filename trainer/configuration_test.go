@@ -64,6 +64,7 @@ func configuration(t testing.TB, r *rand.Rand) (trainer.ModelFunc, trainer.Optio
 
 // TestAnyConfigurationRunsInItsPlanOrIsRefused: there is no third case.
 func TestAnyConfigurationRunsInItsPlanOrIsRefused(t *testing.T) {
+	parallel(t)
 	each(t, anyConfiguration)
 }
 

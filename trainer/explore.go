@@ -144,7 +144,8 @@ func (e *explorer) findLargestBatches(ctx context.Context, x *Exploration) error
 	forEach(shown, func(i *int) {
 		c := &x.Choices.Choices[*i]
 		var err error
-		if c.MaxBatch, err = e.largest(ctx, x.Options[*i], c.Total); err != nil { // the model refuses a batch
+		known := sizedBatch{x.Options[*i].Batch, c.Total}
+		if c.MaxBatch, _, err = e.largest(ctx, x.Options[*i], known); err != nil { // the model refuses a batch
 			c.MaxBatch = -1
 		}
 	}, e.report(ExploreBatches))
@@ -212,55 +213,73 @@ func (p *planned) time() int64 {
 	return n
 }
 
-// largest returns the largest batch of a step that fits; total is the size of the plan of opt. It
-// guesses by a line through the largest batch that is known to fit and the smallest that is known
-// not to. Example: batch 10 needs 100 bytes, 50 needs 500, and the limit is 300. The line says 30:
-// one plan of 30 and one of 31 settle it, where bisection needs five.
-func (e *explorer) largest(ctx context.Context, opt Options, total int64) (int, error) {
-	sizeOf := func(batch int) (int64, error) {
+// explorer returns an explorer of other options for the model of p.
+func (p *planned) explorer(limit int64) *explorer {
+	return &explorer{model: p.model, cache: p.cache, limit: limit, givenTime: p.time()}
+}
+
+// sizedBatch is a batch and the bytes of its plan.
+type sizedBatch struct {
+	rows  int // 0: no batch
+	bytes int64
+}
+
+// largest returns the largest batch of a step, up to MaxBatch, that fits, and the plan of the
+// smallest batch that the model function accepts, 1 or 2. It returns 0 if none fits. known is a
+// batch whose size is known, or none. The next batch to try is where a line through the largest
+// batch that is known to fit and the smallest that is known not to meets the limit. Example: batch
+// 10 needs 100 bytes, 50 needs 500, and the limit is 300. The line says 30: one plan of 30 and one
+// of 31 settle it, where bisection needs five.
+func (e *explorer) largest(ctx context.Context, opt Options, known sizedBatch) (n int, least *planned, err error) {
+	plan := func(batch int) (*planned, error) {
 		opt.Batch = batch
-		p, err := newPlanned(ctx, e.model, opt, e.cache)
-		if err != nil {
-			return 0, err
-		}
-		return p.layout.Total(), nil
+		return newPlanned(ctx, e.model, opt, e.cache)
 	}
-	rows, good := opt.Batch, 1
-	goodBytes, err := sizeOf(good)
+	good := sizedBatch{rows: 1}
+	least, err = plan(good.rows)
 	if errors.Is(err, frontend.ErrRows) && e.MaxBatch > 1 { // batch normalization needs 2 rows
-		good = 2
-		goodBytes, err = sizeOf(good)
+		good.rows = 2
+		least, err = plan(good.rows)
 	}
-	if err != nil || goodBytes > e.limit {
-		return 0, err
+	if err != nil || least.layout.Total() > e.limit {
+		return 0, least, err
 	}
-	bad, badBytes := e.MaxBatch+1, int64(0) // 0: not planned yet
-	if total > e.limit {
-		bad, badBytes = rows, total
-	} else if rows > good {
-		good, goodBytes = rows, total
+	good.bytes = least.layout.Total()
+	bad := sizedBatch{rows: e.MaxBatch + 1} // without bytes: not planned yet
+	if known.bytes > e.limit {
+		bad = known
+	} else if known.rows > good.rows {
+		good = known
 	}
-	// Invariant: good fits, bad does not, or is above MaxBatch. Plans grow nearly linearly with
-	// the batch, so a line predicts the limit well. Under recomputation they do not: bisect. As
-	// long as no batch is known not to fit, step makes the guesses bolder.
-	for step := 1; bad-good > 1; step *= 2 {
-		n := good + (bad-good)/2
-		switch {
-		case badBytes > 0 && !opt.Recompute.Auto:
-			n = good + int(float64(bad-good)*float64(e.limit-goodBytes)/float64(badBytes-goodBytes))
-		case badBytes == 0:
-			n = good + max(1, int(float64(good)*float64(e.limit-goodBytes)/float64(max(goodBytes, 1)))) + step - 1
-		}
-		n = min(max(n, good+1), bad-1)
-		bytes, err := sizeOf(n)
+	// Invariant: good fits, bad does not, or is above MaxBatch. Plans grow nearly linearly with the
+	// batch, so a line predicts the limit well. Under recomputation they do not: bisect. step makes
+	// guesses bolder, since several batches may have plans of one size: places are multiples of
+	// arena.Align.
+	for step := 1; bad.rows-good.rows > 1; step *= 2 {
+		n := e.guess(good, bad, step, opt.Recompute.Auto)
+		p, err := plan(n)
 		switch {
 		case err != nil:
-			return 0, err
-		case bytes <= e.limit:
-			good, goodBytes = n, bytes
+			return 0, least, err
+		case p.layout.Total() <= e.limit:
+			good = sizedBatch{n, p.layout.Total()}
 		default:
-			bad, badBytes = n, bytes
+			bad = sizedBatch{n, p.layout.Total()}
 		}
 	}
-	return good, nil
+	return good.rows, least, nil
+}
+
+// guess returns the batch between good and bad that largest tries next.
+func (e *explorer) guess(good, bad sizedBatch, step int, bisect bool) int {
+	n := good.rows + (bad.rows-good.rows)/2
+	room := float64(e.limit - good.bytes)
+	switch {
+	case bad.bytes == 0:
+		n = good.rows + max(1, int(float64(good.rows)*room/float64(max(good.bytes, 1)))) + step - 1
+	case !bisect && bad.rows-good.rows > step:
+		n = good.rows + int(float64(bad.rows-good.rows)*room/float64(bad.bytes-good.bytes))
+		n = min(max(n, good.rows+step/2), bad.rows-step/2)
+	}
+	return min(max(n, good.rows+1), bad.rows-1)
 }

@@ -38,7 +38,7 @@ type programKey struct {
 type planned struct {
 	opt    Options
 	model  ModelFunc
-	cache  *programCache // nil: every program is compiled for this plan alone
+	cache  *programCache // nil: every program is compiled for this plan
 	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
 
 	homes    ir.Homes // of values that outlive a step; all programs share them
@@ -58,7 +58,8 @@ type planned struct {
 const budgetTries = 3
 
 // newPlanned compiles all programs for full batches and lays out the arena. If
-// Options.Recompute.Auto is set, it recomputes as much as the plan needs to fit. cache may be nil.
+// Options.Recompute.Auto is set, it recomputes as much as the plan needs to fit. If cache is nil,
+// every program is compiled.
 func newPlanned(ctx context.Context, model ModelFunc, opt Options, cache *programCache) (*planned, error) {
 	if err := opt.check(false); err != nil {
 		return nil, err

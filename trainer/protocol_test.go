@@ -50,6 +50,7 @@ func passesOf(dev kernels.Device, ds, resident dataloader.Dataset, scaling optim
 }
 
 func TestNoTwoAccessesAreUnordered(t *testing.T) {
+	t.Parallel()
 	ds, resident := samples(t, 53, 4, 3), samples(t, 29, 4, 3)
 	r := random(t)
 	for _, o := range []emu.Options{{}, {Delay: 300 * time.Microsecond}, {Delay: 50 * time.Microsecond}, {Lazy: true}, {Lazy: true, Delay: 100 * time.Microsecond}} {

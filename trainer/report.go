@@ -22,7 +22,7 @@ func Plan(ctx context.Context, model ModelFunc, opt Options) (*report.Plan, erro
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	p, err := newPlanned(ctx, model, opt, nil)
+	p, err := newPlanned(ctx, model, opt, new(programCache))
 	if err != nil {
 		return nil, err
 	}

@@ -119,6 +119,7 @@ func TestAnOverflowInAWindowSkipsItsUpdate(t *testing.T) {
 // Scales are powers of two: as long as nothing leaves the range of float32, parameters have the bits that they have without. Adam16 alone has
 // others: the bits of a gradient, scale included, are its chance.
 func TestScalingChangesNoBitWhereNothingOverflows(t *testing.T) {
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, m := range []struct {
 			model trainer.ModelFunc

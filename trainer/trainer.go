@@ -54,13 +54,14 @@ func New(ctx context.Context, model ModelFunc, opt Options) (_ *Trainer, err err
 	if err := opt.check(true); err != nil {
 		return nil, err
 	}
-	plan, err := newPlanned(ctx, model, opt, nil)
+	plan, err := newPlanned(ctx, model, opt, &programCache{complete: true})
 	if err != nil {
 		return nil, err
 	}
 	if err := plan.checkCapacity(ctx); err != nil {
 		return nil, err
 	}
+	plan.cache = nil // the trainer keeps the programs of this plan only
 	// Nothing is allocated on the device up to here, and everything that is from here on belongs to
 	// t, so that Close releases it after an error.
 	t := &Trainer{plan: plan, programs: make(programs)}

@@ -22,6 +22,6 @@ func TestThePlanNeedsWhatLivesAtOnceAndNoByteMore(t *testing.T) {
 	runtest.MeetsTheBound(t, example)
 }
 
-func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 1) }
+func TestAccuracyIsKeptIn16Bits(t *testing.T) { runtest.KeepsItsAccuracy(t, example, 20000, 1) }
 
 func TestThePagesShowWhatIsPrinted(t *testing.T) { runtest.Shows(t, example, 1) }

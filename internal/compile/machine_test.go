@@ -40,6 +40,14 @@ func each(t *testing.T, test func(t *testing.T, dev kernels.Device)) {
 	}
 }
 
+// parallel lets a test that runs on every device run in parallel with others, except with a GPU: its
+// driver is one for all tests.
+func parallel(t *testing.T) {
+	if len(devices) == 1 {
+		t.Parallel()
+	}
+}
+
 // updateOf returns the update by an optimizer, as the trainer configures it.
 func updateOf(o optim.Optimizer, clip optim.Clip) Update {
 	return Update{Op: o.Op(), Attrs: o.Attrs(clip, clip.Norm > 0), States: o.States, ClipNorm: clip.Norm}

@@ -57,6 +57,7 @@ func (g *grower) steps(t *testing.T, dev kernels.Device, cfg Config, o optim.Opt
 }
 
 func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		optimizers := optim.All()
 		for s := range uint64(40) {

@@ -16,6 +16,7 @@ import (
 // Fusion decides which activations are kept, so only passes about order and placement keep the bits
 // of a step with 16-bit values.
 func TestOrderAndPlacesKeepTheBitsOf16Bits(t *testing.T) {
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		o, kept := optim.Adam{}, 0
 		for s := range uint64(40) {

@@ -35,6 +35,7 @@ func owners(p *ir.Program) (names []string) {
 }
 
 func TestRecomputationKeepsTheBitsOfRandomGraphs(t *testing.T) {
+	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		optimizers := optim.All()
 		again, twice := 0, 0

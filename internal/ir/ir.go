@@ -160,6 +160,14 @@ func (p *Program) Clone() *Program {
 	return &q
 }
 
+// CloneValues returns a copy of p whose values can be replaced, and whose instructions can be
+// replaced as a whole. The instructions are shared with p.
+func (p *Program) CloneValues() *Program {
+	q := *p
+	q.Values = slices.Clone(p.Values)
+	return &q
+}
+
 // Add appends a value and returns its name.
 func (p *Program) Add(v Value) kernels.Value {
 	p.Values = append(p.Values, v)

@@ -153,6 +153,7 @@ func agree(t testing.TB, op *kernels.Op, c kernels.Case, seed uint64) {
 var convOps = []*kernels.Op{kernels.Conv, kernels.ConvGradInput, kernels.ConvGradWeight}
 
 func TestConvolutionsAgreeAtEveryLevel(t *testing.T) {
+	t.Parallel()
 	r, _ := random(t)
 	for _, g := range []geometry{
 		{2, 3, 5, 7, 3, 1, 1, 1, 1},      // pixels of several images in a panel

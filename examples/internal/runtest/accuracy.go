@@ -7,17 +7,16 @@ import (
 	"github.com/evenkeel/evenkeel/examples/internal/run"
 )
 
-// KeepsItsAccuracy trains e in float32, bfloat16 and float16, and fails t if the accuracies on the
-// test set differ by more than
-// 0.3 points: two seeds differ as much.
-func KeepsItsAccuracy(t *testing.T, e run.Example, epochs int) {
+// KeepsItsAccuracy trains e on that many samples in float32, bfloat16 and float16, and fails t if
+// the accuracies on the test set differ by more than 0.3 points: two seeds differ as much.
+func KeepsItsAccuracy(t *testing.T, e run.Example, samples, epochs int) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs minutes: run without -short")
 	}
 	want := 0.0
 	for _, precision := range []string{"float32", "bfloat16", "float16"} {
-		r := Trains(t, e, 0, epochs, "-precision", precision)
+		r := Trains(t, e, samples, epochs, "-precision", precision)
 		if r.TestAccuracy == nil {
 			t.Fatalf("%s: no accuracy in %+v", precision, r)
 		}

@@ -53,6 +53,9 @@ func Trains(t *testing.T, e run.Example, samples, epochs int, args ...string) ru
 	if err != nil {
 		t.Fatal(err)
 	}
+	if samples == 0 && len(args) == 0 {
+		remember(e, out)
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

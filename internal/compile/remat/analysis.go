@@ -28,6 +28,7 @@ type analysis struct {
 	maker  []int32         // by value: the instruction that makes it, -1 for homes
 	bytes  []int64         // by root
 	work   []int64         // by instruction: time, as ir.Work.Time
+	space  []int64         // by instruction: bytes of workspace, see schedule.Workspaces
 	extra  int64           // time of all repetitions so far
 	saved  []kernels.Value // activations, by root, that the backward pass reads, in the order in which they are made
 	until  []int32         // by root: the last producer of activations that reads it
@@ -40,6 +41,7 @@ type analysis struct {
 type rewritten struct {
 	origin    []kernels.Value // see analysis
 	work      []int64         // see analysis
+	space     []int64         // see analysis
 	extra     int64           // see analysis
 	positions []int32         // by instruction of the program before: its index now
 }
@@ -50,25 +52,37 @@ func producesActivations(in *ir.Instr) bool { return !in.Backward || in.Recomput
 
 // analyse returns the analysis of a program in which nothing has been computed again.
 func analyse(p *ir.Program, o schedule.Options) *analysis {
-	now := rewritten{origin: make([]kernels.Value, len(p.Values)), work: make([]int64, len(p.Instrs))}
-	for v := range now.origin {
-		now.origin[v] = kernels.Value(v)
+	return analyseRewritten(p, o, rewritten{origin: identity(p), work: works(p, o),
+		space: schedule.Workspaces(p, o.Device)})
+}
+
+// identity returns, by value, the value itself.
+func identity(p *ir.Program) []kernels.Value {
+	origin := make([]kernels.Value, len(p.Values))
+	for v := range origin {
+		origin[v] = kernels.Value(v)
 	}
-	d := p.Clone()
+	return origin
+}
+
+// works returns the time of each instruction, as ir.Work.Time. Transfers overlap with compute: 0.
+func works(p *ir.Program, o schedule.Options) []int64 {
+	work := make([]int64, len(p.Instrs))
+	d := p.CloneValues()
 	schedule.Alias(d, o.Views)
 	for i := range d.Instrs {
-		if in := &d.Instrs[i]; !in.Op.IsTransfer() { // transfers overlap with compute
-			now.work[i] = d.WorkOf(in).Time
+		if in := &d.Instrs[i]; !in.Op.IsTransfer() {
+			work[i] = d.WorkOf(in).Time
 		}
 	}
-	return analyseRewritten(p, o, now)
+	return work
 }
 
 // analyseRewritten is analyse for the program that a round has made.
 func analyseRewritten(p *ir.Program, o schedule.Options, now rewritten) *analysis {
-	d, n := p.Clone(), len(p.Values)
+	d, n := p.CloneValues(), len(p.Values)
 	schedule.Alias(d, o.Views)
-	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, extra: now.extra,
+	a := &analysis{p: p, o: o, origin: now.origin, work: now.work, space: now.space, extra: now.extra,
 		root: make([]kernels.Value, n), maker: make([]int32, n), bytes: make([]int64, n),
 		until: make([]int32, n), first: make([]int32, n), refetched: make([]bool, n)}
 	for v := range n {
@@ -169,9 +183,10 @@ func (a *analysis) available(x *round, v kernels.Value) bool {
 
 // measure fills in the peak and the extra work of x, whose rounds begin with the program of a.
 func (a *analysis) measure(x *choice) {
-	d := a.p.Clone()
-	x.work = a.apply(d, x.rounds).extra
-	_, x.peak = schedule.Live(d, a.o)
+	d := a.p.CloneValues()
+	now := a.apply(d, x.rounds)
+	x.work = now.extra
+	_, x.peak = schedule.Live(d, a.o, now.space)
 }
 
 // costs returns, by value, the work of computing it again for the backward pass, with that of

@@ -80,7 +80,7 @@ func (t *tree) forwardPeaks(segment []int) {
 // reader, though its bytes may live on as those of a gradient in place.
 func (t *tree) backwardPeaks(segment []int) {
 	n := len(t.borders) - 1
-	live, peak := schedule.Live(t.p.Clone(), t.o)
+	live, peak := schedule.Live(t.p.CloneValues(), t.o, t.space)
 	t.small = peak / smallPart
 	until := make([]int32, len(t.root)) // by root: its last reader in the backward pass
 	for i := range t.p.Instrs {

@@ -115,7 +115,7 @@ const (
 // orders returns the orders in which dropping is tried: with values dropped, another order may be
 // the best.
 func orders(p *ir.Program, o schedule.Options) [][]int32 {
-	d := p.Clone()
+	d := p.CloneValues()
 	fresh := o
 	fresh.Like = nil
 	schedule.Alias(d, o.Views)
@@ -133,11 +133,16 @@ func orders(p *ir.Program, o schedule.Options) [][]int32 {
 	}
 	add(found[:min(bestOrders, len(found))])
 	// The reach of a tree needs no search, so it is known for all orders.
-	for i := range found {
+	work, space := works(p, o), schedule.Workspaces(p, o.Device)
+	now := rewritten{origin: identity(p), work: make([]int64, len(work)), space: make([]int64, len(space))}
+	for k := range found {
 		d := *p
-		d.Instrs = schedule.Reorder(p.Instrs, found[i].Order)
-		if t := analyse(&d, o).cuts(); t != nil {
-			found[i].Peak = t.reach()
+		d.Instrs = schedule.Reorder(p.Instrs, found[k].Order)
+		for at, i := range found[k].Order {
+			now.work[at], now.space[at] = work[i], space[i]
+		}
+		if t := analyseRewritten(&d, o, now).cuts(); t != nil {
+			found[k].Peak = t.reach()
 		}
 	}
 	slices.SortStableFunc(found, func(a, b schedule.Candidate) int { return cmp.Compare(a.Peak, b.Peak) })

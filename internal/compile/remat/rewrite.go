@@ -29,7 +29,8 @@ func (a *analysis) apply(p *ir.Program, rounds []round) (now rewritten) {
 func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 	r := rewriter{a: a, p: p, x: x, again: make(map[kernels.Value]kernels.Value), repeated: make([]bool, len(p.Instrs)),
 		instrs: make([]ir.Instr, 0, 2*len(p.Instrs)),
-		rewritten: rewritten{origin: slices.Clone(a.origin), work: make([]int64, 0, 2*len(p.Instrs)), extra: a.extra,
+		rewritten: rewritten{origin: slices.Clone(a.origin), work: make([]int64, 0, 2*len(p.Instrs)),
+			space: make([]int64, 0, 2*len(p.Instrs)), extra: a.extra,
 			positions: make([]int32, len(p.Instrs))}}
 	needed := a.needed(x) // for updates: see below
 	for i := range p.Instrs {
@@ -50,7 +51,7 @@ func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 			}
 		}
 		r.positions[i] = int32(len(r.instrs))
-		r.instrs, r.work = append(r.instrs, in), append(r.work, a.work[i])
+		r.instrs, r.work, r.space = append(r.instrs, in), append(r.work, a.work[i]), append(r.space, a.space[i])
 	}
 	p.Instrs = r.instrs
 	return r.rewritten
@@ -95,6 +96,7 @@ func (r *rewriter) repeat(i int32) {
 		r.again[o] = in.Out[k]
 	}
 	r.instrs, r.work, r.extra = append(r.instrs, in), append(r.work, r.a.work[i]), r.extra+r.a.work[i]
+	r.space = append(r.space, r.a.space[i])
 }
 
 // toRepeat returns the instructions that are repeated for v, in their order, without those that are

@@ -37,7 +37,7 @@ func (a *analysis) search(budget int64) choice {
 		if peak <= budget {
 			break
 		}
-		d := a.p.Clone()
+		d := a.p.CloneValues()
 		analyseRewritten(d, a.o, a.apply(d, best.rounds)).greedyDrop(best.rounds, budget, try)
 		if best.peak == peak {
 			break
@@ -88,9 +88,9 @@ func (a *analysis) polish(best *choice, budget int64) {
 func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 	x := a.emptyRound()
 	for range min(len(a.saved), mostDrops) {
-		d := a.p.Clone()
+		d := a.p.CloneValues()
 		now := a.rewrite(d, &x)
-		live, peak := schedule.Live(d, a.o)
+		live, peak := schedule.Live(d, a.o, now.space)
 		try(choice{append(slices.Clone(before), round{slices.Clone(x.drop), x.keep}), peak, now.extra})
 		if peak <= budget {
 			return

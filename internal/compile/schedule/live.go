@@ -74,28 +74,71 @@ func Workspace(p *ir.Program, in *ir.Instr, dev kernels.Device) int64 {
 // Peak returns the most bytes of scratch that are live at one instruction of p, which is aliased
 // and in its order.
 func Peak(p *ir.Program, dev kernels.Device) int64 {
-	bytes, _ := arena.Bound(arena.Problem{Buffers: LiveRanges(p, dev).Buffers})
-	return bytes
+	_, peak := liveBytes(p, func(i int) int64 { return Workspace(p, &p.Instrs[i], dev) })
+	return peak
+}
+
+// Workspaces returns the bytes of the workspace of each instruction that is no view.
+func Workspaces(p *ir.Program, dev kernels.Device) []int64 {
+	all := make([]int64, len(p.Instrs))
+	for i := range p.Instrs {
+		if in := &p.Instrs[i]; in.Op.View == nil {
+			all[i] = Workspace(p, in, dev)
+		}
+	}
+	return all
 }
 
 // Live aliases what can share bytes in the present order of p, and returns how many bytes are live
-// at each instruction, and the peak. It changes p's values.
-func Live(p *ir.Program, o Options) (bytes []int64, peak int64) {
+// at each instruction, and the peak. workspaces are those of Workspaces. It changes p's values.
+func Live(p *ir.Program, o Options, workspaces []int64) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {
 		InPlace(p)
 	}
-	// Add each buffer where it begins, subtract it where it ends, then sum up.
-	bytes = make([]int64, len(p.Instrs)+1)
-	for _, b := range LiveRanges(p, o.Device).Buffers {
-		bytes[b.Start] += arena.Round(b.Size)
-		bytes[b.End] -= arena.Round(b.Size)
-	}
-	for i := range bytes {
-		if i > 0 {
-			bytes[i] += bytes[i-1]
+	return liveBytes(p, func(i int) int64 {
+		if in := &p.Instrs[i]; in.Op.View != nil { // whether it runs depends on what it aliases
+			return Workspace(p, in, o.Device)
 		}
-		peak = max(peak, bytes[i])
+		return workspaces[i]
+	})
+}
+
+// liveBytes returns how many bytes of scratch are live at each instruction of p, after the last one
+// too, and the peak: the sums of LiveRanges, at less cost. workspace returns the bytes of the
+// workspace of instruction i.
+func liveBytes(p *ir.Program, workspace func(i int) int64) (bytes []int64, peak int64) {
+	// First bytes holds what begins at each instruction, and ends what ends before it.
+	n := len(p.Instrs)
+	bytes, ends := make([]int64, n+1), make([]int64, n+1)
+	last := make([]int32, len(p.Values)) // by root value: the last instruction that uses it, plus 1; 0: not in scratch
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		for _, o := range in.Out {
+			if v := &p.Values[o]; v.Of == kernels.None && !v.Home {
+				bytes[i] += arena.Round(v.Spec.Bytes())
+				last[o] = int32(i) + 1
+			}
+		}
+		w := arena.Round(workspace(i))
+		bytes[i], ends[i+1] = bytes[i]+w, ends[i+1]+w
+		for _, vs := range [2][]kernels.Value{in.In, in.Out} {
+			for _, v := range vs {
+				if root, _ := p.Root(v); last[root] > 0 {
+					last[root] = int32(i) + 1
+				}
+			}
+		}
+	}
+	for v, end := range last {
+		if end > 0 {
+			ends[end] += arena.Round(p.Values[v].Spec.Bytes())
+		}
+	}
+	var live int64
+	for i := range bytes {
+		live += bytes[i] - ends[i]
+		bytes[i], peak = live, max(peak, live)
 	}
 	return bytes, peak
 }

@@ -104,7 +104,7 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	if o.Scheduler != nil {
 		return []Candidate{{Order: t.overlap(o.Scheduler.Order(deps, built))}}
 	}
-	peak := func(order []int32) int64 { return Peak(inOrder(p, order, o), o.Device) }
+	peak := peaks(p, o)
 	built = t.overlap(built)
 	found := []Candidate{{Order: built, Peak: peak(built)}}
 	for range expansions {
@@ -129,6 +129,36 @@ func Candidates(p *ir.Program, o Options) []Candidate {
 	}
 	slices.SortStableFunc(found, func(a, b Candidate) int { return cmp.Compare(a.Peak, b.Peak) })
 	return found
+}
+
+// peaks returns a function that returns the peak of p in an order. It reuses memory, and computes the
+// workspace of each instruction once.
+func peaks(p *ir.Program, o Options) func(order []int32) int64 {
+	d := p.Clone()
+	workspaces := make([]int64, len(p.Instrs)) // by instruction as built
+	for i := range workspaces {
+		workspaces[i] = -1 // not computed yet
+	}
+	return func(order []int32) int64 {
+		copy(d.Values, p.Values)
+		for at, i := range order {
+			d.Instrs[at] = p.Instrs[i]
+		}
+		if o.InPlace {
+			InPlace(d)
+		}
+		_, peak := liveBytes(d, func(at int) int64 {
+			in, w := &d.Instrs[at], &workspaces[order[at]]
+			switch {
+			case d.IsView(in):
+				return 0
+			case *w < 0:
+				*w = Workspace(d, in, o.Device)
+			}
+			return *w
+		})
+		return peak
+	}
 }
 
 // inOrder returns a copy of p with its instructions in an order, and with results in place where

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 )
 
@@ -123,8 +122,8 @@ func capped(bytes int64, onlyFrees bool) int64 {
 func list(from []int32, before, after [][]int32, growth func(i int32) int64,
 	picked func(i int32, changed func(j int32))) []int32 {
 	rank, waits, done := make([]int32, len(from)), make([]int32, len(from)), make([]bool, len(from))
-	q := &queue{}
-	push := func(i int32) { heap.Push(q, ready{growth(i), rank[i], i}) }
+	q := make(queue, 0, 2*len(from))
+	push := func(i int32) { q.push(ready{growth(i), rank[i], i}) }
 	for k, i := range from {
 		rank[i] = int32(k)
 	}
@@ -134,9 +133,9 @@ func list(from []int32, before, after [][]int32, growth func(i int32) int64,
 		}
 	}
 	order := make([]int32, 0, len(from))
-	for q.Len() > 0 {
+	for len(q) > 0 {
 		// Older entries of an instruction come out after the one that was picked: skip them.
-		i := heap.Pop(q).(ready).instr
+		i := q.pop().instr
 		if done[i] {
 			continue
 		}
@@ -163,24 +162,50 @@ type ready struct {
 	instr  int32
 }
 
-// queue is a heap with the next pick at its top.
-type queue []ready
-
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(a, b int) { q[a], q[b] = q[b], q[a] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(ready)) }
-func (q queue) Less(a, b int) bool {
-	if q[a].growth != q[b].growth {
-		return q[a].growth < q[b].growth
-	}
-	return q[a].rank < q[b].rank
+// before reports whether r is picked before s.
+func (r ready) before(s ready) bool {
+	return r.growth < s.growth || r.growth == s.growth && r.rank < s.rank
 }
 
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	x := (*q)[last]
-	*q = (*q)[:last]
-	return x
+// queue is a binary heap: entry i is picked no later than entries 2i+1 and 2i+2. Unlike
+// container/heap it allocates nothing for an entry.
+type queue []ready
+
+// push adds an entry.
+func (q *queue) push(r ready) {
+	h := append(*q, r)
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h[i].before(h[parent]) {
+			break
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+	*q = h
+}
+
+// pop removes the entry that is picked next, and returns it.
+func (q *queue) pop() ready {
+	h := *q
+	top, last := h[0], len(h)-1
+	h[0] = h[last]
+	h = h[:last]
+	for i := 0; ; {
+		next := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if h[child].before(h[next]) {
+				next = child
+			}
+		}
+		if next == i {
+			break
+		}
+		h[i], h[next] = h[next], h[i]
+		i = next
+	}
+	*q = h
+	return top
 }
 
 // depthFirst finishes one operand of an instruction before it begins the next: first the operand
