@@ -75,8 +75,8 @@ func (c *combination) describe(axes []axis) string {
 			changes = append(changes, axes[i].name+" "+s)
 		}
 	}
-	return fmt.Sprintf("%s would fit in %s, for %+.0f %% of time",
-		strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), 100*c.choice.Time)
+	return fmt.Sprintf("%s would fit in %s, for %+d %% of time",
+		strings.Join(changes, ", "), layout.FormatBytes(c.choice.Total), int(math.Round(100*c.choice.Time)))
 }
 
 // cheapestChange returns a change of the plan's options that fits in limit bytes and costs little

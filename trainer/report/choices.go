@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 )
 
@@ -81,7 +82,7 @@ func (c Choices) table(names []string) *table {
 		case x.MaxBatch == 0:
 			batch = "none"
 		}
-		t.add(append(row, comma(x.Total), fmt.Sprintf("%+.0f %%", 100*x.Time), batch)...)
+		t.add(append(row, comma(x.Total), fmt.Sprintf("%+d %%", int(math.Round(100*x.Time))), batch)...)
 	}
 	return t
 }

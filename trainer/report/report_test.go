@@ -324,6 +324,14 @@ func TestNoLineIsWiderThanAScreen(t *testing.T) {
 	}
 }
 
+func TestATimeThatRoundsToNothingHasNoMinus(t *testing.T) {
+	t.Parallel()
+	c := report.Choices{Best: -1, Axes: []string{"batch"}, Choices: []report.Choice{{Settings: []string{"64"}, Time: -0.004}}}
+	if text := c.String(); !strings.Contains(text, "+0 %") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
 type fullDisk struct{}
 
 var errFull = errors.New("disk is full")
