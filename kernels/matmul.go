@@ -28,10 +28,10 @@ type MatMulAttrs struct {
 //
 //	a [M, K], b [K, N] (, bias [N], or sum like y) → y [M, N], or [Rows[1]-Rows[0], N]
 //
-// y = act(a·b + bias), or sum + a·b. Operands of rank 3 and more have equal leading dimensions;
-// their matrices are multiplied one by one. With Bias and Act the result has the same bits as
-// MatMul, Add and the activation one after another. With Add it need not: devices may begin their
-// sums with the third operand.
+// y = act(a·b + bias) with Bias, or sum + a·b with Add. Rows limits the result to some of its rows.
+// Operands of rank 3 and more have equal leading dimensions; their matrices are multiplied one by
+// one. With Bias and Act the result has the same bits as MatMul, Add and the activation one after
+// another. With Add it need not: devices may begin their sums with the third operand.
 var MatMul = Register(&Op{
 	Name:     "matmul",
 	Gorgonia: []string{"gorgonia.linAlgBinOp"},

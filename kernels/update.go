@@ -36,9 +36,9 @@ type State struct {
 // Indices in the controls vector.
 const (
 	ControlUnscale = 5 // 1 / the loss scale
-	// ControlShare is the gradient of the loss at the start of the backward pass: the loss scale
-	// times the step's share of the samples of an update, which is 1, or less if several steps
-	// accumulate gradients.
+	// ControlShare is the number that the backward pass starts with, as the gradient of the loss:
+	// the loss scale times the step's share of the samples of an update. The share is 1, or less if
+	// several steps accumulate gradients.
 	ControlShare = 6
 )
 

@@ -15,12 +15,12 @@ import (
 
 // CapacityError reports a plan that does not fit, and what would. It wraps arena.ErrCapacity.
 type CapacityError struct {
-	Need, Have int64 // bytes
+	Need, Have int64 // bytes that the plan needs, and bytes that it may use
 	// Total is the whole memory of the device, in bytes, if its free memory was the limit. It is 0
 	// if Options.Memory was.
 	Total     int64
-	Batch     int // of the plan
-	EvalBatch int // of the plan, if it is more than Batch, else 0
+	Batch     int // Batch of the plan that does not fit
+	EvalBatch int // EvalBatch of the plan that does not fit, if more than Batch, else 0
 
 	// Fits and FitsEval are the largest Batch and EvalBatch that would fit with all other options
 	// unchanged. If one of them is 0, that option can stay as it is; if neither is 0, both must

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 
 	"gorgonia.org/gorgonia"
 
@@ -329,4 +330,88 @@ func ExampleOptions_progress() {
 	// Output:
 	// epoch 0: step 1 of 2, 2 samples
 	// epoch 0: step 2 of 2, 4 samples
+}
+
+// A saved parameter, written to another trainer of the model.
+func ExampleParam_Write() {
+	saved := make(map[string][]byte)
+	trained, device := trainXOR(trainer.Options{})
+	defer device.Close()
+	defer trained.Close()
+	params, err := trained.Params()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range params {
+		saved[p.Name] = make([]byte, p.Spec.Bytes())
+		if err := p.Read(saved[p.Name]); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	data := xorData()
+	fresh, err := trainer.New(context.Background(), xor, trainer.Options{Device: device, Batch: 4, Fields: data.Fields()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer fresh.Close()
+	if params, err = fresh.Params(); err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range params {
+		if err := p.Write(saved[p.Name]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	result, err := fresh.Evaluate(context.Background(), data)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("accuracy %.0f %%\n", 100*result.Accuracy)
+	// Output: accuracy 100 %
+}
+
+// A resident dataset is uploaded once; later epochs upload nothing.
+func ExampleOptions_resident() {
+	data := xorData()
+	device, err := cpu.Open(cpu.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer device.Close()
+	t, err := trainer.New(context.Background(), xor, trainer.Options{
+		Device: device, Batch: 2, Resident: []dataloader.Dataset{data},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer t.Close()
+	for range 3 {
+		if _, err := t.Fit(context.Background(), data); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(t.Stats().Uploaded, "bytes uploaded")
+	}
+	// Output:
+	// 36 bytes uploaded
+	// 36 bytes uploaded
+	// 36 bytes uploaded
+}
+
+// A number in the data that is not finite ends the step, and the error names it.
+func ExampleNonFiniteError() {
+	t, device := trainXOR(trainer.Options{})
+	defer device.Close()
+	defer t.Close()
+	bad, err := dataloader.FromSlices(2,
+		dataloader.Column("x", []float32{0, 1, float32(math.NaN()), 1}, 2), dataloader.Column("y", []uint8{1, 0}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = t.Fit(context.Background(), bad)
+	var e *trainer.NonFiniteError
+	if errors.As(err, &e) {
+		fmt.Printf("sample %d, field %s, element %d: %v\n", e.Sample, e.Label, e.Index, e.Value)
+	}
+	// Output: sample 1, field x, element 0: NaN
 }

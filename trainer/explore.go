@@ -36,7 +36,7 @@ type ExplorePhase uint8
 // The phases, in their order.
 const (
 	ExploreCombinations ExplorePhase = iota // each combination of options is planned
-	ExploreBatches                          // the largest batch of each choice that no other beats is found
+	ExploreBatches                          // the largest batch is searched for each choice that no other beats
 )
 
 // String returns the name of the phase: "combinations" or "largest batches".

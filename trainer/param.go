@@ -9,10 +9,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Param is a parameter of the model, a running statistic, or a constant: a value that the model
-// function binds to a node. It is a reference: Read and Write copy the elements from and to the
-// device, or pinned host memory if it is offloaded. A Param may be used from any goroutine until
-// Trainer.Close; then it returns ErrClosed.
+// Param is a parameter of the model, a running statistic, or a constant of its graph. It is a
+// reference: Read and Write copy the elements from and to the device, or pinned host memory if it
+// is offloaded. A Param may be used from any goroutine until Trainer.Close; then it returns
+// ErrClosed.
 type Param struct {
 	Name      string
 	Spec      kernels.Spec // type and shape
@@ -44,8 +44,8 @@ func (p Param) use(f func() error) error {
 	return f()
 }
 
-// Params returns everything that the model has learned: the parameters, in the order in which the
-// model uses them first, then the running statistics.
+// Params returns all that a checkpoint needs of the model: its parameters and constants, in the
+// order in which it first uses them, then its running statistics. After Close it returns ErrClosed.
 func (t *Trainer) Params() ([]Param, error) {
 	if t.usage.isClosed() {
 		return nil, errClosed

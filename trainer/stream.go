@@ -8,7 +8,7 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// streams are the queues of a trainer's work on its device. Events order them, never the host:
+// streams are the queues of a trainer's work on its device. Events order their work on the device:
 //
 //	upload    copy batch 0 ─ record ─ copy batch 1 ─ record ─ …
 //	compute                   wait ─ step 0         wait ─ step 1 ─ …

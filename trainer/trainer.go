@@ -125,8 +125,8 @@ type Stats struct {
 	Pinned   int64       // bytes of pinned host memory, all together: of the slots, of offloaded tensors, of the arena and of the device
 	Uploaded int64       // bytes of samples copied to the device; with unified memory, bytes written to a slot
 	Updates  int64       // updates of the parameters; 0 if all are frozen
-	Epochs   int         // begun by Fit
-	Programs int         // compiled
+	Epochs   int         // epochs that Fit has begun
+	Programs int         // programs that were compiled
 }
 
 // Stats returns the counters as they are now. It may be called while a pass runs, and after Close.

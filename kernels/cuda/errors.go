@@ -15,7 +15,7 @@ var ErrNotBuilt = errors.New("built without GPUs: build with -tags gpu, cgo, and
 // context unusable. The device must be closed and opened anew.
 var ErrPoisoned = errors.New("the device is unusable after a fatal error")
 
-// NoDeviceError is the error of Open for a GPU that does not exist.
+// NoDeviceError is the error of Open for a GPU that does not exist. It wraps nothing.
 type NoDeviceError struct {
 	Device  int // Options.Device
 	Devices int // the number of GPUs

@@ -14,7 +14,7 @@ type Options struct {
 	// Sync waits for the device after each step of a program, so that an error names the call that
 	// caused it. It is slow, and excludes graphs.
 	Sync bool
-	// Products is the precision of float32 MatMul calls whose attributes name no compute type.
+	// Products is the precision of those float32 MatMul calls whose MatMulAttrs.ComputeType is 0.
 	// Full, the default: float32. The others round factors and use the tensor cores of GPUs since
 	// compute capability 8.0, for operands whose rows are multiples of 16 bytes; all else stays in
 	// full precision. A model with trainer.Options.Precision is computed with that precision in any

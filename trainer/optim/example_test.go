@@ -240,3 +240,16 @@ func ExampleWriteControls() {
 	// Output:
 	// rate 0.05, update 2, corrections 0.190 and 0.002
 }
+
+// The optimizer and its rate as a program reads them from flags.
+func ExampleAtRate() {
+	o, err := optim.Parse("adamw")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if o, err = optim.AtRate(o, 3e-4); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(o.(optim.AdamW).Rate)
+	// Output: 0.0003
+}

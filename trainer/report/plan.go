@@ -19,7 +19,7 @@ import (
 // Plan lists what every byte of an arena is for. All sizes are bytes.
 type Plan struct {
 	Device    string             // name of the device, such as "cpu"
-	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine"
+	Mode      string             // "streaming" (batches are uploaded), "resident" (the data stay on the device) or "machine" (the plan of a vm.Machine)
 	Regions   []arena.RegionInfo // the arena, in order
 	Programs  []Program          // the training program first; they share the region "scratch"
 	Pinned    int64              // pinned host memory, outside the arena
