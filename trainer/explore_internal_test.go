@@ -57,7 +57,7 @@ func TestTheLargestBatchIsFoundInFewPlans(t *testing.T) {
 	for _, limit := range []int64{total(2), total(64) - 1, total(64), total(1000), total(1000) + 100, total(77777)} {
 		clear(tried)
 		got, err := MaxBatch(t.Context(), model, Options{Memory: limit}, 1<<20)
-		if n := len(tried); n > 20 {
+		if n := len(tried); n > 12 {
 			t.Errorf("%d bytes: %d batches are tried", limit, n)
 		}
 		if err != nil || total(got) > limit || total(got+1) <= limit {
