@@ -40,9 +40,6 @@ func (d *draft) must(n *gorgonia.Node, err error) *gorgonia.Node {
 	return n
 }
 
-// dim returns a random size, often 1.
-func (d *draft) dim() int { return 1 + d.r.IntN(5) }
-
 // wide returns a random size that is not 1.
 func (d *draft) wide() int { return 2 + d.r.IntN(4) }
 
@@ -82,19 +79,6 @@ func (d *draft) tensor(draw func() float64, dims ...int) *tensor.Dense {
 		return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(f32))
 	}
 	return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(f64))
-}
-
-// ints returns an input of integers below n.
-func (d *draft) ints(n int, dims ...int) *gorgonia.Node {
-	xs := make([]int, tensor.Shape(dims).TotalSize())
-	for i := range xs {
-		xs[i] = d.r.IntN(n)
-	}
-	name := fmt.Sprintf("in%d", len(d.inputs))
-	in := gorgonia.NewTensor(d.g, tensor.Int, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name),
-		gorgonia.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(xs))))
-	d.inputs = append(d.inputs, in)
-	return in
 }
 
 // tape runs the graph of roots on Gorgonia's tape machine.
@@ -150,15 +134,6 @@ func number(x reflect.Value) float64 {
 		return 1
 	}
 	return 0
-}
-
-// tolerance is the relative error allowed against Gorgonia, which adds up in another order, and in
-// float32 rounds within what is one operation for us.
-func tolerance(dt tensor.Dtype) float64 {
-	if dt == tensor.Float32 {
-		return 2e-4
-	}
-	return 1e-9
 }
 
 // near reports whether two results agree to a tolerance relative to their size, but at least 1.
