@@ -221,6 +221,17 @@ func (m mix) refused(t *testing.T) {
 // Options that are drawn train in exactly the bytes of their plan, which stay the same after every step and make no heap objects; a byte less is refused;
 // and whatever is recomputed or offloaded changes no bit of what is learned.
 func TestRandomMixesTrainInTheirPlans(t *testing.T) {
+	randomMixes(t, func(name string) bool { return name == "cpu" })
+}
+
+// The same mixes on the devices that make heap objects of their own, which nobody counts: in parallel with other tests.
+func TestRandomMixesTrainOnOtherDevices(t *testing.T) {
+	parallel(t)
+	randomMixes(t, func(name string) bool { return name != "cpu" })
+}
+
+// randomMixes tries the mixes on the devices for which on holds.
+func randomMixes(t *testing.T, on func(name string) bool) {
 	n := *mixes
 	if testing.Short() {
 		n = min(n, 6)
@@ -229,25 +240,30 @@ func TestRandomMixesTrainInTheirPlans(t *testing.T) {
 	for i := range n {
 		m := randomMix(t, r)
 		a, offload := again{r.IntN(2) == 0, r.Float64(), r.Uint64()}, randomOffload(t, r, m)
-		t.Run(fmt.Sprint(i, " ", m.net), func(t *testing.T) {
-			each(t, func(t *testing.T, dev kernels.Device) {
-				plain, other := m, m
-				plain.opt.Device, other.opt.Device = dev, dev
-				if !dev.Unified() {
-					other.opt.Offload = offload
-				}
-				plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, other.opt))
-				want, got := plain.train(t), other.train(t)
-				if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
-					t.Errorf("%v: %q differ from those without recomputation and offload", other, d)
-				}
-				switch { // a refusal is an exploration
-				case dev.Unified() && i%6 == 0:
-					plain.refused(t)
-				case dev.Unified() && i%6 == 3:
-					other.refused(t)
-				}
-			})
-		})
+		for _, d := range targets {
+			if on(d.name) {
+				t.Run(fmt.Sprint(i, " ", m.net, "/", d.name), func(t *testing.T) { m.check(t, i, d.open(t, 0), a, offload) })
+			}
+		}
+	}
+}
+
+// check trains mix i on a device as it is, and with recomputation and, where there is host memory, offload.
+func (m mix) check(t *testing.T, i int, dev kernels.Device, a again, offload trainer.Offload) {
+	plain, other := m, m
+	plain.opt.Device, other.opt.Device = dev, dev
+	if !dev.Unified() {
+		other.opt.Offload = offload
+	}
+	plain.opt, other.opt = exactly(t, m, plain.opt), exactly(t, m, a.options(t, m, other.opt))
+	want, got := plain.train(t), other.train(t)
+	if d := differing(want, got); len(d) > 0 || len(want) != len(got) {
+		t.Errorf("%v: %q differ from those without recomputation and offload", other, d)
+	}
+	switch { // a refusal is an exploration
+	case dev.Unified() && i%6 == 0:
+		plain.refused(t)
+	case dev.Unified() && i%6 == 3:
+		other.refused(t)
 	}
 }

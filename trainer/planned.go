@@ -173,6 +173,9 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 // batch occurs.
 func (p *planned) scratchForOneRow(ctx context.Context, k programKey) int64 {
 	full := p.programs[k]
+	if k.rows == 1 { // full is that program
+		return full.Plan.Bytes
+	}
 	k.rows = 1
 	one, err := p.compile(ctx, k, full)
 	if err != nil {

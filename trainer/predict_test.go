@@ -270,12 +270,11 @@ func askForKept(tr *trainer.Trainer, name string) (stop func()) {
 
 // Asked for at any time from another goroutine, a kept value is whole, or refused: never one that a step in flight overwrites.
 func TestKeptIsNeverWhatAStepInFlightOverwrites(t *testing.T) {
-	parallel(t)
 	ask := func(t *testing.T, dev kernels.Device) { // it reports unordered accesses at the end
 		ds := samples(t, 64, 4, 3)
 		tr := made(t, small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Keep: []string{"out/out"}})
 		stop := askForKept(tr, "out/out")
-		for range 5 {
+		for range 2 {
 			fit(t, tr, ds)
 		}
 		stop()

@@ -221,7 +221,6 @@ func (m *machine) watched(t *testing.T) error {
 
 // A smaller batch fits wherever the larger one does, and computes the same as in a plan of its own.
 func TestSmallerBatchesFitIntoThePlanOfTheLargest(t *testing.T) {
-	t.Parallel()
 	dev := openCPU(t)
 	for _, n := range []net{
 		{name: "ReLU", widths: []int{30, 20, 12, 5}, batch: 24, act: layers.ReLU},

@@ -34,7 +34,6 @@ func (n net) train(t *testing.T, dev kernels.Device, o optim.Optimizer, off Pass
 }
 
 func TestSlicesOfGradientsKeepTheBits(t *testing.T) {
-	parallel(t)
 	each(t, func(t *testing.T, dev kernels.Device) {
 		for _, o := range optim.All() {
 			whole, p := sliced.train(t, dev, o.Optimizer, Slices, 3)
