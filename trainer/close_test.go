@@ -107,6 +107,32 @@ func TestAClosedDeviceIsRefused(t *testing.T) {
 	})
 }
 
+func TestADeviceThatIsClosedUnderATrainerEndsItsCalls(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		ds, resident := samples(t, 9, 4, 3), samples(t, 9, 4, 3)
+		tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 4, Fields: ds.Fields(), Resident: []dataloader.Dataset{resident}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Log(err) // what the trainer holds
+		}
+		for name, ds := range map[string]dataloader.Dataset{"streamed": ds, "resident": resident} {
+			for row, err := range tr.Predict(t.Context(), ds) {
+				if !errors.Is(err, arena.ErrClosed) {
+					t.Errorf("%s: Predict: got %v, %v, want ErrClosed", name, row, err)
+				}
+			}
+			if _, err := tr.Fit(t.Context(), ds); !errors.Is(err, arena.ErrClosed) {
+				t.Errorf("%s: Fit: got %v, want ErrClosed", name, err)
+			}
+		}
+		if err := tr.Close(); err != nil && !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("Close: got %v, want ErrClosed or nil", err)
+		}
+	})
+}
+
 // TestEveryFaultOfNewLeavesNothing fails each call that New makes, one a run.
 func TestEveryFaultOfNewLeavesNothing(t *testing.T) {
 	ds := samples(t, 9, 4, 3)

@@ -99,7 +99,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, err
 	}
 	defer t.usage.release()
-	if err := t.streams.compute.Sync(); err != nil { // as in epochPass.open
+	if err := t.streams.compute.Sync(); err != nil { // as in openSource
 		return kernels.Spec{}, err
 	}
 	p, err := t.programs.find(programKey{mode: compile.Predict, rows: b.Rows, dataset: source.dataset})
