@@ -126,7 +126,7 @@ func TestATrainerThatNewDidNotMakeIsClosed(t *testing.T) {
 				t.Errorf("%s: %s: got %v, want arena.ErrClosed", name, call, err)
 			}
 		}
-		if p, s, scale := tr.Plan(), tr.Stats(), tr.LossScale(); p.Total != 0 || s != (trainer.Stats{}) || scale != (optim.ScalingState{}) {
+		if p, s, scale := tr.Plan(), tr.Stats(), tr.LossScale(); p.Total != 0 || s.Programs != 0 || s.Arena.Reserved != 0 || scale != (optim.ScalingState{}) {
 			t.Errorf("%s: plan of %d bytes, %+v, %+v, want zeros", name, p.Total, s, scale)
 		}
 		if err := tr.Close(); err != nil {
