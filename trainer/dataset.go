@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/evenkeel/evenkeel/dataloader"
@@ -18,6 +19,7 @@ import (
 type batchSource struct {
 	dataset int                // index into Options.Resident, or streamed
 	read    dataloader.Dataset // what the loader reads: the samples, or the indices of resident ones
+	samples int                // of read
 	fields  []dataloader.Field // of read
 	full    *boundProgram      // the program of a full batch
 }
@@ -25,20 +27,30 @@ type batchSource struct {
 // openSource checks a dataset against the plan, uploads it if it is resident, and compiles the
 // program of its last, short batch if it has one. The caller has the device.
 func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataloader.Dataset) (s batchSource, err error) {
+	// A closed device has freed the memory: nothing may be written there.
+	if err := t.streams.compute.Sync(); err != nil {
+		return s, err
+	}
 	opt := &t.plan.opt
 	s = batchSource{dataset: opt.residentIndex(ds), read: ds}
-	if s.dataset != streamed {
-		if err := t.residents.ensureUploaded(ctx, s.dataset); err != nil {
-			return s, err
-		}
-	}
 	if err := dataloader.Check(ds); err != nil {
 		return s, err
 	}
-	if s.dataset != streamed {
-		s.read = dataloader.Indices(ds.Len())
+	now, err := readExtent(ds)
+	if err != nil {
+		return s, err
 	}
-	s.fields = s.read.Fields()
+	s.samples, s.fields = now.samples, now.fields
+	if s.dataset != streamed {
+		if planned := t.plan.residents[s.dataset]; !now.equal(planned) {
+			return s, &dataloader.ChangedError{Dataset: fmt.Sprintf("%T", ds), Was: planned.samples, Now: now.samples}
+		}
+		if err := t.residents.ensureUploaded(ctx, s.dataset); err != nil {
+			return s, err
+		}
+		s.read = dataloader.Indices(now.samples)
+		s.fields = s.read.Fields()
+	}
 	if err := t.plan.checkFields(mode, s.dataset, s.fields); err != nil {
 		return s, err
 	}
@@ -46,17 +58,17 @@ func (t *Trainer) openSource(ctx context.Context, mode compile.Mode, ds dataload
 	// The length of a dataset decides the last batch: its rows, and its place in the window.
 	// Example: 1,000 samples in batches of 128 are 7 full batches and one of 104; with Accumulate 4
 	// that is step 7, the last one of the second window, so it updates.
-	tail := ds.Len() % opt.rows(mode)
+	tail := s.samples % opt.rows(mode)
 	if tail == 0 || mode == compile.Train && opt.Tail == dataloader.DropTail {
 		return s, nil
 	}
-	steps := ds.Len()/opt.rows(mode) + 1
+	steps := s.samples/opt.rows(mode) + 1
 	window, _, _ := opt.window(mode, steps-1, steps)
 	err = t.ensureProgram(ctx, programKey{mode, tail, s.dataset, window})
 	if errors.Is(err, frontend.ErrRows) {
 		return s, fmt.Errorf("last batch of %d, of %d samples in batches of %d: "+
 			"leave it out (Options.Tail = dataloader.DropTail) or choose another batch: %w",
-			tail, ds.Len(), opt.Batch, err)
+			tail, s.samples, opt.Batch, err)
 	}
 	if err != nil {
 		return s, fmt.Errorf("last batch of %d: %w", tail, err)
@@ -121,4 +133,36 @@ func scaleOf(f dataloader.Field) float64 {
 		return 1
 	}
 	return f.Scale
+}
+
+// extent is what a plan or a pass has to know of a dataset. It is read once, as the dataset's code may
+// panic or return another value the next time.
+type extent struct {
+	samples int
+	fields  []dataloader.Field
+}
+
+// readExtent returns the extent of ds. A panic in ds is an error.
+func readExtent(ds dataloader.Dataset) (e extent, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("dataset of type %T: %w", ds, &dataloader.PanicError{Value: p, Stack: debug.Stack()})
+		}
+	}()
+	return extent{samples: ds.Len(), fields: slices.Clone(ds.Fields())}, nil
+}
+
+// sampleBytes returns the size of one sample.
+func (e extent) sampleBytes() (n int64) {
+	for _, f := range e.fields {
+		n += f.Bytes()
+	}
+	return n
+}
+
+// equal reports whether two extents are the same.
+func (e extent) equal(f extent) bool {
+	return e.samples == f.samples && slices.EqualFunc(e.fields, f.fields, func(a, b dataloader.Field) bool {
+		return a.Name == b.Name && a.Type == b.Type && slices.Equal(a.Shape, b.Shape) && a.Scale == b.Scale && a.Shift == b.Shift
+	})
 }

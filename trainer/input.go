@@ -13,10 +13,10 @@ import (
 
 // inputs maps the inputs of model m to fields of the batches of program k. Without Options.Fields
 // each input is a field that is stored as its node is in the graph.
-func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Input, error) {
-	fields := o.Fields
+func (p *planned) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Input, error) {
+	fields := p.opt.Fields
 	if k.dataset != streamed {
-		fields = o.Resident[k.dataset].Fields()
+		fields = p.residents[k.dataset].fields
 	}
 	for _, f := range fields {
 		if !slices.ContainsFunc(m.Inputs, func(n *gorgonia.Node) bool { return n.Name() == f.Name }) {
@@ -30,7 +30,7 @@ func (o *Options) inputs(m Model, k programKey) (map[*gorgonia.Node]frontend.Inp
 			return nil, err
 		}
 		if k.dataset != streamed {
-			in.Resident, in.Samples = residentName(k.dataset), o.Resident[k.dataset].Len()
+			in.Resident, in.Samples = residentName(k.dataset), p.residents[k.dataset].samples
 		}
 		all[n] = in
 	}

@@ -26,7 +26,7 @@ type keptValues struct {
 // next step begins, the handle returns arena.ErrStale. Before the first step Kept returns
 // arena.ErrStale.
 func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
-	if t.usage.isClosed() {
+	if t.use().isClosed() {
 		return arena.Handle{}, kernels.Spec{}, errClosed
 	}
 	t.mu.Lock()

@@ -26,13 +26,13 @@ type loader struct {
 	loader *dataloader.Loader
 }
 
-// get returns the loader for ds, the same one for every pass of a mode over it. It reads read: ds
-// itself, or the indices of its samples if ds is resident.
-func (ls *loaders) get(mode compile.Mode, ds, read dataloader.Dataset) (*dataloader.Loader, error) {
+// get returns the loader for ds, the same one for every pass of a mode over it. It reads
+// source, which is ds itself, or the indices of its samples if ds is resident.
+func (ls *loaders) get(mode compile.Mode, ds dataloader.Dataset, source batchSource) (*dataloader.Loader, error) {
 	train := mode == compile.Train
 	isFor := func(l loader) bool { return comparable(ds) && comparable(l.ds) && l.ds == ds && l.train == train }
 	for _, l := range ls.open {
-		if isFor(l) && l.length == ds.Len() {
+		if isFor(l) && l.length == source.samples {
 			return l.loader, nil
 		}
 	}
@@ -45,11 +45,11 @@ func (ls *loaders) get(mode compile.Mode, ds, read dataloader.Dataset) (*dataloa
 	if train {
 		opt.Shuffle, opt.Tail = !ls.opt.Sequential, ls.opt.Tail
 	}
-	l, err := dataloader.New(read, opt)
+	l, err := dataloader.New(source.read, opt)
 	if err != nil {
 		return nil, err
 	}
-	ls.open = append(ls.open, loader{ds: ds, length: ds.Len(), train: train, loader: l})
+	ls.open = append(ls.open, loader{ds: ds, length: source.samples, train: train, loader: l})
 	if len(ls.open) > maxLoaders {
 		oldest := ls.open[0].loader
 		return l, ls.closeIf(func(l loader) bool { return l.loader == oldest })

@@ -37,7 +37,7 @@ func (p Param) Write(src []byte) error {
 
 // use runs f while nothing else uses the device.
 func (p Param) use(f func() error) error {
-	if err := p.trainer.usage.acquire(context.Background()); err != nil {
+	if err := p.trainer.use().acquire(context.Background()); err != nil {
 		return fmt.Errorf("parameter %q: %w", p.Name, err)
 	}
 	defer p.trainer.usage.release()
@@ -47,7 +47,7 @@ func (p Param) use(f func() error) error {
 // Params returns all that a checkpoint needs of the model: its parameters and constants, in the
 // order in which it first uses them, then its running statistics. After Close it returns ErrClosed.
 func (t *Trainer) Params() ([]Param, error) {
-	if t.usage.isClosed() {
+	if t.use().isClosed() {
 		return nil, errClosed
 	}
 	t.mu.Lock()

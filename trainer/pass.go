@@ -49,14 +49,10 @@ type epochPass struct {
 // or to upload.
 func (p *epochPass) open(ctx context.Context, ds dataloader.Dataset) (err error) {
 	t := p.t
-	// A closed device has freed the slots: nothing may be written there.
-	if err := t.streams.compute.Sync(); err != nil {
-		return err
-	}
 	if p.source, err = t.openSource(ctx, p.mode, ds); err != nil {
 		return err
 	}
-	if p.loader, err = t.loaders.get(p.mode, ds, p.source.read); err != nil {
+	if p.loader, err = t.loaders.get(p.mode, ds, p.source); err != nil {
 		return err
 	}
 	if p.mode == compile.Train {
@@ -178,7 +174,7 @@ func (p *epochPass) writeControls(s *slot) error {
 
 // rowsBefore returns the number of samples in all steps before a step.
 func (p *epochPass) rowsBefore(step int) int {
-	return min(step*p.source.full.rows, p.source.read.Len())
+	return min(step*p.source.full.rows, p.source.samples)
 }
 
 // submit enqueues the step whose batch is in slot s.

@@ -41,6 +41,8 @@ type planned struct {
 	cache  *programCache // nil: every program is compiled for this plan
 	budget int64         // bytes of scratch that training programs aim at by recomputation; 0: no aim
 
+	residents []extent // by index in Options.Resident
+
 	homes    ir.Homes // of values that outlive a step; all programs share them
 	programs map[programKey]*ir.Program
 	order    []programKey // of compilation; the first program trains
@@ -105,6 +107,13 @@ func planWithin(ctx context.Context, model ModelFunc, opt Options, budget int64,
 	*planned, error,
 ) {
 	p := &planned{opt: opt, model: model, cache: cache, budget: budget, programs: make(map[programKey]*ir.Program)}
+	for i, ds := range opt.Resident {
+		data, err := readExtent(ds)
+		if err != nil {
+			return nil, fmt.Errorf("resident dataset %d: %w", i, err)
+		}
+		p.residents = append(p.residents, data)
+	}
 	if err := p.sizeForEvaluation(ctx); err != nil {
 		return nil, err
 	}
@@ -154,7 +163,7 @@ func (p *planned) sizeForEvaluation(ctx context.Context) error {
 	}
 	// A trial plan compiles evaluation and prediction first, so that its homes have their sizes.
 	// Only slots and results are taken over from it: other homes do not depend on the batch.
-	trial := &planned{opt: p.opt, model: p.model, cache: p.cache}
+	trial := &planned{opt: p.opt, model: p.model, cache: p.cache, residents: p.residents}
 	for _, dataset := range p.datasets() {
 		for _, mode := range []compile.Mode{compile.Evaluate, compile.Predict} {
 			_, err := trial.compile(ctx, programKey{mode: mode, rows: p.opt.rows(mode), dataset: dataset}, nil)
@@ -243,7 +252,7 @@ func (p *planned) config(g *gorgonia.ExprGraph, m Model, k programKey) (cfg comp
 	for _, stat := range m.Statistics {
 		cfg.Statistics[stat.Node] = true
 	}
-	if cfg.Inputs, err = o.inputs(m, k); err != nil {
+	if cfg.Inputs, err = p.inputs(m, k); err != nil {
 		return cfg, err
 	}
 	if k.mode != compile.Predict {

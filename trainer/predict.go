@@ -86,7 +86,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 
 // openPrediction opens the source of a prediction.
 func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (batchSource, error) {
-	if err := t.usage.acquire(ctx); err != nil {
+	if err := t.use().acquire(ctx); err != nil {
 		return batchSource{}, err
 	}
 	defer t.usage.release()
@@ -102,7 +102,7 @@ func (t *Trainer) predictBatch(ctx context.Context, source batchSource, host *ho
 		return kernels.Spec{}, err
 	}
 	defer t.usage.release()
-	if err := t.streams.compute.Sync(); err != nil { // as in epochPass.open
+	if err := t.streams.compute.Sync(); err != nil { // as in openSource
 		return kernels.Spec{}, err
 	}
 	// openPrediction has made the program of the last, short batch, so find needs to compile none.

@@ -61,7 +61,7 @@ type chunks struct {
 func (r *residents) upload(ctx context.Context, i int) (err error) {
 	opt := &r.memory.plan.opt
 	ds := opt.Resident[i]
-	c, err := r.newChunks(i, ds)
+	c, err := r.newChunks(i, r.memory.plan.residents[i])
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (r *residents) upload(ctx context.Context, i int) (err error) {
 }
 
 // newChunks returns the chunks of resident dataset i, and where the loader writes them.
-func (r *residents) newChunks(i int, ds dataloader.Dataset) (*chunks, error) {
-	c := &chunks{fields: ds.Fields(), rows: ds.Len()}
+func (r *residents) newChunks(i int, data extent) (*chunks, error) {
+	c := &chunks{fields: data.fields, rows: data.samples}
 	if !r.memory.unified {
 		// A chunk has one sample at least, however large that is.
-		c.rows = int(min(int64(c.rows), max(1, maxChunkBytes/dataloader.SampleBytes(ds))))
+		c.rows = int(min(int64(c.rows), max(1, maxChunkBytes/data.sampleBytes())))
 	}
 	for _, f := range c.fields {
 		home, ok := r.memory.plan.homes.Find(ir.Resident, residentName(i)+"/"+f.Name)

@@ -188,3 +188,71 @@ func (u *unsteady) Fetch(ctx context.Context, at dataloader.At, dst [][]byte) er
 	}
 	return u.Slices.Fetch(ctx, at, dst)
 }
+
+// sizedDataset has a number of samples that changes.
+type sizedDataset struct {
+	dataloader.Dataset
+	samples int
+}
+
+func (d *sizedDataset) Len() int { return d.samples }
+
+// Lengths keep or change the size of the last batch: what is refused is not only what another program would need.
+func TestAResidentDatasetThatChangesIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for _, c := range []struct {
+			was, now int
+			uploaded bool // before it changes
+		}{{16, 24, false}, {16, 24, true}, {20, 28, false}, {20, 28, true}, {20, 12, false}, {20, 12, true}, {20, 7, true}} {
+			ds := &sizedDataset{samples(t, 40, 4, 3), c.was}
+			tr := made(t, small, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{ds}})
+			if c.uploaded {
+				fit(t, tr, ds)
+			}
+			ds.samples = c.now
+			predict := func() error {
+				for _, err := range tr.Predict(t.Context(), ds) {
+					return err
+				}
+				return nil
+			}
+			_, fitted := tr.Fit(t.Context(), ds)
+			for call, err := range map[string]error{"Fit": fitted, "Predict": predict()} {
+				if !errors.Is(err, dataloader.ErrChanged) {
+					t.Errorf("%+v: %s: got %v, want dataloader.ErrChanged", c, call, err)
+				}
+			}
+			ds.samples = c.was
+			fit(t, tr, ds)
+		}
+	})
+}
+
+// fragileDataset panics in one of its calls of Len.
+type fragileDataset struct {
+	dataloader.Dataset
+	calls, breaks int
+}
+
+func (d *fragileDataset) Len() int {
+	if d.calls++; d.calls == d.breaks {
+		panic("broken")
+	}
+	return d.Dataset.Len()
+}
+
+func TestAResidentDatasetThatPanicsEndsInAnError(t *testing.T) {
+	each(t, func(t *testing.T, dev kernels.Device) {
+		for breaks := range 12 {
+			ds := &fragileDataset{Dataset: samples(t, 20, 4, 3), breaks: breaks + 1}
+			tr, err := trainer.New(t.Context(), small, trainer.Options{Device: dev, Batch: 8, Resident: []dataloader.Dataset{ds}})
+			if err == nil {
+				_, err = tr.Fit(t.Context(), ds)
+				err = errors.Join(err, tr.Close())
+			}
+			if panicked := ds.calls >= ds.breaks; errors.Is(err, dataloader.ErrPanic) != panicked || !panicked && err != nil {
+				t.Errorf("panic in call %d: got %v", breaks+1, err)
+			}
+		}
+	})
+}
