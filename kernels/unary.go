@@ -29,6 +29,7 @@ var (
 		unaryCases(positive), unaryKey("invSqrt")))
 	Sin   = Register(unary("sin", math.Sin, unaryCases(nil), unaryKey("sin")))
 	Cos   = Register(unary("cos", math.Cos, unaryCases(nil), unaryKey("cos")))
+	Erf   = Register(unary("erf", math.Erf, unaryCases(nil))) // the error function, 2/√π ∫ exp(-t²) dt from 0 to x
 	Ceil  = Register(unary("ceil", math.Ceil, unaryCases(offWhole), unaryKey("ceil")))
 	Floor = Register(unary("floor", math.Floor, unaryCases(offWhole), unaryKey("floor")))
 )
@@ -55,6 +56,10 @@ func init() {
 	Sin.Grad = unaryGrad(func(g Graph, x, _, dy Value) Value { return mul(g, dy, g.Apply(Cos, nil, x)) })
 	Cos.Grad = unaryGrad(func(g Graph, x, _, dy Value) Value {
 		return g.Apply(Neg, nil, mul(g, dy, g.Apply(Sin, nil, x)))
+	})
+	Erf.Grad = unaryGrad(func(g Graph, x, _, dy Value) Value {
+		bell := g.Apply(Exp, nil, neg(g, g.Apply(Square, nil, x)))
+		return mul(g, dy, affine(g, bell, 2/math.SqrtPi, 0)) // 2/√π·exp(-x²)
 	})
 	Sign.Grad, Ceil.Grad, Floor.Grad = noGrad, noGrad, noGrad
 }

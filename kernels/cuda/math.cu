@@ -19,6 +19,7 @@ ONE(cos, num::cos)
 ONE(tanh, num::tanh)
 ONE(sigmoid, num::sigmoid)
 ONE(softplus, num::softplus)
+ONE(erf, num::erf)
 
 LIBRARY float pow_f32(float x, float y) { return num::pow(x, y); }
 LIBRARY double pow_f64(double x, double y) { return num::pow(x, y); }

@@ -2,7 +2,7 @@
 // instruction: so a card, another card and an interpreter of PTX give the same bits. Errors are below 4 ulp.
 //
 // Sources: polynomials and splits in float are from Cephes (S. Moshier: expf.c, logf.c, sinf.c), as in package cpu; in double from FDLIBM
-// (Sun: e_exp.c, e_log.c, k_sin.c, k_cos.c). Large angles are reduced as Go's math/trig_reduce.go does (M. Payne and R. Hanek). Powers in double
+// (Sun: e_exp.c, e_log.c, k_sin.c, k_cos.c, s_erf.c). Large angles are reduced as Go's math/trig_reduce.go does (M. Payne and R. Hanek). Powers in double
 // take their logarithm in two numbers.
 #pragma once
 
@@ -169,6 +169,45 @@ template <class T> DEVICE T tanh(T x) {
 }
 
 template <class T> DEVICE T softplus(T x) { return (x <= 0 ? T(0) : x) + log1p(exp(-abs(x))); }
+
+// horner is the polynomial with the coefficients p, c..., of which the first is that of the highest power.
+template <class T> DEVICE T horner(T, T p) { return p; }
+template <class T, class... C> DEVICE T horner(T x, T p, T c, C... rest) { return horner(x, fma(p, x, c), rest...); }
+
+// erf is x + x·p(x²) near 0. Farther out it is 1 - exp(t·q(t)), of t = |x|. p and q are minimax fits (Remez), those of package cpu's assembly.
+DEVICE float erf(float x) {
+  float t = abs(x);
+  if (!(t > 1)) return fma(x, horner(x * x, 7.853861354e-5f, -8.010193627e-4f, 5.188327686e-3f, -2.685381194e-2f, 1.128358515e-1f, -3.761262582e-1f, 1.283791657e-1f), x);
+  t = t > 4 ? 4 : t; // from where on it is 1
+  return copysign(1 - exp(t * horner(t, -1.396227600e-5f, 3.505903855e-4f, -3.757470224e-3f, 2.401005485e-2f, -1.065308496e-1f, -6.349695405e-1f, -1.128694335f)), x);
+}
+
+// erf in double takes the four ranges of FDLIBM. It rounds x², because 1 - erf is small where x² is not.
+DEVICE double erf(double x) {
+  double t = abs(x);
+  if (!(t >= 0.84375)) {
+    double z = x * x;
+    double p = horner(z, -2.37630166566501626084e-05, -5.77027029648944159157e-03, -2.84817495755985104766e-02, -3.25042107247001499370e-01, 1.28379167095512558561e-01);
+    double q = horner(z, -3.96022827877536812320e-06, 1.32494738004321644526e-04, 5.08130628187576562776e-03, 6.50222499887672944485e-02, 3.97917223959155352819e-01, 1.);
+    return fma(x, p / q, x);
+  }
+  if (t < 1.25) {
+    double s = t - 1;
+    double p = horner(s, -2.16637559486879084300e-03, 3.54783043256182359371e-02, -1.10894694282396677476e-01, 3.18346619901161753674e-01, -3.72207876035701323847e-01, 4.14856118683748331666e-01, -2.36211856075265944077e-03);
+    double q = horner(s, 1.19844998467991074170e-02, 1.36370839120290507362e-02, 1.26171219808761642112e-01, 7.18286544141962662868e-02, 5.40397917702171048937e-01, 1.06420880400844228286e-01, 1.);
+    return copysign(8.45062911510467529297e-01 + p / q, x);
+  }
+  t = t > 6 ? 6 : t; // from where on it is 1
+  double s = 1 / (t * t), p, q;
+  if (t < 1 / 0.35) {
+    p = horner(s, -9.81432934416914548592e+00, -8.12874355063065934246e+01, -1.84605092906711035994e+02, -1.62396669462573470355e+02, -6.23753324503260060396e+01, -1.05586262253232909814e+01, -6.93858572707181764372e-01, -9.86494403484714822705e-03);
+    q = horner(s, -6.04244152148580987438e-02, 6.57024977031928170135e+00, 1.08635005541779435134e+02, 4.29008140027567833386e+02, 6.45387271733267880336e+02, 4.34565877475229228821e+02, 1.37657754143519042600e+02, 1.96512716674392571292e+01, 1.);
+  } else {
+    p = horner(s, -4.83519191608651397019e+02, -1.02509513161107724954e+03, -6.37566443368389627722e+02, -1.60636384855821916062e+02, -1.77579549177547519889e+01, -7.99283237680523006574e-01, -9.86494292470009928597e-03);
+    q = horner(s, -2.24409524465858183362e+01, 4.74528541206955367215e+02, 2.55305040643316442583e+03, 3.19985821950859553908e+03, 1.53672958608443695994e+03, 3.25792512996573918826e+02, 3.03380607434824582924e+01, 1.);
+  }
+  return copysign(1 - exp(fma(-t, t, p / q - 0.5625)) / t, x);
+}
 
 // An angle is x = quadrant·π/2 + r, |r| <= π/4.
 template <class T> struct angle { T r; int32 quadrant; };

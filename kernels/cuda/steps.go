@@ -36,6 +36,7 @@ var elementRules = map[*kernels.Op]elementRule{
 	kernels.Tanh:     function("tanh"),
 	kernels.Sigmoid:  function("sigmoid"),
 	kernels.Softplus: function("softplus"),
+	kernels.Erf:      function("erf"),
 	kernels.Pow: func(w *writer, n floatKind, _ any, x, y string) string {
 		return w.call(n, "pow", x, y)
 	},

@@ -86,6 +86,16 @@ func LeakyReLU(slope float64) Activation {
 	}
 }
 
+// Erf is the error function, 2/√π ∫ exp(-t²) dt from 0 to x, as an activation. x·(1 + erf(x/√2))/2
+// is GELU.
+func Erf(n *Net, x *gorgonia.Node, name string) *gorgonia.Node {
+	layer := fmt.Sprintf("erf %q", name)
+	if !n.ready(layer, x) {
+		return nil
+	}
+	return n.apply(layer, name, kernels.Erf, nil, x)
+}
+
 // Softmax adds exp(x)/Σexp(x) over the last axis. A classifier needs none: its loss contains it.
 func (n *Net) Softmax(x *gorgonia.Node, name string) *gorgonia.Node {
 	return n.activate("softmax", x, name, func(x *gorgonia.Node) (*gorgonia.Node, error) {

@@ -7,7 +7,7 @@
 //	rows    [B, In]       Dense, BatchNorm, Softmax
 //	images  [B, C, H, W]  Conv, MaxPool, AvgPool, GlobalAvgPool, BatchNorm
 //	indices [B] or [B, T] Embedding
-//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, ReLU, LeakyReLU, Sigmoid, Tanh
+//	any     [B, ...]      Flatten, Residual, Dropout, LayerNorm, GroupNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Erf
 //
 // Classifier, ClassifierOneHot, Regressor and Autoencoder add the loss and return a [Model]: the
 // nodes that are fed, learned and minimised. A trainer builds the model anew for each batch size.

@@ -159,6 +159,7 @@ func TestEveryActivationIsItsFormula(t *testing.T) {
 		{"relu", layers.ReLU, func(x float64) float64 { return max(x, 0) }},
 		{"sigmoid", layers.Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }},
 		{"tanh", layers.Tanh, math.Tanh},
+		{"erf", layers.Erf, math.Erf},
 		{"leaky", layers.LeakyReLU(0.1), func(x float64) float64 { return max(x, 0.1*x) }},
 	} {
 		for _, dt := range types {

@@ -202,6 +202,31 @@ func TestLeakyReLUAndItsGradientForAnyRank(t *testing.T) {
 	}
 }
 
+func TestTheGradientOfErfIsABell(t *testing.T) {
+	for _, dt := range types {
+		g := gorgonia.NewGraph()
+		net := layers.New(g)
+		net.Type = dt
+		x := net.Input("x", 3, 5)
+		y := layers.Erf(net, x, "y")
+		if net.Err() != nil {
+			t.Fatal(net.Err())
+		}
+		dx, err := gorgonia.Grad(gorgonia.Must(gorgonia.Sum(y)), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := reals(rand.New(rand.NewPCG(seed.Value(), 6)), 15)
+		want := make([]float64, len(in))
+		for i, v := range in {
+			want[i] = 2 / math.SqrtPi * math.Exp(-v*v)
+		}
+		bind(t, x, in)
+		run(t, g)
+		near(t, "dx", dt, numbers(t, dx[0].Value()), want)
+	}
+}
+
 func TestOperandsThatDoNotGoWithTheLogitsAreErrors(t *testing.T) {
 	g := gorgonia.NewGraph()
 	net := layers.New(g)

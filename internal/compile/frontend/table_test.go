@@ -61,6 +61,10 @@ func fromLayers() []recipe {
 			net := layers.New(d.g)
 			return d.must(layers.LeakyReLU(0.1)(net, d.in(d.dim(), d.wide()), "leaky"), net.Err())
 		}, kernels.LeakyReLU},
+		{"layers: erf", func(d *draft) *gorgonia.Node {
+			net := layers.New(d.g)
+			return d.must(layers.Erf(net, d.in(d.dim(), d.wide()), "erf"), net.Err())
+		}, kernels.Erf},
 		{"layers: cross entropy", func(d *draft) *gorgonia.Node {
 			net, logits, labels, _ := classified(d)
 			return d.must(net.CrossEntropy(logits, labels, "rows"), net.Err())

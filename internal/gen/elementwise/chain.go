@@ -17,7 +17,7 @@ import (
 // functions, and those of two operands a second time with the accumulator as the second one.
 var chainCodes = []string{"end", "load", "store",
 	"neg", "abs", "sign", "square", "cube", "inverse", "sqrt", "inverseSqrt", "ceil", "floor", "relu", "affine", "leakyRelu",
-	"exp", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "softplus",
+	"exp", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "softplus", "erf",
 	"add", "sub", "mul", "div", "less", "lessEqual", "equal", "notEqual", "reluGrad", "leakyReluGrad", "sigmoidGrad", "tanhGrad",
 	"<sub", "<div", "<less", "<lessEqual", "<reluGrad", "<leakyReluGrad", "<sigmoidGrad", "<tanhGrad",
 }

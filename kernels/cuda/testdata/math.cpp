@@ -62,9 +62,10 @@ template <class T> void all() {
   SWEEP(tanh, std::tanh(x), -3, 3), SWEEP(tanh, std::tanh(x), -60, 5, true);
   SWEEP(sigmoid, 1 / (1 + std::exp(-x)), -3, 3), SWEEP(sigmoid, 1 / (1 + std::exp(-x)), -most, most);
   SWEEP(softplus, std::log1p(std::exp(x)), -3, 3), SWEEP(softplus, std::log1p(std::exp(x)), -most, most);
+  SWEEP(erf, std::erf(x), -3, 3), SWEEP(erf, std::erf(x), -7, 7), SWEEP(erf, std::erf(x), least, 5, true);
   const T values[] = {0, -T(0), 1, -1, INFINITY, -INFINITY, NAN, 2, -2, 3, -3, 0.5, -0.5, T(1e10), T(-1e10)};
   for (T x : values) {
-    SPECIAL(exp), SPECIAL(expm1), SPECIAL(log), SPECIAL(log2), SPECIAL(log1p), SPECIAL(sin), SPECIAL(cos), SPECIAL(tanh);
+    SPECIAL(exp), SPECIAL(expm1), SPECIAL(log), SPECIAL(log2), SPECIAL(log1p), SPECIAL(sin), SPECIAL(cos), SPECIAL(tanh), SPECIAL(erf);
     for (T y : values) special<T>("pow", x, y, num::pow(x, y), std::pow(x, y));
   }
   std::mt19937_64 r(1);

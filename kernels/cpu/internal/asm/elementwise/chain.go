@@ -26,7 +26,7 @@ func newChainCodes() map[*kernels.Op]ChainCode {
 	for _, op := range []*kernels.Op{
 		kernels.Neg, kernels.Abs, kernels.Sign, kernels.Square, kernels.Cube, kernels.Inverse, kernels.Sqrt, kernels.InverseSqrt,
 		kernels.Ceil, kernels.Floor, kernels.ReLU, kernels.Affine, kernels.LeakyReLU,
-		kernels.Exp, kernels.Expm1, kernels.Log, kernels.Log2, kernels.Log1p, kernels.Sigmoid, kernels.Tanh, kernels.Softplus,
+		kernels.Exp, kernels.Expm1, kernels.Log, kernels.Log2, kernels.Log1p, kernels.Sigmoid, kernels.Tanh, kernels.Softplus, kernels.Erf,
 		kernels.Add, kernels.Sub, kernels.Mul, kernels.Div, kernels.Less, kernels.LessEqual, kernels.Equal, kernels.NotEqual,
 		kernels.ReLUGrad, kernels.LeakyReLUGrad, kernels.SigmoidGrad, kernels.TanhGrad,
 	} {

@@ -28,7 +28,7 @@ var avx2Float32 = &Kernels[float32]{
 		kernels.InverseSqrt: inverseSqrt32AVX2, kernels.Ceil: ceil32AVX2, kernels.Floor: floor32AVX2,
 		kernels.ReLU: relu32AVX2, kernels.Exp: exp32AVX2, kernels.Sin: circular(sin32AVX2, math.Sin), kernels.Cos: circular(cos32AVX2, math.Cos), kernels.Expm1: expm132AVX2, kernels.Log: log32AVX2,
 		kernels.Log2: log232AVX2, kernels.Log1p: log1p32AVX2, kernels.Sigmoid: sigmoid32AVX2, kernels.Tanh: tanh32AVX2,
-		kernels.Softplus: softplus32AVX2,
+		kernels.Softplus: softplus32AVX2, kernels.Erf: erf32AVX2,
 	},
 	binary: map[*kernels.Op]BinaryFunc[float32]{
 		kernels.Add: add32AVX2, kernels.Pow: pow32AVX2, kernels.Sub: sub32AVX2, kernels.Mul: mul32AVX2, kernels.Div: div32AVX2,
@@ -62,7 +62,7 @@ var avx512Float32 = &Kernels[float32]{
 		kernels.InverseSqrt: inverseSqrt32AVX512, kernels.Ceil: ceil32AVX512, kernels.Floor: floor32AVX512,
 		kernels.ReLU: relu32AVX512, kernels.Exp: exp32AVX512, kernels.Sin: circular(sin32AVX512, math.Sin), kernels.Cos: circular(cos32AVX512, math.Cos), kernels.Expm1: expm132AVX512, kernels.Log: log32AVX512,
 		kernels.Log2: log232AVX512, kernels.Log1p: log1p32AVX512, kernels.Sigmoid: sigmoid32AVX512,
-		kernels.Tanh: tanh32AVX512, kernels.Softplus: softplus32AVX512,
+		kernels.Tanh: tanh32AVX512, kernels.Softplus: softplus32AVX512, kernels.Erf: erf32AVX512,
 	},
 	binary: map[*kernels.Op]BinaryFunc[float32]{
 		kernels.Add: add32AVX512, kernels.Pow: pow32AVX512, kernels.Sub: sub32AVX512, kernels.Mul: mul32AVX512, kernels.Div: div32AVX512,

@@ -24,7 +24,7 @@ func ulps(y float32, exact float64, flushed bool) float64 {
 	return math.Abs(float64(y)-exact) / math.Ldexp(1, max(e-24, -149))
 }
 
-// exactly are the functions in float64, with the bounds that the comments of math32.go and of the
+// exactly are the functions in float64, with the bounds that the comments of math.go and of the
 // generator state, in ulp.
 var exactly = []struct {
 	op       *kernels.Op
@@ -40,6 +40,7 @@ var exactly = []struct {
 	{kernels.Sigmoid, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 3, 2.5},
 	{kernels.Tanh, math.Tanh, 3, 2.5},
 	{kernels.Softplus, func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }, 3, 2},
+	{kernels.Erf, math.Erf, 0.5, 1.5},
 	{kernels.Sin, math.Sin, 0.5, 0.51},
 	{kernels.Cos, math.Cos, 0.5, 0.51},
 	{kernels.Sqrt, math.Sqrt, 0.5, 0.5},
@@ -149,6 +150,7 @@ func TestFloat32FunctionsAtTheEdges(t *testing.T) {
 		{kernels.Log2, 0, -inf}, {kernels.Log2, -1, nan}, {kernels.Log2, inf, inf}, {kernels.Log2, nan, nan}, {kernels.Log2, 8, 3},
 		{kernels.Log1p, -1, -inf}, {kernels.Log1p, -2, nan}, {kernels.Log1p, inf, inf}, {kernels.Log1p, nan, nan}, {kernels.Log1p, 0, 0},
 		{kernels.Tanh, inf, 1}, {kernels.Tanh, -inf, -1}, {kernels.Tanh, nan, nan}, {kernels.Tanh, 0, 0},
+		{kernels.Erf, inf, 1}, {kernels.Erf, -inf, -1}, {kernels.Erf, nan, nan}, {kernels.Erf, 0, 0}, {kernels.Erf, -4, -1},
 		{kernels.Sigmoid, inf, 1}, {kernels.Sigmoid, -inf, 0}, {kernels.Sigmoid, nan, nan}, {kernels.Sigmoid, 0, 0.5},
 		{kernels.Softplus, inf, inf}, {kernels.Softplus, -inf, 0}, {kernels.Softplus, nan, nan},
 		{kernels.ReLU, nan, nan}, {kernels.ReLU, -inf, 0}, {kernels.ReLU, inf, inf}, {kernels.Sign, nan, nan}, {kernels.Sign, -inf, -1},

@@ -14,6 +14,7 @@ var unaryMath = map[*kernels.Op]func(float64) float64{
 	kernels.Expm1: math.Expm1,
 	kernels.Sin:   math.Sin,
 	kernels.Cos:   math.Cos,
+	kernels.Erf:   math.Erf,
 	kernels.Ceil:  math.Ceil,
 	kernels.Floor: math.Floor,
 }
@@ -25,7 +26,7 @@ func Cost(op *kernels.Op) int {
 		return 2
 	case kernels.Exp, kernels.Log, kernels.Sigmoid, kernels.Tanh:
 		return 4
-	case kernels.Softplus, kernels.Sin, kernels.Cos, kernels.Pow:
+	case kernels.Softplus, kernels.Sin, kernels.Cos, kernels.Erf, kernels.Pow:
 		return 8
 	}
 	if unaryMath[op] != nil {

@@ -314,6 +314,11 @@ func tanh32AVX2(dst []float32, a []float32)
 //go:noescape
 func softplus32AVX2(dst []float32, a []float32)
 
+// erf32AVX2 computes the error function.
+//
+//go:noescape
+func erf32AVX2(dst []float32, a []float32)
+
 // chain32AVX2 runs a program on n elements of the slots.
 //
 //go:noescape
@@ -703,6 +708,11 @@ func tanh32AVX512(dst []float32, a []float32)
 //
 //go:noescape
 func softplus32AVX512(dst []float32, a []float32)
+
+// erf32AVX512 computes the error function.
+//
+//go:noescape
+func erf32AVX512(dst []float32, a []float32)
 
 // chain32AVX512 runs a program on n elements of the slots.
 //

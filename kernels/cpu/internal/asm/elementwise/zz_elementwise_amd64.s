@@ -4706,6 +4706,151 @@ done:
 	VZEROUPPER
 	RET
 
+// func erf32AVX2(dst []float32, a []float32)
+// Requires: AVX, AVX2, CMOV, FMA3, SSE
+TEXT ·erf32AVX2(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x08, CX
+	JL      rest
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMULPS       Y0, Y0, Y1
+	VBROADCASTSS elementwise<>+1280(SB), Y2
+	VFMADD213PS  elementwise<>+1312(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1344(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1376(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1408(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1440(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1472(SB), Y1, Y2
+	VFMADD213PS  Y0, Y0, Y2
+	VANDPS       elementwise<>+32(SB), Y0, Y1
+	VBROADCASTSS elementwise<>+1504(SB), Y6
+	VMINPS       Y1, Y6, Y1
+	VBROADCASTSS elementwise<>+1536(SB), Y3
+	VFMADD213PS  elementwise<>+1568(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1600(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1632(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1664(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1696(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1728(SB), Y1, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VMAXPS       Y3, Y6, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y4
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y4
+	VSUBPS       elementwise<>+320(SB), Y4, Y4
+	VFNMADD231PS elementwise<>+384(SB), Y4, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y4, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       elementwise<>+64(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y3
+	VBROADCASTSS elementwise<>+64(SB), Y4
+	VSUBPS       Y3, Y4, Y3
+	VANDPS       elementwise<>+0(SB), Y0, Y4
+	VORPS        Y4, Y3, Y3
+	VMOVAPS      Y2, Y0
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y1, Y6
+	VBLENDVPS    Y6, Y3, Y0, Y0
+	VMOVUPS      Y0, (DI)
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x08, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000008, R10
+
+tail:
+	MOVQ         CX, R8
+	CMPQ         CX, R10
+	CMOVQGT      R10, R8
+	SHLQ         $0x02, R8
+	LEAQ         elementwiseMasks<>+64(SB), R9
+	SUBQ         R8, R9
+	VMOVUPS      (R9), Y0
+	VMASKMOVPS   (SI), Y0, Y0
+	ADDQ         $0x20, SI
+	VMULPS       Y0, Y0, Y1
+	VBROADCASTSS elementwise<>+1280(SB), Y2
+	VFMADD213PS  elementwise<>+1312(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1344(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1376(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1408(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1440(SB), Y1, Y2
+	VFMADD213PS  elementwise<>+1472(SB), Y1, Y2
+	VFMADD213PS  Y0, Y0, Y2
+	VANDPS       elementwise<>+32(SB), Y0, Y1
+	VBROADCASTSS elementwise<>+1504(SB), Y6
+	VMINPS       Y1, Y6, Y1
+	VBROADCASTSS elementwise<>+1536(SB), Y3
+	VFMADD213PS  elementwise<>+1568(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1600(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1632(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1664(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1696(SB), Y1, Y3
+	VFMADD213PS  elementwise<>+1728(SB), Y1, Y3
+	VMULPS       Y1, Y3, Y3
+	VBROADCASTSS elementwise<>+288(SB), Y6
+	VMAXPS       Y3, Y6, Y3
+	VBROADCASTSS elementwise<>+320(SB), Y4
+	VFMADD231PS  elementwise<>+352(SB), Y3, Y4
+	VSUBPS       elementwise<>+320(SB), Y4, Y4
+	VFNMADD231PS elementwise<>+384(SB), Y4, Y3
+	VFNMADD231PS elementwise<>+416(SB), Y4, Y3
+	VBROADCASTSS elementwise<>+448(SB), Y5
+	VFMADD213PS  elementwise<>+480(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+512(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+544(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+576(SB), Y3, Y5
+	VFMADD213PS  elementwise<>+608(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       elementwise<>+64(SB), Y5, Y5
+	VADDPS       elementwise<>+320(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       elementwise<>+64(SB), Y4, Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVAPS      Y5, Y3
+	VBROADCASTSS elementwise<>+64(SB), Y4
+	VSUBPS       Y3, Y4, Y3
+	VANDPS       elementwise<>+0(SB), Y0, Y4
+	VORPS        Y4, Y3, Y3
+	VMOVAPS      Y2, Y0
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y1, Y6
+	VBLENDVPS    Y6, Y3, Y0, Y0
+	VMOVUPS      (R9), Y13
+	VMASKMOVPS   Y0, Y13, (DI)
+	ADDQ         $0x20, DI
+	SUBQ         R10, CX
+	JG           tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func chain32AVX2(slots [][]float32, program []uint32, n int)
 // Requires: AVX, AVX2, CMOV, FMA3, SSE
 TEXT ·chain32AVX2(SB), NOSPLIT, $8-56
@@ -4868,45 +5013,50 @@ wfrom21:
 	JMP  w31
 
 wfrom15:
-	CMPL DX, $0x00000026
+	CMPL DX, $0x00000027
 	JGE  wfrom22
-	CMPL DX, $0x00000023
+	CMPL DX, $0x00000024
 	JGE  wfrom23
 	CMPL DX, $0x00000022
-	JGE  w34
+	JGE  wfrom24
 	JMP  w33
 
-wfrom23:
-	CMPL DX, $0x00000024
-	JGE  wfrom24
-	JMP  w35
-
 wfrom24:
+	CMPL DX, $0x00000023
+	JGE  w35
+	JMP  w34
+
+wfrom23:
 	CMPL DX, $0x00000025
-	JGE  w37
+	JGE  wfrom25
 	JMP  w36
 
-wfrom22:
-	CMPL DX, $0x00000029
-	JGE  wfrom25
-	CMPL DX, $0x00000027
-	JGE  wfrom26
-	JMP  w38
+wfrom25:
+	CMPL DX, $0x00000026
+	JGE  w38
+	JMP  w37
 
-wfrom26:
+wfrom22:
+	CMPL DX, $0x0000002a
+	JGE  wfrom26
 	CMPL DX, $0x00000028
-	JGE  w40
+	JGE  wfrom27
 	JMP  w39
 
-wfrom25:
-	CMPL DX, $0x0000002a
-	JGE  wfrom27
-	JMP  w41
-
 wfrom27:
+	CMPL DX, $0x00000029
+	JGE  w41
+	JMP  w40
+
+wfrom26:
 	CMPL DX, $0x0000002b
-	JGE  w43
+	JGE  wfrom28
 	JMP  w42
+
+wfrom28:
+	CMPL DX, $0x0000002c
+	JGE  w44
+	JMP  w43
 
 w0:
 	MOVL    4(BX), R13
@@ -7401,6 +7551,393 @@ w23:
 	JMP          wnext
 
 w24:
+	VMULPS       Y0, Y0, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y0, Y0, Y9
+	VANDPS       elementwise<>+32(SB), Y0, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y0
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y0, Y0
+	VMULPS       Y1, Y1, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y1, Y1, Y9
+	VANDPS       elementwise<>+32(SB), Y1, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y1, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y1
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y1, Y1
+	VMULPS       Y2, Y2, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y2, Y2, Y9
+	VANDPS       elementwise<>+32(SB), Y2, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y2, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y2
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y2, Y2
+	VMULPS       Y3, Y3, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y3, Y3, Y9
+	VANDPS       elementwise<>+32(SB), Y3, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y3, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y3
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y3, Y3
+	VMULPS       Y4, Y4, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y4, Y4, Y9
+	VANDPS       elementwise<>+32(SB), Y4, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y4, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y4
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y4, Y4
+	VMULPS       Y5, Y5, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y5, Y5, Y9
+	VANDPS       elementwise<>+32(SB), Y5, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y5, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y5
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y5, Y5
+	VMULPS       Y6, Y6, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y6, Y6, Y9
+	VANDPS       elementwise<>+32(SB), Y6, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y6, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y6
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y6, Y6
+	VMULPS       Y7, Y7, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y7, Y7, Y9
+	VANDPS       elementwise<>+32(SB), Y7, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y7, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y7
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y7, Y7
+	JMP          wnext
+
+w25:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7421,7 +7958,7 @@ w24:
 	VADDPS  Y9, Y7, Y7
 	JMP     wnext
 
-w25:
+w26:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7442,7 +7979,7 @@ w25:
 	VSUBPS  Y9, Y7, Y7
 	JMP     wnext
 
-w26:
+w27:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7463,7 +8000,7 @@ w26:
 	VMULPS  Y9, Y7, Y7
 	JMP     wnext
 
-w27:
+w28:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7484,7 +8021,7 @@ w27:
 	VDIVPS  Y9, Y7, Y7
 	JMP     wnext
 
-w28:
+w29:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7513,7 +8050,7 @@ w28:
 	VANDPS  elementwise<>+64(SB), Y7, Y7
 	JMP     wnext
 
-w29:
+w30:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7542,7 +8079,7 @@ w29:
 	VANDPS  elementwise<>+64(SB), Y7, Y7
 	JMP     wnext
 
-w30:
+w31:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7571,7 +8108,7 @@ w30:
 	VANDPS  elementwise<>+64(SB), Y7, Y7
 	JMP     wnext
 
-w31:
+w32:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7600,7 +8137,7 @@ w31:
 	VANDPS  elementwise<>+64(SB), Y7, Y7
 	JMP     wnext
 
-w32:
+w33:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7637,7 +8174,7 @@ w32:
 	VANDPS  Y9, Y11, Y7
 	JMP     wnext
 
-w33:
+w34:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -7683,7 +8220,7 @@ w33:
 	VBLENDVPS    Y11, Y9, Y7, Y7
 	JMP          wnext
 
-w34:
+w35:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -7728,7 +8265,7 @@ w34:
 	VMULPS       Y9, Y7, Y7
 	JMP          wnext
 
-w35:
+w36:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -7773,7 +8310,7 @@ w35:
 	VMULPS       Y9, Y11, Y7
 	JMP          wnext
 
-w36:
+w37:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7802,7 +8339,7 @@ w36:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w37:
+w38:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7831,7 +8368,7 @@ w37:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w38:
+w39:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7868,7 +8405,7 @@ w38:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w39:
+w40:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7905,7 +8442,7 @@ w39:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w40:
+w41:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Y8
@@ -7950,7 +8487,7 @@ w40:
 	VMOVAPS Y9, Y7
 	JMP     wnext
 
-w41:
+w42:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -8004,7 +8541,7 @@ w41:
 	VMOVAPS      Y9, Y7
 	JMP          wnext
 
-w42:
+w43:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -8057,7 +8594,7 @@ w42:
 	VMOVAPS      Y9, Y7
 	JMP          wnext
 
-w43:
+w44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Y8
@@ -8131,173 +8668,178 @@ tnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
 	CMPL DX, $0x00000016
-	JGE  tfrom28
-	CMPL DX, $0x0000000b
 	JGE  tfrom29
-	CMPL DX, $0x00000005
+	CMPL DX, $0x0000000b
 	JGE  tfrom30
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000005
 	JGE  tfrom31
+	CMPL DX, $0x00000002
+	JGE  tfrom32
 	CMPL DX, $0x00000001
 	JGE  t1
 	JMP  t0
 
-tfrom31:
+tfrom32:
 	CMPL DX, $0x00000003
-	JGE  tfrom32
+	JGE  tfrom33
 	JMP  t2
 
-tfrom32:
+tfrom33:
 	CMPL DX, $0x00000004
 	JGE  t4
 	JMP  t3
 
-tfrom30:
+tfrom31:
 	CMPL DX, $0x00000008
-	JGE  tfrom33
-	CMPL DX, $0x00000006
 	JGE  tfrom34
+	CMPL DX, $0x00000006
+	JGE  tfrom35
 	JMP  t5
 
-tfrom34:
+tfrom35:
 	CMPL DX, $0x00000007
 	JGE  t7
 	JMP  t6
 
-tfrom33:
+tfrom34:
 	CMPL DX, $0x00000009
-	JGE  tfrom35
+	JGE  tfrom36
 	JMP  t8
 
-tfrom35:
+tfrom36:
 	CMPL DX, $0x0000000a
 	JGE  t10
 	JMP  t9
 
-tfrom29:
+tfrom30:
 	CMPL DX, $0x00000010
-	JGE  tfrom36
-	CMPL DX, $0x0000000d
 	JGE  tfrom37
+	CMPL DX, $0x0000000d
+	JGE  tfrom38
 	CMPL DX, $0x0000000c
 	JGE  t12
 	JMP  t11
 
-tfrom37:
+tfrom38:
 	CMPL DX, $0x0000000e
-	JGE  tfrom38
+	JGE  tfrom39
 	JMP  t13
 
-tfrom38:
+tfrom39:
 	CMPL DX, $0x0000000f
 	JGE  t15
 	JMP  t14
 
-tfrom36:
+tfrom37:
 	CMPL DX, $0x00000013
-	JGE  tfrom39
-	CMPL DX, $0x00000011
 	JGE  tfrom40
+	CMPL DX, $0x00000011
+	JGE  tfrom41
 	JMP  t16
 
-tfrom40:
+tfrom41:
 	CMPL DX, $0x00000012
 	JGE  t18
 	JMP  t17
 
-tfrom39:
+tfrom40:
 	CMPL DX, $0x00000014
-	JGE  tfrom41
+	JGE  tfrom42
 	JMP  t19
 
-tfrom41:
+tfrom42:
 	CMPL DX, $0x00000015
 	JGE  t21
 	JMP  t20
 
-tfrom28:
+tfrom29:
 	CMPL DX, $0x00000021
-	JGE  tfrom42
-	CMPL DX, $0x0000001b
 	JGE  tfrom43
-	CMPL DX, $0x00000018
+	CMPL DX, $0x0000001b
 	JGE  tfrom44
+	CMPL DX, $0x00000018
+	JGE  tfrom45
 	CMPL DX, $0x00000017
 	JGE  t23
 	JMP  t22
 
-tfrom44:
+tfrom45:
 	CMPL DX, $0x00000019
-	JGE  tfrom45
+	JGE  tfrom46
 	JMP  t24
 
-tfrom45:
+tfrom46:
 	CMPL DX, $0x0000001a
 	JGE  t26
 	JMP  t25
 
-tfrom43:
+tfrom44:
 	CMPL DX, $0x0000001e
-	JGE  tfrom46
-	CMPL DX, $0x0000001c
 	JGE  tfrom47
+	CMPL DX, $0x0000001c
+	JGE  tfrom48
 	JMP  t27
 
-tfrom47:
+tfrom48:
 	CMPL DX, $0x0000001d
 	JGE  t29
 	JMP  t28
 
-tfrom46:
+tfrom47:
 	CMPL DX, $0x0000001f
-	JGE  tfrom48
+	JGE  tfrom49
 	JMP  t30
 
-tfrom48:
+tfrom49:
 	CMPL DX, $0x00000020
 	JGE  t32
 	JMP  t31
 
-tfrom42:
-	CMPL DX, $0x00000026
-	JGE  tfrom49
-	CMPL DX, $0x00000023
+tfrom43:
+	CMPL DX, $0x00000027
 	JGE  tfrom50
-	CMPL DX, $0x00000022
-	JGE  t34
-	JMP  t33
-
-tfrom50:
 	CMPL DX, $0x00000024
 	JGE  tfrom51
-	JMP  t35
+	CMPL DX, $0x00000022
+	JGE  tfrom52
+	JMP  t33
+
+tfrom52:
+	CMPL DX, $0x00000023
+	JGE  t35
+	JMP  t34
 
 tfrom51:
 	CMPL DX, $0x00000025
-	JGE  t37
+	JGE  tfrom53
 	JMP  t36
 
-tfrom49:
-	CMPL DX, $0x00000029
-	JGE  tfrom52
-	CMPL DX, $0x00000027
-	JGE  tfrom53
-	JMP  t38
-
 tfrom53:
-	CMPL DX, $0x00000028
-	JGE  t40
-	JMP  t39
+	CMPL DX, $0x00000026
+	JGE  t38
+	JMP  t37
 
-tfrom52:
+tfrom50:
 	CMPL DX, $0x0000002a
 	JGE  tfrom54
-	JMP  t41
+	CMPL DX, $0x00000028
+	JGE  tfrom55
+	JMP  t39
+
+tfrom55:
+	CMPL DX, $0x00000029
+	JGE  t41
+	JMP  t40
 
 tfrom54:
 	CMPL DX, $0x0000002b
-	JGE  t43
+	JGE  tfrom56
 	JMP  t42
+
+tfrom56:
+	CMPL DX, $0x0000002c
+	JGE  t44
+	JMP  t43
 
 t0:
 	MOVL       4(BX), R13
@@ -8688,6 +9230,57 @@ t23:
 	JMP          tnext
 
 t24:
+	VMULPS       Y0, Y0, Y8
+	VBROADCASTSS elementwise<>+1280(SB), Y9
+	VFMADD213PS  elementwise<>+1312(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1344(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1376(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1408(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1440(SB), Y8, Y9
+	VFMADD213PS  elementwise<>+1472(SB), Y8, Y9
+	VFMADD213PS  Y0, Y0, Y9
+	VANDPS       elementwise<>+32(SB), Y0, Y8
+	VBROADCASTSS elementwise<>+1504(SB), Y13
+	VMINPS       Y8, Y13, Y8
+	VBROADCASTSS elementwise<>+1536(SB), Y10
+	VFMADD213PS  elementwise<>+1568(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1600(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1632(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1664(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1696(SB), Y8, Y10
+	VFMADD213PS  elementwise<>+1728(SB), Y8, Y10
+	VMULPS       Y8, Y10, Y10
+	VBROADCASTSS elementwise<>+288(SB), Y13
+	VMAXPS       Y10, Y13, Y10
+	VBROADCASTSS elementwise<>+320(SB), Y11
+	VFMADD231PS  elementwise<>+352(SB), Y10, Y11
+	VSUBPS       elementwise<>+320(SB), Y11, Y11
+	VFNMADD231PS elementwise<>+384(SB), Y11, Y10
+	VFNMADD231PS elementwise<>+416(SB), Y11, Y10
+	VBROADCASTSS elementwise<>+448(SB), Y12
+	VFMADD213PS  elementwise<>+480(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+512(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+544(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+576(SB), Y10, Y12
+	VFMADD213PS  elementwise<>+608(SB), Y10, Y12
+	VMULPS       Y10, Y10, Y13
+	VFMADD213PS  Y10, Y13, Y12
+	VADDPS       elementwise<>+64(SB), Y12, Y12
+	VADDPS       elementwise<>+320(SB), Y11, Y11
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       elementwise<>+64(SB), Y11, Y11
+	VMULPS       Y11, Y12, Y12
+	VMOVAPS      Y12, Y10
+	VBROADCASTSS elementwise<>+64(SB), Y11
+	VSUBPS       Y10, Y11, Y10
+	VANDPS       elementwise<>+0(SB), Y0, Y11
+	VORPS        Y11, Y10, Y10
+	VMOVAPS      Y9, Y0
+	VCMPPS       $0x1e, elementwise<>+64(SB), Y8, Y13
+	VBLENDVPS    Y13, Y10, Y0, Y0
+	JMP          tnext
+
+t25:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8695,7 +9288,7 @@ t24:
 	VADDPS     Y8, Y0, Y0
 	JMP        tnext
 
-t25:
+t26:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8703,7 +9296,7 @@ t25:
 	VSUBPS     Y8, Y0, Y0
 	JMP        tnext
 
-t26:
+t27:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8711,7 +9304,7 @@ t26:
 	VMULPS     Y8, Y0, Y0
 	JMP        tnext
 
-t27:
+t28:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8719,7 +9312,7 @@ t27:
 	VDIVPS     Y8, Y0, Y0
 	JMP        tnext
 
-t28:
+t29:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8728,7 +9321,7 @@ t28:
 	VANDPS     elementwise<>+64(SB), Y0, Y0
 	JMP        tnext
 
-t29:
+t30:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8737,7 +9330,7 @@ t29:
 	VANDPS     elementwise<>+64(SB), Y0, Y0
 	JMP        tnext
 
-t30:
+t31:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8746,7 +9339,7 @@ t30:
 	VANDPS     elementwise<>+64(SB), Y0, Y0
 	JMP        tnext
 
-t31:
+t32:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8755,7 +9348,7 @@ t31:
 	VANDPS     elementwise<>+64(SB), Y0, Y0
 	JMP        tnext
 
-t32:
+t33:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8765,7 +9358,7 @@ t32:
 	VANDPS     Y8, Y9, Y0
 	JMP        tnext
 
-t33:
+t34:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -8777,7 +9370,7 @@ t33:
 	VBLENDVPS    Y9, Y8, Y0, Y0
 	JMP          tnext
 
-t34:
+t35:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -8788,7 +9381,7 @@ t34:
 	VMULPS       Y8, Y0, Y0
 	JMP          tnext
 
-t35:
+t36:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -8799,7 +9392,7 @@ t35:
 	VMULPS       Y8, Y9, Y0
 	JMP          tnext
 
-t36:
+t37:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8808,7 +9401,7 @@ t36:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t37:
+t38:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8817,7 +9410,7 @@ t37:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t38:
+t39:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8827,7 +9420,7 @@ t38:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t39:
+t40:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8837,7 +9430,7 @@ t39:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t40:
+t41:
 	MOVL       4(BX), R13
 	MOVQ       (R11)(R13*1), R13
 	VMOVUPS    (R9), Y8
@@ -8848,7 +9441,7 @@ t40:
 	VMOVAPS    Y8, Y0
 	JMP        tnext
 
-t41:
+t42:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Y15
@@ -8861,7 +9454,7 @@ t41:
 	VMOVAPS      Y8, Y0
 	JMP          tnext
 
-t42:
+t43:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -8873,7 +9466,7 @@ t42:
 	VMOVAPS      Y8, Y0
 	JMP          tnext
 
-t43:
+t44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R9), Y8
@@ -10173,8 +10766,8 @@ loop4:
 	VANDNPS      Y1, Y3, Y1
 	VADDPS       Y0, Y8, Y8
 	VADDPS       Y1, Y9, Y9
-	VPSUBD       elementwise<>+1280(SB), Y12, Y12
-	VPSUBD       elementwise<>+1280(SB), Y13, Y13
+	VPSUBD       elementwise<>+1760(SB), Y12, Y12
+	VPSUBD       elementwise<>+1760(SB), Y13, Y13
 	ADDQ         $0x40, AX
 	CMPQ         AX, R11
 	JLT          loop4
@@ -10624,8 +11217,8 @@ loop4:
 	VADDPS       Y1, Y9, Y9
 	VMOVUPS      Y0, (DI)(AX*1)
 	VMOVUPS      Y1, 32(DI)(AX*1)
-	VPSUBD       elementwise<>+1280(SB), Y12, Y12
-	VPSUBD       elementwise<>+1280(SB), Y13, Y13
+	VPSUBD       elementwise<>+1760(SB), Y12, Y12
+	VPSUBD       elementwise<>+1760(SB), Y13, Y13
 	ADDQ         $0x40, AX
 	CMPQ         AX, R11
 	JLT          loop4
@@ -10740,8 +11333,8 @@ loop5:
 	VBLENDVPS  Y3, Y9, Y1, Y1
 	VMOVUPS    Y0, (DI)(AX*1)
 	VMOVUPS    Y1, 32(DI)(AX*1)
-	VPSUBD     elementwise<>+1280(SB), Y12, Y12
-	VPSUBD     elementwise<>+1280(SB), Y13, Y13
+	VPSUBD     elementwise<>+1760(SB), Y12, Y12
+	VPSUBD     elementwise<>+1760(SB), Y13, Y13
 	ADDQ       $0x40, AX
 	CMPQ       AX, R11
 	JLT        loop5
@@ -11849,23 +12442,23 @@ TEXT ·sin32AVX2(SB), NOSPLIT, $0-49
 loop:
 	VCVTPS2PD    (SI), Y0
 	ADDQ         $0x00000010, SI
-	VBROADCASTSD elementwise<>+1312(SB), Y1
-	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
-	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VBROADCASTSD elementwise<>+1792(SB), Y1
+	VFMADD231PD  elementwise<>+1824(SB), Y0, Y1
+	VSUBPD       elementwise<>+1792(SB), Y1, Y4
 	VMOVAPS      Y0, Y2
-	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
-	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1856(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1888(SB), Y4, Y2
 	VMULPD       Y2, Y2, Y3
-	VBROADCASTSD elementwise<>+1440(SB), Y4
-	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y3, Y4
 	VMULPD       Y3, Y4, Y4
 	VFMADD213PD  Y2, Y2, Y4
-	VBROADCASTSD elementwise<>+1568(SB), Y5
-	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VBROADCASTSD elementwise<>+2048(SB), Y5
+	VFMADD213PD  elementwise<>+2080(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2112(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2144(SB), Y3, Y5
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
 	VPSLLQ       $0x3f, Y1, Y2
 	VBLENDVPD    Y2, Y5, Y4, Y4
@@ -11873,7 +12466,7 @@ loop:
 	VPSLLQ       $0x3f, Y1, Y1
 	VXORPD       Y1, Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y0, Y1
-	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VCMPPD       $0x16, elementwise<>+2176(SB), Y1, Y1
 	VORPS        Y1, Y15, Y15
 	VBLENDVPD    Y1, Y0, Y4, Y4
 	VMOVAPS      Y4, Y0
@@ -11892,23 +12485,23 @@ rest:
 	VMOVUPS      (R9), X0
 	VMASKMOVPS   (SI), X0, X0
 	VCVTPS2PD    X0, Y0
-	VBROADCASTSD elementwise<>+1312(SB), Y1
-	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
-	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VBROADCASTSD elementwise<>+1792(SB), Y1
+	VFMADD231PD  elementwise<>+1824(SB), Y0, Y1
+	VSUBPD       elementwise<>+1792(SB), Y1, Y4
 	VMOVAPS      Y0, Y2
-	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
-	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1856(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1888(SB), Y4, Y2
 	VMULPD       Y2, Y2, Y3
-	VBROADCASTSD elementwise<>+1440(SB), Y4
-	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y3, Y4
 	VMULPD       Y3, Y4, Y4
 	VFMADD213PD  Y2, Y2, Y4
-	VBROADCASTSD elementwise<>+1568(SB), Y5
-	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VBROADCASTSD elementwise<>+2048(SB), Y5
+	VFMADD213PD  elementwise<>+2080(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2112(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2144(SB), Y3, Y5
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
 	VPSLLQ       $0x3f, Y1, Y2
 	VBLENDVPD    Y2, Y5, Y4, Y4
@@ -11916,7 +12509,7 @@ rest:
 	VPSLLQ       $0x3f, Y1, Y1
 	VXORPD       Y1, Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y0, Y1
-	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VCMPPD       $0x16, elementwise<>+2176(SB), Y1, Y1
 	VORPS        Y1, Y15, Y15
 	VBLENDVPD    Y1, Y0, Y4, Y4
 	VMOVAPS      Y4, Y0
@@ -11945,24 +12538,24 @@ TEXT ·cos32AVX2(SB), NOSPLIT, $0-49
 loop:
 	VCVTPS2PD    (SI), Y0
 	ADDQ         $0x00000010, SI
-	VBROADCASTSD elementwise<>+1312(SB), Y1
-	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
-	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VBROADCASTSD elementwise<>+1792(SB), Y1
+	VFMADD231PD  elementwise<>+1824(SB), Y0, Y1
+	VSUBPD       elementwise<>+1792(SB), Y1, Y4
 	VMOVAPS      Y0, Y2
-	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
-	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
-	VPADDQ       elementwise<>+1728(SB), Y1, Y1
+	VFNMADD231PD elementwise<>+1856(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1888(SB), Y4, Y2
+	VPADDQ       elementwise<>+2208(SB), Y1, Y1
 	VMULPD       Y2, Y2, Y3
-	VBROADCASTSD elementwise<>+1440(SB), Y4
-	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y3, Y4
 	VMULPD       Y3, Y4, Y4
 	VFMADD213PD  Y2, Y2, Y4
-	VBROADCASTSD elementwise<>+1568(SB), Y5
-	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VBROADCASTSD elementwise<>+2048(SB), Y5
+	VFMADD213PD  elementwise<>+2080(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2112(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2144(SB), Y3, Y5
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
 	VPSLLQ       $0x3f, Y1, Y2
 	VBLENDVPD    Y2, Y5, Y4, Y4
@@ -11970,7 +12563,7 @@ loop:
 	VPSLLQ       $0x3f, Y1, Y1
 	VXORPD       Y1, Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y0, Y1
-	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VCMPPD       $0x16, elementwise<>+2176(SB), Y1, Y1
 	VORPS        Y1, Y15, Y15
 	VBLENDVPD    Y1, Y0, Y4, Y4
 	VMOVAPS      Y4, Y0
@@ -11989,24 +12582,24 @@ rest:
 	VMOVUPS      (R9), X0
 	VMASKMOVPS   (SI), X0, X0
 	VCVTPS2PD    X0, Y0
-	VBROADCASTSD elementwise<>+1312(SB), Y1
-	VFMADD231PD  elementwise<>+1344(SB), Y0, Y1
-	VSUBPD       elementwise<>+1312(SB), Y1, Y4
+	VBROADCASTSD elementwise<>+1792(SB), Y1
+	VFMADD231PD  elementwise<>+1824(SB), Y0, Y1
+	VSUBPD       elementwise<>+1792(SB), Y1, Y4
 	VMOVAPS      Y0, Y2
-	VFNMADD231PD elementwise<>+1376(SB), Y4, Y2
-	VFNMADD231PD elementwise<>+1408(SB), Y4, Y2
-	VPADDQ       elementwise<>+1728(SB), Y1, Y1
+	VFNMADD231PD elementwise<>+1856(SB), Y4, Y2
+	VFNMADD231PD elementwise<>+1888(SB), Y4, Y2
+	VPADDQ       elementwise<>+2208(SB), Y1, Y1
 	VMULPD       Y2, Y2, Y3
-	VBROADCASTSD elementwise<>+1440(SB), Y4
-	VFMADD213PD  elementwise<>+1472(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1504(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+1536(SB), Y3, Y4
+	VBROADCASTSD elementwise<>+1920(SB), Y4
+	VFMADD213PD  elementwise<>+1952(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+1984(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2016(SB), Y3, Y4
 	VMULPD       Y3, Y4, Y4
 	VFMADD213PD  Y2, Y2, Y4
-	VBROADCASTSD elementwise<>+1568(SB), Y5
-	VFMADD213PD  elementwise<>+1600(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1632(SB), Y3, Y5
-	VFMADD213PD  elementwise<>+1664(SB), Y3, Y5
+	VBROADCASTSD elementwise<>+2048(SB), Y5
+	VFMADD213PD  elementwise<>+2080(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2112(SB), Y3, Y5
+	VFMADD213PD  elementwise<>+2144(SB), Y3, Y5
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y5
 	VPSLLQ       $0x3f, Y1, Y2
 	VBLENDVPD    Y2, Y5, Y4, Y4
@@ -12014,7 +12607,7 @@ rest:
 	VPSLLQ       $0x3f, Y1, Y1
 	VXORPD       Y1, Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y0, Y1
-	VCMPPD       $0x16, elementwise<>+1696(SB), Y1, Y1
+	VCMPPD       $0x16, elementwise<>+2176(SB), Y1, Y1
 	VORPS        Y1, Y15, Y15
 	VBLENDVPD    Y1, Y0, Y4, Y4
 	VMOVAPS      Y4, Y0
@@ -12047,75 +12640,75 @@ loop:
 	ADDQ         $0x00000010, DX
 	VANDPD       elementwise<>+160(SB), Y0, Y6
 	VMOVAPS      Y6, Y2
-	VPADDQ       elementwise<>+1760(SB), Y2, Y2
+	VPADDQ       elementwise<>+2240(SB), Y2, Y2
 	VPSRLQ       $0x34, Y2, Y3
-	VORPD        elementwise<>+1792(SB), Y3, Y3
-	VSUBPD       elementwise<>+1824(SB), Y3, Y3
-	VANDPD       elementwise<>+1856(SB), Y2, Y2
-	VPADDQ       elementwise<>+1888(SB), Y2, Y2
+	VORPD        elementwise<>+2272(SB), Y3, Y3
+	VSUBPD       elementwise<>+2304(SB), Y3, Y3
+	VANDPD       elementwise<>+2336(SB), Y2, Y2
+	VPADDQ       elementwise<>+2368(SB), Y2, Y2
 	VADDPD       elementwise<>+192(SB), Y2, Y4
 	VSUBPD       elementwise<>+192(SB), Y2, Y2
 	VDIVPD       Y4, Y2, Y2
 	VMULPD       Y2, Y2, Y5
-	VBROADCASTSD elementwise<>+1920(SB), Y4
-	VFMADD213PD  elementwise<>+1952(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+1984(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2016(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2048(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2080(SB), Y5, Y4
+	VBROADCASTSD elementwise<>+2400(SB), Y4
+	VFMADD213PD  elementwise<>+2432(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2464(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2496(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2528(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2560(SB), Y5, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y5, Y4
 	VMULPD       Y2, Y4, Y4
-	VFMADD231PD  elementwise<>+2112(SB), Y4, Y3
+	VFMADD231PD  elementwise<>+2592(SB), Y4, Y3
 	VCMPPD       $0x00, elementwise<>+672(SB), Y6, Y5
-	VBLENDVPD    Y5, elementwise<>+2144(SB), Y3, Y3
-	VCMPPD       $0x00, elementwise<>+2176(SB), Y6, Y5
-	VBLENDVPD    Y5, elementwise<>+2176(SB), Y3, Y3
+	VBLENDVPD    Y5, elementwise<>+2624(SB), Y3, Y3
+	VCMPPD       $0x00, elementwise<>+2656(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2656(SB), Y3, Y3
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD elementwise<>+2208(SB), Y5
+	VBROADCASTSD elementwise<>+2688(SB), Y5
 	VMINPD       Y3, Y5, Y3
-	VBROADCASTSD elementwise<>+2240(SB), Y5
+	VBROADCASTSD elementwise<>+2720(SB), Y5
 	VMAXPD       Y3, Y5, Y3
-	VBROADCASTSD elementwise<>+1312(SB), Y2
+	VBROADCASTSD elementwise<>+1792(SB), Y2
 	VADDPD       Y3, Y2, Y2
-	VSUBPD       elementwise<>+1312(SB), Y2, Y5
+	VSUBPD       elementwise<>+1792(SB), Y2, Y5
 	VSUBPD       Y5, Y3, Y3
-	VMULPD       elementwise<>+2272(SB), Y3, Y3
-	VBROADCASTSD elementwise<>+2304(SB), Y4
-	VFMADD213PD  elementwise<>+2336(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2368(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2400(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2432(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2464(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2496(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2528(SB), Y3, Y4
+	VMULPD       elementwise<>+2752(SB), Y3, Y3
+	VBROADCASTSD elementwise<>+2784(SB), Y4
+	VFMADD213PD  elementwise<>+2816(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2848(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2880(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2912(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2944(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2976(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+3008(SB), Y3, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       elementwise<>+192(SB), Y2, Y2
 	VMULPD       Y2, Y4, Y4
 	VROUNDPD     $0x09, Y1, Y7
-	VMULPD       elementwise<>+2528(SB), Y1, Y8
+	VMULPD       elementwise<>+3008(SB), Y1, Y8
 	VROUNDPD     $0x09, Y8, Y9
 	VSUBPD       Y9, Y8, Y8
-	VCMPPD       $0x00, elementwise<>+2528(SB), Y8, Y8
+	VCMPPD       $0x00, elementwise<>+3008(SB), Y8, Y8
 	VANDPD       elementwise<>+128(SB), Y0, Y9
 	VANDPS       Y9, Y8, Y9
 	VXORPD       Y9, Y4, Y4
 	VCMPPD       $0x04, Y7, Y1, Y8
-	VANDPS       elementwise<>+2560(SB), Y8, Y9
+	VANDPS       elementwise<>+3040(SB), Y8, Y9
 	VCMPPD       $0x11, elementwise<>+672(SB), Y0, Y8
 	VANDPS       Y9, Y8, Y9
-	VCMPPD       $0x11, elementwise<>+2176(SB), Y6, Y8
+	VCMPPD       $0x11, elementwise<>+2656(SB), Y6, Y8
 	VANDPS       Y9, Y8, Y9
 	VORPD        Y9, Y4, Y4
 	VCMPPD       $0x03, Y0, Y0, Y8
-	VBLENDVPD    Y8, elementwise<>+2560(SB), Y4, Y4
+	VBLENDVPD    Y8, elementwise<>+3040(SB), Y4, Y4
 	VCMPPD       $0x00, elementwise<>+672(SB), Y1, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
 	VCMPPD       $0x00, elementwise<>+192(SB), Y0, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y1, Y9
-	VCMPPD       $0x00, elementwise<>+2176(SB), Y9, Y8
+	VCMPPD       $0x00, elementwise<>+2656(SB), Y9, Y8
 	VANDPS       Y6, Y8, Y9
 	VCMPPD       $0x00, elementwise<>+192(SB), Y9, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
@@ -12140,75 +12733,75 @@ rest:
 	VCVTPS2PD    X1, Y1
 	VANDPD       elementwise<>+160(SB), Y0, Y6
 	VMOVAPS      Y6, Y2
-	VPADDQ       elementwise<>+1760(SB), Y2, Y2
+	VPADDQ       elementwise<>+2240(SB), Y2, Y2
 	VPSRLQ       $0x34, Y2, Y3
-	VORPD        elementwise<>+1792(SB), Y3, Y3
-	VSUBPD       elementwise<>+1824(SB), Y3, Y3
-	VANDPD       elementwise<>+1856(SB), Y2, Y2
-	VPADDQ       elementwise<>+1888(SB), Y2, Y2
+	VORPD        elementwise<>+2272(SB), Y3, Y3
+	VSUBPD       elementwise<>+2304(SB), Y3, Y3
+	VANDPD       elementwise<>+2336(SB), Y2, Y2
+	VPADDQ       elementwise<>+2368(SB), Y2, Y2
 	VADDPD       elementwise<>+192(SB), Y2, Y4
 	VSUBPD       elementwise<>+192(SB), Y2, Y2
 	VDIVPD       Y4, Y2, Y2
 	VMULPD       Y2, Y2, Y5
-	VBROADCASTSD elementwise<>+1920(SB), Y4
-	VFMADD213PD  elementwise<>+1952(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+1984(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2016(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2048(SB), Y5, Y4
-	VFMADD213PD  elementwise<>+2080(SB), Y5, Y4
+	VBROADCASTSD elementwise<>+2400(SB), Y4
+	VFMADD213PD  elementwise<>+2432(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2464(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2496(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2528(SB), Y5, Y4
+	VFMADD213PD  elementwise<>+2560(SB), Y5, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y5, Y4
 	VMULPD       Y2, Y4, Y4
-	VFMADD231PD  elementwise<>+2112(SB), Y4, Y3
+	VFMADD231PD  elementwise<>+2592(SB), Y4, Y3
 	VCMPPD       $0x00, elementwise<>+672(SB), Y6, Y5
-	VBLENDVPD    Y5, elementwise<>+2144(SB), Y3, Y3
-	VCMPPD       $0x00, elementwise<>+2176(SB), Y6, Y5
-	VBLENDVPD    Y5, elementwise<>+2176(SB), Y3, Y3
+	VBLENDVPD    Y5, elementwise<>+2624(SB), Y3, Y3
+	VCMPPD       $0x00, elementwise<>+2656(SB), Y6, Y5
+	VBLENDVPD    Y5, elementwise<>+2656(SB), Y3, Y3
 	VMULPD       Y1, Y3, Y3
-	VBROADCASTSD elementwise<>+2208(SB), Y5
+	VBROADCASTSD elementwise<>+2688(SB), Y5
 	VMINPD       Y3, Y5, Y3
-	VBROADCASTSD elementwise<>+2240(SB), Y5
+	VBROADCASTSD elementwise<>+2720(SB), Y5
 	VMAXPD       Y3, Y5, Y3
-	VBROADCASTSD elementwise<>+1312(SB), Y2
+	VBROADCASTSD elementwise<>+1792(SB), Y2
 	VADDPD       Y3, Y2, Y2
-	VSUBPD       elementwise<>+1312(SB), Y2, Y5
+	VSUBPD       elementwise<>+1792(SB), Y2, Y5
 	VSUBPD       Y5, Y3, Y3
-	VMULPD       elementwise<>+2272(SB), Y3, Y3
-	VBROADCASTSD elementwise<>+2304(SB), Y4
-	VFMADD213PD  elementwise<>+2336(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2368(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2400(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2432(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2464(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2496(SB), Y3, Y4
-	VFMADD213PD  elementwise<>+2528(SB), Y3, Y4
+	VMULPD       elementwise<>+2752(SB), Y3, Y3
+	VBROADCASTSD elementwise<>+2784(SB), Y4
+	VFMADD213PD  elementwise<>+2816(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2848(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2880(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2912(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2944(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+2976(SB), Y3, Y4
+	VFMADD213PD  elementwise<>+3008(SB), Y3, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
 	VFMADD213PD  elementwise<>+192(SB), Y3, Y4
 	VPSLLQ       $0x34, Y2, Y2
 	VPADDQ       elementwise<>+192(SB), Y2, Y2
 	VMULPD       Y2, Y4, Y4
 	VROUNDPD     $0x09, Y1, Y7
-	VMULPD       elementwise<>+2528(SB), Y1, Y8
+	VMULPD       elementwise<>+3008(SB), Y1, Y8
 	VROUNDPD     $0x09, Y8, Y9
 	VSUBPD       Y9, Y8, Y8
-	VCMPPD       $0x00, elementwise<>+2528(SB), Y8, Y8
+	VCMPPD       $0x00, elementwise<>+3008(SB), Y8, Y8
 	VANDPD       elementwise<>+128(SB), Y0, Y9
 	VANDPS       Y9, Y8, Y9
 	VXORPD       Y9, Y4, Y4
 	VCMPPD       $0x04, Y7, Y1, Y8
-	VANDPS       elementwise<>+2560(SB), Y8, Y9
+	VANDPS       elementwise<>+3040(SB), Y8, Y9
 	VCMPPD       $0x11, elementwise<>+672(SB), Y0, Y8
 	VANDPS       Y9, Y8, Y9
-	VCMPPD       $0x11, elementwise<>+2176(SB), Y6, Y8
+	VCMPPD       $0x11, elementwise<>+2656(SB), Y6, Y8
 	VANDPS       Y9, Y8, Y9
 	VORPD        Y9, Y4, Y4
 	VCMPPD       $0x03, Y0, Y0, Y8
-	VBLENDVPD    Y8, elementwise<>+2560(SB), Y4, Y4
+	VBLENDVPD    Y8, elementwise<>+3040(SB), Y4, Y4
 	VCMPPD       $0x00, elementwise<>+672(SB), Y1, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
 	VCMPPD       $0x00, elementwise<>+192(SB), Y0, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
 	VANDPD       elementwise<>+160(SB), Y1, Y9
-	VCMPPD       $0x00, elementwise<>+2176(SB), Y9, Y8
+	VCMPPD       $0x00, elementwise<>+2656(SB), Y9, Y8
 	VANDPS       Y6, Y8, Y9
 	VCMPPD       $0x00, elementwise<>+192(SB), Y9, Y8
 	VBLENDVPD    Y8, elementwise<>+192(SB), Y4, Y4
@@ -16892,6 +17485,186 @@ done:
 	VZEROUPPER
 	RET
 
+// func erf32AVX512(dst []float32, a []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
+TEXT ·erf32AVX512(SB), NOSPLIT, $8-48
+	MOVQ    dst_base+0(FP), DI
+	MOVQ    dst_len+8(FP), CX
+	MOVQ    a_base+24(FP), SI
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008040, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	SUBQ    $0x20, CX
+	JL      rest
+
+loop:
+	VMOVUPS           (SI), Z0
+	VMOVUPS           64(SI), Z1
+	VMULPS            Z0, Z0, Z2
+	VMULPS            Z1, Z1, Z3
+	VBROADCASTSS      elementwise<>+1280(SB), Z4
+	VBROADCASTSS      elementwise<>+1280(SB), Z5
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z2, Z4
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z3, Z5
+	VFMADD213PS       Z0, Z0, Z4
+	VFMADD213PS       Z1, Z1, Z5
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z2
+	VANDPS.BCST       elementwise<>+32(SB), Z1, Z3
+	VBROADCASTSS      elementwise<>+1504(SB), Z12
+	VBROADCASTSS      elementwise<>+1504(SB), Z13
+	VMINPS            Z2, Z12, Z2
+	VMINPS            Z3, Z13, Z3
+	VBROADCASTSS      elementwise<>+1536(SB), Z6
+	VBROADCASTSS      elementwise<>+1536(SB), Z7
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z3, Z7
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z3, Z7
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z3, Z7
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z3, Z7
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z3, Z7
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z2, Z6
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z3, Z7
+	VMULPS            Z2, Z6, Z6
+	VMULPS            Z3, Z7, Z7
+	VBROADCASTSS      elementwise<>+288(SB), Z12
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z6, Z12, Z6
+	VMAXPS            Z7, Z13, Z7
+	VBROADCASTSS      elementwise<>+320(SB), Z8
+	VBROADCASTSS      elementwise<>+320(SB), Z9
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z6, Z8
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z7, Z9
+	VSUBPS.BCST       elementwise<>+320(SB), Z8, Z8
+	VSUBPS.BCST       elementwise<>+320(SB), Z9, Z9
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z9, Z7
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z8, Z6
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z9, Z7
+	VBROADCASTSS      elementwise<>+448(SB), Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z7, Z11
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z6, Z10
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z7, Z11
+	VMULPS            Z6, Z6, Z12
+	VMULPS            Z7, Z7, Z13
+	VFMADD213PS       Z6, Z12, Z10
+	VFMADD213PS       Z7, Z13, Z11
+	VADDPS.BCST       elementwise<>+64(SB), Z10, Z10
+	VADDPS.BCST       elementwise<>+64(SB), Z11, Z11
+	VSCALEFPS         Z8, Z10, Z10
+	VSCALEFPS         Z9, Z11, Z11
+	VMOVAPS           Z10, Z6
+	VMOVAPS           Z11, Z7
+	VBROADCASTSS      elementwise<>+64(SB), Z8
+	VBROADCASTSS      elementwise<>+64(SB), Z9
+	VSUBPS            Z6, Z8, Z6
+	VSUBPS            Z7, Z9, Z7
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z8
+	VANDPS.BCST       elementwise<>+0(SB), Z1, Z9
+	VORPS             Z8, Z6, Z6
+	VORPS             Z9, Z7, Z7
+	VMOVAPS           Z4, Z0
+	VMOVAPS           Z5, Z1
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z2, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z3, K3
+	VBLENDMPS         Z6, Z0, K2, Z0
+	VBLENDMPS         Z7, Z1, K3, Z1
+	VMOVUPS           Z0, (DI)
+	VMOVUPS           Z1, 64(DI)
+	ADDQ              $0x00000080, DI
+	ADDQ              $0x00000080, SI
+	SUBQ              $0x20, CX
+	JGE               loop
+
+rest:
+	ADDQ $0x20, CX
+	JE   done
+	MOVQ $-1, R8
+	MOVQ $0x00000010, R10
+
+tail:
+	BZHIQ             CX, R8, R9
+	KMOVW             R9, K1
+	VMOVUPS.Z         (SI), K1, Z0
+	ADDQ              $0x40, SI
+	VMULPS            Z0, Z0, Z1
+	VBROADCASTSS      elementwise<>+1280(SB), Z2
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z1, Z2
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z1, Z2
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z1, Z2
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z1, Z2
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z1, Z2
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z1, Z2
+	VFMADD213PS       Z0, Z0, Z2
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z1
+	VBROADCASTSS      elementwise<>+1504(SB), Z6
+	VMINPS            Z1, Z6, Z1
+	VBROADCASTSS      elementwise<>+1536(SB), Z3
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z1, Z3
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z1, Z3
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z1, Z3
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z1, Z3
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z1, Z3
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z1, Z3
+	VMULPS            Z1, Z3, Z3
+	VBROADCASTSS      elementwise<>+288(SB), Z6
+	VMAXPS            Z3, Z6, Z3
+	VBROADCASTSS      elementwise<>+320(SB), Z4
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z3, Z4
+	VSUBPS.BCST       elementwise<>+320(SB), Z4, Z4
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z4, Z3
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z4, Z3
+	VBROADCASTSS      elementwise<>+448(SB), Z5
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z3, Z5
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       elementwise<>+64(SB), Z5, Z5
+	VSCALEFPS         Z4, Z5, Z5
+	VMOVAPS           Z5, Z3
+	VBROADCASTSS      elementwise<>+64(SB), Z4
+	VSUBPS            Z3, Z4, Z3
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z4
+	VORPS             Z4, Z3, Z3
+	VMOVAPS           Z2, Z0
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z1, K2
+	VBLENDMPS         Z3, Z0, K2, Z0
+	VMOVUPS           Z0, K1, (DI)
+	ADDQ              $0x40, DI
+	SUBQ              R10, CX
+	JG                tail
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
 // func chain32AVX512(slots [][]float32, program []uint32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE
 TEXT ·chain32AVX512(SB), NOSPLIT, $8-56
@@ -17054,45 +17827,50 @@ wfrom21:
 	JMP  w31
 
 wfrom15:
-	CMPL DX, $0x00000026
+	CMPL DX, $0x00000027
 	JGE  wfrom22
-	CMPL DX, $0x00000023
+	CMPL DX, $0x00000024
 	JGE  wfrom23
 	CMPL DX, $0x00000022
-	JGE  w34
+	JGE  wfrom24
 	JMP  w33
 
-wfrom23:
-	CMPL DX, $0x00000024
-	JGE  wfrom24
-	JMP  w35
-
 wfrom24:
+	CMPL DX, $0x00000023
+	JGE  w35
+	JMP  w34
+
+wfrom23:
 	CMPL DX, $0x00000025
-	JGE  w37
+	JGE  wfrom25
 	JMP  w36
 
-wfrom22:
-	CMPL DX, $0x00000029
-	JGE  wfrom25
-	CMPL DX, $0x00000027
-	JGE  wfrom26
-	JMP  w38
+wfrom25:
+	CMPL DX, $0x00000026
+	JGE  w38
+	JMP  w37
 
-wfrom26:
+wfrom22:
+	CMPL DX, $0x0000002a
+	JGE  wfrom26
 	CMPL DX, $0x00000028
-	JGE  w40
+	JGE  wfrom27
 	JMP  w39
 
-wfrom25:
-	CMPL DX, $0x0000002a
-	JGE  wfrom27
-	JMP  w41
-
 wfrom27:
+	CMPL DX, $0x00000029
+	JGE  w41
+	JMP  w40
+
+wfrom26:
 	CMPL DX, $0x0000002b
-	JGE  w43
+	JGE  wfrom28
 	JMP  w42
+
+wfrom28:
+	CMPL DX, $0x0000002c
+	JGE  w44
+	JMP  w43
 
 w0:
 	MOVL    4(BX), R13
@@ -19467,6 +20245,369 @@ w23:
 	JMP               wnext
 
 w24:
+	VMULPS            Z0, Z0, Z8
+	VMULPS            Z1, Z1, Z9
+	VBROADCASTSS      elementwise<>+1280(SB), Z10
+	VBROADCASTSS      elementwise<>+1280(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z9, Z11
+	VFMADD213PS       Z0, Z0, Z10
+	VFMADD213PS       Z1, Z1, Z11
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z8
+	VANDPS.BCST       elementwise<>+32(SB), Z1, Z9
+	VBROADCASTSS      elementwise<>+1504(SB), Z18
+	VBROADCASTSS      elementwise<>+1504(SB), Z19
+	VMINPS            Z8, Z18, Z8
+	VMINPS            Z9, Z19, Z9
+	VBROADCASTSS      elementwise<>+1536(SB), Z12
+	VBROADCASTSS      elementwise<>+1536(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VBROADCASTSS      elementwise<>+288(SB), Z18
+	VBROADCASTSS      elementwise<>+288(SB), Z19
+	VMAXPS            Z12, Z18, Z12
+	VMAXPS            Z13, Z19, Z13
+	VBROADCASTSS      elementwise<>+320(SB), Z14
+	VBROADCASTSS      elementwise<>+320(SB), Z15
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z12, Z14
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z13, Z15
+	VSUBPS.BCST       elementwise<>+320(SB), Z14, Z14
+	VSUBPS.BCST       elementwise<>+320(SB), Z15, Z15
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z15, Z13
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z15, Z13
+	VBROADCASTSS      elementwise<>+448(SB), Z16
+	VBROADCASTSS      elementwise<>+448(SB), Z17
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z13, Z17
+	VMULPS            Z12, Z12, Z18
+	VMULPS            Z13, Z13, Z19
+	VFMADD213PS       Z12, Z18, Z16
+	VFMADD213PS       Z13, Z19, Z17
+	VADDPS.BCST       elementwise<>+64(SB), Z16, Z16
+	VADDPS.BCST       elementwise<>+64(SB), Z17, Z17
+	VSCALEFPS         Z14, Z16, Z16
+	VSCALEFPS         Z15, Z17, Z17
+	VMOVAPS           Z16, Z12
+	VMOVAPS           Z17, Z13
+	VBROADCASTSS      elementwise<>+64(SB), Z14
+	VBROADCASTSS      elementwise<>+64(SB), Z15
+	VSUBPS            Z12, Z14, Z12
+	VSUBPS            Z13, Z15, Z13
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z1, Z15
+	VORPS             Z14, Z12, Z12
+	VORPS             Z15, Z13, Z13
+	VMOVAPS           Z10, Z0
+	VMOVAPS           Z11, Z1
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z8, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z9, K3
+	VBLENDMPS         Z12, Z0, K2, Z0
+	VBLENDMPS         Z13, Z1, K3, Z1
+	VMULPS            Z2, Z2, Z8
+	VMULPS            Z3, Z3, Z9
+	VBROADCASTSS      elementwise<>+1280(SB), Z10
+	VBROADCASTSS      elementwise<>+1280(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z9, Z11
+	VFMADD213PS       Z2, Z2, Z10
+	VFMADD213PS       Z3, Z3, Z11
+	VANDPS.BCST       elementwise<>+32(SB), Z2, Z8
+	VANDPS.BCST       elementwise<>+32(SB), Z3, Z9
+	VBROADCASTSS      elementwise<>+1504(SB), Z18
+	VBROADCASTSS      elementwise<>+1504(SB), Z19
+	VMINPS            Z8, Z18, Z8
+	VMINPS            Z9, Z19, Z9
+	VBROADCASTSS      elementwise<>+1536(SB), Z12
+	VBROADCASTSS      elementwise<>+1536(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VBROADCASTSS      elementwise<>+288(SB), Z18
+	VBROADCASTSS      elementwise<>+288(SB), Z19
+	VMAXPS            Z12, Z18, Z12
+	VMAXPS            Z13, Z19, Z13
+	VBROADCASTSS      elementwise<>+320(SB), Z14
+	VBROADCASTSS      elementwise<>+320(SB), Z15
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z12, Z14
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z13, Z15
+	VSUBPS.BCST       elementwise<>+320(SB), Z14, Z14
+	VSUBPS.BCST       elementwise<>+320(SB), Z15, Z15
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z15, Z13
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z15, Z13
+	VBROADCASTSS      elementwise<>+448(SB), Z16
+	VBROADCASTSS      elementwise<>+448(SB), Z17
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z13, Z17
+	VMULPS            Z12, Z12, Z18
+	VMULPS            Z13, Z13, Z19
+	VFMADD213PS       Z12, Z18, Z16
+	VFMADD213PS       Z13, Z19, Z17
+	VADDPS.BCST       elementwise<>+64(SB), Z16, Z16
+	VADDPS.BCST       elementwise<>+64(SB), Z17, Z17
+	VSCALEFPS         Z14, Z16, Z16
+	VSCALEFPS         Z15, Z17, Z17
+	VMOVAPS           Z16, Z12
+	VMOVAPS           Z17, Z13
+	VBROADCASTSS      elementwise<>+64(SB), Z14
+	VBROADCASTSS      elementwise<>+64(SB), Z15
+	VSUBPS            Z12, Z14, Z12
+	VSUBPS            Z13, Z15, Z13
+	VANDPS.BCST       elementwise<>+0(SB), Z2, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z3, Z15
+	VORPS             Z14, Z12, Z12
+	VORPS             Z15, Z13, Z13
+	VMOVAPS           Z10, Z2
+	VMOVAPS           Z11, Z3
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z8, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z9, K3
+	VBLENDMPS         Z12, Z2, K2, Z2
+	VBLENDMPS         Z13, Z3, K3, Z3
+	VMULPS            Z4, Z4, Z8
+	VMULPS            Z5, Z5, Z9
+	VBROADCASTSS      elementwise<>+1280(SB), Z10
+	VBROADCASTSS      elementwise<>+1280(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z9, Z11
+	VFMADD213PS       Z4, Z4, Z10
+	VFMADD213PS       Z5, Z5, Z11
+	VANDPS.BCST       elementwise<>+32(SB), Z4, Z8
+	VANDPS.BCST       elementwise<>+32(SB), Z5, Z9
+	VBROADCASTSS      elementwise<>+1504(SB), Z18
+	VBROADCASTSS      elementwise<>+1504(SB), Z19
+	VMINPS            Z8, Z18, Z8
+	VMINPS            Z9, Z19, Z9
+	VBROADCASTSS      elementwise<>+1536(SB), Z12
+	VBROADCASTSS      elementwise<>+1536(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VBROADCASTSS      elementwise<>+288(SB), Z18
+	VBROADCASTSS      elementwise<>+288(SB), Z19
+	VMAXPS            Z12, Z18, Z12
+	VMAXPS            Z13, Z19, Z13
+	VBROADCASTSS      elementwise<>+320(SB), Z14
+	VBROADCASTSS      elementwise<>+320(SB), Z15
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z12, Z14
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z13, Z15
+	VSUBPS.BCST       elementwise<>+320(SB), Z14, Z14
+	VSUBPS.BCST       elementwise<>+320(SB), Z15, Z15
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z15, Z13
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z15, Z13
+	VBROADCASTSS      elementwise<>+448(SB), Z16
+	VBROADCASTSS      elementwise<>+448(SB), Z17
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z13, Z17
+	VMULPS            Z12, Z12, Z18
+	VMULPS            Z13, Z13, Z19
+	VFMADD213PS       Z12, Z18, Z16
+	VFMADD213PS       Z13, Z19, Z17
+	VADDPS.BCST       elementwise<>+64(SB), Z16, Z16
+	VADDPS.BCST       elementwise<>+64(SB), Z17, Z17
+	VSCALEFPS         Z14, Z16, Z16
+	VSCALEFPS         Z15, Z17, Z17
+	VMOVAPS           Z16, Z12
+	VMOVAPS           Z17, Z13
+	VBROADCASTSS      elementwise<>+64(SB), Z14
+	VBROADCASTSS      elementwise<>+64(SB), Z15
+	VSUBPS            Z12, Z14, Z12
+	VSUBPS            Z13, Z15, Z13
+	VANDPS.BCST       elementwise<>+0(SB), Z4, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z5, Z15
+	VORPS             Z14, Z12, Z12
+	VORPS             Z15, Z13, Z13
+	VMOVAPS           Z10, Z4
+	VMOVAPS           Z11, Z5
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z8, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z9, K3
+	VBLENDMPS         Z12, Z4, K2, Z4
+	VBLENDMPS         Z13, Z5, K3, Z5
+	VMULPS            Z6, Z6, Z8
+	VMULPS            Z7, Z7, Z9
+	VBROADCASTSS      elementwise<>+1280(SB), Z10
+	VBROADCASTSS      elementwise<>+1280(SB), Z11
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z9, Z11
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z9, Z11
+	VFMADD213PS       Z6, Z6, Z10
+	VFMADD213PS       Z7, Z7, Z11
+	VANDPS.BCST       elementwise<>+32(SB), Z6, Z8
+	VANDPS.BCST       elementwise<>+32(SB), Z7, Z9
+	VBROADCASTSS      elementwise<>+1504(SB), Z18
+	VBROADCASTSS      elementwise<>+1504(SB), Z19
+	VMINPS            Z8, Z18, Z8
+	VMINPS            Z9, Z19, Z9
+	VBROADCASTSS      elementwise<>+1536(SB), Z12
+	VBROADCASTSS      elementwise<>+1536(SB), Z13
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z9, Z13
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z8, Z12
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z9, Z13
+	VMULPS            Z8, Z12, Z12
+	VMULPS            Z9, Z13, Z13
+	VBROADCASTSS      elementwise<>+288(SB), Z18
+	VBROADCASTSS      elementwise<>+288(SB), Z19
+	VMAXPS            Z12, Z18, Z12
+	VMAXPS            Z13, Z19, Z13
+	VBROADCASTSS      elementwise<>+320(SB), Z14
+	VBROADCASTSS      elementwise<>+320(SB), Z15
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z12, Z14
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z13, Z15
+	VSUBPS.BCST       elementwise<>+320(SB), Z14, Z14
+	VSUBPS.BCST       elementwise<>+320(SB), Z15, Z15
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z15, Z13
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z14, Z12
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z15, Z13
+	VBROADCASTSS      elementwise<>+448(SB), Z16
+	VBROADCASTSS      elementwise<>+448(SB), Z17
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z13, Z17
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z12, Z16
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z13, Z17
+	VMULPS            Z12, Z12, Z18
+	VMULPS            Z13, Z13, Z19
+	VFMADD213PS       Z12, Z18, Z16
+	VFMADD213PS       Z13, Z19, Z17
+	VADDPS.BCST       elementwise<>+64(SB), Z16, Z16
+	VADDPS.BCST       elementwise<>+64(SB), Z17, Z17
+	VSCALEFPS         Z14, Z16, Z16
+	VSCALEFPS         Z15, Z17, Z17
+	VMOVAPS           Z16, Z12
+	VMOVAPS           Z17, Z13
+	VBROADCASTSS      elementwise<>+64(SB), Z14
+	VBROADCASTSS      elementwise<>+64(SB), Z15
+	VSUBPS            Z12, Z14, Z12
+	VSUBPS            Z13, Z15, Z13
+	VANDPS.BCST       elementwise<>+0(SB), Z6, Z14
+	VANDPS.BCST       elementwise<>+0(SB), Z7, Z15
+	VORPS             Z14, Z12, Z12
+	VORPS             Z15, Z13, Z13
+	VMOVAPS           Z10, Z6
+	VMOVAPS           Z11, Z7
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z8, K2
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z9, K3
+	VBLENDMPS         Z12, Z6, K2, Z6
+	VBLENDMPS         Z13, Z7, K3, Z7
+	JMP               wnext
+
+w25:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19487,7 +20628,7 @@ w24:
 	VADDPS  Z11, Z7, Z7
 	JMP     wnext
 
-w25:
+w26:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19508,7 +20649,7 @@ w25:
 	VSUBPS  Z11, Z7, Z7
 	JMP     wnext
 
-w26:
+w27:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19529,7 +20670,7 @@ w26:
 	VMULPS  Z11, Z7, Z7
 	JMP     wnext
 
-w27:
+w28:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19550,7 +20691,7 @@ w27:
 	VDIVPS  Z11, Z7, Z7
 	JMP     wnext
 
-w28:
+w29:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19579,7 +20720,7 @@ w28:
 	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
 	JMP            wnext
 
-w29:
+w30:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19608,7 +20749,7 @@ w29:
 	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
 	JMP            wnext
 
-w30:
+w31:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19637,7 +20778,7 @@ w30:
 	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
 	JMP            wnext
 
-w31:
+w32:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19666,7 +20807,7 @@ w31:
 	VBROADCASTSS.Z elementwise<>+64(SB), K5, Z7
 	JMP            wnext
 
-w32:
+w33:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS   (R13)(AX*1), Z8
@@ -19703,7 +20844,7 @@ w32:
 	VMOVAPS.Z Z11, K5, Z7
 	JMP       wnext
 
-w33:
+w34:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -19749,7 +20890,7 @@ w33:
 	VBLENDMPS    Z11, Z7, K5, Z7
 	JMP          wnext
 
-w34:
+w35:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -19794,7 +20935,7 @@ w34:
 	VMULPS       Z11, Z7, Z7
 	JMP          wnext
 
-w35:
+w36:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -19839,7 +20980,7 @@ w35:
 	VMULPS       Z11, Z15, Z7
 	JMP          wnext
 
-w36:
+w37:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19868,7 +21009,7 @@ w36:
 	VMOVAPS Z11, Z7
 	JMP     wnext
 
-w37:
+w38:
 	MOVL    4(BX), R13
 	MOVQ    (R11)(R13*1), R13
 	VMOVUPS (R13)(AX*1), Z8
@@ -19897,7 +21038,7 @@ w37:
 	VMOVAPS Z11, Z7
 	JMP     wnext
 
-w38:
+w39:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19934,7 +21075,7 @@ w38:
 	VMOVAPS        Z11, Z7
 	JMP            wnext
 
-w39:
+w40:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS        (R13)(AX*1), Z8
@@ -19971,7 +21112,7 @@ w39:
 	VMOVAPS        Z11, Z7
 	JMP            wnext
 
-w40:
+w41:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS   (R13)(AX*1), Z8
@@ -20016,7 +21157,7 @@ w40:
 	VMOVAPS   Z11, Z7
 	JMP       wnext
 
-w41:
+w42:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -20070,7 +21211,7 @@ w41:
 	VMOVAPS      Z11, Z7
 	JMP          wnext
 
-w42:
+w43:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -20123,7 +21264,7 @@ w42:
 	VMOVAPS      Z11, Z7
 	JMP          wnext
 
-w43:
+w44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS      (R13)(AX*1), Z8
@@ -20192,173 +21333,178 @@ tnext:
 	ADDQ $0x10, BX
 	MOVL (BX), DX
 	CMPL DX, $0x00000016
-	JGE  tfrom28
-	CMPL DX, $0x0000000b
 	JGE  tfrom29
-	CMPL DX, $0x00000005
+	CMPL DX, $0x0000000b
 	JGE  tfrom30
-	CMPL DX, $0x00000002
+	CMPL DX, $0x00000005
 	JGE  tfrom31
+	CMPL DX, $0x00000002
+	JGE  tfrom32
 	CMPL DX, $0x00000001
 	JGE  t1
 	JMP  t0
 
-tfrom31:
+tfrom32:
 	CMPL DX, $0x00000003
-	JGE  tfrom32
+	JGE  tfrom33
 	JMP  t2
 
-tfrom32:
+tfrom33:
 	CMPL DX, $0x00000004
 	JGE  t4
 	JMP  t3
 
-tfrom30:
+tfrom31:
 	CMPL DX, $0x00000008
-	JGE  tfrom33
-	CMPL DX, $0x00000006
 	JGE  tfrom34
+	CMPL DX, $0x00000006
+	JGE  tfrom35
 	JMP  t5
 
-tfrom34:
+tfrom35:
 	CMPL DX, $0x00000007
 	JGE  t7
 	JMP  t6
 
-tfrom33:
+tfrom34:
 	CMPL DX, $0x00000009
-	JGE  tfrom35
+	JGE  tfrom36
 	JMP  t8
 
-tfrom35:
+tfrom36:
 	CMPL DX, $0x0000000a
 	JGE  t10
 	JMP  t9
 
-tfrom29:
+tfrom30:
 	CMPL DX, $0x00000010
-	JGE  tfrom36
-	CMPL DX, $0x0000000d
 	JGE  tfrom37
+	CMPL DX, $0x0000000d
+	JGE  tfrom38
 	CMPL DX, $0x0000000c
 	JGE  t12
 	JMP  t11
 
-tfrom37:
+tfrom38:
 	CMPL DX, $0x0000000e
-	JGE  tfrom38
+	JGE  tfrom39
 	JMP  t13
 
-tfrom38:
+tfrom39:
 	CMPL DX, $0x0000000f
 	JGE  t15
 	JMP  t14
 
-tfrom36:
+tfrom37:
 	CMPL DX, $0x00000013
-	JGE  tfrom39
-	CMPL DX, $0x00000011
 	JGE  tfrom40
+	CMPL DX, $0x00000011
+	JGE  tfrom41
 	JMP  t16
 
-tfrom40:
+tfrom41:
 	CMPL DX, $0x00000012
 	JGE  t18
 	JMP  t17
 
-tfrom39:
+tfrom40:
 	CMPL DX, $0x00000014
-	JGE  tfrom41
+	JGE  tfrom42
 	JMP  t19
 
-tfrom41:
+tfrom42:
 	CMPL DX, $0x00000015
 	JGE  t21
 	JMP  t20
 
-tfrom28:
+tfrom29:
 	CMPL DX, $0x00000021
-	JGE  tfrom42
-	CMPL DX, $0x0000001b
 	JGE  tfrom43
-	CMPL DX, $0x00000018
+	CMPL DX, $0x0000001b
 	JGE  tfrom44
+	CMPL DX, $0x00000018
+	JGE  tfrom45
 	CMPL DX, $0x00000017
 	JGE  t23
 	JMP  t22
 
-tfrom44:
+tfrom45:
 	CMPL DX, $0x00000019
-	JGE  tfrom45
+	JGE  tfrom46
 	JMP  t24
 
-tfrom45:
+tfrom46:
 	CMPL DX, $0x0000001a
 	JGE  t26
 	JMP  t25
 
-tfrom43:
+tfrom44:
 	CMPL DX, $0x0000001e
-	JGE  tfrom46
-	CMPL DX, $0x0000001c
 	JGE  tfrom47
+	CMPL DX, $0x0000001c
+	JGE  tfrom48
 	JMP  t27
 
-tfrom47:
+tfrom48:
 	CMPL DX, $0x0000001d
 	JGE  t29
 	JMP  t28
 
-tfrom46:
+tfrom47:
 	CMPL DX, $0x0000001f
-	JGE  tfrom48
+	JGE  tfrom49
 	JMP  t30
 
-tfrom48:
+tfrom49:
 	CMPL DX, $0x00000020
 	JGE  t32
 	JMP  t31
 
-tfrom42:
-	CMPL DX, $0x00000026
-	JGE  tfrom49
-	CMPL DX, $0x00000023
+tfrom43:
+	CMPL DX, $0x00000027
 	JGE  tfrom50
-	CMPL DX, $0x00000022
-	JGE  t34
-	JMP  t33
-
-tfrom50:
 	CMPL DX, $0x00000024
 	JGE  tfrom51
-	JMP  t35
+	CMPL DX, $0x00000022
+	JGE  tfrom52
+	JMP  t33
+
+tfrom52:
+	CMPL DX, $0x00000023
+	JGE  t35
+	JMP  t34
 
 tfrom51:
 	CMPL DX, $0x00000025
-	JGE  t37
+	JGE  tfrom53
 	JMP  t36
 
-tfrom49:
-	CMPL DX, $0x00000029
-	JGE  tfrom52
-	CMPL DX, $0x00000027
-	JGE  tfrom53
-	JMP  t38
-
 tfrom53:
-	CMPL DX, $0x00000028
-	JGE  t40
-	JMP  t39
+	CMPL DX, $0x00000026
+	JGE  t38
+	JMP  t37
 
-tfrom52:
+tfrom50:
 	CMPL DX, $0x0000002a
 	JGE  tfrom54
-	JMP  t41
+	CMPL DX, $0x00000028
+	JGE  tfrom55
+	JMP  t39
+
+tfrom55:
+	CMPL DX, $0x00000029
+	JGE  t41
+	JMP  t40
 
 tfrom54:
 	CMPL DX, $0x0000002b
-	JGE  t43
+	JGE  tfrom56
 	JMP  t42
+
+tfrom56:
+	CMPL DX, $0x0000002c
+	JGE  t44
+	JMP  t43
 
 t0:
 	MOVL    4(BX), R13
@@ -20731,34 +21877,82 @@ t23:
 	JMP               tnext
 
 t24:
+	VMULPS            Z0, Z0, Z8
+	VBROADCASTSS      elementwise<>+1280(SB), Z9
+	VFMADD213PS.BCST  elementwise<>+1312(SB), Z8, Z9
+	VFMADD213PS.BCST  elementwise<>+1344(SB), Z8, Z9
+	VFMADD213PS.BCST  elementwise<>+1376(SB), Z8, Z9
+	VFMADD213PS.BCST  elementwise<>+1408(SB), Z8, Z9
+	VFMADD213PS.BCST  elementwise<>+1440(SB), Z8, Z9
+	VFMADD213PS.BCST  elementwise<>+1472(SB), Z8, Z9
+	VFMADD213PS       Z0, Z0, Z9
+	VANDPS.BCST       elementwise<>+32(SB), Z0, Z8
+	VBROADCASTSS      elementwise<>+1504(SB), Z13
+	VMINPS            Z8, Z13, Z8
+	VBROADCASTSS      elementwise<>+1536(SB), Z10
+	VFMADD213PS.BCST  elementwise<>+1568(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1600(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1632(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1664(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1696(SB), Z8, Z10
+	VFMADD213PS.BCST  elementwise<>+1728(SB), Z8, Z10
+	VMULPS            Z8, Z10, Z10
+	VBROADCASTSS      elementwise<>+288(SB), Z13
+	VMAXPS            Z10, Z13, Z10
+	VBROADCASTSS      elementwise<>+320(SB), Z11
+	VFMADD231PS.BCST  elementwise<>+352(SB), Z10, Z11
+	VSUBPS.BCST       elementwise<>+320(SB), Z11, Z11
+	VFNMADD231PS.BCST elementwise<>+384(SB), Z11, Z10
+	VFNMADD231PS.BCST elementwise<>+416(SB), Z11, Z10
+	VBROADCASTSS      elementwise<>+448(SB), Z12
+	VFMADD213PS.BCST  elementwise<>+480(SB), Z10, Z12
+	VFMADD213PS.BCST  elementwise<>+512(SB), Z10, Z12
+	VFMADD213PS.BCST  elementwise<>+544(SB), Z10, Z12
+	VFMADD213PS.BCST  elementwise<>+576(SB), Z10, Z12
+	VFMADD213PS.BCST  elementwise<>+608(SB), Z10, Z12
+	VMULPS            Z10, Z10, Z13
+	VFMADD213PS       Z10, Z13, Z12
+	VADDPS.BCST       elementwise<>+64(SB), Z12, Z12
+	VSCALEFPS         Z11, Z12, Z12
+	VMOVAPS           Z12, Z10
+	VBROADCASTSS      elementwise<>+64(SB), Z11
+	VSUBPS            Z10, Z11, Z10
+	VANDPS.BCST       elementwise<>+0(SB), Z0, Z11
+	VORPS             Z11, Z10, Z10
+	VMOVAPS           Z9, Z0
+	VCMPPS.BCST       $0x1e, elementwise<>+64(SB), Z8, K2
+	VBLENDMPS         Z10, Z0, K2, Z0
+	JMP               tnext
+
+t25:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	JMP       tnext
 
-t25:
+t26:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
 	VSUBPS    Z8, Z0, Z0
 	JMP       tnext
 
-t26:
+t27:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
 	VMULPS    Z8, Z0, Z0
 	JMP       tnext
 
-t27:
+t28:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
 	VDIVPS    Z8, Z0, Z0
 	JMP       tnext
 
-t28:
+t29:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20766,7 +21960,7 @@ t28:
 	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
 	JMP            tnext
 
-t29:
+t30:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20774,7 +21968,7 @@ t29:
 	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
 	JMP            tnext
 
-t30:
+t31:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20782,7 +21976,7 @@ t30:
 	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
 	JMP            tnext
 
-t31:
+t32:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20790,7 +21984,7 @@ t31:
 	VBROADCASTSS.Z elementwise<>+64(SB), K2, Z0
 	JMP            tnext
 
-t32:
+t33:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -20799,7 +21993,7 @@ t32:
 	VMOVAPS.Z Z8, K2, Z0
 	JMP       tnext
 
-t33:
+t34:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -20810,7 +22004,7 @@ t33:
 	VBLENDMPS    Z8, Z0, K2, Z0
 	JMP          tnext
 
-t34:
+t35:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -20820,7 +22014,7 @@ t34:
 	VMULPS       Z8, Z0, Z0
 	JMP          tnext
 
-t35:
+t36:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -20830,7 +22024,7 @@ t35:
 	VMULPS       Z8, Z9, Z0
 	JMP          tnext
 
-t36:
+t37:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -20838,7 +22032,7 @@ t36:
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t37:
+t38:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -20846,7 +22040,7 @@ t37:
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t38:
+t39:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20855,7 +22049,7 @@ t38:
 	VMOVAPS        Z8, Z0
 	JMP            tnext
 
-t39:
+t40:
 	MOVL           4(BX), R13
 	MOVQ           (R11)(R13*1), R13
 	VMOVUPS.Z      (R13)(AX*1), K1, Z8
@@ -20864,7 +22058,7 @@ t39:
 	VMOVAPS        Z8, Z0
 	JMP            tnext
 
-t40:
+t41:
 	MOVL      4(BX), R13
 	MOVQ      (R11)(R13*1), R13
 	VMOVUPS.Z (R13)(AX*1), K1, Z8
@@ -20874,7 +22068,7 @@ t40:
 	VMOVAPS   Z8, Z0
 	JMP       tnext
 
-t41:
+t42:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VBROADCASTSS 8(BX), Z31
@@ -20886,7 +22080,7 @@ t41:
 	VMOVAPS      Z8, Z0
 	JMP          tnext
 
-t42:
+t43:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -20897,7 +22091,7 @@ t42:
 	VMOVAPS      Z8, Z0
 	JMP          tnext
 
-t43:
+t44:
 	MOVL         4(BX), R13
 	MOVQ         (R11)(R13*1), R13
 	VMOVUPS.Z    (R13)(AX*1), K1, Z8
@@ -21663,7 +22857,7 @@ loop4:
 	KNOTW             K2, K3
 	VMOVAPS.Z         Z0, K3, Z0
 	VADDPS            Z0, Z4, Z4
-	VPSUBD.BCST       elementwise<>+1280(SB), Z6, Z6
+	VPSUBD.BCST       elementwise<>+1760(SB), Z6, Z6
 	ADDQ              $0x40, AX
 	CMPQ              AX, R11
 	JLT               loop4
@@ -21985,7 +23179,7 @@ loop4:
 	VMOVAPS.Z         Z0, K3, Z0
 	VADDPS            Z0, Z4, Z4
 	VMOVUPS           Z0, (DI)(AX*1)
-	VPSUBD.BCST       elementwise<>+1280(SB), Z6, Z6
+	VPSUBD.BCST       elementwise<>+1760(SB), Z6, Z6
 	ADDQ              $0x40, AX
 	CMPQ              AX, R11
 	JLT               loop4
@@ -22048,7 +23242,7 @@ loop5:
 	VPTESTNMD   Z6, Z6, K2
 	VBLENDMPS   Z4, Z0, K2, Z0
 	VMOVUPS     Z0, (DI)(AX*1)
-	VPSUBD.BCST elementwise<>+1280(SB), Z6, Z6
+	VPSUBD.BCST elementwise<>+1760(SB), Z6, Z6
 	ADDQ        $0x40, AX
 	CMPQ        AX, R11
 	JLT         loop5
@@ -22701,23 +23895,23 @@ TEXT ·sin32AVX512(SB), NOSPLIT, $0-49
 loop:
 	VCVTPS2PD         (SI), Z0
 	ADDQ              $0x00000020, SI
-	VBROADCASTSD      elementwise<>+1312(SB), Z1
-	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
-	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VBROADCASTSD      elementwise<>+1792(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1824(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1792(SB), Z1, Z4
 	VMOVAPS           Z0, Z2
-	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
-	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1856(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1888(SB), Z4, Z2
 	VMULPD            Z2, Z2, Z3
-	VBROADCASTSD      elementwise<>+1440(SB), Z4
-	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VBROADCASTSD      elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1952(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1984(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+2016(SB), Z3, Z4
 	VMULPD            Z3, Z4, Z4
 	VFMADD213PD       Z2, Z2, Z4
-	VBROADCASTSD      elementwise<>+1568(SB), Z5
-	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VBROADCASTSD      elementwise<>+2048(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+2080(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2112(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2144(SB), Z3, Z5
 	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
 	VPSLLQ            $0x3f, Z1, Z2
 	VPMOVQ2M          Z2, K2
@@ -22726,7 +23920,7 @@ loop:
 	VPSLLQ            $0x3f, Z1, Z1
 	VXORPD            Z1, Z4, Z4
 	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
-	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	VCMPPD.BCST       $0x16, elementwise<>+2176(SB), Z1, K2
 	KORW              K2, K7, K7
 	VBLENDMPD         Z0, Z4, K2, Z4
 	VMOVAPS           Z4, Z0
@@ -22744,23 +23938,23 @@ rest:
 	KMOVW             R9, K1
 	VMOVUPS.Z         (SI), K1, Z0
 	VCVTPS2PD         Y0, Z0
-	VBROADCASTSD      elementwise<>+1312(SB), Z1
-	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
-	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VBROADCASTSD      elementwise<>+1792(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1824(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1792(SB), Z1, Z4
 	VMOVAPS           Z0, Z2
-	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
-	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1856(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1888(SB), Z4, Z2
 	VMULPD            Z2, Z2, Z3
-	VBROADCASTSD      elementwise<>+1440(SB), Z4
-	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VBROADCASTSD      elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1952(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1984(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+2016(SB), Z3, Z4
 	VMULPD            Z3, Z4, Z4
 	VFMADD213PD       Z2, Z2, Z4
-	VBROADCASTSD      elementwise<>+1568(SB), Z5
-	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VBROADCASTSD      elementwise<>+2048(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+2080(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2112(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2144(SB), Z3, Z5
 	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
 	VPSLLQ            $0x3f, Z1, Z2
 	VPMOVQ2M          Z2, K2
@@ -22769,7 +23963,7 @@ rest:
 	VPSLLQ            $0x3f, Z1, Z1
 	VXORPD            Z1, Z4, Z4
 	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
-	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	VCMPPD.BCST       $0x16, elementwise<>+2176(SB), Z1, K2
 	KORW              K2, K7, K7
 	VBLENDMPD         Z0, Z4, K2, Z4
 	VMOVAPS           Z4, Z0
@@ -22797,24 +23991,24 @@ TEXT ·cos32AVX512(SB), NOSPLIT, $0-49
 loop:
 	VCVTPS2PD         (SI), Z0
 	ADDQ              $0x00000020, SI
-	VBROADCASTSD      elementwise<>+1312(SB), Z1
-	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
-	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VBROADCASTSD      elementwise<>+1792(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1824(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1792(SB), Z1, Z4
 	VMOVAPS           Z0, Z2
-	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
-	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
-	VPADDQ.BCST       elementwise<>+1728(SB), Z1, Z1
+	VFNMADD231PD.BCST elementwise<>+1856(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1888(SB), Z4, Z2
+	VPADDQ.BCST       elementwise<>+2208(SB), Z1, Z1
 	VMULPD            Z2, Z2, Z3
-	VBROADCASTSD      elementwise<>+1440(SB), Z4
-	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VBROADCASTSD      elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1952(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1984(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+2016(SB), Z3, Z4
 	VMULPD            Z3, Z4, Z4
 	VFMADD213PD       Z2, Z2, Z4
-	VBROADCASTSD      elementwise<>+1568(SB), Z5
-	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VBROADCASTSD      elementwise<>+2048(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+2080(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2112(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2144(SB), Z3, Z5
 	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
 	VPSLLQ            $0x3f, Z1, Z2
 	VPMOVQ2M          Z2, K2
@@ -22823,7 +24017,7 @@ loop:
 	VPSLLQ            $0x3f, Z1, Z1
 	VXORPD            Z1, Z4, Z4
 	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
-	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	VCMPPD.BCST       $0x16, elementwise<>+2176(SB), Z1, K2
 	KORW              K2, K7, K7
 	VBLENDMPD         Z0, Z4, K2, Z4
 	VMOVAPS           Z4, Z0
@@ -22841,24 +24035,24 @@ rest:
 	KMOVW             R9, K1
 	VMOVUPS.Z         (SI), K1, Z0
 	VCVTPS2PD         Y0, Z0
-	VBROADCASTSD      elementwise<>+1312(SB), Z1
-	VFMADD231PD.BCST  elementwise<>+1344(SB), Z0, Z1
-	VSUBPD.BCST       elementwise<>+1312(SB), Z1, Z4
+	VBROADCASTSD      elementwise<>+1792(SB), Z1
+	VFMADD231PD.BCST  elementwise<>+1824(SB), Z0, Z1
+	VSUBPD.BCST       elementwise<>+1792(SB), Z1, Z4
 	VMOVAPS           Z0, Z2
-	VFNMADD231PD.BCST elementwise<>+1376(SB), Z4, Z2
-	VFNMADD231PD.BCST elementwise<>+1408(SB), Z4, Z2
-	VPADDQ.BCST       elementwise<>+1728(SB), Z1, Z1
+	VFNMADD231PD.BCST elementwise<>+1856(SB), Z4, Z2
+	VFNMADD231PD.BCST elementwise<>+1888(SB), Z4, Z2
+	VPADDQ.BCST       elementwise<>+2208(SB), Z1, Z1
 	VMULPD            Z2, Z2, Z3
-	VBROADCASTSD      elementwise<>+1440(SB), Z4
-	VFMADD213PD.BCST  elementwise<>+1472(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1504(SB), Z3, Z4
-	VFMADD213PD.BCST  elementwise<>+1536(SB), Z3, Z4
+	VBROADCASTSD      elementwise<>+1920(SB), Z4
+	VFMADD213PD.BCST  elementwise<>+1952(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+1984(SB), Z3, Z4
+	VFMADD213PD.BCST  elementwise<>+2016(SB), Z3, Z4
 	VMULPD            Z3, Z4, Z4
 	VFMADD213PD       Z2, Z2, Z4
-	VBROADCASTSD      elementwise<>+1568(SB), Z5
-	VFMADD213PD.BCST  elementwise<>+1600(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1632(SB), Z3, Z5
-	VFMADD213PD.BCST  elementwise<>+1664(SB), Z3, Z5
+	VBROADCASTSD      elementwise<>+2048(SB), Z5
+	VFMADD213PD.BCST  elementwise<>+2080(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2112(SB), Z3, Z5
+	VFMADD213PD.BCST  elementwise<>+2144(SB), Z3, Z5
 	VFMADD213PD.BCST  elementwise<>+192(SB), Z3, Z5
 	VPSLLQ            $0x3f, Z1, Z2
 	VPMOVQ2M          Z2, K2
@@ -22867,7 +24061,7 @@ rest:
 	VPSLLQ            $0x3f, Z1, Z1
 	VXORPD            Z1, Z4, Z4
 	VANDPD.BCST       elementwise<>+160(SB), Z0, Z1
-	VCMPPD.BCST       $0x16, elementwise<>+1696(SB), Z1, K2
+	VCMPPD.BCST       $0x16, elementwise<>+2176(SB), Z1, K2
 	KORW              K2, K7, K7
 	VBLENDMPD         Z0, Z4, K2, Z4
 	VMOVAPS           Z4, Z0
@@ -22899,75 +24093,75 @@ loop:
 	ADDQ             $0x00000020, DX
 	VANDPD.BCST      elementwise<>+160(SB), Z0, Z6
 	VMOVAPS          Z6, Z2
-	VPADDQ.BCST      elementwise<>+1760(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+2240(SB), Z2, Z2
 	VPSRLQ           $0x34, Z2, Z3
-	VORPD.BCST       elementwise<>+1792(SB), Z3, Z3
-	VSUBPD.BCST      elementwise<>+1824(SB), Z3, Z3
-	VANDPD.BCST      elementwise<>+1856(SB), Z2, Z2
-	VPADDQ.BCST      elementwise<>+1888(SB), Z2, Z2
+	VORPD.BCST       elementwise<>+2272(SB), Z3, Z3
+	VSUBPD.BCST      elementwise<>+2304(SB), Z3, Z3
+	VANDPD.BCST      elementwise<>+2336(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+2368(SB), Z2, Z2
 	VADDPD.BCST      elementwise<>+192(SB), Z2, Z4
 	VSUBPD.BCST      elementwise<>+192(SB), Z2, Z2
 	VDIVPD           Z4, Z2, Z2
 	VMULPD           Z2, Z2, Z5
-	VBROADCASTSD     elementwise<>+1920(SB), Z4
-	VFMADD213PD.BCST elementwise<>+1952(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+1984(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2016(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2048(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2080(SB), Z5, Z4
+	VBROADCASTSD     elementwise<>+2400(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2432(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2464(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2496(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2528(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2560(SB), Z5, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z5, Z4
 	VMULPD           Z2, Z4, Z4
-	VFMADD231PD.BCST elementwise<>+2112(SB), Z4, Z3
+	VFMADD231PD.BCST elementwise<>+2592(SB), Z4, Z3
 	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z6, K2
-	VBLENDMPD.BCST   elementwise<>+2144(SB), Z3, K2, Z3
-	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z6, K2
-	VBLENDMPD.BCST   elementwise<>+2176(SB), Z3, K2, Z3
+	VBLENDMPD.BCST   elementwise<>+2624(SB), Z3, K2, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+2656(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2656(SB), Z3, K2, Z3
 	VMULPD           Z1, Z3, Z3
-	VBROADCASTSD     elementwise<>+2208(SB), Z5
+	VBROADCASTSD     elementwise<>+2688(SB), Z5
 	VMINPD           Z3, Z5, Z3
-	VBROADCASTSD     elementwise<>+2240(SB), Z5
+	VBROADCASTSD     elementwise<>+2720(SB), Z5
 	VMAXPD           Z3, Z5, Z3
-	VBROADCASTSD     elementwise<>+1312(SB), Z2
+	VBROADCASTSD     elementwise<>+1792(SB), Z2
 	VADDPD           Z3, Z2, Z2
-	VSUBPD.BCST      elementwise<>+1312(SB), Z2, Z5
+	VSUBPD.BCST      elementwise<>+1792(SB), Z2, Z5
 	VSUBPD           Z5, Z3, Z3
-	VMULPD.BCST      elementwise<>+2272(SB), Z3, Z3
-	VBROADCASTSD     elementwise<>+2304(SB), Z4
-	VFMADD213PD.BCST elementwise<>+2336(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2368(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2400(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2432(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2464(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2496(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2528(SB), Z3, Z4
+	VMULPD.BCST      elementwise<>+2752(SB), Z3, Z3
+	VBROADCASTSD     elementwise<>+2784(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2816(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2848(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2880(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2912(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2944(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2976(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+3008(SB), Z3, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
 	VPSLLQ           $0x34, Z2, Z2
 	VPADDQ.BCST      elementwise<>+192(SB), Z2, Z2
 	VMULPD           Z2, Z4, Z4
 	VRNDSCALEPD      $0x09, Z1, Z7
-	VMULPD.BCST      elementwise<>+2528(SB), Z1, Z8
+	VMULPD.BCST      elementwise<>+3008(SB), Z1, Z8
 	VRNDSCALEPD      $0x09, Z8, Z9
 	VSUBPD           Z9, Z8, Z8
-	VCMPPD.BCST      $0x00, elementwise<>+2528(SB), Z8, K2
+	VCMPPD.BCST      $0x00, elementwise<>+3008(SB), Z8, K2
 	VANDPD.BCST      elementwise<>+128(SB), Z0, Z9
 	VMOVAPD.Z        Z9, K2, Z9
 	VXORPD           Z9, Z4, Z4
 	VCMPPD           $0x04, Z7, Z1, K2
-	VBROADCASTSD.Z   elementwise<>+2560(SB), K2, Z9
+	VBROADCASTSD.Z   elementwise<>+3040(SB), K2, Z9
 	VCMPPD.BCST      $0x11, elementwise<>+672(SB), Z0, K2
 	VMOVAPD.Z        Z9, K2, Z9
-	VCMPPD.BCST      $0x11, elementwise<>+2176(SB), Z6, K2
+	VCMPPD.BCST      $0x11, elementwise<>+2656(SB), Z6, K2
 	VMOVAPD.Z        Z9, K2, Z9
 	VORPD            Z9, Z4, Z4
 	VCMPPD           $0x03, Z0, Z0, K2
-	VBLENDMPD.BCST   elementwise<>+2560(SB), Z4, K2, Z4
+	VBLENDMPD.BCST   elementwise<>+3040(SB), Z4, K2, Z4
 	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z1, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
 	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z0, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
 	VANDPD.BCST      elementwise<>+160(SB), Z1, Z9
-	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z9, K2
+	VCMPPD.BCST      $0x00, elementwise<>+2656(SB), Z9, K2
 	VMOVAPD.Z        Z6, K2, Z9
 	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z9, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
@@ -22990,75 +24184,75 @@ rest:
 	VCVTPS2PD        Y1, Z1
 	VANDPD.BCST      elementwise<>+160(SB), Z0, Z6
 	VMOVAPS          Z6, Z2
-	VPADDQ.BCST      elementwise<>+1760(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+2240(SB), Z2, Z2
 	VPSRLQ           $0x34, Z2, Z3
-	VORPD.BCST       elementwise<>+1792(SB), Z3, Z3
-	VSUBPD.BCST      elementwise<>+1824(SB), Z3, Z3
-	VANDPD.BCST      elementwise<>+1856(SB), Z2, Z2
-	VPADDQ.BCST      elementwise<>+1888(SB), Z2, Z2
+	VORPD.BCST       elementwise<>+2272(SB), Z3, Z3
+	VSUBPD.BCST      elementwise<>+2304(SB), Z3, Z3
+	VANDPD.BCST      elementwise<>+2336(SB), Z2, Z2
+	VPADDQ.BCST      elementwise<>+2368(SB), Z2, Z2
 	VADDPD.BCST      elementwise<>+192(SB), Z2, Z4
 	VSUBPD.BCST      elementwise<>+192(SB), Z2, Z2
 	VDIVPD           Z4, Z2, Z2
 	VMULPD           Z2, Z2, Z5
-	VBROADCASTSD     elementwise<>+1920(SB), Z4
-	VFMADD213PD.BCST elementwise<>+1952(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+1984(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2016(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2048(SB), Z5, Z4
-	VFMADD213PD.BCST elementwise<>+2080(SB), Z5, Z4
+	VBROADCASTSD     elementwise<>+2400(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2432(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2464(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2496(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2528(SB), Z5, Z4
+	VFMADD213PD.BCST elementwise<>+2560(SB), Z5, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z5, Z4
 	VMULPD           Z2, Z4, Z4
-	VFMADD231PD.BCST elementwise<>+2112(SB), Z4, Z3
+	VFMADD231PD.BCST elementwise<>+2592(SB), Z4, Z3
 	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z6, K2
-	VBLENDMPD.BCST   elementwise<>+2144(SB), Z3, K2, Z3
-	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z6, K2
-	VBLENDMPD.BCST   elementwise<>+2176(SB), Z3, K2, Z3
+	VBLENDMPD.BCST   elementwise<>+2624(SB), Z3, K2, Z3
+	VCMPPD.BCST      $0x00, elementwise<>+2656(SB), Z6, K2
+	VBLENDMPD.BCST   elementwise<>+2656(SB), Z3, K2, Z3
 	VMULPD           Z1, Z3, Z3
-	VBROADCASTSD     elementwise<>+2208(SB), Z5
+	VBROADCASTSD     elementwise<>+2688(SB), Z5
 	VMINPD           Z3, Z5, Z3
-	VBROADCASTSD     elementwise<>+2240(SB), Z5
+	VBROADCASTSD     elementwise<>+2720(SB), Z5
 	VMAXPD           Z3, Z5, Z3
-	VBROADCASTSD     elementwise<>+1312(SB), Z2
+	VBROADCASTSD     elementwise<>+1792(SB), Z2
 	VADDPD           Z3, Z2, Z2
-	VSUBPD.BCST      elementwise<>+1312(SB), Z2, Z5
+	VSUBPD.BCST      elementwise<>+1792(SB), Z2, Z5
 	VSUBPD           Z5, Z3, Z3
-	VMULPD.BCST      elementwise<>+2272(SB), Z3, Z3
-	VBROADCASTSD     elementwise<>+2304(SB), Z4
-	VFMADD213PD.BCST elementwise<>+2336(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2368(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2400(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2432(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2464(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2496(SB), Z3, Z4
-	VFMADD213PD.BCST elementwise<>+2528(SB), Z3, Z4
+	VMULPD.BCST      elementwise<>+2752(SB), Z3, Z3
+	VBROADCASTSD     elementwise<>+2784(SB), Z4
+	VFMADD213PD.BCST elementwise<>+2816(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2848(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2880(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2912(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2944(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+2976(SB), Z3, Z4
+	VFMADD213PD.BCST elementwise<>+3008(SB), Z3, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
 	VFMADD213PD.BCST elementwise<>+192(SB), Z3, Z4
 	VPSLLQ           $0x34, Z2, Z2
 	VPADDQ.BCST      elementwise<>+192(SB), Z2, Z2
 	VMULPD           Z2, Z4, Z4
 	VRNDSCALEPD      $0x09, Z1, Z7
-	VMULPD.BCST      elementwise<>+2528(SB), Z1, Z8
+	VMULPD.BCST      elementwise<>+3008(SB), Z1, Z8
 	VRNDSCALEPD      $0x09, Z8, Z9
 	VSUBPD           Z9, Z8, Z8
-	VCMPPD.BCST      $0x00, elementwise<>+2528(SB), Z8, K2
+	VCMPPD.BCST      $0x00, elementwise<>+3008(SB), Z8, K2
 	VANDPD.BCST      elementwise<>+128(SB), Z0, Z9
 	VMOVAPD.Z        Z9, K2, Z9
 	VXORPD           Z9, Z4, Z4
 	VCMPPD           $0x04, Z7, Z1, K2
-	VBROADCASTSD.Z   elementwise<>+2560(SB), K2, Z9
+	VBROADCASTSD.Z   elementwise<>+3040(SB), K2, Z9
 	VCMPPD.BCST      $0x11, elementwise<>+672(SB), Z0, K2
 	VMOVAPD.Z        Z9, K2, Z9
-	VCMPPD.BCST      $0x11, elementwise<>+2176(SB), Z6, K2
+	VCMPPD.BCST      $0x11, elementwise<>+2656(SB), Z6, K2
 	VMOVAPD.Z        Z9, K2, Z9
 	VORPD            Z9, Z4, Z4
 	VCMPPD           $0x03, Z0, Z0, K2
-	VBLENDMPD.BCST   elementwise<>+2560(SB), Z4, K2, Z4
+	VBLENDMPD.BCST   elementwise<>+3040(SB), Z4, K2, Z4
 	VCMPPD.BCST      $0x00, elementwise<>+672(SB), Z1, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
 	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z0, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
 	VANDPD.BCST      elementwise<>+160(SB), Z1, Z9
-	VCMPPD.BCST      $0x00, elementwise<>+2176(SB), Z9, K2
+	VCMPPD.BCST      $0x00, elementwise<>+2656(SB), Z9, K2
 	VMOVAPD.Z        Z6, K2, Z9
 	VCMPPD.BCST      $0x00, elementwise<>+192(SB), Z9, K2
 	VBLENDMPD.BCST   elementwise<>+192(SB), Z4, K2, Z4
@@ -23335,171 +24529,231 @@ DATA elementwise<>+1248(SB)/8, $0x4000000040000000
 DATA elementwise<>+1256(SB)/8, $0x4000000040000000
 DATA elementwise<>+1264(SB)/8, $0x4000000040000000
 DATA elementwise<>+1272(SB)/8, $0x4000000040000000
-DATA elementwise<>+1280(SB)/8, $0x0000001000000010
-DATA elementwise<>+1288(SB)/8, $0x0000001000000010
-DATA elementwise<>+1296(SB)/8, $0x0000001000000010
-DATA elementwise<>+1304(SB)/8, $0x0000001000000010
-DATA elementwise<>+1312(SB)/8, $0x4338000000000000
-DATA elementwise<>+1320(SB)/8, $0x4338000000000000
-DATA elementwise<>+1328(SB)/8, $0x4338000000000000
-DATA elementwise<>+1336(SB)/8, $0x4338000000000000
-DATA elementwise<>+1344(SB)/8, $0x3fe45f306dc9c883
-DATA elementwise<>+1352(SB)/8, $0x3fe45f306dc9c883
-DATA elementwise<>+1360(SB)/8, $0x3fe45f306dc9c883
-DATA elementwise<>+1368(SB)/8, $0x3fe45f306dc9c883
-DATA elementwise<>+1376(SB)/8, $0x3ff921fb54442d18
-DATA elementwise<>+1384(SB)/8, $0x3ff921fb54442d18
-DATA elementwise<>+1392(SB)/8, $0x3ff921fb54442d18
-DATA elementwise<>+1400(SB)/8, $0x3ff921fb54442d18
-DATA elementwise<>+1408(SB)/8, $0x3c91a62633145c07
-DATA elementwise<>+1416(SB)/8, $0x3c91a62633145c07
-DATA elementwise<>+1424(SB)/8, $0x3c91a62633145c07
-DATA elementwise<>+1432(SB)/8, $0x3c91a62633145c07
-DATA elementwise<>+1440(SB)/8, $0x3ec6cd878c3b46a7
-DATA elementwise<>+1448(SB)/8, $0x3ec6cd878c3b46a7
-DATA elementwise<>+1456(SB)/8, $0x3ec6cd878c3b46a7
-DATA elementwise<>+1464(SB)/8, $0x3ec6cd878c3b46a7
-DATA elementwise<>+1472(SB)/8, $0xbf2a00f9e2cae774
-DATA elementwise<>+1480(SB)/8, $0xbf2a00f9e2cae774
-DATA elementwise<>+1488(SB)/8, $0xbf2a00f9e2cae774
-DATA elementwise<>+1496(SB)/8, $0xbf2a00f9e2cae774
-DATA elementwise<>+1504(SB)/8, $0x3f811110896efbb2
-DATA elementwise<>+1512(SB)/8, $0x3f811110896efbb2
-DATA elementwise<>+1520(SB)/8, $0x3f811110896efbb2
-DATA elementwise<>+1528(SB)/8, $0x3f811110896efbb2
-DATA elementwise<>+1536(SB)/8, $0xbfc5555554cbac77
-DATA elementwise<>+1544(SB)/8, $0xbfc5555554cbac77
-DATA elementwise<>+1552(SB)/8, $0xbfc5555554cbac77
-DATA elementwise<>+1560(SB)/8, $0xbfc5555554cbac77
-DATA elementwise<>+1568(SB)/8, $0x3ef99342e0ee5069
-DATA elementwise<>+1576(SB)/8, $0x3ef99342e0ee5069
-DATA elementwise<>+1584(SB)/8, $0x3ef99342e0ee5069
-DATA elementwise<>+1592(SB)/8, $0x3ef99342e0ee5069
-DATA elementwise<>+1600(SB)/8, $0xbf56c087e80f1e27
-DATA elementwise<>+1608(SB)/8, $0xbf56c087e80f1e27
-DATA elementwise<>+1616(SB)/8, $0xbf56c087e80f1e27
-DATA elementwise<>+1624(SB)/8, $0xbf56c087e80f1e27
-DATA elementwise<>+1632(SB)/8, $0x3fa55553e1053a42
-DATA elementwise<>+1640(SB)/8, $0x3fa55553e1053a42
-DATA elementwise<>+1648(SB)/8, $0x3fa55553e1053a42
-DATA elementwise<>+1656(SB)/8, $0x3fa55553e1053a42
-DATA elementwise<>+1664(SB)/8, $0xbfdffffffd0c5e81
-DATA elementwise<>+1672(SB)/8, $0xbfdffffffd0c5e81
-DATA elementwise<>+1680(SB)/8, $0xbfdffffffd0c5e81
-DATA elementwise<>+1688(SB)/8, $0xbfdffffffd0c5e81
-DATA elementwise<>+1696(SB)/8, $0x41d0000000000000
-DATA elementwise<>+1704(SB)/8, $0x41d0000000000000
-DATA elementwise<>+1712(SB)/8, $0x41d0000000000000
-DATA elementwise<>+1720(SB)/8, $0x41d0000000000000
-DATA elementwise<>+1728(SB)/8, $0x0000000000000001
-DATA elementwise<>+1736(SB)/8, $0x0000000000000001
-DATA elementwise<>+1744(SB)/8, $0x0000000000000001
-DATA elementwise<>+1752(SB)/8, $0x0000000000000001
-DATA elementwise<>+1760(SB)/8, $0x00095f619980c433
-DATA elementwise<>+1768(SB)/8, $0x00095f619980c433
-DATA elementwise<>+1776(SB)/8, $0x00095f619980c433
-DATA elementwise<>+1784(SB)/8, $0x00095f619980c433
-DATA elementwise<>+1792(SB)/8, $0x4330000000000000
-DATA elementwise<>+1800(SB)/8, $0x4330000000000000
-DATA elementwise<>+1808(SB)/8, $0x4330000000000000
-DATA elementwise<>+1816(SB)/8, $0x4330000000000000
-DATA elementwise<>+1824(SB)/8, $0x43300000000003ff
-DATA elementwise<>+1832(SB)/8, $0x43300000000003ff
-DATA elementwise<>+1840(SB)/8, $0x43300000000003ff
-DATA elementwise<>+1848(SB)/8, $0x43300000000003ff
-DATA elementwise<>+1856(SB)/8, $0x000fffffffffffff
-DATA elementwise<>+1864(SB)/8, $0x000fffffffffffff
-DATA elementwise<>+1872(SB)/8, $0x000fffffffffffff
-DATA elementwise<>+1880(SB)/8, $0x000fffffffffffff
-DATA elementwise<>+1888(SB)/8, $0x3fe6a09e667f3bcd
-DATA elementwise<>+1896(SB)/8, $0x3fe6a09e667f3bcd
-DATA elementwise<>+1904(SB)/8, $0x3fe6a09e667f3bcd
-DATA elementwise<>+1912(SB)/8, $0x3fe6a09e667f3bcd
-DATA elementwise<>+1920(SB)/8, $0x3fb3b13b13b13b14
-DATA elementwise<>+1928(SB)/8, $0x3fb3b13b13b13b14
-DATA elementwise<>+1936(SB)/8, $0x3fb3b13b13b13b14
-DATA elementwise<>+1944(SB)/8, $0x3fb3b13b13b13b14
-DATA elementwise<>+1952(SB)/8, $0x3fb745d1745d1746
-DATA elementwise<>+1960(SB)/8, $0x3fb745d1745d1746
-DATA elementwise<>+1968(SB)/8, $0x3fb745d1745d1746
-DATA elementwise<>+1976(SB)/8, $0x3fb745d1745d1746
-DATA elementwise<>+1984(SB)/8, $0x3fbc71c71c71c71c
-DATA elementwise<>+1992(SB)/8, $0x3fbc71c71c71c71c
-DATA elementwise<>+2000(SB)/8, $0x3fbc71c71c71c71c
-DATA elementwise<>+2008(SB)/8, $0x3fbc71c71c71c71c
-DATA elementwise<>+2016(SB)/8, $0x3fc2492492492492
-DATA elementwise<>+2024(SB)/8, $0x3fc2492492492492
-DATA elementwise<>+2032(SB)/8, $0x3fc2492492492492
-DATA elementwise<>+2040(SB)/8, $0x3fc2492492492492
-DATA elementwise<>+2048(SB)/8, $0x3fc999999999999a
-DATA elementwise<>+2056(SB)/8, $0x3fc999999999999a
-DATA elementwise<>+2064(SB)/8, $0x3fc999999999999a
-DATA elementwise<>+2072(SB)/8, $0x3fc999999999999a
-DATA elementwise<>+2080(SB)/8, $0x3fd5555555555555
-DATA elementwise<>+2088(SB)/8, $0x3fd5555555555555
-DATA elementwise<>+2096(SB)/8, $0x3fd5555555555555
-DATA elementwise<>+2104(SB)/8, $0x3fd5555555555555
-DATA elementwise<>+2112(SB)/8, $0x40071547652b82fe
-DATA elementwise<>+2120(SB)/8, $0x40071547652b82fe
-DATA elementwise<>+2128(SB)/8, $0x40071547652b82fe
-DATA elementwise<>+2136(SB)/8, $0x40071547652b82fe
-DATA elementwise<>+2144(SB)/8, $0xfff0000000000000
-DATA elementwise<>+2152(SB)/8, $0xfff0000000000000
-DATA elementwise<>+2160(SB)/8, $0xfff0000000000000
-DATA elementwise<>+2168(SB)/8, $0xfff0000000000000
-DATA elementwise<>+2176(SB)/8, $0x7ff0000000000000
-DATA elementwise<>+2184(SB)/8, $0x7ff0000000000000
-DATA elementwise<>+2192(SB)/8, $0x7ff0000000000000
-DATA elementwise<>+2200(SB)/8, $0x7ff0000000000000
-DATA elementwise<>+2208(SB)/8, $0x4069000000000000
-DATA elementwise<>+2216(SB)/8, $0x4069000000000000
-DATA elementwise<>+2224(SB)/8, $0x4069000000000000
-DATA elementwise<>+2232(SB)/8, $0x4069000000000000
-DATA elementwise<>+2240(SB)/8, $0xc069000000000000
-DATA elementwise<>+2248(SB)/8, $0xc069000000000000
-DATA elementwise<>+2256(SB)/8, $0xc069000000000000
-DATA elementwise<>+2264(SB)/8, $0xc069000000000000
-DATA elementwise<>+2272(SB)/8, $0x3fe62e42fefa39ef
-DATA elementwise<>+2280(SB)/8, $0x3fe62e42fefa39ef
-DATA elementwise<>+2288(SB)/8, $0x3fe62e42fefa39ef
-DATA elementwise<>+2296(SB)/8, $0x3fe62e42fefa39ef
-DATA elementwise<>+2304(SB)/8, $0x3ec71de3a556c734
-DATA elementwise<>+2312(SB)/8, $0x3ec71de3a556c734
-DATA elementwise<>+2320(SB)/8, $0x3ec71de3a556c734
-DATA elementwise<>+2328(SB)/8, $0x3ec71de3a556c734
-DATA elementwise<>+2336(SB)/8, $0x3efa01a01a01a01a
-DATA elementwise<>+2344(SB)/8, $0x3efa01a01a01a01a
-DATA elementwise<>+2352(SB)/8, $0x3efa01a01a01a01a
-DATA elementwise<>+2360(SB)/8, $0x3efa01a01a01a01a
-DATA elementwise<>+2368(SB)/8, $0x3f2a01a01a01a01a
-DATA elementwise<>+2376(SB)/8, $0x3f2a01a01a01a01a
-DATA elementwise<>+2384(SB)/8, $0x3f2a01a01a01a01a
-DATA elementwise<>+2392(SB)/8, $0x3f2a01a01a01a01a
-DATA elementwise<>+2400(SB)/8, $0x3f56c16c16c16c17
-DATA elementwise<>+2408(SB)/8, $0x3f56c16c16c16c17
-DATA elementwise<>+2416(SB)/8, $0x3f56c16c16c16c17
-DATA elementwise<>+2424(SB)/8, $0x3f56c16c16c16c17
-DATA elementwise<>+2432(SB)/8, $0x3f81111111111111
-DATA elementwise<>+2440(SB)/8, $0x3f81111111111111
-DATA elementwise<>+2448(SB)/8, $0x3f81111111111111
-DATA elementwise<>+2456(SB)/8, $0x3f81111111111111
-DATA elementwise<>+2464(SB)/8, $0x3fa5555555555555
-DATA elementwise<>+2472(SB)/8, $0x3fa5555555555555
-DATA elementwise<>+2480(SB)/8, $0x3fa5555555555555
-DATA elementwise<>+2488(SB)/8, $0x3fa5555555555555
-DATA elementwise<>+2496(SB)/8, $0x3fc5555555555555
-DATA elementwise<>+2504(SB)/8, $0x3fc5555555555555
-DATA elementwise<>+2512(SB)/8, $0x3fc5555555555555
-DATA elementwise<>+2520(SB)/8, $0x3fc5555555555555
-DATA elementwise<>+2528(SB)/8, $0x3fe0000000000000
-DATA elementwise<>+2536(SB)/8, $0x3fe0000000000000
-DATA elementwise<>+2544(SB)/8, $0x3fe0000000000000
-DATA elementwise<>+2552(SB)/8, $0x3fe0000000000000
-DATA elementwise<>+2560(SB)/8, $0x7ff8000000000001
-DATA elementwise<>+2568(SB)/8, $0x7ff8000000000001
-DATA elementwise<>+2576(SB)/8, $0x7ff8000000000001
-DATA elementwise<>+2584(SB)/8, $0x7ff8000000000001
-GLOBL elementwise<>(SB), RODATA|NOPTR, $2592
+DATA elementwise<>+1280(SB)/8, $0x38a4b51938a4b519
+DATA elementwise<>+1288(SB)/8, $0x38a4b51938a4b519
+DATA elementwise<>+1296(SB)/8, $0x38a4b51938a4b519
+DATA elementwise<>+1304(SB)/8, $0x38a4b51938a4b519
+DATA elementwise<>+1312(SB)/8, $0xba51fb80ba51fb80
+DATA elementwise<>+1320(SB)/8, $0xba51fb80ba51fb80
+DATA elementwise<>+1328(SB)/8, $0xba51fb80ba51fb80
+DATA elementwise<>+1336(SB)/8, $0xba51fb80ba51fb80
+DATA elementwise<>+1344(SB)/8, $0x3baa02d93baa02d9
+DATA elementwise<>+1352(SB)/8, $0x3baa02d93baa02d9
+DATA elementwise<>+1360(SB)/8, $0x3baa02d93baa02d9
+DATA elementwise<>+1368(SB)/8, $0x3baa02d93baa02d9
+DATA elementwise<>+1376(SB)/8, $0xbcdbfc87bcdbfc87
+DATA elementwise<>+1384(SB)/8, $0xbcdbfc87bcdbfc87
+DATA elementwise<>+1392(SB)/8, $0xbcdbfc87bcdbfc87
+DATA elementwise<>+1400(SB)/8, $0xbcdbfc87bcdbfc87
+DATA elementwise<>+1408(SB)/8, $0x3de7167c3de7167c
+DATA elementwise<>+1416(SB)/8, $0x3de7167c3de7167c
+DATA elementwise<>+1424(SB)/8, $0x3de7167c3de7167c
+DATA elementwise<>+1432(SB)/8, $0x3de7167c3de7167c
+DATA elementwise<>+1440(SB)/8, $0xbec0939fbec0939f
+DATA elementwise<>+1448(SB)/8, $0xbec0939fbec0939f
+DATA elementwise<>+1456(SB)/8, $0xbec0939fbec0939f
+DATA elementwise<>+1464(SB)/8, $0xbec0939fbec0939f
+DATA elementwise<>+1472(SB)/8, $0x3e0375d43e0375d4
+DATA elementwise<>+1480(SB)/8, $0x3e0375d43e0375d4
+DATA elementwise<>+1488(SB)/8, $0x3e0375d43e0375d4
+DATA elementwise<>+1496(SB)/8, $0x3e0375d43e0375d4
+DATA elementwise<>+1504(SB)/8, $0x4080000040800000
+DATA elementwise<>+1512(SB)/8, $0x4080000040800000
+DATA elementwise<>+1520(SB)/8, $0x4080000040800000
+DATA elementwise<>+1528(SB)/8, $0x4080000040800000
+DATA elementwise<>+1536(SB)/8, $0xb76a3f85b76a3f85
+DATA elementwise<>+1544(SB)/8, $0xb76a3f85b76a3f85
+DATA elementwise<>+1552(SB)/8, $0xb76a3f85b76a3f85
+DATA elementwise<>+1560(SB)/8, $0xb76a3f85b76a3f85
+DATA elementwise<>+1568(SB)/8, $0x39b7cf7239b7cf72
+DATA elementwise<>+1576(SB)/8, $0x39b7cf7239b7cf72
+DATA elementwise<>+1584(SB)/8, $0x39b7cf7239b7cf72
+DATA elementwise<>+1592(SB)/8, $0x39b7cf7239b7cf72
+DATA elementwise<>+1600(SB)/8, $0xbb763fe4bb763fe4
+DATA elementwise<>+1608(SB)/8, $0xbb763fe4bb763fe4
+DATA elementwise<>+1616(SB)/8, $0xbb763fe4bb763fe4
+DATA elementwise<>+1624(SB)/8, $0xbb763fe4bb763fe4
+DATA elementwise<>+1632(SB)/8, $0x3cc4b0bc3cc4b0bc
+DATA elementwise<>+1640(SB)/8, $0x3cc4b0bc3cc4b0bc
+DATA elementwise<>+1648(SB)/8, $0x3cc4b0bc3cc4b0bc
+DATA elementwise<>+1656(SB)/8, $0x3cc4b0bc3cc4b0bc
+DATA elementwise<>+1664(SB)/8, $0xbdda2cd9bdda2cd9
+DATA elementwise<>+1672(SB)/8, $0xbdda2cd9bdda2cd9
+DATA elementwise<>+1680(SB)/8, $0xbdda2cd9bdda2cd9
+DATA elementwise<>+1688(SB)/8, $0xbdda2cd9bdda2cd9
+DATA elementwise<>+1696(SB)/8, $0xbf228d5dbf228d5d
+DATA elementwise<>+1704(SB)/8, $0xbf228d5dbf228d5d
+DATA elementwise<>+1712(SB)/8, $0xbf228d5dbf228d5d
+DATA elementwise<>+1720(SB)/8, $0xbf228d5dbf228d5d
+DATA elementwise<>+1728(SB)/8, $0xbf90790ebf90790e
+DATA elementwise<>+1736(SB)/8, $0xbf90790ebf90790e
+DATA elementwise<>+1744(SB)/8, $0xbf90790ebf90790e
+DATA elementwise<>+1752(SB)/8, $0xbf90790ebf90790e
+DATA elementwise<>+1760(SB)/8, $0x0000001000000010
+DATA elementwise<>+1768(SB)/8, $0x0000001000000010
+DATA elementwise<>+1776(SB)/8, $0x0000001000000010
+DATA elementwise<>+1784(SB)/8, $0x0000001000000010
+DATA elementwise<>+1792(SB)/8, $0x4338000000000000
+DATA elementwise<>+1800(SB)/8, $0x4338000000000000
+DATA elementwise<>+1808(SB)/8, $0x4338000000000000
+DATA elementwise<>+1816(SB)/8, $0x4338000000000000
+DATA elementwise<>+1824(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1832(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1840(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1848(SB)/8, $0x3fe45f306dc9c883
+DATA elementwise<>+1856(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1864(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1872(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1880(SB)/8, $0x3ff921fb54442d18
+DATA elementwise<>+1888(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1896(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1904(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1912(SB)/8, $0x3c91a62633145c07
+DATA elementwise<>+1920(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1928(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1936(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1944(SB)/8, $0x3ec6cd878c3b46a7
+DATA elementwise<>+1952(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1960(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1968(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1976(SB)/8, $0xbf2a00f9e2cae774
+DATA elementwise<>+1984(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+1992(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+2000(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+2008(SB)/8, $0x3f811110896efbb2
+DATA elementwise<>+2016(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+2024(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+2032(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+2040(SB)/8, $0xbfc5555554cbac77
+DATA elementwise<>+2048(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+2056(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+2064(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+2072(SB)/8, $0x3ef99342e0ee5069
+DATA elementwise<>+2080(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+2088(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+2096(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+2104(SB)/8, $0xbf56c087e80f1e27
+DATA elementwise<>+2112(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+2120(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+2128(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+2136(SB)/8, $0x3fa55553e1053a42
+DATA elementwise<>+2144(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+2152(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+2160(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+2168(SB)/8, $0xbfdffffffd0c5e81
+DATA elementwise<>+2176(SB)/8, $0x41d0000000000000
+DATA elementwise<>+2184(SB)/8, $0x41d0000000000000
+DATA elementwise<>+2192(SB)/8, $0x41d0000000000000
+DATA elementwise<>+2200(SB)/8, $0x41d0000000000000
+DATA elementwise<>+2208(SB)/8, $0x0000000000000001
+DATA elementwise<>+2216(SB)/8, $0x0000000000000001
+DATA elementwise<>+2224(SB)/8, $0x0000000000000001
+DATA elementwise<>+2232(SB)/8, $0x0000000000000001
+DATA elementwise<>+2240(SB)/8, $0x00095f619980c433
+DATA elementwise<>+2248(SB)/8, $0x00095f619980c433
+DATA elementwise<>+2256(SB)/8, $0x00095f619980c433
+DATA elementwise<>+2264(SB)/8, $0x00095f619980c433
+DATA elementwise<>+2272(SB)/8, $0x4330000000000000
+DATA elementwise<>+2280(SB)/8, $0x4330000000000000
+DATA elementwise<>+2288(SB)/8, $0x4330000000000000
+DATA elementwise<>+2296(SB)/8, $0x4330000000000000
+DATA elementwise<>+2304(SB)/8, $0x43300000000003ff
+DATA elementwise<>+2312(SB)/8, $0x43300000000003ff
+DATA elementwise<>+2320(SB)/8, $0x43300000000003ff
+DATA elementwise<>+2328(SB)/8, $0x43300000000003ff
+DATA elementwise<>+2336(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+2344(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+2352(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+2360(SB)/8, $0x000fffffffffffff
+DATA elementwise<>+2368(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+2376(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+2384(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+2392(SB)/8, $0x3fe6a09e667f3bcd
+DATA elementwise<>+2400(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+2408(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+2416(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+2424(SB)/8, $0x3fb3b13b13b13b14
+DATA elementwise<>+2432(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+2440(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+2448(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+2456(SB)/8, $0x3fb745d1745d1746
+DATA elementwise<>+2464(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2472(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2480(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2488(SB)/8, $0x3fbc71c71c71c71c
+DATA elementwise<>+2496(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2504(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2512(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2520(SB)/8, $0x3fc2492492492492
+DATA elementwise<>+2528(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2536(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2544(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2552(SB)/8, $0x3fc999999999999a
+DATA elementwise<>+2560(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2568(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2576(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2584(SB)/8, $0x3fd5555555555555
+DATA elementwise<>+2592(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2600(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2608(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2616(SB)/8, $0x40071547652b82fe
+DATA elementwise<>+2624(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2632(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2640(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2648(SB)/8, $0xfff0000000000000
+DATA elementwise<>+2656(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2664(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2672(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2680(SB)/8, $0x7ff0000000000000
+DATA elementwise<>+2688(SB)/8, $0x4069000000000000
+DATA elementwise<>+2696(SB)/8, $0x4069000000000000
+DATA elementwise<>+2704(SB)/8, $0x4069000000000000
+DATA elementwise<>+2712(SB)/8, $0x4069000000000000
+DATA elementwise<>+2720(SB)/8, $0xc069000000000000
+DATA elementwise<>+2728(SB)/8, $0xc069000000000000
+DATA elementwise<>+2736(SB)/8, $0xc069000000000000
+DATA elementwise<>+2744(SB)/8, $0xc069000000000000
+DATA elementwise<>+2752(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2760(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2768(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2776(SB)/8, $0x3fe62e42fefa39ef
+DATA elementwise<>+2784(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2792(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2800(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2808(SB)/8, $0x3ec71de3a556c734
+DATA elementwise<>+2816(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2824(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2832(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2840(SB)/8, $0x3efa01a01a01a01a
+DATA elementwise<>+2848(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2856(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2864(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2872(SB)/8, $0x3f2a01a01a01a01a
+DATA elementwise<>+2880(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2888(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2896(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2904(SB)/8, $0x3f56c16c16c16c17
+DATA elementwise<>+2912(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2920(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2928(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2936(SB)/8, $0x3f81111111111111
+DATA elementwise<>+2944(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2952(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2960(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2968(SB)/8, $0x3fa5555555555555
+DATA elementwise<>+2976(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2984(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+2992(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+3000(SB)/8, $0x3fc5555555555555
+DATA elementwise<>+3008(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+3016(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+3024(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+3032(SB)/8, $0x3fe0000000000000
+DATA elementwise<>+3040(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+3048(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+3056(SB)/8, $0x7ff8000000000001
+DATA elementwise<>+3064(SB)/8, $0x7ff8000000000001
+GLOBL elementwise<>(SB), RODATA|NOPTR, $3072
 
 DATA elementwiseMasks<>+0(SB)/8, $0xffffffffffffffff
 DATA elementwiseMasks<>+8(SB)/8, $0xffffffffffffffff
