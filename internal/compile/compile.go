@@ -61,6 +61,7 @@ func (c *compiler) rewrite() {
 		}
 	}
 	run(cfg.on(Fold), passes.Fold)
+	run(cfg.on(Identity), passes.Identity)
 	run(cfg.on(Merge), passes.Merge)
 	run(true, passes.Prune)
 	run(cfg.on(Redecode), passes.Redecode)
