@@ -79,7 +79,8 @@ func Peak(p *ir.Program, dev kernels.Device) int64 {
 }
 
 // Live aliases what can share bytes in the present order of p, and returns how many bytes are live
-// at each instruction, and the peak. It changes p's values.
+// at each instruction, and the peak. It sets Of and Delta of p's values: callers that only measure
+// pass a clone.
 func Live(p *ir.Program, o Options) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {
