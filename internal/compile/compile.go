@@ -1,5 +1,4 @@
-// Package compile turns a Gorgonia graph into a training step over one arena. It is the list of the
-// steps that do so:
+// Package compile turns a Gorgonia graph into a training step over one arena. Its stages, in order:
 //
 //	frontend   lower the graph to a program (ir.Program)
 //	compile    append results, gradients and the update
@@ -8,8 +7,8 @@
 //	schedule   alias, order and place
 //
 // [Compile] compiles a model for one mode and batch size, [CompileMachine] a graph as it is.
-// [Config] says how; passes can be switched off one by one ([Config.Off]), which changes no bit of
-// the results, except for Sums.
+// [Config] is the input of both. Each optional pass can be switched off alone (Config.Off); this
+// changes no bit of the results, except for Sums.
 package compile
 
 import (
@@ -52,6 +51,15 @@ func (c *compiler) compile(ctx context.Context, build func() error) (err error) 
 }
 
 // rewrite runs the passes, in this order. A pass with a switch can be turned off in Config.Off.
+// Reasons for the order:
+//
+//   - Fold makes constants that Identity recognises; both make instructions equal for Merge, and
+//     leave unused ones for Prune.
+//   - Redecode to Sums match single operations, so they run before Fuse makes chains of these.
+//   - Reduce takes chains as its prologues.
+//   - Narrow to Offload add encodings, slices and copies of whole instructions: nothing after them
+//     matches patterns.
+//   - remat.Run measures the peak of the program as it will be scheduled: it comes last.
 func (c *compiler) rewrite() {
 	p, cfg := c.Program, &c.cfg
 	train := cfg.Mode == Train
@@ -61,6 +69,7 @@ func (c *compiler) rewrite() {
 		}
 	}
 	run(cfg.on(Fold), passes.Fold)
+	run(cfg.on(Identity), passes.Identity)
 	run(cfg.on(Merge), passes.Merge)
 	run(true, passes.Prune)
 	run(cfg.on(Redecode), passes.Redecode)
@@ -82,7 +91,7 @@ type compiler struct {
 	cfg     Config
 	graph   *frontend.Graph
 	forward *frontend.Forward        // the lowered graph
-	named   map[string]kernels.Value // results
+	named   map[string]kernels.Value // results by name, before they are moved to homes
 }
 
 func newCompiler(cfg Config) *compiler {

@@ -72,10 +72,11 @@ const (
 	PoolReLUGrad                       // gradients of ReLUs are computed on pooled results
 	FuseBatchNormReLU                  // a ReLU becomes part of the batch normalization before it
 	Slices                             // slice large gradients that are checked right before their update; it needs Views
+	Identity                           // remove products with the constant 1
 	Sums                               // products accumulate into the value that they are added to; changes bits
 
 	AllPasses = Fuse | Order | InPlace | Views | Merge | Fold | Redecode | Reduce |
-		PoolReLUGrad | FuseBatchNormReLU | Slices | Sums
+		PoolReLUGrad | FuseBatchNormReLU | Slices | Identity | Sums
 )
 
 // on reports whether a pass runs.
@@ -90,7 +91,7 @@ func (cfg *Config) schedule() schedule.Options {
 // Update is the optimizer's part of a step.
 type Update struct {
 	Op       *kernels.Op
-	Attrs    any                                      // with Scaled set where Scaled is
+	Attrs    any                                      // of Op; their field Scaled equals Scaled below
 	States   func(param kernels.Spec) []kernels.State // optimizer state of a parameter; nil: none
 	ClipNorm float64                                  // largest global norm of the gradients, 0 for no limit
 	Window   Window                                   // the place of the step in its window
@@ -108,9 +109,11 @@ func (u *Update) keepsGradients() bool {
 	return !u.GuardEach || u.ClipNorm > 0 || u.Window != Alone || u.Scaled
 }
 
-// Window is the place of a step in a window: the steps whose gradients are accumulated for one
-// update. Each gradient, times the step's share of the window's samples (kernels.ControlShare), is
-// added up in region Gradients.
+// Window is the place of a step in a window of steps whose gradients are accumulated for one update.
+// Region Gradients holds the sum. The host sends the step's share of the window's samples
+// (kernels.ControlShare); it scales the loss, so that the sum is the mean over the window.
+//
+//	steps of a window of 3   First: g = dw │ Inner: g += dw │ Last: g += dw, update by g
 type Window uint8
 
 // The places.

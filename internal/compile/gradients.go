@@ -10,7 +10,7 @@ import (
 // gradients appends the backward pass of loss and returns, by value, the gradient of each value
 // that depends on a wanted one; None elsewhere. It is reverse-mode differentiation over the
 // instructions: each operation's own file has its rule, a fallback has Gorgonia's. A value with
-// several readers gets the sum of their gradients:
+// several readers gets the sum of their gradients. It goes from the last reader to the first:
 //
 //	y = f x │ z = g x │ loss = y + z  ──►  dy = dloss │ dz = dloss │ dx = g' x dz │ dx' = dx + f' x dy
 //
@@ -53,8 +53,8 @@ func (c *compiler) gradients(loss kernels.Value, wanted []kernels.Value) (grads 
 }
 
 // lossSeed appends the gradient of the loss with respect to itself: 1. Where steps share an update,
-// or the loss is scaled, it is the step's share of the window's samples times the scale, which the
-// host sends.
+// or the loss is scaled, it is the step's share of the window's samples times the loss scale: one
+// number in the controls vector.
 func (c *compiler) lossSeed(loss kernels.Spec) (kernels.Value, error) {
 	if c.cfg.Update.Window == Alone && !c.cfg.Update.Scaled {
 		return c.Apply(kernels.Fill, kernels.FillAttrs{Type: loss.Type, Shape: loss.Shape, Value: 1}), nil
@@ -105,7 +105,8 @@ func reads(in ir.Instr, set []bool) bool {
 	return false
 }
 
-// outputGrads returns the gradients of the results of in, and whether there is any.
+// outputGrads returns the gradients of the results of in, None where a result has none, and whether
+// at least one has.
 func outputGrads(in ir.Instr, grads []kernels.Value) (dy []kernels.Value, reached bool) {
 	dy = make([]kernels.Value, len(in.Out))
 	for k, o := range in.Out {

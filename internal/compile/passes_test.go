@@ -23,7 +23,7 @@ var switches = []struct {
 }{
 	{"none", AllPasses}, {"all but fuse", Fuse}, {"all but order", Order}, {"all but in place", InPlace}, {"all but views", Views},
 	{"all but merge", Merge}, {"all but fold", Fold}, {"all but redecode", Redecode}, {"all but reduce", Reduce}, {"all but pool ReLU grad", PoolReLUGrad},
-	{"all but fuse batch norm ReLU", FuseBatchNormReLU}, {"all but slices", Slices}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
+	{"all but fuse batch norm ReLU", FuseBatchNormReLU}, {"all but slices", Slices}, {"all but identity", Identity}, {"all but sums", Sums}, {"fuse only", AllPasses &^ Fuse},
 	{"in place only", AllPasses &^ InPlace}, {"views only", AllPasses &^ Views},
 }
 

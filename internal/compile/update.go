@@ -130,8 +130,8 @@ func (c *compiler) keepGradient(name string, dx kernels.Value, add bool) (kernel
 }
 
 // assignHome returns v at a home in region r, with the builder's label: v itself where its
-// instruction can write there, else a copy. A gradient may also be a reshape of the value that is
-// made there.
+// instruction can write there, else a copy. A gradient may be a reshape of a product, [2, 3, 4] of
+// [6, 4]: then the product writes to the home, and v is a view of it.
 func (c *compiler) assignHome(r arena.Region, owner, name string, v kernels.Value) (kernels.Value, error) {
 	ref, err := c.Homes.Place(r, owner, name, c.Spec(v))
 	if err != nil {
@@ -172,8 +172,9 @@ func (c *compiler) check(p frontend.Param, i int, grads []kernels.Value, guard k
 	return c.Apply(kernels.CheckFinite, a, grads[p.Value], guard)
 }
 
-// scale appends the factor of all gradients: 1 / the loss scale, and less where their global norm
-// exceeds its limit. It is None where there is neither.
+// scale appends the factor that the update multiplies all gradients by: 1 / the loss scale, times
+// limit / norm where the global norm of the gradients exceeds its limit. It is None where there is
+// neither a loss scale nor a limit.
 func (c *compiler) scale(ps []frontend.Param, grads []kernels.Value) (kernels.Value, error) {
 	unscale, u := kernels.None, &c.cfg.Update
 	if u.Scaled {
@@ -226,6 +227,7 @@ func (c *compiler) apply(p frontend.Param, dx, guard, controls, scale kernels.Va
 // updateStatistics appends the update of the running statistics. An update changes nothing once the
 // status word is set.
 func (c *compiler) updateStatistics(guard kernels.Value) {
+	// A layer that is applied twice in a step updates its statistics twice, one after the other.
 	now := make(map[kernels.Value]kernels.Value) // by home: its contents after the updates so far
 	for _, s := range c.forward.Statistics {
 		at := s.Home

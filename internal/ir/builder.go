@@ -18,8 +18,8 @@ const (
 )
 
 // Builder appends instructions to a program. It implements kernels.Graph: the front end, the
-// gradient rules of operations and the passes all build through it. Label, Owner, Mark and Backward
-// hold for what is appended from then on.
+// gradient rules of operations and the passes all build through it. Each appended instruction copies
+// the present Label, Owner, Mark and Backward.
 type Builder struct {
 	*Program
 	Homes    *Homes        // of all programs of one model
@@ -160,8 +160,9 @@ func (b *Builder) ControlAt(k int) (kernels.Value, error) {
 	return b.Apply(kernels.Slice, kernels.SliceAttrs{Start: []int{k}, End: []int{k + 1}, Step: []int{1}}, controls), nil
 }
 
-// Maker returns the instruction that makes v and may write it anywhere: nil for homes, views and
-// results of an update in place. The pointer is good until an instruction is appended.
+// Maker returns the instruction that writes v to bytes of its own, which can then be placed
+// anywhere. It is nil for homes, and for views and results of updates, whose bytes are an
+// operand's. The pointer is good until an instruction is appended.
 func (p *Program) Maker(v kernels.Value) *Instr {
 	if p.Values[v].Home {
 		return nil

@@ -15,20 +15,20 @@ const BusBalance = 32
 type Work struct {
 	Flops int64 // floating-point operations
 	Bytes int64 // read and written
-	Time  int64 // as bytes of memory traffic: for each instruction the larger of Bytes and Flops/Balance
+	Time  int64 // unit: the time of one byte of memory traffic; an instruction takes max(Bytes, Flops/Balance)
 }
 
-// Add adds w's parts.
+// Add returns the sums of the fields of w and v.
 func (w Work) Add(v Work) Work { return Work{w.Flops + v.Flops, w.Bytes + v.Bytes, w.Time + v.Time} }
 
 // Work returns what the program does in a step. Transfers run one after the other, concurrently
 // with compute, from their place in the program on. A reader of a fetched value waits for its
 // transfer; the end of the step waits for all transfers.
 func (p *Program) Work() Work {
-	// w.Time is the clock of compute. A transfer starts when the bus is free and its place is
-	// reached:
+	// w.Time is the clock of compute. A transfer starts when compute has reached its position in the
+	// program and the transfer before it is done:
 	//
-	//	compute  ├──── a ────┤├─ b ─┤      ├─ c ─┤     c reads what t2 brings
+	//	compute  ├──── a ────┤├─ b ─┤      ├─ c ─┤     c reads the result of t2
 	//	bus      ├─ t1 ─┤    ├──── t2 ────┤
 	var w Work
 	var bus int64 // the time at which the last transfer is done

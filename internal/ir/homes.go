@@ -18,18 +18,18 @@ type Part struct {
 	Owner, Name string
 	Spec        kernels.Spec
 	Ref         arena.Ref
-	Nth         int // of all homes, as they were made
+	Nth         int // number of homes, in all regions, that were made before it
 }
 
 // Homes assigns the places of values that outlive a step. The same name in the same region is the
 // same place in every program. The zero value is empty and ready to use. It is for one goroutine at
 // a time.
 type Homes struct {
-	parts [Regions][]Part
-	index [Regions]map[string]int
-	end   [Regions]int64
-	made  int
-	asked []Part // all results of Place, in order
+	parts  [Regions][]Part
+	index  [Regions]map[string]int
+	end    [Regions]int64
+	count  int    // homes in all regions
+	placed []Part // all results of Place, in order, for Repeat
 	// Sealed makes a new name an error: the layout is final.
 	Sealed bool
 }
@@ -40,7 +40,7 @@ type Homes struct {
 func (h *Homes) Place(r arena.Region, owner, name string, spec kernels.Spec) (arena.Ref, error) {
 	ref, err := h.place(r, owner, name, spec)
 	if err == nil {
-		h.asked = append(h.asked, Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
+		h.placed = append(h.placed, Part{Owner: owner, Name: name, Spec: spec, Ref: ref})
 	}
 	return ref, err
 }
@@ -66,19 +66,19 @@ func (h *Homes) place(r arena.Region, owner, name string, spec kernels.Spec) (ar
 	}
 	ref := arena.Ref{Region: r, Offset: h.end[r], Size: spec.Bytes()}
 	h.index[r][name] = len(h.parts[r])
-	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref, Nth: h.made})
-	h.made++
+	h.parts[r] = append(h.parts[r], Part{Owner: owner, Name: name, Spec: spec, Ref: ref, Nth: h.count})
+	h.count++
 	h.end[r] = arena.Round(ref.Offset + ref.Size)
 	return ref, nil
 }
 
 // Asked returns all results of Place, in order and with repetitions.
-func (h *Homes) Asked() []Part { return h.asked }
+func (h *Homes) Asked() []Part { return h.placed }
 
 // Repeat replays recorded allocations; it returns false, changing nothing, where a place differs.
 func (h *Homes) Repeat(asked []Part) bool {
-	// Slices only grow and maps only gain names, so the copy and the names since are enough to
-	// undo.
+	// To undo: Place only appends to slices, so the old lengths in a copy of h restore them. Maps
+	// are shared with the copy: the names that were added since are deleted.
 	was := *h
 	for _, p := range asked {
 		if ref, err := h.Place(p.Ref.Region, p.Owner, p.Name, p.Spec); err == nil && ref == p.Ref {

@@ -14,11 +14,11 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// The regions that a program refers to. A program is bound once for each slot: Slot and Results are
-// then those of that slot.
+// The regions that a program refers to. A program is bound once for each slot; in each binding, Slot
+// and Results are the memory of that slot.
 const (
 	Parameters     arena.Region = iota // weights and constants
-	Gradients                          // gradients that outlive their instruction
+	Gradients                          // gradients that are kept until the update
 	State                              // optimizer state
 	HostParameters                     // offloaded weights, in pinned host memory: no region of the arena
 	HostState                          // offloaded optimizer state, the same
@@ -42,8 +42,9 @@ type Value struct {
 	Ref   arena.Ref // its home, or its range of Scratch once placed
 	Home  bool      // it has a home, outside Scratch
 
-	// Of is the value whose bytes it aliases (a view, or a result in place), from byte Delta on;
-	// None: it has bytes of its own.
+	// Of is the value whose bytes it aliases, as a view or a result in place; None: it has bytes of
+	// its own. Delta is the distance in bytes from the first byte of Of. For y = x[2:], of float32:
+	// Of x, Delta 8.
 	Of    kernels.Value
 	Delta int64
 }
@@ -83,15 +84,16 @@ type Program struct {
 	Constants []Constant // values that are written once, before the first step
 	Trained   []string   // parameters that are updated
 	Indices   []Indices  // indices that are checked
-	// Follows are dependencies beyond operands: the key is made after the value. Each slice of a
-	// gradient is made after the update with the slice before it.
+	// Follows are dependencies that operands do not show: the instruction that makes the key runs
+	// after the one that makes the entry. So each slice of a gradient is computed only after the
+	// update has read the slice before it.
 	Follows map[kernels.Value]kernels.Value
 	// Slices is the number of slices of each trained parameter's gradient, 0 where it is whole;
 	// nil: all are whole.
 	Slices []int
 	// Recomputation lists the activations that are computed again; nil: it was not asked for.
 	Recomputation *Recomputation
-	Order         []int32 // of the instructions, as indices into the order in which they were built
+	Order         []int32 // by position in Instrs: the index of the instruction when it was built
 
 	Problem arena.Problem // buffers of Scratch: sizes and lifetimes in instructions
 	Plan    arena.Plan    // their offsets
@@ -100,24 +102,25 @@ type Program struct {
 // Recomputation lists the activations that a program computes again, so that a program at another
 // batch size can do the same.
 type Recomputation struct {
-	Values int     // number of values of the program before
-	Order  []int32 // of its instructions, as indices into the order in which they were built
+	Values int     // number of values before the rewrite: another program with as many can reuse it
+	Order  []int32 // order of the instructions before the rewrite, as indices into the built order
 	Rounds []Round // in order; none: nothing is computed again
 }
 
 // Round lists values to drop and recompute for the backward pass, and values to keep as starting
-// points. They are values of the program before the first round, and stand for their last
-// computation so far.
+// points. Both are named as in the program before the first round. Where an earlier round has
+// recomputed a value, this round means that recomputation.
 type Round struct {
 	Dropped []kernels.Value
 	Kept    []kernels.Value
 }
 
-// Indices are indices of rows that come with the batch.
+// Indices describe an operand that selects rows, such as word numbers for an embedding of Rows
+// words. Each index must be in 0 … Rows-1.
 type Indices struct {
-	Node string // reads the rows
-	Rows int    // number of rows that there are
-	Each int    // number of indices of each sample, 0 where they are not a field of the data
+	Node string // name of the node that selects the rows
+	Rows int    // number of rows to select from
+	Each int    // indices in one sample of the batch; 0: the graph computes the indices
 }
 
 // Result is a value in region Results.
@@ -168,13 +171,14 @@ func (p *Program) CloneValues() *Program {
 	return &q
 }
 
-// Add appends a value and returns its name.
+// Add appends a value and returns its index in p.Values.
 func (p *Program) Add(v Value) kernels.Value {
 	p.Values = append(p.Values, v)
 	return kernels.Value(len(p.Values) - 1)
 }
 
-// Calls returns the instructions that run, in order, with places. Views run nothing.
+// Calls returns the instructions that run, in order, with the addresses of their operands. Views run
+// nothing.
 func (p *Program) Calls() []kernels.Call {
 	calls := make([]kernels.Call, 0, len(p.Instrs))
 	for i := range p.Instrs {
@@ -185,7 +189,7 @@ func (p *Program) Calls() []kernels.Call {
 	return calls
 }
 
-// Call returns instruction i with places, and false where it is a view.
+// Call returns instruction i with the addresses of its operands, and false where it is a view.
 func (p *Program) Call(i int) (kernels.Call, bool) {
 	in := &p.Instrs[i]
 	if p.IsView(in) {

@@ -13,8 +13,9 @@ var regionNames = [Regions]string{
 	"parameters", "gradients", "state", "host parameters", "host state", "statistics", "slot", "guard", "results", "resident", "scratch",
 }
 
-// String returns p as text, for tests and debugging: a line for each home, a line for each
-// instruction, and the roots. Attributes that are zero are left out.
+// String returns p as text, for tests and debugging: a line for each home that exists before the
+// first instruction, a line for each instruction, and the roots. Attributes that are zero are left
+// out. "again" marks a recomputation, "after %4" an entry of Follows.
 //
 //	%0 = parameters "w" float32 (3, 5)
 //	%2 = matmul %1 %0 {TransB} float32 (4, 5) "layer0/xw"
@@ -97,7 +98,7 @@ func attributes(a any) string {
 	case a == nil:
 		return ""
 	case v.Kind() == reflect.Pointer && v.Type() != reflect.TypeFor[*kernels.Op]():
-		return fmt.Sprint(a) // of the host, which has a name
+		return fmt.Sprint(a) // attributes of a Host instruction have a String method
 	case v.Kind() != reflect.Struct:
 		return fmt.Sprint(a)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// A fallback is a kernels.Host instruction: after the device has finished the operands, the host runs
-// Gorgonia's code on them. Its attribute is a gorgoniaOp.
+// A fallback is a kernels.Host instruction: after the device has finished the operands, the host
+// runs Gorgonia's code on them. Its attribute is a gorgoniaOp.
 
 // fallbackMark marks instructions that run Gorgonia's code in a plan.
 const fallbackMark = "fallback, allocates"
@@ -27,7 +27,7 @@ type gorgoniaOp struct {
 	out         nodeType
 	spec        kernels.Spec // of the output
 	intoMemory  bool         // the op can compute into given memory
-	extraInput  bool         // the last operand is not read: it orders the instruction after the op that made it
+	extraInput  bool         // the last operand is there only to make the instruction wait for its maker
 	indexedAxis int          // axis of operand 0 that operand 1 holds indices of; -1: operand 1 holds none
 }
 

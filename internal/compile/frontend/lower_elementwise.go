@@ -138,8 +138,11 @@ func padded(s kernels.Shape, axis int) kernels.Shape {
 	return s
 }
 
-// alignTo returns v in a shape that broadcasts to out: v itself where its shape differs from the
-// wanted one in leading dimensions of size 1 only, otherwise a reshape.
+// alignTo returns v, reshaped if necessary, in a shape that broadcasts to out. shape is the wanted
+// one; leading dimensions of size 1 may be missing or added, as they change nothing.
+//
+//	v [5], shape [1, 5], out [4, 5]   ─►   v
+//	v [4], shape [4, 1], out [4, 5]   ─►   reshape v to [4, 1]
 func (r *reader) alignTo(v kernels.Value, shape, out kernels.Shape) kernels.Value {
 	if shape.Elems() == out.Elems() { // nothing broadcasts: sizes of 1 may stand elsewhere
 		shape = out

@@ -105,9 +105,9 @@ func lowerMaxPool(r *reader, n *gorgonia.Node) (*rule, error) {
 	return r.applyRule(kernels.MaxPool, a, children(n)[0]), nil
 }
 
-// maxPoolOf returns the attributes of max pooling, or of its gradient. Where the four sides have
-// paddings of their own, Gorgonia pads the top and the left by those of the bottom and the right;
-// here each side has its own.
+// maxPoolOf returns the attributes of max pooling, or of its gradient. Each side has its own padding
+// here. Gorgonia's own code pads the top as much as the bottom, and the left as much as the right,
+// whatever the node says.
 func maxPoolOf(n *gorgonia.Node) (a kernels.PoolAttrs, err error) {
 	err = readInts(fields{n.Op()}, map[string]*int{
 		"h": &a.Kernel[0], "w": &a.Kernel[1], "strideH": &a.Stride[0], "strideW": &a.Stride[1],

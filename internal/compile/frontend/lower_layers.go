@@ -11,10 +11,10 @@ import (
 // Ops of package layers, for layers that Gorgonia lacks or computes wrongly.
 
 // kernelOp is an op of package layers, which names the operation that computes it. The node has the
-// operands of the operation, except:
+// operands of the operation, with two exceptions:
 //
-//	batchNorm  x, gamma, beta, and the running mean and variance, which are nodes without an op
-//	dropout     x
+//	batchNorm  also has the running mean and variance: x, gamma, beta, mean, variance
+//	dropout    lacks the controls vector: x
 type kernelOp interface {
 	Kernel() (op *kernels.Op, attrs any)
 }

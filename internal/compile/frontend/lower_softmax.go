@@ -54,8 +54,8 @@ func (r *reader) matchCrossEntropy(n *gorgonia.Node) (e crossEntropy, ok bool) {
 	return e, false
 }
 
-// rule returns the rule of -Σ log softmax(logits) ⊙ target ÷ count. A count of -1 gives the sum
-// with its sign as in the graph.
+// rule returns the rule of -Σ log softmax(logits) ⊙ target ÷ count: count is the number of rows for
+// a mean, 1 for a sum, and negative where the graph has no minus sign.
 func (e crossEntropy) rule(r *reader, count float64) *rule {
 	return &rule{in: gorgonia.Nodes{e.logits, e.target}, build: func(v []kernels.Value) (kernels.Value, error) {
 		sum := r.Apply(kernels.CrossEntropyDense, nil, v...)

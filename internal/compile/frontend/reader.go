@@ -16,7 +16,7 @@ import (
 // fallback's gradient.
 type reader struct {
 	*Graph
-	values    map[*gorgonia.Node]kernels.Value // of lowered nodes; None while read runs: the node has an error
+	values    map[*gorgonia.Node]kernels.Value // of lowered nodes; while read runs, None marks a node with an error
 	scalars   map[*gorgonia.Node]scalarConst   // scalars that have been evaluated, constant or not
 	readInput func(n *gorgonia.Node) (kernels.Value, error)
 	// label is the label of all instructions where nodes have generated names; empty: each has its

@@ -44,7 +44,7 @@ type updateRunningStat struct {
 	spec           kernels.Spec
 	mean, variance func() gorgonia.Value
 	momentum       float64
-	factor         float64 // of the variance of the batch, which is biased
+	factor         float64 // n/(n-1), for n values: the variance of the batch times factor is unbiased
 }
 
 // Infer returns the spec of one byte: an instruction must have a result.

@@ -30,7 +30,7 @@ type Link struct {
 	Spec       kernels.Spec
 	Ref        arena.Ref // in the program's regions
 	Accumulate bool      // the gradient is added to the contents of its home
-	Own        bool      // the gradient's node belongs to this gradient alone, and can hold it
+	Own        bool      // the node of the gradient is the gradient of no other input: its value can be set
 }
 
 // Read is a target of gorgonia.Read.
@@ -45,7 +45,8 @@ type Read struct {
 //	Graph.View ─► gradients of Loss ─► SetGrad ─► LowerOutputs ─► results ─► Links
 //
 // The nodes that Gorgonia made for the gradients of Wanted are not lowered: SetGrad gives them
-// their values. The nodes between are not needed.
+// their values. The nodes from which Gorgonia would compute these are not lowered either, unless
+// the user reads them.
 type View struct {
 	Loss   kernels.Value // None: nothing was differentiated
 	Wanted []Wanted      // inputs that gorgonia.Grad was called for

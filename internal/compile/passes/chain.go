@@ -13,9 +13,10 @@ const (
 	maxChainSteps  = 24
 )
 
-// chains joins elementwise operations into one pass over memory, from the last one back: a chain
-// takes in the maker of an input that nothing else reads and that has the chain's type and shape.
-// Constants become steps.
+// chains joins elementwise operations into one instruction, which reads and writes memory once. It
+// starts at the last operation and goes back: the operation that makes an input of the chain becomes
+// a step if nothing else reads that input, and it has the chain's type and shape. Constants become
+// steps.
 //
 //	a = mul x y               c = chain{mul, tanh, add} x y z
 //	b = tanh a         ──►
@@ -60,8 +61,10 @@ type chain struct {
 	fills   []kernels.Value // constants that steps hold themselves
 }
 
-// grow makes the chain that ends with instruction i: it takes in the maker of one input after the
+// grow makes the chain that ends with instruction i: it joins the makers of inputs, one after the
 // other.
+//
+// Invariant: inputs before index k cannot be joined.
 func (c *chain) grow(i int) {
 	c.join(i, 0)
 	for k := 0; k < len(c.inputs); {

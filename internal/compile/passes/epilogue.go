@@ -57,7 +57,7 @@ func (e epilogue) with(attrs any) any {
 func epilogues(p *ir.Program) {
 	u := usesOf(p)
 	gone := make([]bool, len(p.Instrs))
-	flat := make(map[int]ir.Instr) // reshapes of biases, by the instruction that they precede
+	flat := make(map[int]ir.Instr) // by index: the reshape of a bias to insert before that instruction
 	for i := range p.Instrs {
 		product := &p.Instrs[i]
 		if _, ok := epilogueOf(product); !ok {
@@ -70,7 +70,8 @@ func epilogues(p *ir.Program) {
 			if k := len(product.In) - 1; k == 2 && len(p.Spec(product.In[k]).Shape) > 1 { // a bias [1, N]
 				flat[j] = flatten(p, product, k)
 			}
-			// The product moves to the place of its reader, where the bias exists.
+			// The product moves to the position of its reader: the bias is made before that, but
+			// perhaps after the product. Invariant: product is the instruction at i.
 			p.Instrs[j], gone[i] = *product, true
 			u.maker[product.Out[0]] = int32(j)
 			product, i = &p.Instrs[j], j

@@ -18,6 +18,27 @@ var foldExamples = []irtest.Example{
 	{Name: "tanh is not correctly rounded: it stays", Build: func(b *irtest.Builder) { b.Root(b.Apply(kernels.Tanh, nil, b.Fill(1, 3))) }},
 }
 
+var identityExamples = []irtest.Example{
+	{Name: "products with 1 on either side, and a quotient", Build: func(b *irtest.Builder) {
+		x := b.Apply(kernels.Tanh, nil, b.X(3))
+		x = b.Apply(kernels.Mul, nil, b.Fill(1, 3), x)
+		x = b.Apply(kernels.Div, nil, b.Apply(kernels.Mul, nil, x, b.Fill(1)), b.Fill(1))
+		b.Root(x, b.Apply(kernels.Neg, nil, x))
+	}},
+	{Name: "1 / x, and a product with 2: they stay", Build: func(b *irtest.Builder) {
+		x := b.Apply(kernels.Tanh, nil, b.X(3))
+		b.Root(b.Apply(kernels.Div, nil, b.Fill(1), x), b.Apply(kernels.Mul, nil, x, b.Fill(2)))
+	}},
+	{Name: "a product that repeats its operand: it stays", Build: func(b *irtest.Builder) {
+		b.Root(b.Apply(kernels.Mul, nil, b.Fill(1, 4, 3), b.Apply(kernels.Tanh, nil, b.X(3))))
+	}},
+	{Name: "copies of a weight that an update changes, or of its view: they stay", Build: func(b *irtest.Builder) {
+		w := b.X(3)
+		view := b.Apply(kernels.Reshape, kernels.ReshapeAttrs{Shape: kernels.Shape{3, 1}}, w)
+		b.Root(b.Apply(kernels.Mul, nil, w, b.Fill(1)), b.Apply(kernels.Mul, nil, view, b.Fill(1)))
+	}},
+}
+
 var mergeExamples = []irtest.Example{
 	{Name: "equal instructions, and those that are equal once these are one", Build: func(b *irtest.Builder) {
 		x := b.X(3)

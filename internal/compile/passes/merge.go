@@ -9,8 +9,8 @@ import (
 )
 
 // Merge computes equal instructions once (common subexpression elimination, by value numbering):
-// the readers of the later one read the result of the first. It is all that a gradient rule needs
-// which computes part of the forward pass again.
+// the readers of the later one read the result of the first. So a gradient rule may compute a part
+// of the forward pass again at no cost.
 //
 //	a = tanh x             a = tanh x
 //	b = tanh x      ──►    c = mul a a
@@ -27,7 +27,7 @@ func Merge(p *ir.Program) {
 		fill  uint64 // bits of a constant
 	}
 	seen := make(map[key][]int)
-	same := identity(len(p.Values))
+	same := unchanged(len(p.Values))
 	kept := p.Instrs[:0]
 	for _, in := range p.Instrs {
 		substitute(in.In, same)
@@ -66,8 +66,8 @@ func equal(in ir.Instr, kept []ir.Instr, candidates []int) (int, bool) {
 	return 0, false
 }
 
-// identity returns the substitution of n values that changes nothing.
-func identity(n int) []kernels.Value {
+// unchanged returns the substitution of n values that changes nothing.
+func unchanged(n int) []kernels.Value {
 	same := make([]kernels.Value, n)
 	for i := range same {
 		same[i] = kernels.Value(i)

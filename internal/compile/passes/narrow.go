@@ -41,8 +41,9 @@ func Round(p *ir.Program, want Precision) {
 //	                      y' = decode h
 //	                      dx = g y' dy
 //
-// The last such activation is read again at once and stays as it is. Probabilities, logits,
-// statistics and what is compared stay too: see exact. This pass changes bits.
+// The last such activation stays in float32: the backward pass begins with it, so it would be
+// decoded at once. Values that the backward pass needs exactly stay, too: see exact. This pass
+// changes bits.
 func Narrow(p *ir.Program, want Precision) {
 	if !want.Type.Half() {
 		return
@@ -134,8 +135,8 @@ func (n *narrower) unreshaped(v kernels.Value) kernels.Value {
 
 // kept returns the values that may wait in 16 bits, in the order in which they are made: float32
 // values of scratch, of two dimensions or more, that the forward pass makes and the backward pass
-// reads, without those that it needs exactly. Decoded and gathered data are not among them: they
-// are decoded again, or are as they would be in a slot.
+// reads, without those that it needs exactly. Inputs are not among them: Redecode has replaced a
+// decoded field by its stored form, and rows gathered from resident data have that form.
 //
 // Invariant: the batch size decides nothing, so that a smaller batch has the same instructions.
 func (n *narrower) kept() []kernels.Value {
@@ -168,7 +169,8 @@ func (n *narrower) kept() []kernels.Value {
 
 // exact returns, by value, whether the backward pass needs it in float32: probabilities, logits,
 // statistics of norms, operands of comparisons and of instructions with an effect, and all that
-// layers read which stay in float32. It goes through operations that only move elements.
+// layers in Precision.Float32 read. If a result of an operation that only moves elements is exact,
+// so is its operand.
 func (n *narrower) exact() []bool {
 	exact := make([]bool, len(n.Values))
 	for i := len(n.instrs) - 1; i >= 0; i-- {

@@ -17,9 +17,9 @@ const (
 	partStep  = kernels.Block8 // all parts but the last have a multiple of these elements: whole blocks, and cache lines
 )
 
-// Offload lets a program work on copies of the values whose homes are in pinned host memory: on one
-// copy of each parameter, which recomputation lets the backward pass prefetch once more, and, part
-// by part, on copies of the values that an update changes.
+// Offload lets a program work on copies of the values whose homes are in pinned host memory. All
+// readers of a parameter share one copy; package remat later lets the backward pass prefetch a
+// second one. An update works part by part, on a copy of each part of the values that it changes.
 //
 //	y = f x w                    w' = prefetch w
 //	…                            y = f x w'

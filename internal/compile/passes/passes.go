@@ -15,23 +15,23 @@ import (
 
 // uses lists the instructions that make and read each value of a program.
 type uses struct {
-	p       *ir.Program
-	maker   []int32 // instruction that makes it, -1 for homes
-	readers []int32 // how many operands read it
-	reader  []int32 // the last of them
-	root    []bool  // it must exist after the step
+	p          *ir.Program
+	maker      []int32 // instruction that makes it, -1 for homes
+	readCount  []int32 // number of operands that read it; x·x reads x twice
+	lastReader []int32 // the last instruction that reads it
+	root       []bool  // it must exist after the step
 }
 
 func usesOf(p *ir.Program) uses {
 	n := len(p.Values)
-	u := uses{p: p, maker: make([]int32, n), readers: make([]int32, n), reader: make([]int32, n), root: make([]bool, n)}
+	u := uses{p: p, maker: make([]int32, n), readCount: make([]int32, n), lastReader: make([]int32, n), root: make([]bool, n)}
 	for i := range u.maker {
 		u.maker[i] = -1
 	}
 	for i, in := range p.Instrs {
 		for _, v := range in.In {
-			u.readers[v]++
-			u.reader[v] = int32(i)
+			u.readCount[v]++
+			u.lastReader[v] = int32(i)
 		}
 		for _, o := range in.Out {
 			u.maker[o] = int32(i)
@@ -46,7 +46,7 @@ func usesOf(p *ir.Program) uses {
 // private reports whether v is a value of scratch with one reader: a pass may fuse its maker into
 // its reader.
 func (u uses) private(v kernels.Value) bool {
-	return u.readers[v] == 1 && !u.root[v] && !u.p.Values[v].Home && u.maker[v] >= 0
+	return u.readCount[v] == 1 && !u.root[v] && !u.p.Values[v].Home && u.maker[v] >= 0
 }
 
 // next returns the only reader of v, or -1.
@@ -54,7 +54,7 @@ func (u uses) next(v kernels.Value) int {
 	if !u.private(v) {
 		return -1
 	}
-	return int(u.reader[v])
+	return int(u.lastReader[v])
 }
 
 // Prune removes instructions whose results are not needed: neither a root nor an operand of an

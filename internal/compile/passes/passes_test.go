@@ -17,6 +17,7 @@ var tests = []struct {
 	examples []irtest.Example
 }{
 	{"fold", Fold, foldExamples},
+	{"identity", Identity, identityExamples},
 	{"merge", Merge, mergeExamples},
 	{"prune", Prune, pruneExamples},
 	{"redecode", Redecode, redecodeExamples},

@@ -32,7 +32,8 @@ func PoolReLUGrad(p *ir.Program) {
 			relu.Op == kernels.LeakyReLUGrad && (a.Stride[0] < a.Kernel[0] || a.Stride[1] < a.Kernel[1]) {
 			continue
 		}
-		// The two instructions change places; the value between them has the pooled shape.
+		// The two instructions swap positions: the ReLU's gradient now comes first, and v, its
+		// result, has the pooled shape.
 		pooled := &p.Values[unpool.In[1]]
 		v := p.Add(ir.Value{Name: relu.Label, Owner: pooled.Owner, Spec: pooled.Spec, Of: kernels.None})
 		first, second := *relu, *unpool

@@ -7,9 +7,9 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// Reduce makes elementwise operations the prologue of the sum, mean or maximum that alone reads
-// their result, which then never exists as a whole. It runs after Fuse, so that the prologue is a
-// chain; an operation on its own becomes one.
+// Reduce fuses elementwise operations into the sum, mean or maximum that is the only reader of their
+// result, as its prologue. The result between them then needs no memory. It runs after Fuse, which
+// has made chains; a single operation becomes a chain of one step.
 //
 //	a = chain{sub, square} x y            s = chain{sub, square; sum} x y
 //	s = sum a                      ──►

@@ -24,10 +24,10 @@ const (
 //	update w dw                       check dw
 //	                                  update w[r] dw
 //
-// It needs views, and an update that changes nothing but rows. There are as few slices as keep the
-// peak where the rest of the step, or the smallest slice of another gradient, has it anyway; where
-// they do not lower the peak, p stays as it is. A program that is compiled like another one has its
-// number of slices. update is the optimizer's operation.
+// It needs views, and an update whose every operand in place has the rows of the parameter. A
+// gradient gets the fewest slices for which it does not set the peak: see sliceCounts. If all
+// slices together do not lower the peak of a trial schedule, p stays as it is. A program that is
+// compiled like another one has its number of slices. update is the optimizer's operation.
 func Slices(p *ir.Program, update *kernels.Op, o schedule.Options) {
 	found := sliceables(p, update)
 	if len(found) == 0 {
@@ -72,7 +72,7 @@ func sliceables(p *ir.Program, update *kernels.Op) []sliceable {
 			continue
 		}
 		g := apply.In[1]
-		if u.maker[g] < 0 || u.readers[g] != 2 || u.root[g] || p.Values[g].Home ||
+		if u.maker[g] < 0 || u.readCount[g] != 2 || u.root[g] || p.Values[g].Home ||
 			slices.ContainsFunc(apply.In[3:], func(v kernels.Value) bool { return !p.Values[v].Home }) {
 			continue
 		}
@@ -102,9 +102,12 @@ func updatesRows(p *ir.Program, apply *ir.Instr) bool {
 // sliceCounts returns the number of slices of each gradient, 0 where it stays whole. whole is p
 // ordered and aliased.
 //
-// The target is the highest of the bytes that are live without any of these gradients and of what
-// the smallest slice of each adds to the bytes that are live with it; each gradient gets the fewest
-// slices that keep it below.
+// The target is the peak that slicing can reach at best: the most bytes that are live without any of
+// these gradients, or, if it is more, with the smallest possible slice of one of them. Each gradient
+// gets the fewest slices with which it stays within the target.
+//
+//	100 MB without gradients; gradients of 40 and 8 MB while 90 MB are live
+//	target 100 MB ─► 4 slices of 10 MB, and 0: the second one stays whole
 func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernels.Device) []int {
 	live := make([]int64, len(whole.Instrs)) // by instruction, without these gradients
 	others := make([]int64, len(found))      // most bytes that are live while a gradient is, without these gradients
@@ -144,9 +147,9 @@ func sliceCounts(p *ir.Program, found []sliceable, whole *ir.Program, dev kernel
 // sliceStart returns the first row of slice k of n; for k = n, the end of the last one.
 func sliceStart(rows, n, k int) int { return partStart(rows, sliceStep, n, k) }
 
-// partStart returns where part k of n parts of many elements begins; for k = n, where the last one
-// ends. Whole steps are spread evenly, larger parts first; the last part also has the rest of a
-// step.
+// partStart returns the first element of part k of n parts of many elements; for k = n it returns
+// many. Each part has a multiple of step elements, as equal as possible with larger parts first; the
+// last part also has the remainder. For 100 elements in 3 parts of step 16: 0, 32, 64, 100.
 func partStart(many, step, n, k int) int {
 	if k == n {
 		return many
@@ -174,8 +177,9 @@ func cutAll(p *ir.Program, found []sliceable, counts []int) {
 	remove(p, gone)
 }
 
-// cut makes n slices of a gradient in the place of its update. The last check makes the value that
-// the only one made.
+// cut replaces the check and the update of a gradient by n slices, each made, checked and applied.
+// The status word after the last check keeps its value number, so that later readers stay as they
+// are.
 func cut(p *ir.Program, f sliceable, n int) {
 	if p.Slices == nil {
 		p.Slices = make([]int, len(p.Trained))

@@ -14,8 +14,9 @@ import (
 //	dw = matmul aᵀ dz              sum = matmul{Add} aᵀ dz before
 //	sum = add before dw     ──►
 //
-// The product must have no other reader and no epilogue. The sum keeps its home. Of two products
-// the later one accumulates. This pass changes bits: it adds the same terms in another order.
+// The product must have no other reader and no epilogue. The sum keeps its home. If both addends
+// are products, the later one accumulates into the earlier one. This pass changes bits: it adds the
+// same terms in another order.
 func Sums(p *ir.Program) {
 	u := usesOf(p)
 	gone := make([]bool, len(p.Instrs))
@@ -45,8 +46,8 @@ func Sums(p *ir.Program) {
 	remove(p, gone)
 }
 
-// product returns which operand of an addition is a product without another reader, and of two the
-// later one.
+// product returns the index of the operand of an addition that is a product without another reader;
+// if both are, that of the later one.
 func (u uses) product(add *ir.Instr) (k int, ok bool) {
 	last := int32(-1)
 	for i, v := range add.In {

@@ -8,7 +8,7 @@ import (
 )
 
 // analysis is what the search knows of a program in which some activations may have been computed
-// again already. Values are represented by the roots of their bytes.
+// again already. An alias is represented by its root: the value that owns its bytes.
 //
 // The bytes of an activation idle between its last reader in the forward pass and its first reader
 // in the backward pass. Dropping it frees them there:
@@ -23,7 +23,7 @@ type analysis struct {
 	p *ir.Program
 	o schedule.Options
 
-	origin []kernels.Value // by value: the value before the first round that it is a computation of
+	origin []kernels.Value // by value: the value of the program before the first round that it equals (y for y', y")
 	root   []kernels.Value // by value
 	maker  []int32         // by value: the instruction that makes it, -1 for homes
 	bytes  []int64         // by root
@@ -37,7 +37,7 @@ type analysis struct {
 	refetched []bool // by root: a copy of an offloaded parameter that the backward pass prefetches once more in any case
 }
 
-// rewritten is what a round knows of the program that it makes.
+// rewritten describes the program after a round, for the analysis before the next one.
 type rewritten struct {
 	origin    []kernels.Value // see analysis
 	work      []int64         // see analysis
@@ -125,12 +125,14 @@ func (a *analysis) prefetched(v kernels.Value) bool {
 }
 
 // findRefetched finds the copies that are prefetched once more for the backward pass: those that
-// both passes read, except a copy that the backward pass reads before any other copy is read, as
-// that of the last layer.
+// both passes read. The copy of the last layer is an exception: the backward pass reads it before
+// any other copy, so it stays in scratch.
+//
+//	reads of copies   w1 w2 w3 │ w3 w2 w1      w1 and w2 are prefetched again, w3 is not
 func (a *analysis) findRefetched() {
 	// Consecutive reads of one copy are one run: while no other copy is read in between, the copy
 	// may as well stay in scratch.
-	readSeq, last := 0, kernels.None     // number of runs of reads of one copy, and the copy read last
+	readSeq, last := 0, kernels.None     // number of the present run, from 1, and the copy that it reads
 	until := make(map[kernels.Value]int) // by copy: the run in which the forward pass reads it last
 	for i := range a.p.Instrs {
 		in := &a.p.Instrs[i]
@@ -181,7 +183,8 @@ func (a *analysis) available(x *round, v kernels.Value) bool {
 	return !a.recomputable(v) || !a.drops(x, v) && (x.keep[a.origin[root]] || a.first[root] >= 0)
 }
 
-// measure fills in the peak and the extra work of x, whose rounds begin with the program of a.
+// measure fills in the peak (bytes) and the extra work of x by applying its rounds to a copy of the
+// program of a. It is the only exact source of both; all else predicts.
 func (a *analysis) measure(x *choice) {
 	d := a.p.CloneValues()
 	now := a.apply(d, x.rounds)
@@ -189,8 +192,8 @@ func (a *analysis) measure(x *choice) {
 	_, x.peak = schedule.Live(d, a.o, now.space)
 }
 
-// costs returns, by value, the work of computing it again for the backward pass, with that of
-// operands that are not available either.
+// costs returns, by value, the work of computing it again for the backward pass, with the work for
+// operands that are not available either. Operands that two values share count for each of them.
 func (a *analysis) costs(x *round) []int64 {
 	cost := make([]int64, len(a.root))
 	for i := range a.p.Instrs {

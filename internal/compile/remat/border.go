@@ -9,7 +9,7 @@ import (
 // border is a place between instructions of the forward pass.
 type border struct {
 	at      int32           // the instruction after it
-	crosses []kernels.Value // roots that are made before it and that the forward pass reads after it
+	crosses []kernels.Value // roots that are made before it and that the forward pass reads after it: a cut keeps these
 	bytes   int64           // of crosses
 	saved   int64           // bytes of activations that are made before it
 }
@@ -80,8 +80,9 @@ func (a *analysis) addSiblings(b *border) {
 	}
 }
 
-// thin returns at most n+1 of the borders: it divides the forward pass into n stretches of about as
-// many saved bytes, and keeps the border of each with the fewest bytes that cross.
+// thin returns at most n+1 of the borders, with the first and the last. It divides the forward pass
+// into n stretches that save about equally many bytes of activations, and keeps, of each stretch,
+// the border that the fewest bytes cross.
 func thin(borders []border, n int) []border {
 	if len(borders) <= n+1 {
 		return borders

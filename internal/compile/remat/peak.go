@@ -11,6 +11,11 @@ import (
 // findPeaks fills in the bytes of a tree, from the program in which nothing is dropped. They are
 // estimates: dropping changes which results can be in place, and when repetitions run. The search
 // measures each choice that it takes.
+//
+// Segment k lies between borders k and k+1. With 4 borders:
+//
+//	border    0           1           2           3
+//	segment   ├──── 0 ────┼──── 1 ────┼──── 2 ────┤
 func (t *tree) findPeaks() {
 	n := len(t.borders) - 1
 	segment := make([]int, len(t.p.Instrs))   // by instruction of the forward pass
@@ -28,7 +33,10 @@ func (t *tree) findPeaks() {
 	t.backwardPeaks(segment)
 }
 
-// forwardPeaks fills in forward and transit: the bytes while activations are made.
+// forwardPeaks fills in forward and transit: the bytes while activations are made. forward counts
+// the activations that have been made since border a, because all of them wait for the backward
+// pass. transit counts an activation only until its last reader in the forward pass, as if it were
+// dropped then. Both count the other live values and the workspace of the instruction.
 func (t *tree) forwardPeaks(segment []int) {
 	n := len(t.borders) - 1
 	t.transit = make([]int64, n)
@@ -38,7 +46,7 @@ func (t *tree) forwardPeaks(segment []int) {
 	}
 	since := make([]int64, n) // by border: bytes of activations from there on
 	var open []kernels.Value  // live values of the forward pass
-	var all, unsaved int64    // bytes of open, and of those of them that are no activations
+	var all, unsaved int64    // bytes of open, and of the values in it that the backward pass does not read
 	for i := range t.p.Instrs {
 		in := &t.p.Instrs[i]
 		if in.Backward {
@@ -77,7 +85,9 @@ func (t *tree) forwardPeaks(segment []int) {
 }
 
 // backwardPeaks fills in the bytes of the backward pass. An activation counts until its last
-// reader, though its bytes may live on as those of a gradient in place.
+// reader; if a gradient is then written in place over it, its bytes count as others from then on.
+//
+// Invariant: others + since[0] are all bytes that are live at an instruction (live[i]).
 func (t *tree) backwardPeaks(segment []int) {
 	n := len(t.borders) - 1
 	live, peak := schedule.Live(t.p.CloneValues(), t.o, t.space)
@@ -96,13 +106,14 @@ func (t *tree) backwardPeaks(segment []int) {
 	}
 	lost := t.lostAt(segment)
 	since := make([]int64, n) // by border: bytes of activations from there on
-	from := n                 // this border, and all later ones, have had the part before them computed again
+	from := n                 // borders from … n have had their restart
 	for i := range t.p.Instrs {
 		in := &t.p.Instrs[i]
 		if producesActivations(in) {
 			continue
 		}
-		// First the bytes of live activations by segment, then their sums from each border on.
+		// since holds the bytes of live activations by segment; below it becomes their sums from
+		// each border on.
 		clear(since)
 		others := live[i]
 		for _, v := range t.saved {
@@ -126,7 +137,9 @@ func (t *tree) backwardPeaks(segment []int) {
 		for a := n - 2; a >= 0; a-- {
 			since[a] += since[a+1]
 		}
-		last := n - 1 // segment of the last live activation that matters
+		// The segment that runs backward now is that of the last live activation. Statistics of
+		// norms stay live until the end, but are too small to count.
+		last := n - 1
 		for last > 0 && since[last] <= t.small {
 			last--
 		}
@@ -139,8 +152,10 @@ func (t *tree) backwardPeaks(segment []int) {
 	}
 }
 
-// lostAt returns, by root, the first border that an activation does not cross: it is dropped with
-// the part before that border. 0 means that it is too small to drop.
+// lostAt returns, by root, the first border after its maker that an activation does not cross: if
+// the forward pass is cut there, the activation is dropped. 0 means that it is too small to drop.
+//
+//	y is made in segment 0 and crosses border 1, not border 2: lost at 2, in a cut at 2 only
 func (t *tree) lostAt(segment []int) []int {
 	lost := make([]int, len(t.root))
 	for _, v := range t.saved {

@@ -1,9 +1,17 @@
 // Package remat decides which activations a training step computes again for the backward pass
 // instead of keeping them (rematerialization), and rewrites the program so.
 //
-// [Run] searches a choice within a budget of bytes: a greedy search that drops one activation at a
-// time, and trees of checkpoints by dynamic programming; polish then keeps what need not be
-// dropped. Where the budget cannot be met, it takes the lowest peak that it finds. No bits change.
+// [Run] searches a choice of activations whose peak is within a budget of bytes, in three steps:
+//
+//	greedyDrop   drop one activation after the other (search.go)
+//	trees        cut the forward pass at checkpoints, by dynamic programming (tree.go)
+//	polish       keep activations again that need not be dropped (search.go)
+//
+// It takes the choice with the least extra work within the budget. Where none is within it, it takes
+// the lowest peak that it has found. No bits change.
+//
+// Here an activation is a value of the forward pass that the backward pass reads; to drop it is to
+// let the backward pass read a second computation of it.
 package remat
 
 import (
@@ -31,8 +39,8 @@ type Goal struct {
 //	dx = g y dy             y' = f x
 //	                        dx = g y' dy
 //
-// A later round may drop y' in its turn: where y' serves to compute more values and then waits for
-// g, there is a third computation.
+// A later round may drop y', too. If y' is first an operand of another recomputation and is read by
+// g only much later, y is computed a third time, right before g.
 //
 // A program that is compiled like another one drops what that one drops. Copies of offloaded
 // parameters are prefetched once more for the backward pass in any case. It records its choice in
@@ -76,8 +84,8 @@ func inherited(p, like *ir.Program) *ir.Recomputation {
 }
 
 // choose returns the best choice that it finds in any of the orders that it tries: the order
-// decides which values are live together. It leaves p's instructions in any order; built is their
-// order before.
+// decides which values are live together. built is p's instructions in the order in which they were
+// built; the caller restores p.Instrs, which choose reorders.
 func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.Recomputation {
 	var best []int32
 	var least choice
@@ -109,7 +117,7 @@ func choose(p *ir.Program, built []ir.Instr, goal Goal, o schedule.Options) *ir.
 // Orders in which dropping is tried, besides the one in which the instructions were built.
 const (
 	bestOrders  = 2 // with the lowest peaks where nothing is dropped
-	reachOrders = 2 // in which trees promise the lowest peaks
+	reachOrders = 2 // for which trees predict the lowest peaks (tree.reach)
 )
 
 // orders returns the orders in which dropping is tried: with values dropped, another order may be
@@ -162,8 +170,9 @@ func refetch(p *ir.Program, o schedule.Options) {
 }
 
 // round lists the values that the backward pass reads a second computation of, and values that are
-// kept as starting points of such computations. Both are by root of the program before the first
-// round. For a value that has been computed again, an entry means its last computation.
+// kept as starting points of such computations. Both are indexed by root value of the program
+// before the first round. If an earlier round has recomputed y as y', then drop[y] of this round
+// means: drop y', and compute it again as y".
 type round struct{ drop, keep []bool }
 
 // choice is the rounds of recomputation, in order: each rewrites the program that the rounds before

@@ -27,12 +27,12 @@ func (a *analysis) apply(p *ir.Program, rounds []round) (now rewritten) {
 // the instructions that the value needs, each at most once, and lets the reader read the
 // repetition's result.
 func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
-	r := rewriter{a: a, p: p, x: x, again: make(map[kernels.Value]kernels.Value), repeated: make([]bool, len(p.Instrs)),
+	r := rewriter{a: a, p: p, x: x, repetition: make(map[kernels.Value]kernels.Value), repeated: make([]bool, len(p.Instrs)),
 		instrs: make([]ir.Instr, 0, 2*len(p.Instrs)),
 		rewritten: rewritten{origin: slices.Clone(a.origin), work: make([]int64, 0, 2*len(p.Instrs)),
 			space: make([]int64, 0, 2*len(p.Instrs)), extra: a.extra,
 			positions: make([]int32, len(p.Instrs))}}
-	needed := a.needed(x) // for updates: see below
+	needed := a.needed(x) // repetitions that may have to run before an update
 	for i := range p.Instrs {
 		in := p.Instrs[i]
 		if !producesActivations(&in) {
@@ -60,12 +60,12 @@ func (a *analysis) rewrite(p *ir.Program, x *round) rewritten {
 // rewriter is the state of rewrite.
 type rewriter struct {
 	rewritten
-	a        *analysis
-	p        *ir.Program
-	x        *round
-	again    map[kernels.Value]kernels.Value // the second computation of a value
-	repeated []bool                          // by instruction
-	instrs   []ir.Instr                      // so far
+	a          *analysis
+	p          *ir.Program
+	x          *round
+	repetition map[kernels.Value]kernels.Value // the second computation of a value
+	repeated   []bool                          // by instruction
+	instrs     []ir.Instr                      // so far
 }
 
 // recompute returns the second computation of v, which it appends if it does not exist yet.
@@ -73,7 +73,7 @@ func (r *rewriter) recompute(v kernels.Value) kernels.Value {
 	for _, i := range r.a.toRepeat(r.x, v, r.repeated) {
 		r.repeat(i)
 	}
-	return r.again[v]
+	return r.repetition[v]
 }
 
 // repeat appends instruction i once more, with results of its own.
@@ -85,7 +85,7 @@ func (r *rewriter) repeat(i int32) {
 	}
 	for k, w := range in.In {
 		if !r.a.available(r.x, w) {
-			in.In[k] = r.again[w]
+			in.In[k] = r.repetition[w]
 		}
 	}
 	for k, o := range in.Out {
@@ -93,7 +93,7 @@ func (r *rewriter) repeat(i int32) {
 		val.Of, val.Delta = kernels.None, 0
 		in.Out[k] = r.p.Add(val)
 		r.origin = append(r.origin, r.a.origin[o])
-		r.again[o] = in.Out[k]
+		r.repetition[o] = in.Out[k]
 	}
 	r.instrs, r.work, r.extra = append(r.instrs, in), append(r.work, r.a.work[i]), r.extra+r.a.work[i]
 	r.space = append(r.space, r.a.space[i])
@@ -130,8 +130,10 @@ type need struct {
 
 // needed returns the dropped values that the backward pass reads.
 //
-// A repetition may read a home, such as a weight, that an update has changed by the time of the
-// reader. Then it has to run before that update, although its result is needed later.
+// A repetition may read a home, such as a weight, that an update changes before the reader runs.
+// Then the repetition has to run before that update, although its result is needed later:
+//
+//	y' = f w │ w = update w dw │ dx = g y' dy
 func (a *analysis) needed(x *round) []need {
 	last := make(map[kernels.Value]int32)
 	var found []need

@@ -31,7 +31,8 @@ func (a *analysis) search(budget int64) choice {
 	}
 	a.greedyDrop(nil, budget, try)
 	a.trees(budget, try)
-	// Repetitions make the peak now: drop some of them, as activations of a program that has them.
+	// The peak may now consist of repetitions that wait for their readers. Treat the rewritten
+	// program as a new one, whose activations include the repetitions, and drop some of these.
 	for range mostRounds {
 		peak := best.peak
 		if peak <= budget {
@@ -83,7 +84,8 @@ func (a *analysis) polish(best *choice, budget int64) {
 //	───────────────────────────────────────────────────────────────────────────────────────────────
 //	                              work to compute it again
 //
-// Its drops are one round after those of before. It passes each choice on its way to try.
+// The drops form one round after the rounds in before. It calls try after each drop, since a choice
+// before the last one may already be the best.
 // Source: the score of Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021, section 3.
 func (a *analysis) greedyDrop(before []round, budget int64, try func(choice)) {
 	x := a.emptyRound()

@@ -37,23 +37,26 @@ type tree struct {
 	borders []border // segment k lies between borders k and k+1
 	small   int64    // bytes that are not worth dropping
 
-	// Peaks in bytes, by segment k and border a, where nothing is dropped. Activations from before
-	// a do not count: the dynamic program adds those that are kept.
+	// Peaks in bytes, by segment k and border a, measured where nothing is dropped. Activations that
+	// are made before a do not count: the dynamic program adds those of them that are kept.
+	//
+	// Invariant: a ≤ k, and both rise along the forward pass; entries with a > k are not read.
 	backward [][]int64 // of the backward pass while its last live activation is of segment k
 	forward  [][]int64 // of the forward pass in segment k
 	transit  []int64   // by segment: the peak of its forward pass where no activation is kept
 
-	// The time when the backward pass first needs the part before border b, which is then computed
-	// again.
-	restart [][]int64 // by border b and border a: the part of backward[b-1][a] from that time on
-	others  []int64   // by border: live bytes that are no activations from before it
-	done    []int64   // by border: bytes of the segment before it that cross it and have no reader left
+	// The restart of border b is the instruction of the backward pass that first needs a value from
+	// before b. The segments before b are computed again right before it, so that at this time two
+	// sets are live: gradients and the rest of the backward pass, and the repeated forward pass.
+	restart [][]int64 // by borders b and a: as backward[b-1][a], but only from the restart of b on
+	others  []int64   // by border: live bytes at its restart that are not activations
+	done    []int64   // by border: bytes that segment b-1 makes, that cross b, and that nothing reads after the restart
 
 	// The solution.
 	prefix []int64 // by border: work of the recomputable instructions before it
-	unit   int64   // bytes
-	least  []int64 // by part and units, see at: extra work, infeasible where there is no tree
-	cut    []int16 // by part and units: the border at which the part is cut in two, 0 for none
+	unit   int64   // bytes of one unit: the budget is counted in 0 … units of them
+	least  []int64 // by index at(a, b, m): least extra work of part a…b in m units, or infeasible
+	cut    []int16 // by the same index: the border k at which the part is cut in two, 0 for none
 }
 
 // infeasible is the work of a tree that does not exist.
@@ -135,7 +138,12 @@ func (a *analysis) cuts() *tree {
 	return t
 }
 
-// needs returns the bytes of the part from a to b where it is not cut.
+// needs returns the bytes of the part from a to b where it is not cut. It is the most of
+//
+//	backward[k][a]                       while segments b-2 … a run backward
+//	restart[b][a]                        while segment b-1, the last one, runs backward
+//	others[b] + forward[k][a]            while the part is computed again for the part after b
+//	others[b] + forward[b-1][a] - done   the same, in the last segment: what b no longer needs is free
 func (t *tree) needs(a, b int) (most int64) {
 	for k := a; k < b-1; k++ {
 		most = max(most, t.backward[k][a], t.others[b]+t.forward[k][a])
@@ -143,8 +151,9 @@ func (t *tree) needs(a, b int) (most int64) {
 	return max(most, t.restart[b][a], t.others[b]+t.forward[b-1][a]-t.done[b])
 }
 
-// keeps returns the bytes that are kept for border k of a part that begins at a, and the work that
-// this saves.
+// keeps returns the bytes that are kept at border k of a part that begins at a, and the work of the
+// instructions that then need not run again. Values from before a do not count: they are kept at a
+// or an earlier border already.
 func (t *tree) keeps(a, k int) (bytes, work int64) {
 	for _, v := range t.borders[k].crosses {
 		if i := t.maker[v]; i >= t.borders[a].at {
@@ -157,7 +166,10 @@ func (t *tree) keeps(a, k int) (bytes, work int64) {
 	return bytes, work
 }
 
-// reach returns the fewest bytes for which there is a tree, whatever its work.
+// reach returns the fewest bytes for which there is a tree, whatever its work. It is the recurrence
+// of solve with bytes instead of work:
+//
+//	reach(a, b) = min(needs(a, b), min over k of max(transit to k, kept(k) + reach(k, b), reach(a, k)))
 func (t *tree) reach() int64 {
 	n := len(t.borders) - 1
 	least := make([][]int64, n+1)
@@ -177,7 +189,7 @@ func (t *tree) reach() int64 {
 	return least[0][n]
 }
 
-// at returns the index of the part from a to b with m units.
+// at returns the index, in least and cut, of the part from border a to border b with m units.
 func (t *tree) at(a, b, m int) int { return (a*len(t.borders)+b)*(units+1) + m }
 
 // count returns bytes in units, rounded.
@@ -188,8 +200,12 @@ func (t *tree) count(bytes int64) int { return int((bytes + t.unit/2) / t.unit) 
 //	least(a, b, m) = 0, where the whole part needs at most m units, else the least over all k of
 //	                 least(k, b, m - kept(k)) + again(a, k) + least(a, k, m)
 //
-// kept(k) are the units that cross border k, and again(a, k) is the work of the left half without
-// what is kept. A border k counts only where the forward pass from a to k needs at most m units.
+// kept(k) are the units that cross border k. again(a, k) is the work of the left half, without the
+// instructions that make kept values. A border k counts only where the forward pass from a to k,
+// which keeps nothing on its way, needs at most m units.
+//
+// For 2 segments, borders 0, 1, 2, the only cut is k = 1: segment 1 runs backward with kept(1) units
+// less, then segment 0 is computed again and runs backward with all m units.
 func (t *tree) solve() {
 	n := len(t.borders) - 1
 	t.least = make([]int64, t.at(n, n, units)+1)
@@ -221,7 +237,9 @@ func (t *tree) solve() {
 	}
 }
 
-// choice returns the rounds of the tree with m units: one for each depth of left halves.
+// choice returns the rounds of the tree with m units: one for each depth of left halves. Depth 0
+// drops what the first left half computes again; a left half in a left half is depth 1, and drops
+// the repetitions of depth 0. A kept value stays kept in all deeper rounds.
 func (t *tree) choice(m int) choice {
 	var x choice
 	var split func(a, b, m, depth int)

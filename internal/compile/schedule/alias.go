@@ -31,7 +31,9 @@ func alias(p *ir.Program, v, w kernels.Value) { p.Values[v].Of, p.Values[v].Delt
 //
 //	y = relu(x), the last reader of x        becomes        y aliases x
 func InPlace(p *ir.Program) {
-	last := lastUses(p) // Invariant: it counts aliases made so far as uses of their root
+	// Invariant: last[root] is the last instruction that reads the root or any alias of it, also an
+	// alias that this loop has made.
+	last := lastUses(p)
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if len(in.Op.InPlace) == 0 || p.Values[in.Out[0]].Home || p.Values[in.Out[0]].Of != kernels.None {

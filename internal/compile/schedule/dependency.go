@@ -75,8 +75,8 @@ func dependencies(p *ir.Program) *Graph {
 	return g
 }
 
-// edge lets b wait for a. All edges to b are made one after the other, so that a repeated one is
-// the last of a.
+// edge lets b wait for a; a of -1 is a home, which nothing makes. The caller makes all edges to b
+// before those to b+1, so if the edge exists already, it is the last one of after[a].
 func (g *Graph) edge(a, b int32) {
 	if a >= 0 && a != b && (len(g.after[a]) == 0 || g.after[a][len(g.after[a])-1] != b) {
 		g.after[a] = append(g.after[a], b)

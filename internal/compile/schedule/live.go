@@ -90,7 +90,8 @@ func Workspaces(p *ir.Program, dev kernels.Device) []int64 {
 }
 
 // Live aliases what can share bytes in the present order of p, and returns how many bytes are live
-// at each instruction, and the peak. workspaces are those of Workspaces. It changes p's values.
+// at each instruction, and the peak. workspaces are those of Workspaces. It sets Of and Delta of p's
+// values: callers that only measure pass a clone.
 func Live(p *ir.Program, o Options, workspaces []int64) (bytes []int64, peak int64) {
 	Alias(p, o.Views)
 	if o.InPlace {

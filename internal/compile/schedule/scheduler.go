@@ -72,8 +72,8 @@ func (g *Graph) forward(from []int32, onlyFrees bool) []int32 {
 // waits for, the one that leaves the fewest bytes live before it; ties follow from backwards. Where
 // onlyFrees is set, only instructions that leave fewer bytes before them than after are preferred.
 //
-// The growth of an instruction is the bytes that it reads first, seen from the end, minus those
-// that it makes.
+// The growth of an instruction is the bytes of the operands that no instruction after it reads (they
+// become live before it), minus the bytes that it makes (they are not live before it).
 func (g *Graph) backward(from []int32, onlyFrees bool) []int32 {
 	// Backward, the first reader that is picked makes a value live. The growth of its other readers
 	// falls then.
@@ -117,8 +117,9 @@ func capped(bytes int64, onlyFrees bool) int64 {
 // An instruction is ready once all of before[i] are picked. picked is called after each pick and
 // reports the instructions whose growth changes through it.
 //
-// Invariant: a growth only falls. So an instruction may be in the queue several times, and its best
-// entry comes out first.
+// Invariant: the growth of an instruction only falls as others are picked, and each fall pushes a
+// new entry. So of several entries of an instruction the newest has the least growth and comes out
+// first.
 func list(from []int32, before, after [][]int32, growth func(i int32) int64,
 	picked func(i int32, changed func(j int32))) []int32 {
 	rank, waits, done := make([]int32, len(from)), make([]int32, len(from)), make([]bool, len(from))
@@ -209,7 +210,9 @@ func (q *queue) pop() ready {
 }
 
 // depthFirst finishes one operand of an instruction before it begins the next: first the operand
-// whose computation needs the most bytes beyond those that remain. That is optimal for trees (Sethi
+// with the largest need - makes, the bytes that its computation needs only for a time. For a + b,
+// where a needs 10 bytes and leaves 1, and b needs 6 and leaves 5: a first needs max(10, 1+6) = 10
+// bytes, b first max(6, 5+10) = 15. That is optimal for trees (Sethi
 // and Ullman, The Generation of Optimal Code for Arithmetic Expressions, 1970); need counts a
 // shared operand for each of its readers, as if the graph were a tree. Sinks come in the order of
 // from.
@@ -217,7 +220,7 @@ func (g *Graph) depthFirst(from []int32) []int32 {
 	n := len(g.makes)
 	need := make([]int64, n) // bytes that are live while i and all that it waits for run
 	sorted := make([][]int32, n)
-	for i := range n { // what it waits for has its need by then
+	for i := range n { // Invariant: dependencies point backwards, so need[j] is known for j in before[i]
 		b := slices.Clone(g.before[i])
 		slices.SortStableFunc(b, func(x, y int32) int { return cmp.Compare(need[y]-g.makes[y], need[x]-g.makes[x]) })
 		var held int64
@@ -237,8 +240,9 @@ func (g *Graph) depthFirst(from []int32) []int32 {
 	return v.order
 }
 
-// sinks runs each instruction that makes nothing, such as an update, and all that it waits for,
-// before it begins anything for the next one.
+// sinks takes the instructions that make no bytes of scratch, such as updates, in the order of from.
+// It finishes one, with all that it waits for, before it begins the next. So a gradient dies before
+// another one is made.
 func (g *Graph) sinks(from []int32) []int32 {
 	rank := make([]int32, len(from))
 	for k, i := range from {

@@ -5,10 +5,10 @@ import (
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// transfers moves the transfers of an order to where they overlap with compute. Copies are
-// double-buffered: right before an instruction that reads prefetched values for the first time, a
-// stop, it puts the writebacks of the stop before and the prefetches of the stop after. So scratch
-// holds the copies of two stops at once, and a transfer has the time from one stop to the next.
+// transfers moves the transfers of an order to where they overlap with compute. A stop is an
+// instruction that reads a prefetched value for the first time. Copies are double-buffered: right
+// before stop k come the writebacks of stop k-1 and the prefetches of stop k+1. So scratch holds the
+// copies of two stops at once, and a transfer has the time from one stop to the next.
 //
 //	prefetch 1, 2 │ stop 1 │ … │ write back 1, prefetch 3 │ stop 2 │ … │ write back 2, prefetch 4 │ …
 type transfers struct {
@@ -21,7 +21,7 @@ type transfers struct {
 	// Of the order that is made:
 	order []int32
 	done  []bool  // by instruction: it is in order
-	stops []int32 // the first readers of prefetched values
+	stops []int32 // instructions that are the first to read some prefetched value, in order
 }
 
 func newTransfers(p *ir.Program) *transfers {
@@ -52,14 +52,16 @@ func newTransfers(p *ir.Program) *transfers {
 	return t
 }
 
-// overlap returns order with its transfers moved. Without transfers it is order itself.
+// overlap returns order with its transfers moved. Without prefetches it is order itself.
+//
+// Invariant: each instruction is appended once, after all that it waits for.
 func (t *transfers) overlap(order []int32) []int32 {
 	t.findStops(order)
 	if len(t.stops) == 0 {
 		return order
 	}
 	t.order, t.done = make([]int32, 0, len(order)), make([]bool, len(t.p.Instrs))
-	k := 0
+	k := 0 // the next stop
 	for _, i := range order {
 		switch {
 		case t.p.Instrs[i].Op.IsTransfer():
