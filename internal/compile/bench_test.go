@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -17,19 +18,19 @@ import (
 
 // long is a graph of about ops operations: parallel towers of dense layers, whose results are added
 // up.
-func long(d *draft, ops, towers int) (loss *gorgonia.Node) {
-	x := d.in(8, 6)
+func long(d *graphtest.Draft, ops, towers int) (loss *gorgonia.Node) {
+	x := d.In(8, 6)
 	for range towers {
 		h := x
 		for range ops / towers / 3 {
-			h = d.must(gorgonia.Mul(h, d.in(6, 6)))
-			h = d.must(gorgonia.Tanh(d.must(gorgonia.BroadcastAdd(h, d.in(6), nil, []byte{0}))))
+			h = d.Must(gorgonia.Mul(h, d.In(6, 6)))
+			h = d.Must(gorgonia.Tanh(d.Must(gorgonia.BroadcastAdd(h, d.In(6), nil, []byte{0}))))
 		}
-		n := d.must(gorgonia.Mean(h))
+		n := d.Must(gorgonia.Mean(h))
 		if loss == nil {
 			loss = n
 		} else {
-			loss = d.must(gorgonia.Add(loss, n))
+			loss = d.Must(gorgonia.Add(loss, n))
 		}
 	}
 	return loss
@@ -42,11 +43,11 @@ func BenchmarkCompile(b *testing.B) {
 	for _, towers := range []int{1, 20, 100} {
 		for _, ops := range []int{500, 2000, 3500} {
 			b.Run(fmt.Sprintf("%d operations in %d towers", ops, towers), func(b *testing.B) {
-				d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+				d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
 				loss := long(d, ops, towers)
 				for b.Loop() {
 					cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.Adam{}, optim.Clip{}), Homes: &ir.Homes{}}
-					p, err := compileGraph(d.g, cfg)
+					p, err := compileGraph(d.Graph, cfg)
 					if err != nil {
 						b.Fatal(err)
 					}

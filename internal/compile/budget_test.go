@@ -176,9 +176,9 @@ func TestTheOrderNeverHasAHigherPeakThanTheOrderOfBuilding(t *testing.T) {
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(nil, loss)
 		cfg.Update.GuardEach = s%2 == 0
-		p := compileFor(t, g.g, cfg)
+		p := compileFor(t, g.Graph, cfg)
 		cfg.Homes, cfg.Off = nil, Order
-		q := compileFor(t, g.g, cfg)
+		q := compileFor(t, g.Graph, cfg)
 		if p.Plan.Live > q.Plan.Live {
 			t.Errorf("seed %d, %v: got a peak of %d bytes, in the order of building %d", s, g.grown, p.Plan.Live, q.Plan.Live)
 		}

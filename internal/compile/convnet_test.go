@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -29,11 +30,11 @@ func convnet(t *testing.T, build func(net *layers.Net) (layers.Model, error)) (*
 	if err := net.Values(seed.Value()); err != nil {
 		t.Fatal(err)
 	}
-	d := &draft{g: g, r: rand.New(rand.NewPCG(seed.Value(), 3)), dt: tensor.Float32}
+	d := &graphtest.Draft{Graph: g, Rand: rand.New(rand.NewPCG(seed.Value(), 3)), Type: tensor.Float32}
 	for _, n := range m.Inputs {
 		var v gorgonia.Value = tensor.New(tensor.WithShape(n.Shape()...), tensor.Of(tensor.Int))
 		if n.Dtype() == tensor.Float32 {
-			v = d.tensor(d.normal, n.Shape()...)
+			v = d.Tensor(d.Normal, n.Shape()...)
 		}
 		if err := gorgonia.Let(n, v); err != nil {
 			t.Fatal(err)
@@ -122,7 +123,7 @@ func TestEachPassKeepsTheBitsOfConvolutionalNetworks(t *testing.T) {
 				loaded.start(t, g, optim.Adam{Rate: 0.1})
 				for _, r := range m.Statistics {
 					part, _ := cfg.Homes.Find(ir.Statistics, r.Node.Name())
-					kernels.Store(loaded.at(part.Ref), part.Spec.Type, numbers(r.Node.Value()))
+					kernels.Store(loaded.at(part.Ref), part.Spec.Type, graphtest.Numbers(r.Node.Value()))
 				}
 				for k := range 3 {
 					loaded.controls(optim.Adam{Rate: 0.1}, int64(k+1))

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/optim"
@@ -22,15 +23,15 @@ type dropping struct {
 
 func newDropping(t *testing.T, rate float64, name string, seed uint64) dropping {
 	t.Helper()
-	d := newDraft(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
-	w := d.of(func() float64 { return 1 }, 200, 50)
-	y := d.must(gorgonia.Dropout(w, rate))
+	d := graphtest.New(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
+	w := d.Of(func() float64 { return 1 }, 200, 50)
+	y := d.Must(gorgonia.Dropout(w, rate))
 	gorgonia.WithName(name)(y)
 	dev := openCPU(t)
-	cfg := Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(y)), Keep: gorgonia.Nodes{y}, Seed: seed}, Mode: Train, Update: updateOf(still{}, optim.Clip{}),
+	cfg := Config{Model: frontend.Model{Loss: d.Must(gorgonia.Sum(y)), Keep: gorgonia.Nodes{y}, Seed: seed}, Mode: Train, Update: updateOf(still{}, optim.Clip{}),
 		Device: dev, Homes: &ir.Homes{}}
-	m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
-	m.start(t, d.g, still{})
+	m := load(t, dev, cfg.Homes, compileFor(t, d.Graph, cfg))
+	m.start(t, d.Graph, still{})
 	return dropping{m, w}
 }
 
@@ -51,7 +52,7 @@ func TestDropoutDropsInTrainingAndItsGradientFollowsTheMask(t *testing.T) {
 		if y != 0 {
 			kept++
 		}
-		if y != 0 && !near([]float64{y}, []float64{1 / (1 - p)}, 1e-6) {
+		if y != 0 && !graphtest.Near([]float64{y}, []float64{1 / (1 - p)}, 1e-6) {
 			t.Fatalf("element %d: got %v, want %v", i, y, 1/(1-p))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -31,8 +32,8 @@ func (g *grower) compiled(t *testing.T, dev kernels.Device, loss *gorgonia.Node)
 	t.Helper()
 	cfg := g.config(dev, loss)
 	cfg.Homes = &ir.Homes{}
-	m = load(t, dev, cfg.Homes, compileFor(t, g.g, cfg))
-	m.start(t, g.g, still{})
+	m = load(t, dev, cfg.Homes, compileFor(t, g.Graph, cfg))
+	m.start(t, g.Graph, still{})
 	g.feed(m)
 	return m, m.loss(t)
 }
@@ -49,7 +50,7 @@ func (g *grower) differences(t *testing.T, m *machine) error {
 		part, _ := m.homes.Find(ir.Parameters, n.Name())
 		x := view[float64](m.at(part.Ref))
 		for range min(samples, len(x)) {
-			i := g.r.IntN(len(x))
+			i := g.Rand.IntN(len(x))
 			was := x[i]
 			x[i] = was + step
 			up := m.loss(t)
@@ -97,7 +98,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 			}
 			ran++
 			tol := map[tensor.Dtype]float64{tensor.Float32: 1e-3, tensor.Float64: 1e-9}[dt]
-			if !near([]float64{got}, want, tol) {
+			if !graphtest.Near([]float64{got}, want, tol) {
 				t.Fatalf("seed %d, %v: got loss %v, Gorgonia has %v\n%v", s, g.grown, got, want, listing(m.Program))
 			}
 			if name := g.disagrees(t, m, grads, tol); name == "" {
@@ -121,7 +122,7 @@ func TestRandomGraphsTrainAsOnGorgoniasTapeMachine(t *testing.T) {
 func (g *grower) disagrees(t *testing.T, m *machine, want [][]float64, tol float64) string {
 	t.Helper()
 	for i, n := range g.params() {
-		if !near(m.numbers(t, ir.Gradients, n.Name()), want[i], tol) {
+		if !graphtest.Near(m.numbers(t, ir.Gradients, n.Name()), want[i], tol) {
 			return n.Name()
 		}
 	}
@@ -136,7 +137,7 @@ func tapeGrads(loss *gorgonia.Node, params gorgonia.Nodes) (value []float64, gra
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	alone, err := tape(loss)
+	alone, err := graphtest.Tape(loss)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +145,7 @@ func tapeGrads(loss *gorgonia.Node, params gorgonia.Nodes) (value []float64, gra
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := tape(append(gorgonia.Nodes{loss}, nodes...)...)
+	all, err := graphtest.Tape(append(gorgonia.Nodes{loss}, nodes...)...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/cputest"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/kernels/cpu"
@@ -104,7 +105,7 @@ func (m *machine) start(t testing.TB, g *gorgonia.ExprGraph, o optim.Optimizer) 
 	for _, n := range g.AllNodes() {
 		for _, r := range []arena.Region{ir.Parameters, ir.HostParameters} {
 			if part, ok := m.homes.Find(r, n.Name()); ok && n.IsVar() && n.Value() != nil {
-				kernels.Store(m.at(part.Ref), part.Spec.Type, numbers(n.Value()))
+				kernels.Store(m.at(part.Ref), part.Spec.Type, graphtest.Numbers(n.Value()))
 			}
 		}
 	}

@@ -228,11 +228,11 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	for s := range uint64(60) {
 		s += seed.Value() * 1000
 		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
-		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+		o := optimizers[g.Rand.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)
-		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
-		cfg.Update.GuardEach = g.r.IntN(2) == 0
-		if frozen := g.params()[0].Name(); len(g.params()) > 1 && g.r.IntN(3) == 0 {
+		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.Rand.IntN(3))})
+		cfg.Update.GuardEach = g.Rand.IntN(2) == 0
+		if frozen := g.params()[0].Name(); len(g.params()) > 1 && g.Rand.IntN(3) == 0 {
 			cfg.Frozen = func(name string) bool { return name == frozen }
 		}
 		want, p := g.steps(t, dev, cfg, o, 2)
@@ -260,28 +260,28 @@ func TestOffloadKeepsTheBitsOfRandomGraphs(t *testing.T) {
 // hostile returns cfg with random offloading, passes, order and recomputation; p is the program
 // without them.
 func (g *grower) hostile(cfg Config, p *ir.Program) Config {
-	cfg.Offload = Offload{State: g.r.IntN(2) == 0, Parameters: g.r.IntN(2) == 0}
+	cfg.Offload = Offload{State: g.Rand.IntN(2) == 0, Parameters: g.Rand.IntN(2) == 0}
 	for _, w := range g.params() {
-		if !cfg.Offload.Parameters && g.r.IntN(2) == 0 {
+		if !cfg.Offload.Parameters && g.Rand.IntN(2) == 0 {
 			cfg.Offload.Layers = append(cfg.Offload.Layers, ir.OwnerOf(w.Name()))
 		}
 	}
-	if g.r.IntN(3) == 0 {
-		cfg.Off = switches[g.r.IntN(len(switches))].off &^ Sums // which changes bits
+	if g.Rand.IntN(3) == 0 {
+		cfg.Off = switches[g.Rand.IntN(len(switches))].off &^ Sums // which changes bits
 	}
-	switch sch := shuffled(g.r.Uint64()); g.r.IntN(3) {
+	switch sch := shuffled(g.Rand.Uint64()); g.Rand.IntN(3) {
 	case 0:
 		cfg.scheduler = &sch
 	case 1:
 		all := schedule.Schedulers()
-		cfg.scheduler = &all[g.r.IntN(len(all))]
+		cfg.scheduler = &all[g.Rand.IntN(len(all))]
 	}
-	switch g.r.IntN(3) {
+	switch g.Rand.IntN(3) {
 	case 0:
-		cfg.Recompute.Budget = 1 + g.r.Int64N(max(p.Plan.Live, 1))
+		cfg.Recompute.Budget = 1 + g.Rand.Int64N(max(p.Plan.Live, 1))
 	case 1:
 		for _, v := range p.Values {
-			if g.r.IntN(2) == 0 {
+			if g.Rand.IntN(2) == 0 {
 				cfg.Recompute.Owners = append(cfg.Recompute.Owners, v.Owner)
 			}
 		}

@@ -39,9 +39,9 @@ func TestEachOrderKeepsTheBitsOfRandomGraphs(t *testing.T) {
 	for s := range graphs {
 		s += seed.Value() * 1000
 		g, loss := randomGraph(s, []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2], false)
-		o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+		o := optimizers[g.Rand.IntN(len(optimizers))].Optimizer
 		cfg := g.config(dev, loss)
-		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+		cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.Rand.IntN(3))})
 		cfg.Update.GuardEach = s%3 == 0
 		want, p := g.steps(t, dev, cfg, o, 2)
 		for _, sch := range append(schedule.Schedulers(), shuffled(s), shuffled(s+1)) {

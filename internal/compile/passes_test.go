@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -43,10 +44,10 @@ func TestEveryPassIsSwitchedOffAlone(t *testing.T) {
 func (g *grower) steps(t *testing.T, dev kernels.Device, cfg Config, o optim.Optimizer, n int) (outcome, *ir.Program) {
 	t.Helper()
 	cfg.Homes = &ir.Homes{}
-	p := compileFor(t, g.g, cfg)
+	p := compileFor(t, g.Graph, cfg)
 	m := load(t, dev, cfg.Homes, p)
 	defer m.memory.Free()
-	m.start(t, g.g, o)
+	m.start(t, g.Graph, o)
 	g.feed(m)
 	for k := range n {
 		m.controls(o, int64(k+1))
@@ -64,9 +65,9 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 			s += seed.Value() * 1000
 			dt := []tensor.Dtype{tensor.Float32, tensor.Float64}[s%2]
 			g, loss := randomGraph(s, dt, false)
-			o := optimizers[g.r.IntN(len(optimizers))].Optimizer
+			o := optimizers[g.Rand.IntN(len(optimizers))].Optimizer
 			cfg := g.config(dev, loss)
-			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.r.IntN(3))})
+			cfg.Update = updateOf(o, optim.Clip{Norm: float64(g.Rand.IntN(3))})
 			want, p := g.steps(t, dev, cfg, o, 2)
 			for _, pass := range switches {
 				cfg.Off = pass.off
@@ -87,15 +88,15 @@ func TestEachPassKeepsTheBitsOfRandomGraphs(t *testing.T) {
 
 // The shape of a chain may come from a constant alone.
 func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := d.in()
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := d.In()
 	ones := gorgonia.NewConstant(tensor.Ones(tensor.Float64, 3, 4), gorgonia.WithName("ones"))
-	loss := d.must(gorgonia.Sum(d.must(gorgonia.Tanh(d.must(gorgonia.HadamardProd(x, ones))))))
+	loss := d.Must(gorgonia.Sum(d.Must(gorgonia.Tanh(d.Must(gorgonia.HadamardProd(x, ones))))))
 	dev := openCPU(t)
 	cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(still{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}}
-	m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
-	m.start(t, d.g, still{})
-	if got, want := m.loss(t), 12*math.Tanh(numbers(x.Value())[0]); !near([]float64{got}, []float64{want}, 1e-12) {
+	m := load(t, dev, cfg.Homes, compileFor(t, d.Graph, cfg))
+	m.start(t, d.Graph, still{})
+	if got, want := m.loss(t), 12*math.Tanh(graphtest.Numbers(x.Value())[0]); !graphtest.Near([]float64{got}, []float64{want}, 1e-12) {
 		t.Errorf("got %v, want %v\n%s", got, want, listing(m.Program))
 	}
 }
@@ -103,9 +104,9 @@ func TestAChainWhoseInputsAreSmallerThanItsConstantsHasTheShapeOfThose(t *testin
 // A bias of one row is the epilogue of its matmul as a vector is.
 func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 	for _, shape := range [][]int{{5}, {1, 5}} {
-		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-		y := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 3), d.in(3, 5))), d.in(shape...), nil, []byte{0}))
-		p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: d.must(gorgonia.Sum(d.must(gorgonia.Tanh(y))))}, Mode: Evaluate, Device: openCPU(t)})
+		d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+		y := d.Must(gorgonia.BroadcastAdd(d.Must(gorgonia.Mul(d.In(4, 3), d.In(3, 5))), d.In(shape...), nil, []byte{0}))
+		p := compileFor(t, d.Graph, Config{Model: frontend.Model{Loss: d.Must(gorgonia.Sum(d.Must(gorgonia.Tanh(y))))}, Mode: Evaluate, Device: openCPU(t)})
 		if got := len(p.Calls()); got != 2 {
 			t.Errorf("bias %v: got %d calls, want a matmul and a sum\n%s", shape, got, listing(p))
 		}
@@ -117,18 +118,18 @@ func TestABiasOfOneRowIsAnEpilogue(t *testing.T) {
 func TestASumOfProductsHasNoEpilogue(t *testing.T) {
 	dev := openCPU(t)
 	for _, rows := range []int{1, 3} {
-		d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-		w := d.in(rows, 5)
-		sum := func(n *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.Sum(n)) }
-		loss := sum(d.must(gorgonia.Tanh(w)))
+		d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+		w := d.In(rows, 5)
+		sum := func(n *gorgonia.Node) *gorgonia.Node { return d.Must(gorgonia.Sum(n)) }
+		loss := sum(d.Must(gorgonia.Tanh(w)))
 		for range 2 {
-			loss = d.must(gorgonia.Add(loss, sum(d.must(gorgonia.Square(d.must(gorgonia.Mul(d.in(4, rows), w)))))))
+			loss = d.Must(gorgonia.Add(loss, sum(d.Must(gorgonia.Square(d.Must(gorgonia.Mul(d.In(4, rows), w)))))))
 		}
 		var want outcome
 		for _, off := range []Pass{Fuse, 0} {
 			cfg := Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(optim.SGD{}, optim.Clip{}), Device: dev, Homes: &ir.Homes{}, Off: off}
-			m := load(t, dev, cfg.Homes, compileFor(t, d.g, cfg))
-			m.start(t, d.g, optim.SGD{})
+			m := load(t, dev, cfg.Homes, compileFor(t, d.Graph, cfg))
+			m.start(t, d.Graph, optim.SGD{})
 			m.run(t)
 			if got := m.outcome(); want == nil {
 				want = got

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evenkeel/evenkeel/arena"
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -181,8 +182,8 @@ func TestNoCallWritesOutsideOfItsOperands(t *testing.T) {
 		g, loss := randomGraph(s, tensor.Float32, false)
 		cfg := g.config(dev, loss)
 		cfg.Homes, cfg.Debug = &ir.Homes{}, true
-		m := load(t, dev, cfg.Homes, compileFor(t, g.g, cfg))
-		m.start(t, g.g, still{})
+		m := load(t, dev, cfg.Homes, compileFor(t, g.Graph, cfg))
+		m.start(t, g.Graph, still{})
 		g.feed(m)
 		if err := m.watched(t); err != nil {
 			t.Errorf("seed %d, %v: %v\n%s", s, g.grown, err, listing(m.Program))
@@ -272,10 +273,10 @@ func (n net) sameAlone(t *testing.T, mode Mode, dev kernels.Device, homes *ir.Ho
 
 // The gradient of a reshaped parameter is made at its home.
 func TestGradientsOfReshapedParametersAreNotCopied(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-	w := d.must(gorgonia.Reshape(d.in(2, 3, 5), tensor.Shape{6, 5}))
-	loss := d.must(gorgonia.Mean(d.must(gorgonia.Tanh(d.must(gorgonia.Mul(d.in(4, 6), w))))))
-	p := compileFor(t, d.g, Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(adam, optim.Clip{})})
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+	w := d.Must(gorgonia.Reshape(d.In(2, 3, 5), tensor.Shape{6, 5}))
+	loss := d.Must(gorgonia.Mean(d.Must(gorgonia.Tanh(d.Must(gorgonia.Mul(d.In(4, 6), w))))))
+	p := compileFor(t, d.Graph, Config{Model: frontend.Model{Loss: loss}, Mode: Train, Update: updateOf(adam, optim.Clip{})})
 	for _, c := range p.Calls() {
 		if c.Op == kernels.Reshape {
 			t.Errorf("%q is copied\n%s", c.Label, listing(p))

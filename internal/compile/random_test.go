@@ -2,6 +2,7 @@ package compile
 
 import (
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 
 	"math/rand/v2"
 	"slices"
@@ -19,7 +20,7 @@ const randomBatch = 4
 
 // grower makes a random graph of a few operations over parameters and one input, a field of bytes.
 type grower struct {
-	*draft
+	*graphtest.Draft
 	strict bool // only what Gorgonia computes and differentiates rightly
 	nodes  []*gorgonia.Node
 	bound  map[*gorgonia.Node]float64 // no element is larger
@@ -38,12 +39,12 @@ type growth struct {
 
 // randomGraph grows a graph of 3 to 20 operations with a scalar loss.
 func randomGraph(seed uint64, dt tensor.Dtype, strict bool) (g *grower, loss *gorgonia.Node) {
-	g = &grower{draft: newDraft(rand.New(rand.NewPCG(seed, 11)), dt), strict: strict, bound: map[*gorgonia.Node]float64{},
+	g = &grower{Draft: graphtest.New(rand.New(rand.NewPCG(seed, 11)), dt), strict: strict, bound: map[*gorgonia.Node]float64{},
 		read: map[*gorgonia.Node]bool{}, soft: map[*gorgonia.Node]bool{}}
 	g.plant()
 	all := growths()
-	for want := 3 + g.r.IntN(18); len(g.grown) < want; {
-		op := all[g.r.IntN(len(all))]
+	for want := 3 + g.Rand.IntN(18); len(g.grown) < want; {
+		op := all[g.Rand.IntN(len(all))]
 		if strict && op.wrong {
 			continue
 		}
@@ -58,14 +59,14 @@ func randomGraph(seed uint64, dt tensor.Dtype, strict bool) (g *grower, loss *go
 func (g *grower) plant() {
 	bytes := make([]float64, randomBatch*3)
 	for i := range bytes {
-		bytes[i] = float64(g.r.IntN(256))/128 - 1 // exact in both float types
+		bytes[i] = float64(g.Rand.IntN(256))/128 - 1 // exact in both float types
 	}
 	next := 0
 	draw := func() float64 { next++; return bytes[next-1] }
-	g.field = g.of(draw, randomBatch, 3)
+	g.field = g.Of(draw, randomBatch, 3)
 	g.add(g.field, 1)
-	w := g.param(3, g.wide())
-	g.add(g.must(gorgonia.Mul(g.field, w)), 12)
+	w := g.param(3, g.Wide())
+	g.add(g.Must(gorgonia.Mul(g.field, w)), 12)
 	g.read[g.field], g.read[w] = true, true
 }
 
@@ -73,7 +74,7 @@ func (g *grower) plant() {
 func (g *grower) try(grow func(*grower) *gorgonia.Node) (n *gorgonia.Node) {
 	defer func() {
 		if p := recover(); p != nil { // also Gorgonia's own panics about shapes
-			g.err, n = nil, nil
+			g.Err, n = nil, nil
 		}
 	}()
 	return grow(g)
@@ -90,7 +91,7 @@ func (g *grower) add(n *gorgonia.Node, bound float64) *gorgonia.Node {
 }
 
 func (g *grower) param(dims ...int) *gorgonia.Node {
-	n := g.of(func() float64 { return 2*g.r.Float64() - 1 }, dims...)
+	n := g.Of(func() float64 { return 2*g.Rand.Float64() - 1 }, dims...)
 	return g.add(n, 1)
 }
 
@@ -103,10 +104,10 @@ func (g *grower) pick(ok func(s tensor.Shape) bool, fresh func() []int) *gorgoni
 			fit = append(fit, n)
 		}
 	}
-	if len(fit) == 0 || g.r.IntN(8) == 0 {
+	if len(fit) == 0 || g.Rand.IntN(8) == 0 {
 		return g.param(fresh()...)
 	}
-	return fit[len(fit)-1-min(g.r.IntN(len(fit)), g.r.IntN(len(fit)))]
+	return fit[len(fit)-1-min(g.Rand.IntN(len(fit)), g.Rand.IntN(len(fit)))]
 }
 
 // any returns a node of any shape, with elements no larger than limit.
@@ -124,12 +125,12 @@ func (g *grower) shaped(dims ...int) *gorgonia.Node {
 	return g.tame(g.pick(func(s tensor.Shape) bool { return slices.Equal(s, dims) }, func() []int { return dims }), 30)
 }
 
-func (g *grower) fresh() []int { return g.shape(g.r.IntN(4)) }
+func (g *grower) fresh() []int { return g.shape(g.Rand.IntN(4)) }
 
 func (g *grower) shape(rank int) []int {
 	s := make([]int, rank)
 	for i := range s {
-		if s[i] = g.wide(); !g.strict && g.r.IntN(5) == 0 {
+		if s[i] = g.Wide(); !g.strict && g.Rand.IntN(5) == 0 {
 			s[i] = 1
 		}
 	}
@@ -141,7 +142,7 @@ func (g *grower) tame(n *gorgonia.Node, limit float64) *gorgonia.Node {
 	if g.bound[n] <= limit {
 		return n
 	}
-	return g.use(1, n, g.must(gorgonia.Tanh(n)))
+	return g.use(1, n, g.Must(gorgonia.Tanh(n)))
 }
 
 // use adds y, which reads x and has elements within bound.
@@ -163,21 +164,21 @@ func (g *grower) loss() (sum *gorgonia.Node) {
 			continue
 		}
 		if g.bound[n] > 30 {
-			n = g.must(gorgonia.Tanh(n))
+			n = g.Must(gorgonia.Tanh(n))
 		}
-		switch g.r.IntN(3) {
+		switch g.Rand.IntN(3) {
 		case 0:
-			n = g.must(gorgonia.Square(n))
+			n = g.Must(gorgonia.Square(n))
 		case 1:
-			n = g.must(gorgonia.Tanh(n))
+			n = g.Must(gorgonia.Tanh(n))
 		}
 		if len(n.Shape()) > 0 {
-			n = g.must(gorgonia.Mean(n))
+			n = g.Must(gorgonia.Mean(n))
 		}
 		if sum == nil {
 			sum = n
 		} else {
-			sum = g.must(gorgonia.Add(sum, n))
+			sum = g.Must(gorgonia.Add(sum, n))
 		}
 	}
 	return sum
@@ -192,14 +193,14 @@ func (g *grower) config(dev kernels.Device, loss *gorgonia.Node) Config {
 // feed writes the field's bytes to the slot.
 func (g *grower) feed(m *machine) {
 	x := m.field("x")
-	for i, v := range numbers(g.field.Value()) {
+	for i, v := range graphtest.Numbers(g.field.Value()) {
 		x[i] = byte((v + 1) * 128)
 	}
 }
 
 // params returns the nodes that are trained.
 func (g *grower) params() (ps gorgonia.Nodes) {
-	for _, n := range g.inputs {
+	for _, n := range g.Inputs {
 		if n != g.field {
 			ps = append(ps, n)
 		}

@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/internal/compile/frontend"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -21,25 +22,25 @@ import (
 // normalized is a graph that convolves, normalizes, and adds up: b images of 3 channels become c
 // channels.
 type normalized struct {
-	*draft
+	*graphtest.Draft
 	x, w, gamma, beta, y, loss *gorgonia.Node
 	op                         *gorgonia.BatchNormOp
 }
 
 func newNormalized(b, c int) normalized {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 4)), tensor.Float64)
-	n := normalized{draft: d, x: d.in(b, 3, 5, 4), w: d.in(c, 3, 3, 3), gamma: d.of(d.positive, 1, c, 1, 1), beta: d.in(1, c, 1, 1)}
-	conv := d.must(gorgonia.Conv2d(n.x, n.w, tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 4)), tensor.Float64)
+	n := normalized{Draft: d, x: d.In(b, 3, 5, 4), w: d.In(c, 3, 3, 3), gamma: d.Of(d.Positive, 1, c, 1, 1), beta: d.In(1, c, 1, 1)}
+	conv := d.Must(gorgonia.Conv2d(n.x, n.w, tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
 	gorgonia.WithName("conv/out")(conv)
 	var err error
 	n.y, _, _, n.op, err = gorgonia.BatchNorm(conv, n.gamma, n.beta, 0.25, 1e-3)
-	d.must(n.y, err)
-	for _, m := range d.g.AllNodes() {
+	d.Must(n.y, err)
+	for _, m := range d.Graph.AllNodes() {
 		if _, ok := m.Op().(*gorgonia.BatchNormOp); ok {
 			gorgonia.WithName("bn")(m)
 		}
 	}
-	n.loss = d.must(gorgonia.Mean(d.must(gorgonia.Square(n.y))))
+	n.loss = d.Must(gorgonia.Mean(d.Must(gorgonia.Square(n.y))))
 	return n
 }
 
@@ -51,8 +52,8 @@ func (n normalized) load(t *testing.T, mode Mode, homes *ir.Homes, more func(*Co
 	if more != nil {
 		more(&cfg)
 	}
-	m := load(t, dev, homes, compileFor(t, n.g, cfg))
-	m.start(t, n.g, optim.SGD{Rate: 0.1})
+	m := load(t, dev, homes, compileFor(t, n.Graph, cfg))
+	m.start(t, n.Graph, optim.SGD{Rate: 0.1})
 	return m
 }
 
@@ -77,7 +78,7 @@ func TestRunningStatisticsFollowTheBatchUnlessTheStepStops(t *testing.T) {
 	n := newNormalized(b, c)
 	m := n.load(t, Train, &ir.Homes{}, nil)
 	m.run(t)
-	conv, err := tape(n.g.ByName("conv/out")[0])
+	conv, err := graphtest.Tape(n.Graph.ByName("conv/out")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,15 +120,15 @@ func TestEvaluationNormalizesByRunningStatisticsAndLeavesThem(t *testing.T) {
 			t.Errorf("the convolution does not take over what normalizes it:\n%s", listing(m.Program))
 		}
 	}
-	conv, err := tape(n.g.ByName("conv/out")[0])
+	conv, err := graphtest.Tape(n.Graph.ByName("conv/out")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := m.numbers(t, ir.Results, n.y.Name())
 	for i, x := range conv[0] {
 		k := i / 20 % c
-		scale := numbers(n.gamma.Value())[k] / math.Sqrt(0.5+float64(k)+1e-3)
-		if want := (x-float64(k)+1.5)*scale + numbers(n.beta.Value())[k]; math.Abs(got[i]-want) > 1e-9*max(1, math.Abs(want)) {
+		scale := graphtest.Numbers(n.gamma.Value())[k] / math.Sqrt(0.5+float64(k)+1e-3)
+		if want := (x-float64(k)+1.5)*scale + graphtest.Numbers(n.beta.Value())[k]; math.Abs(got[i]-want) > 1e-9*max(1, math.Abs(want)) {
 			t.Fatalf("element %d: got %v, want %v", i, got[i], want)
 		}
 	}
@@ -150,15 +151,15 @@ func TestAFrozenNormalizationUsesAndKeepsItsRunningStatistics(t *testing.T) {
 
 func TestStatisticsStartAsTheOperationHasThem(t *testing.T) {
 	n := newNormalized(3, 2)
-	mean, variance := n.tensor(n.normal, 2), n.tensor(n.positive, 2)
+	mean, variance := n.Tensor(n.Normal, 2), n.Tensor(n.Positive, 2)
 	if err := n.op.SetStats(mean, variance); err != nil {
 		t.Fatal(err)
 	}
 	m := n.load(t, Evaluate, &ir.Homes{}, nil)
-	if got, want := m.numbers(t, ir.Statistics, "bn/mean"), numbers(mean); !near(got, want, 0) {
+	if got, want := m.numbers(t, ir.Statistics, "bn/mean"), graphtest.Numbers(mean); !graphtest.Near(got, want, 0) {
 		t.Errorf("mean %v, want %v", got, want)
 	}
-	if got, want := m.numbers(t, ir.Statistics, "bn/variance"), numbers(variance); !near(got, want, 0) {
+	if got, want := m.numbers(t, ir.Statistics, "bn/variance"), graphtest.Numbers(variance); !graphtest.Near(got, want, 0) {
 		t.Errorf("variance %v, want %v", got, want)
 	}
 }
@@ -166,7 +167,7 @@ func TestStatisticsStartAsTheOperationHasThem(t *testing.T) {
 func TestABatchOfOneUnderNormalizationIsRefusedByName(t *testing.T) {
 	n := newNormalized(1, 2)
 	for _, mode := range []Mode{Train, Evaluate} {
-		_, err := compileGraph(n.g, Config{Model: frontend.Model{Loss: n.loss}, Mode: mode, Update: updateOf(still{}, optim.Clip{})})
+		_, err := compileGraph(n.Graph, Config{Model: frontend.Model{Loss: n.loss}, Mode: mode, Update: updateOf(still{}, optim.Clip{})})
 		if mode == Evaluate {
 			if err != nil {
 				t.Errorf("evaluation of one image: %v", err)

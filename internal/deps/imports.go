@@ -58,6 +58,7 @@ var rules = map[string]rule{
 	"internal/cputest":          {ours: "kernels/cpu"},
 	"internal/emutest":          {ours: "kernels/emu"},
 	"internal/deps":             {},
+	"internal/graphtest":        {other: gorgonia},
 	"internal/fakecuda":         {cgo: true},
 	"internal/fakecuda/main":    {ours: "internal/fakecuda"},
 	"internal/nets":             {ours: "dataloader trainer/layers", other: gorgonia},

@@ -2,7 +2,6 @@ package frontend
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -10,81 +9,11 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
-
-// draft builds a small Gorgonia graph with inputs of random values.
-type draft struct {
-	g      *gorgonia.ExprGraph
-	r      *rand.Rand
-	dt     tensor.Dtype
-	err    error
-	inputs gorgonia.Nodes
-}
-
-func newDraft(r *rand.Rand, dt tensor.Dtype) *draft {
-	return &draft{g: gorgonia.NewGraph(), r: r, dt: dt}
-}
-
-// must keeps the first error.
-func (d *draft) must(n *gorgonia.Node, err error) *gorgonia.Node {
-	if d.err == nil {
-		d.err = err
-	}
-	if n == nil && d.err == nil {
-		d.err = fmt.Errorf("no node")
-	}
-	if d.err != nil {
-		panic(d)
-	}
-	return n
-}
-
-// dim returns a random size, often 1.
-func (d *draft) dim() int { return 1 + d.r.IntN(5) }
-
-// wide returns a random size that is not 1.
-func (d *draft) wide() int { return 2 + d.r.IntN(4) }
-
-func (d *draft) normal() float64   { return d.r.NormFloat64() }
-func (d *draft) positive() float64 { return 0.3 + 2*d.r.Float64() }
-
-// of returns an input with elements drawn from draw; a scalar without dims.
-func (d *draft) of(draw func() float64, dims ...int) *gorgonia.Node {
-	name := fmt.Sprintf("in%d", len(d.inputs))
-	var n *gorgonia.Node
-	if len(dims) == 0 {
-		n = gorgonia.NewScalar(d.g, d.dt, gorgonia.WithName(name), gorgonia.WithValue(d.scalar(draw())))
-	} else {
-		n = gorgonia.NewTensor(d.g, d.dt, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name), gorgonia.WithValue(d.tensor(draw, dims...)))
-	}
-	d.inputs = append(d.inputs, n)
-	return n
-}
-
-func (d *draft) in(dims ...int) *gorgonia.Node { return d.of(d.normal, dims...) }
-
-func (d *draft) scalar(x float64) any {
-	if d.dt == tensor.Float32 {
-		return float32(x)
-	}
-	return x
-}
-
-func (d *draft) tensor(draw func() float64, dims ...int) *tensor.Dense {
-	n := tensor.Shape(dims).TotalSize()
-	f32, f64 := make([]float32, n), make([]float64, n)
-	for i := range n {
-		f64[i] = draw()
-		f32[i] = float32(f64[i])
-	}
-	if d.dt == tensor.Float32 {
-		return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(f32))
-	}
-	return tensor.New(tensor.WithShape(dims...), tensor.WithBacking(f64))
-}
 
 // Programs that train, and others.
 var training, inference = Options{Training: true}, Options{}
@@ -173,46 +102,6 @@ func (c *reading) count(op *kernels.Op) (n int) {
 	return n
 }
 
-// tape runs the graph of roots on Gorgonia's tape machine.
-func tape(roots ...*gorgonia.Node) (out [][]float64, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	into := make([]gorgonia.Value, len(roots))
-	for i, n := range roots {
-		gorgonia.Read(n, &into[i])
-	}
-	m := gorgonia.NewTapeMachine(roots[0].Graph())
-	defer m.Close()
-	if err := m.RunAll(); err != nil {
-		return nil, err
-	}
-	for i, v := range into {
-		if v == nil {
-			return nil, fmt.Errorf("root %d has no value", i)
-		}
-		out = append(out, numbers(v))
-	}
-	return out, nil
-}
-
-// numbers returns the elements of a Gorgonia value, bools as 1 and 0.
-func numbers(v gorgonia.Value) []float64 {
-	t, err := dtypeOf(v.Dtype())
-	if err != nil {
-		t = arena.Uint8
-	}
-	xs := make([]float64, max(v.Shape().TotalSize(), 1))
-	b := make([]byte, int64(len(xs))*t.Size())
-	if err := store(b, t, v); err != nil {
-		panic(err)
-	}
-	kernels.Load(xs, t, b)
-	return xs
-}
-
 // tolerance is the relative error allowed against Gorgonia, which sums in another order, and in
 // float32 rounds between steps that are one operation here.
 func tolerance(dt tensor.Dtype) float64 {
@@ -222,26 +111,10 @@ func tolerance(dt tensor.Dtype) float64 {
 	return 1e-9
 }
 
-// near reports whether two results agree to a tolerance relative to their size, but at least 1.
-func near(got, want []float64, tol float64) bool {
-	if len(got) != len(want) {
-		return false
-	}
-	for i, w := range want {
-		if got[i] == w || math.IsNaN(got[i]) && math.IsNaN(w) {
-			continue
-		}
-		if !(math.Abs(got[i]-w) <= tol*max(1, math.Abs(w))) {
-			return false
-		}
-	}
-	return true
-}
-
 // recipe is a graph to be lowered.
 type recipe struct {
 	name  string
-	build func(d *draft) *gorgonia.Node
+	build func(d *graphtest.Draft) *gorgonia.Node
 	op    *kernels.Op // must be in the program
 }
 
@@ -249,7 +122,7 @@ type recipe struct {
 // whether Gorgonia could run it.
 func compare(t *testing.T, c recipe, dt tensor.Dtype, s uint64) bool {
 	t.Helper()
-	d := newDraft(rand.New(rand.NewPCG(s, 7)), dt)
+	d := graphtest.New(rand.New(rand.NewPCG(s, 7)), dt)
 	root := func() (n *gorgonia.Node) {
 		defer func() {
 			if p := recover(); p != nil && p != any(d) {
@@ -258,7 +131,7 @@ func compare(t *testing.T, c recipe, dt tensor.Dtype, s uint64) bool {
 		}()
 		return c.build(d)
 	}()
-	if d.err != nil { // Gorgonia refuses these shapes
+	if d.Err != nil { // Gorgonia refuses these shapes
 		return false
 	}
 	got, err := readGraph(training, root)
@@ -268,12 +141,12 @@ func compare(t *testing.T, c recipe, dt tensor.Dtype, s uint64) bool {
 	if err := got.run(); err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}
-	want, err := tape(root)
+	want, err := graphtest.Tape(root)
 	if err != nil {
 		return false
 	}
 	v := got.values[root]
-	if ys := got.floats(v); !near(ys, want[0], tolerance(dt)) {
+	if ys := got.floats(v); !graphtest.Near(ys, want[0], tolerance(dt)) {
 		t.Fatalf("seed %d: got %v %v, Gorgonia computes %v\n%v", s, got.Spec(v), ys, want[0], got.Program)
 	}
 	if shape := got.Spec(v).Shape; !shape.Equal(shapeOf(root)) {

@@ -14,68 +14,56 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
-// ints returns an input of integers below n.
-func (d *draft) ints(n int, dims ...int) *gorgonia.Node {
-	xs := make([]int, tensor.Shape(dims).TotalSize())
-	for i := range xs {
-		xs[i] = d.r.IntN(n)
-	}
-	name := fmt.Sprintf("in%d", len(d.inputs))
-	in := gorgonia.NewTensor(d.g, tensor.Int, len(dims), gorgonia.WithShape(dims...), gorgonia.WithName(name),
-		gorgonia.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(xs))))
-	d.inputs = append(d.inputs, in)
-	return in
-}
-
 // fallbacks are ops without an operation, first those with a gradient in Gorgonia.
 func fallbacks() (differentiable, others []recipe) {
 	host := kernels.Host
 	differentiable = []recipe{
-		{"im2col", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.Im2Col(d.in(d.dim(), d.dim(), 4, 5), tensor.Shape{3, 2}, tensor.Shape{1, 0}, tensor.Shape{1, 2}, tensor.Shape{1, 1}))
+		{"im2col", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Im2Col(d.In(d.Dim(), d.Dim(), 4, 5), tensor.Shape{3, 2}, tensor.Shape{1, 0}, tensor.Shape{1, 2}, tensor.Shape{1, 1}))
 		}, host},
-		{"upsampling", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.Upsample2D(d.in(d.dim(), d.dim(), d.wide(), d.wide()), 2))
+		{"upsampling", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Upsample2D(d.In(d.Dim(), d.Dim(), d.Wide(), d.Wide()), 2))
 		}, host},
-		{"sparsemax", func(d *draft) *gorgonia.Node { return d.must(gorgonia.Sparsemax(d.in(d.wide(), d.wide()))) }, host},
-		{"the smaller", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.MinBetween(d.in(n), d.in(n)))
+		{"sparsemax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Sparsemax(d.In(d.Wide(), d.Wide()))) }, host},
+		{"the smaller", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			return d.Must(gorgonia.MinBetween(d.In(n), d.In(n)))
 		}, host},
-		{"the larger", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.MaxBetween(d.in(n, 2), d.in(n, 2)))
+		{"the larger", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			return d.Must(gorgonia.MaxBetween(d.In(n, 2), d.In(n, 2)))
 		}, host},
 	}
 	others = []recipe{
-		{"columns by index", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.ByIndices(d.in(d.wide(), n), d.ints(n, d.wide()), 1))
+		{"columns by index", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			return d.Must(gorgonia.ByIndices(d.In(d.Wide(), n), d.Ints(n, d.Wide()), 1))
 		}, host},
-		{"diagonal", func(d *draft) *gorgonia.Node { return d.must(gorgonia.DiagFlat(d.in(d.wide()))) }, host},
-		{"sum of integers", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.Add(d.ints(9, n), d.ints(9, n)))
+		{"diagonal", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.DiagFlat(d.In(d.Wide()))) }, host},
+		{"sum of integers", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			return d.Must(gorgonia.Add(d.Ints(9, n), d.Ints(9, n)))
 		}, host},
-		{"sum of integer scalars", func(d *draft) *gorgonia.Node {
+		{"sum of integer scalars", func(d *graphtest.Draft) *gorgonia.Node {
 			scalar := func(name string, x int) *gorgonia.Node {
-				return gorgonia.NewScalar(d.g, tensor.Int, gorgonia.WithName(name), gorgonia.WithValue(x))
+				return gorgonia.NewScalar(d.Graph, tensor.Int, gorgonia.WithName(name), gorgonia.WithValue(x))
 			}
-			return d.must(gorgonia.Add(scalar("a", 3), scalar("b", d.r.IntN(9))))
+			return d.Must(gorgonia.Add(scalar("a", 3), scalar("b", d.Rand.IntN(9))))
 		}, host},
-		{"sum of int32", func(d *draft) *gorgonia.Node { return d.pair([]int32{1, -2, 3}, []int32{5, 6, 1 << 30}) }, host},
-		{"sum of int64", func(d *draft) *gorgonia.Node { return d.pair([]int64{1, -2, 3}, []int64{5, 6, 1 << 60}) }, host},
-		{"sum of bytes", func(d *draft) *gorgonia.Node { return d.pair([]uint8{1, 2, 3}, []uint8{5, 6, 250}) }, host},
-		{"integers to floats", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.ConvType(d.ints(9, d.wide()), tensor.Int, d.dt))
+		{"sum of int32", func(d *graphtest.Draft) *gorgonia.Node { return pair(d, []int32{1, -2, 3}, []int32{5, 6, 1 << 30}) }, host},
+		{"sum of int64", func(d *graphtest.Draft) *gorgonia.Node { return pair(d, []int64{1, -2, 3}, []int64{5, 6, 1 << 60}) }, host},
+		{"sum of bytes", func(d *graphtest.Draft) *gorgonia.Node { return pair(d, []uint8{1, 2, 3}, []uint8{5, 6, 250}) }, host},
+		{"integers to floats", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.ConvType(d.Ints(9, d.Wide()), tensor.Int, d.Type))
 		}, kernels.Decode},
-		{"floats to integers", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.ConvType(d.in(d.wide()), d.dt, tensor.Int))
+		{"floats to integers", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.ConvType(d.In(d.Wide()), d.Type, tensor.Int))
 		}, host},
 	}
 	return differentiable, others
@@ -83,10 +71,10 @@ func fallbacks() (differentiable, others []recipe) {
 
 // pair returns the sum of a tensor with elements as, an input, and one with elements bs, a
 // constant.
-func (d *draft) pair(as, bs any) *gorgonia.Node {
+func pair(d *graphtest.Draft, as, bs any) *gorgonia.Node {
 	a, b := tensor.New(tensor.WithBacking(as)), tensor.New(tensor.WithBacking(bs))
-	x := gorgonia.NewTensor(d.g, a.Dtype(), 1, gorgonia.WithShape(3), gorgonia.WithName("a"), gorgonia.WithValue(a))
-	return d.must(gorgonia.Add(x, gorgonia.NewConstant(b, gorgonia.WithName("b"))))
+	x := gorgonia.NewTensor(d.Graph, a.Dtype(), 1, gorgonia.WithShape(3), gorgonia.WithName("a"), gorgonia.WithValue(a))
+	return d.Must(gorgonia.Add(x, gorgonia.NewConstant(b, gorgonia.WithName("b"))))
 }
 
 func TestFallbacksComputeTheSameAsGorgonia(t *testing.T) {
@@ -99,7 +87,7 @@ func TestFallbacksRepeatTheirBits(t *testing.T) {
 	differentiable, others := fallbacks()
 	for _, c := range append(differentiable, others...) {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDraft(rand.New(rand.NewPCG(seed.Value(), 3)), tensor.Float32)
+			d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 3)), tensor.Float32)
 			root := c.build(d)
 			r, err := readGraph(training, root)
 			if err != nil {
@@ -164,10 +152,10 @@ func findFallback(n *gorgonia.Node) *gorgonia.Node {
 
 func checkGradient(t *testing.T, c recipe, s uint64) {
 	t.Helper()
-	d := newDraft(rand.New(rand.NewPCG(s, 5)), tensor.Float64)
+	d := graphtest.New(rand.New(rand.NewPCG(s, 5)), tensor.Float64)
 	y := findFallback(c.build(d))
 	inputs := gorgonia.Nodes(children(y))
-	w := d.in(y.Shape()...)
+	w := d.In(y.Shape()...)
 	r, err := readGraph(training, y, w)
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
@@ -179,7 +167,7 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 	if err := r.run(); err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}
-	cost := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(y, w))))
+	cost := d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(y, w))))
 	var wrt gorgonia.Nodes
 	for _, n := range inputs {
 		if n.Dtype() == tensor.Float64 {
@@ -190,7 +178,7 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}
-	want, err := tape(dx...)
+	want, err := graphtest.Tape(dx...)
 	if err != nil {
 		t.Fatalf("seed %d: %v", s, err)
 	}
@@ -201,7 +189,7 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 		if grads[i] == kernels.None {
 			t.Fatalf("seed %d: no gradient of %q", s, n.Name())
 		}
-		if got := r.floats(grads[i]); !near(got, want[i], 1e-9) {
+		if got := r.floats(grads[i]); !graphtest.Near(got, want[i], 1e-9) {
 			t.Errorf("seed %d: gradient of %q: got %v, Gorgonia computes %v", s, n.Name(), got, want[i])
 		}
 	}
@@ -213,22 +201,22 @@ func checkGradient(t *testing.T, c recipe, s uint64) {
 }
 
 func TestOperationsWithoutAGradientAreRefusedByName(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
-	y := d.must(gorgonia.DiagFlat(d.in(3)))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
+	y := d.Must(gorgonia.DiagFlat(d.In(3)))
 	gorgonia.WithName("spread")(y)
 	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = fallbackGradients(r, d.inputs[0])
+	_, _, err = fallbackGradients(r, d.Inputs[0])
 	if !errors.Is(err, kernels.ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "DiagFlat") {
 		t.Errorf("got %v, want ErrUnsupported that names DiagFlat", err)
 	}
 }
 
 func TestRandomNodesAreDrawnAgainInEachRun(t *testing.T) {
-	d := newDraft(nil, tensor.Float64)
-	n := gorgonia.GaussianRandomNode(d.g, tensor.Float64, 0, 1, 30, 40)
+	d := graphtest.New(nil, tensor.Float64)
+	n := gorgonia.GaussianRandomNode(d.Graph, tensor.Float64, 0, 1, 30, 40)
 	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
@@ -240,14 +228,14 @@ func TestRandomNodesAreDrawnAgainInEachRun(t *testing.T) {
 		}
 		runs[i] = r.floats(r.values[n])
 	}
-	if len(runs[0]) != 1200 || near(runs[0], runs[1], 0.01) {
+	if len(runs[0]) != 1200 || graphtest.Near(runs[0], runs[1], 0.01) {
 		t.Errorf("got %v twice", runs[0][:5])
 	}
 }
 
 func TestOpsThatGorgoniaComputesWronglyAreRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
-	pool := d.must(gorgonia.AveragePool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
+	pool := d.Must(gorgonia.AveragePool2D(d.In(1, 1, 4, 4), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 	_, err := readGraph(inference, pool)
 	if !errors.Is(err, kernels.ErrUnsupported) {
 		t.Fatalf("got %v, want ErrUnsupported", err)
@@ -260,10 +248,10 @@ func TestOpsThatGorgoniaComputesWronglyAreRefused(t *testing.T) {
 }
 
 func TestAnIndexOutOfRangeIsInTheStatusWord(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
-	y := d.must(gorgonia.ByIndices(d.in(2, 3), d.ints(1, 2), 0))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
+	y := d.Must(gorgonia.ByIndices(d.In(2, 3), d.Ints(1, 2), 0))
 	gorgonia.WithName("embedding")(y)
-	d.inputs[1].Value().Data().([]int)[1] = 2
+	d.Inputs[1].Value().Data().([]int)[1] = 2
 	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
@@ -286,8 +274,8 @@ func (bomb) Do(...gorgonia.Value) (gorgonia.Value, error) { panic("no fuse") }
 func (bomb) String() string                               { return "bomb" }
 
 func TestAPanicOfAnOpIsAnErrorThatNamesItsNode(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
-	y := d.must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.in(2)))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
+	y := d.Must(gorgonia.ApplyOpWithName(bomb{}, "cellar/box", d.In(2)))
 	r, err := readGraph(training, y)
 	if err != nil {
 		t.Fatal(err)
@@ -328,9 +316,9 @@ func (s scaledGrad) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 func (s scaledGrad) String() string { return "scaledGrad" }
 
 func TestAGradientRunsAfterTheOpWhoseStateItReads(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
-	x, w := d.in(), d.in()
-	y := d.must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 1)), tensor.Float64)
+	x, w := d.In(), d.In()
+	y := d.Must(gorgonia.ApplyOpWithName(scaled{factor: new(float64)}, "user/scaled", x))
 	r, err := readGraph(training, y, w)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
@@ -18,42 +20,42 @@ var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 var goldens = []struct {
 	name    string
 	options Options
-	build   func(d *draft) *gorgonia.Node
+	build   func(d *graphtest.Draft) *gorgonia.Node
 }{
-	{"classifier", training, func(d *draft) *gorgonia.Node {
-		hidden := d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(d.in(4, 5), d.in(5, 6))), d.in(6), nil, []byte{0}))
-		logits := d.must(gorgonia.Mul(d.must(gorgonia.Rectify(hidden)), d.in(6, 3)))
-		likelihood := d.must(gorgonia.HadamardProd(d.must(gorgonia.Log(d.must(gorgonia.SoftMax(logits)))), d.in(4, 3)))
-		return d.must(gorgonia.Neg(d.must(gorgonia.Mean(d.must(gorgonia.Sum(likelihood, 1))))))
+	{"classifier", training, func(d *graphtest.Draft) *gorgonia.Node {
+		hidden := d.Must(gorgonia.BroadcastAdd(d.Must(gorgonia.Mul(d.In(4, 5), d.In(5, 6))), d.In(6), nil, []byte{0}))
+		logits := d.Must(gorgonia.Mul(d.Must(gorgonia.Rectify(hidden)), d.In(6, 3)))
+		likelihood := d.Must(gorgonia.HadamardProd(d.Must(gorgonia.Log(d.Must(gorgonia.SoftMax(logits)))), d.In(4, 3)))
+		return d.Must(gorgonia.Neg(d.Must(gorgonia.Mean(d.Must(gorgonia.Sum(likelihood, 1))))))
 	}},
 	{"convolution", training, convolution},
 	{"convolution-inference", inference, convolution},
-	{"embedding", training, func(d *draft) *gorgonia.Node {
-		return d.must(gorgonia.Tanh(d.must(gorgonia.ByIndices(d.in(7, 2), d.ints(7, 3), 0))))
+	{"embedding", training, func(d *graphtest.Draft) *gorgonia.Node {
+		return d.Must(gorgonia.Tanh(d.Must(gorgonia.ByIndices(d.In(7, 2), d.Ints(7, 3), 0))))
 	}},
-	{"dropout", training, func(d *draft) *gorgonia.Node { return d.must(gorgonia.Dropout(d.in(3, 4), 0.5)) }},
-	{"slices", training, func(d *draft) *gorgonia.Node {
-		x := d.in(6, 4)
-		a, b := d.must(gorgonia.Slice(x, gorgonia.S(0, 2))), d.must(gorgonia.Slice(x, nil, gorgonia.S(1)))
-		return d.must(gorgonia.Add(d.must(gorgonia.Sum(a)), d.must(gorgonia.Sum(b))))
+	{"dropout", training, func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Dropout(d.In(3, 4), 0.5)) }},
+	{"slices", training, func(d *graphtest.Draft) *gorgonia.Node {
+		x := d.In(6, 4)
+		a, b := d.Must(gorgonia.Slice(x, gorgonia.S(0, 2))), d.Must(gorgonia.Slice(x, nil, gorgonia.S(1)))
+		return d.Must(gorgonia.Add(d.Must(gorgonia.Sum(a)), d.Must(gorgonia.Sum(b))))
 	}},
-	{"fallback", training, func(d *draft) *gorgonia.Node {
-		return d.must(gorgonia.Exp(d.must(gorgonia.DiagFlat(d.in(3)))))
+	{"fallback", training, func(d *graphtest.Draft) *gorgonia.Node {
+		return d.Must(gorgonia.Exp(d.Must(gorgonia.DiagFlat(d.In(3)))))
 	}},
 }
 
 // convolution is max pooling of γ ⊙ norm(x ∗ w) + β.
-func convolution(d *draft) *gorgonia.Node {
-	conv := d.must(gorgonia.Conv2d(d.in(2, 3, 6, 6), d.in(4, 3, 3, 3), tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
-	y, _, _, _, err := gorgonia.BatchNorm(conv, d.in(1, 4, 1, 1), d.in(1, 4, 1, 1), 0.25, 1e-3)
-	return d.must(gorgonia.MaxPool2D(d.must(y, err), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+func convolution(d *graphtest.Draft) *gorgonia.Node {
+	conv := d.Must(gorgonia.Conv2d(d.In(2, 3, 6, 6), d.In(4, 3, 3, 3), tensor.Shape{3, 3}, []int{1, 1}, []int{1, 1}, []int{1, 1}))
+	y, _, _, _, err := gorgonia.BatchNorm(conv, d.In(1, 4, 1, 1), d.In(1, 4, 1, 1), 0.25, 1e-3)
+	return d.Must(gorgonia.MaxPool2D(d.Must(y, err), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
 }
 
 // TestGraphsBecomePrograms compares the text of each program with its golden file.
 func TestGraphsBecomePrograms(t *testing.T) {
 	for _, c := range goldens {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDraft(rand.New(rand.NewPCG(1, 2)), tensor.Float32)
+			d := graphtest.New(rand.New(rand.NewPCG(1, 2)), tensor.Float32)
 			root := c.build(d)
 			gorgonia.WithName("root")(root)
 			r, err := readGraph(c.options, root)

@@ -11,6 +11,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/evenkeel/evenkeel/arena"
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/ir"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
@@ -18,19 +19,19 @@ import (
 
 // regression is mean((x·w + b - y)²) with x stored as bytes and y in a resident dataset.
 func regression() (Model, *ir.Builder) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-	x := gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(4, 3), gorgonia.WithName("x"))
-	y := gorgonia.NewMatrix(d.g, d.dt, gorgonia.WithShape(4, 2), gorgonia.WithName("y"))
-	w, b := d.in(3, 2), d.in(4, 2)
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+	x := gorgonia.NewMatrix(d.Graph, d.Type, gorgonia.WithShape(4, 3), gorgonia.WithName("x"))
+	y := gorgonia.NewMatrix(d.Graph, d.Type, gorgonia.WithShape(4, 2), gorgonia.WithName("y"))
+	w, b := d.In(3, 2), d.In(4, 2)
 	gorgonia.WithName("dense/w")(w)
 	gorgonia.WithName("dense/b")(b)
-	product := d.must(gorgonia.Mul(x, w))
+	product := d.Must(gorgonia.Mul(x, w))
 	gorgonia.WithName("dense/product")(product)
-	out := d.must(gorgonia.Add(product, b))
+	out := d.Must(gorgonia.Add(product, b))
 	gorgonia.WithName("dense/out")(out)
-	loss := d.must(gorgonia.Mean(d.must(gorgonia.Square(d.must(gorgonia.Sub(out, y))))))
+	loss := d.Must(gorgonia.Mean(d.Must(gorgonia.Square(d.Must(gorgonia.Sub(out, y))))))
 	gorgonia.WithName("loss")(loss)
-	m := Model{Graph: d.g, Batch: 4, Loss: loss, Output: out, Keep: gorgonia.Nodes{product}, Inputs: map[*gorgonia.Node]Input{
+	m := Model{Graph: d.Graph, Batch: 4, Loss: loss, Output: out, Keep: gorgonia.Nodes{product}, Inputs: map[*gorgonia.Node]Input{
 		x: {Field: "image", Spec: kernels.Spec{Type: arena.Uint8, Shape: kernels.Shape{4, 3}}, Scale: 1. / 255},
 		y: {Field: "target", Spec: kernels.Spec{Type: arena.Float32, Shape: kernels.Shape{4, 2}}, Resident: "train", Samples: 10},
 	}}
@@ -128,20 +129,20 @@ func TestCheckReachedNamesTrainableParametersWithoutAGradient(t *testing.T) {
 }
 
 func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x, w := d.in(3), d.in(3)
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x, w := d.In(3), d.In(3)
 	gorgonia.WithName("same")(x)
 	gorgonia.WithName("same")(w)
-	loss := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(x, w))))
+	loss := d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(x, w))))
 	dw, err := gorgonia.Grad(loss, w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	norm := d.must(gorgonia.Sum(d.must(gorgonia.Square(dw[0]))))
+	norm := d.Must(gorgonia.Sum(d.Must(gorgonia.Square(dw[0]))))
 	var into gorgonia.Value
 	gorgonia.Read(norm, &into)
 	b := ir.NewBuilder(&ir.Program{}, &ir.Homes{})
-	v, err := New(b, Model{Graph: d.g}, Options{Training: true, Machine: true}).View()
+	v, err := New(b, Model{Graph: d.Graph}, Options{Training: true, Machine: true}).View()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +174,14 @@ func TestAViewLinksGradientsAndWhatIsComputedFromThem(t *testing.T) {
 }
 
 func TestAGraphThatIsDifferentiatedTwiceIsRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x, w := d.in(3), d.in(3)
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x, w := d.In(3), d.In(3)
 	for _, n := range []*gorgonia.Node{x, w} {
-		if _, err := gorgonia.Grad(d.must(gorgonia.Sum(d.must(gorgonia.Square(n)))), n); err != nil {
+		if _, err := gorgonia.Grad(d.Must(gorgonia.Sum(d.Must(gorgonia.Square(n)))), n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.g}, Options{Training: true, Machine: true}).View()
+	_, err := New(ir.NewBuilder(&ir.Program{}, &ir.Homes{}), Model{Graph: d.Graph}, Options{Training: true, Machine: true}).View()
 	if !errors.Is(err, ErrLosses) {
 		t.Errorf("got %v, want ErrLosses", err)
 	}

@@ -7,12 +7,14 @@ import (
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 )
 
 func TestDropoutIsTheIdentityAfterTraining(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
-	x := d.in(3, 4)
-	y := d.must(gorgonia.Dropout(x, 0.5))
+	d := graphtest.New(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
+	x := d.In(3, 4)
+	y := d.Must(gorgonia.Dropout(x, 0.5))
 	for _, o := range []Options{inference, {Predict: true}} {
 		r, err := readGraph(o, y)
 		if err != nil {
@@ -26,10 +28,10 @@ func TestDropoutIsTheIdentityAfterTraining(t *testing.T) {
 
 // Gorgonia's own gradient of dropout is wrong; the instructions for its node compute the right one.
 func TestTheGradientNodeOfADropoutFollowsItsMask(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
-	x := d.of(func() float64 { return 1 }, 20, 30)
-	y := d.must(gorgonia.Dropout(x, 0.25))
-	dx, err := gorgonia.Grad(d.must(gorgonia.Sum(y)), x)
+	d := graphtest.New(rand.New(rand.NewPCG(1, 1)), tensor.Float32)
+	x := d.Of(func() float64 { return 1 }, 20, 30)
+	y := d.Must(gorgonia.Dropout(x, 0.25))
+	dx, err := gorgonia.Grad(d.Must(gorgonia.Sum(y)), x)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/kernels"
 )
 
@@ -21,13 +22,13 @@ func unaries() (recipes []recipe) {
 		"tanh": gorgonia.Tanh, "sigmoid": gorgonia.Sigmoid, "expm1": gorgonia.Expm1, "softplus": gorgonia.Softplus,
 		"relu": gorgonia.Rectify, "mish": gorgonia.Mish,
 	} {
-		recipes = append(recipes, recipe{name: name, build: func(d *draft) *gorgonia.Node { return d.must(f(d.in(d.dim(), d.dim()))) }},
-			recipe{name: name + " of a scalar", build: func(d *draft) *gorgonia.Node { return d.must(f(d.in())) }})
+		recipes = append(recipes, recipe{name: name, build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In(d.Dim(), d.Dim()))) }},
+			recipe{name: name + " of a scalar", build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In())) }})
 	}
 	for name, f := range map[string]fn{"log": gorgonia.Log, "log2": gorgonia.Log2, "sqrt": gorgonia.Sqrt, "inverse": gorgonia.Inverse,
 		"inverse square root": gorgonia.InverseSqrt, "log1p": gorgonia.Log1p} {
-		recipes = append(recipes, recipe{name: name, build: func(d *draft) *gorgonia.Node {
-			return d.must(f(d.of(d.positive, d.dim(), d.dim(), d.dim())))
+		recipes = append(recipes, recipe{name: name, build: func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(f(d.Of(d.Positive, d.Dim(), d.Dim(), d.Dim())))
 		}})
 	}
 	return recipes
@@ -45,26 +46,26 @@ func binaries() (recipes []recipe) {
 		"greater or equal": compare(gorgonia.Gte), "equal": compare(gorgonia.Eq), "unequal": compare(gorgonia.Ne),
 	} {
 		recipes = append(recipes,
-			recipe{name: name, build: func(d *draft) *gorgonia.Node {
-				dims := []int{d.dim(), d.dim()}
-				return d.must(f(d.of(d.positive, dims...), d.of(d.positive, dims...)))
+			recipe{name: name, build: func(d *graphtest.Draft) *gorgonia.Node {
+				dims := []int{d.Dim(), d.Dim()}
+				return d.Must(f(d.Of(d.Positive, dims...), d.Of(d.Positive, dims...)))
 			}},
-			recipe{name: name + " with a scalar", build: func(d *draft) *gorgonia.Node {
-				return d.must(f(d.of(d.positive, d.dim(), d.wide()), d.of(d.positive)))
+			recipe{name: name + " with a scalar", build: func(d *graphtest.Draft) *gorgonia.Node {
+				return d.Must(f(d.Of(d.Positive, d.Dim(), d.Wide()), d.Of(d.Positive)))
 			}},
-			recipe{name: name + " of a scalar and a tensor", build: func(d *draft) *gorgonia.Node {
-				return d.must(f(d.of(d.positive), d.of(d.positive, d.wide())))
+			recipe{name: name + " of a scalar and a tensor", build: func(d *graphtest.Draft) *gorgonia.Node {
+				return d.Must(f(d.Of(d.Positive), d.Of(d.Positive, d.Wide())))
 			}},
-			recipe{name: name + " of scalars", build: func(d *draft) *gorgonia.Node {
-				return d.must(f(d.of(d.positive), d.of(d.positive)))
+			recipe{name: name + " of scalars", build: func(d *graphtest.Draft) *gorgonia.Node {
+				return d.Must(f(d.Of(d.Positive), d.Of(d.Positive)))
 			}},
-			recipe{name: name + " with a constant", build: func(d *draft) *gorgonia.Node {
-				return d.must(f(d.of(d.positive, d.dim(), d.wide()), gorgonia.NewConstant(d.scalar(1.75))))
+			recipe{name: name + " with a constant", build: func(d *graphtest.Draft) *gorgonia.Node {
+				return d.Must(f(d.Of(d.Positive, d.Dim(), d.Wide()), gorgonia.NewConstant(d.Scalar(1.75))))
 			}},
-			recipe{name: name + " with a constant tensor", build: func(d *draft) *gorgonia.Node {
-				r, c := d.wide(), d.wide()
-				k := gorgonia.NewConstant(d.tensor(d.positive, r, c), gorgonia.WithName("k"))
-				return d.must(f(d.of(d.positive, r, c), k))
+			recipe{name: name + " with a constant tensor", build: func(d *graphtest.Draft) *gorgonia.Node {
+				r, c := d.Wide(), d.Wide()
+				k := gorgonia.NewConstant(d.Tensor(d.Positive, r, c), gorgonia.WithName("k"))
+				return d.Must(f(d.Of(d.Positive, r, c), k))
 			}})
 	}
 	return recipes
@@ -75,25 +76,25 @@ func broadcasts() (recipes []recipe) {
 	for name, f := range map[string]fn{"add": gorgonia.BroadcastAdd, "sub": gorgonia.BroadcastSub,
 		"product": gorgonia.BroadcastHadamardProd, "quotient": gorgonia.BroadcastHadamardDiv} {
 		recipes = append(recipes,
-			recipe{name: "broadcast " + name + " of a row", build: func(d *draft) *gorgonia.Node {
-				r, c := d.wide(), d.dim()
-				return d.must(f(d.in(r, c), d.of(d.positive, c), nil, []byte{0}))
+			recipe{name: "broadcast " + name + " of a row", build: func(d *graphtest.Draft) *gorgonia.Node {
+				r, c := d.Wide(), d.Dim()
+				return d.Must(f(d.In(r, c), d.Of(d.Positive, c), nil, []byte{0}))
 			}},
-			recipe{name: "broadcast " + name + " of a column", build: func(d *draft) *gorgonia.Node {
-				r, c := d.dim(), d.wide()
-				return d.must(f(d.in(r, c), d.of(d.positive, r), nil, []byte{1}))
+			recipe{name: "broadcast " + name + " of a column", build: func(d *graphtest.Draft) *gorgonia.Node {
+				r, c := d.Dim(), d.Wide()
+				return d.Must(f(d.In(r, c), d.Of(d.Positive, r), nil, []byte{1}))
 			}},
-			recipe{name: "broadcast " + name + " of a column on the left", build: func(d *draft) *gorgonia.Node {
-				r, c := d.wide(), d.wide()
-				return d.must(f(d.in(r, 1), d.of(d.positive, r, c), []byte{1}, nil))
+			recipe{name: "broadcast " + name + " of a column on the left", build: func(d *graphtest.Draft) *gorgonia.Node {
+				r, c := d.Wide(), d.Wide()
+				return d.Must(f(d.In(r, 1), d.Of(d.Positive, r, c), []byte{1}, nil))
 			}},
-			recipe{name: "broadcast " + name + " of both", build: func(d *draft) *gorgonia.Node {
-				r, c := d.wide(), d.wide()
-				return d.must(f(d.in(r, 1), d.of(d.positive, 1, c), []byte{1}, []byte{0}))
+			recipe{name: "broadcast " + name + " of both", build: func(d *graphtest.Draft) *gorgonia.Node {
+				r, c := d.Wide(), d.Wide()
+				return d.Must(f(d.In(r, 1), d.Of(d.Positive, 1, c), []byte{1}, []byte{0}))
 			}},
-			recipe{name: "broadcast " + name + " of two axes", build: func(d *draft) *gorgonia.Node {
-				b, c, h, w := d.wide(), d.wide(), d.wide(), d.wide()
-				return d.must(f(d.in(b, c, h, w), d.of(d.positive, 1, c, 1, 1), nil, []byte{0, 2, 3}))
+			recipe{name: "broadcast " + name + " of two axes", build: func(d *graphtest.Draft) *gorgonia.Node {
+				b, c, h, w := d.Wide(), d.Wide(), d.Wide(), d.Wide()
+				return d.Must(f(d.In(b, c, h, w), d.Of(d.Positive, 1, c, 1, 1), nil, []byte{0, 2, 3}))
 			}})
 	}
 	return recipes
@@ -104,17 +105,17 @@ func reductions() (recipes []recipe) {
 	for name, f := range map[string]fn{"sum": gorgonia.Sum, "mean": gorgonia.Mean, "max": gorgonia.Max} {
 		op := kernels.ByName(name)
 		recipes = append(recipes,
-			recipe{name: name + " of all", op: op, build: func(d *draft) *gorgonia.Node { return d.must(f(d.in(d.wide(), d.wide(), d.dim()))) }},
-			recipe{name: name + " of a vector", op: op, build: func(d *draft) *gorgonia.Node { return d.must(f(d.in(d.wide()))) }},
-			recipe{name: name + " along 0", op: op, build: func(d *draft) *gorgonia.Node { return d.must(f(d.in(d.wide(), d.wide()), 0)) }},
-			recipe{name: name + " along 1", op: op, build: func(d *draft) *gorgonia.Node { return d.must(f(d.in(d.wide(), d.wide()), 1)) }},
-			recipe{name: name + " along 1 of 3", op: op, build: func(d *draft) *gorgonia.Node {
-				return d.must(f(d.in(d.wide(), d.wide(), d.wide()), 1))
+			recipe{name: name + " of all", op: op, build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In(d.Wide(), d.Wide(), d.Dim()))) }},
+			recipe{name: name + " of a vector", op: op, build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In(d.Wide()))) }},
+			recipe{name: name + " along 0", op: op, build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In(d.Wide(), d.Wide()), 0)) }},
+			recipe{name: name + " along 1", op: op, build: func(d *graphtest.Draft) *gorgonia.Node { return d.Must(f(d.In(d.Wide(), d.Wide()), 1)) }},
+			recipe{name: name + " along 1 of 3", op: op, build: func(d *graphtest.Draft) *gorgonia.Node {
+				return d.Must(f(d.In(d.Wide(), d.Wide(), d.Wide()), 1))
 			}})
 	}
 	for p := 1; p <= 3; p++ {
-		recipes = append(recipes, recipe{name: "norm", build: func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.Norm(d.of(d.positive, d.wide(), d.wide()), 1, p))
+		recipes = append(recipes, recipe{name: "norm", build: func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Norm(d.Of(d.Positive, d.Wide(), d.Wide()), 1, p))
 		}})
 	}
 	return recipes
@@ -123,174 +124,176 @@ func reductions() (recipes []recipe) {
 func products() []recipe {
 	mm := kernels.MatMul
 	return []recipe{
-		{"matmul", func(d *draft) *gorgonia.Node {
-			k := d.dim()
-			return d.must(gorgonia.Mul(d.in(d.wide(), k), d.in(k, d.wide())))
+		{"matmul", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Dim()
+			return d.Must(gorgonia.Mul(d.In(d.Wide(), k), d.In(k, d.Wide())))
 		}, mm},
-		{"matrix and vector", func(d *draft) *gorgonia.Node {
-			k := d.wide()
-			return d.must(gorgonia.Mul(d.in(d.wide(), k), d.in(k)))
+		{"matrix and vector", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Wide()
+			return d.Must(gorgonia.Mul(d.In(d.Wide(), k), d.In(k)))
 		}, mm},
-		{"vector and matrix", func(d *draft) *gorgonia.Node {
-			k := d.wide()
-			return d.must(gorgonia.Mul(d.in(k), d.in(k, d.wide())))
+		{"vector and matrix", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Wide()
+			return d.Must(gorgonia.Mul(d.In(k), d.In(k, d.Wide())))
 		}, mm},
-		{"vectors", func(d *draft) *gorgonia.Node {
-			k := d.wide()
-			return d.must(gorgonia.Mul(d.in(k), d.in(k)))
+		{"vectors", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Wide()
+			return d.Must(gorgonia.Mul(d.In(k), d.In(k)))
 		}, mm},
-		{"outer product", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.OuterProd(d.in(d.wide()), d.in(d.wide())))
+		{"outer product", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.OuterProd(d.In(d.Wide()), d.In(d.Wide())))
 		}, mm},
-		{"batched matmul", func(d *draft) *gorgonia.Node {
-			b, k := d.wide(), d.wide()
-			return d.must(gorgonia.BatchedMatMul(d.in(b, d.wide(), k), d.in(b, k, d.wide())))
+		{"batched matmul", func(d *graphtest.Draft) *gorgonia.Node {
+			b, k := d.Wide(), d.Wide()
+			return d.Must(gorgonia.BatchedMatMul(d.In(b, d.Wide(), k), d.In(b, k, d.Wide())))
 		}, mm},
-		{"batched matmul, left transposed", func(d *draft) *gorgonia.Node {
-			b, k := d.wide(), d.wide()
-			return d.must(gorgonia.BatchedMatMul(d.in(b, k, d.wide()), d.in(b, k, d.wide()), true))
+		{"batched matmul, left transposed", func(d *graphtest.Draft) *gorgonia.Node {
+			b, k := d.Wide(), d.Wide()
+			return d.Must(gorgonia.BatchedMatMul(d.In(b, k, d.Wide()), d.In(b, k, d.Wide()), true))
 		}, mm},
-		{"batched matmul, right transposed", func(d *draft) *gorgonia.Node {
-			b, k := d.wide(), d.wide()
-			return d.must(gorgonia.BatchedMatMul(d.in(b, d.wide(), k), d.in(b, d.wide(), k), false, true))
+		{"batched matmul, right transposed", func(d *graphtest.Draft) *gorgonia.Node {
+			b, k := d.Wide(), d.Wide()
+			return d.Must(gorgonia.BatchedMatMul(d.In(b, d.Wide(), k), d.In(b, d.Wide(), k), false, true))
 		}, mm},
-		{"tensordot over the last and the first", func(d *draft) *gorgonia.Node {
-			k := d.wide()
-			return d.must(gorgonia.Tensordot([]int{2}, []int{0}, d.in(d.wide(), d.wide(), k), d.in(k, d.wide())))
+		{"tensordot over the last and the first", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Wide()
+			return d.Must(gorgonia.Tensordot([]int{2}, []int{0}, d.In(d.Wide(), d.Wide(), k), d.In(k, d.Wide())))
 		}, mm},
-		{"tensordot over the middle", func(d *draft) *gorgonia.Node {
-			k := d.wide()
-			return d.must(gorgonia.Tensordot([]int{1}, []int{1}, d.in(d.wide(), k, d.wide()), d.in(d.wide(), k)))
+		{"tensordot over the middle", func(d *graphtest.Draft) *gorgonia.Node {
+			k := d.Wide()
+			return d.Must(gorgonia.Tensordot([]int{1}, []int{1}, d.In(d.Wide(), k, d.Wide()), d.In(d.Wide(), k)))
 		}, mm},
-		{"tensordot over two axes", func(d *draft) *gorgonia.Node {
-			k, l := d.wide(), d.wide()
-			return d.must(gorgonia.Tensordot([]int{0, 2}, []int{1, 0}, d.in(k, d.wide(), l), d.in(l, k, d.wide())))
+		{"tensordot over two axes", func(d *graphtest.Draft) *gorgonia.Node {
+			k, l := d.Wide(), d.Wide()
+			return d.Must(gorgonia.Tensordot([]int{0, 2}, []int{1, 0}, d.In(k, d.Wide(), l), d.In(l, k, d.Wide())))
 		}, mm},
-		{"dense layer", func(d *draft) *gorgonia.Node {
-			b, i, o := d.wide(), d.wide(), d.wide()
-			xw := d.must(gorgonia.Mul(d.in(b, i), d.in(i, o)))
-			return d.must(gorgonia.Rectify(d.must(gorgonia.BroadcastAdd(xw, d.in(o), nil, []byte{0}))))
+		{"dense layer", func(d *graphtest.Draft) *gorgonia.Node {
+			b, i, o := d.Wide(), d.Wide(), d.Wide()
+			xw := d.Must(gorgonia.Mul(d.In(b, i), d.In(i, o)))
+			return d.Must(gorgonia.Rectify(d.Must(gorgonia.BroadcastAdd(xw, d.In(o), nil, []byte{0}))))
 		}, kernels.ReLU},
 	}
 }
 
 func shapes() []recipe {
 	return []recipe{
-		{"reshape", func(d *draft) *gorgonia.Node {
-			a, b, c := d.dim(), d.dim(), d.dim()
-			return d.must(gorgonia.Reshape(d.in(a, b, c), tensor.Shape{c, a * b}))
+		{"reshape", func(d *graphtest.Draft) *gorgonia.Node {
+			a, b, c := d.Dim(), d.Dim(), d.Dim()
+			return d.Must(gorgonia.Reshape(d.In(a, b, c), tensor.Shape{c, a * b}))
 		}, nil},
-		{"transpose", func(d *draft) *gorgonia.Node { return d.must(gorgonia.Transpose(d.in(d.wide(), d.wide()))) }, kernels.Transpose},
-		{"transpose of 4", func(d *draft) *gorgonia.Node {
+		{"transpose", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.Transpose(d.In(d.Wide(), d.Wide()))) }, kernels.Transpose},
+		{"transpose of 4", func(d *graphtest.Draft) *gorgonia.Node {
 			perms := [][]int{{0, 3, 1, 2}, {1, 0, 3, 2}, {3, 2, 1, 0}, {2, 3, 0, 1}, {0, 2, 3, 1}}
-			return d.must(gorgonia.Transpose(d.in(d.wide(), d.wide(), d.wide(), d.wide()), perms[d.r.IntN(len(perms))]...))
+			return d.Must(gorgonia.Transpose(d.In(d.Wide(), d.Wide(), d.Wide(), d.Wide()), perms[d.Rand.IntN(len(perms))]...))
 		}, kernels.Transpose},
-		{"slice of rows", func(d *draft) *gorgonia.Node {
-			n := d.wide() + 1
-			a := d.r.IntN(n - 1)
-			return d.must(gorgonia.Slice(d.in(n, d.wide()), gorgonia.S(a, a+1+d.r.IntN(n-a))))
+		{"slice of rows", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide() + 1
+			a := d.Rand.IntN(n - 1)
+			return d.Must(gorgonia.Slice(d.In(n, d.Wide()), gorgonia.S(a, a+1+d.Rand.IntN(n-a))))
 		}, nil},
-		{"slice of columns", func(d *draft) *gorgonia.Node {
-			n := d.wide() + 1
-			a := d.r.IntN(n - 1)
-			return d.must(gorgonia.Slice(d.in(d.wide(), n), nil, gorgonia.S(a, a+1+d.r.IntN(n-a))))
+		{"slice of columns", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide() + 1
+			a := d.Rand.IntN(n - 1)
+			return d.Must(gorgonia.Slice(d.In(d.Wide(), n), nil, gorgonia.S(a, a+1+d.Rand.IntN(n-a))))
 		}, nil},
-		{"one row", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			return d.must(gorgonia.Slice(d.in(n, d.wide(), d.wide()), gorgonia.S(d.r.IntN(n))))
+		{"one row", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			return d.Must(gorgonia.Slice(d.In(n, d.Wide(), d.Wide()), gorgonia.S(d.Rand.IntN(n))))
 		}, kernels.Slice},
-		{"one element", func(d *draft) *gorgonia.Node {
-			n, m := d.wide(), d.wide()
-			return d.must(gorgonia.Slice(d.in(n, m), gorgonia.S(d.r.IntN(n)), gorgonia.S(d.r.IntN(m))))
+		{"one element", func(d *graphtest.Draft) *gorgonia.Node {
+			n, m := d.Wide(), d.Wide()
+			return d.Must(gorgonia.Slice(d.In(n, m), gorgonia.S(d.Rand.IntN(n)), gorgonia.S(d.Rand.IntN(m))))
 		}, kernels.Slice},
-		{"slice with a step", func(d *draft) *gorgonia.Node {
-			n := 2 * (1 + d.wide())
-			return d.must(gorgonia.Slice(d.in(n, d.wide()), gorgonia.S(0, n, 2)))
+		{"slice with a step", func(d *graphtest.Draft) *gorgonia.Node {
+			n := 2 * (1 + d.Wide())
+			return d.Must(gorgonia.Slice(d.In(n, d.Wide()), gorgonia.S(0, n, 2)))
 		}, kernels.Slice},
-		{"concat of rows", func(d *draft) *gorgonia.Node {
-			c := d.wide()
-			return d.must(gorgonia.Concat(0, d.in(d.wide(), c), d.in(d.wide(), c), d.in(d.wide(), c)))
+		{"concat of rows", func(d *graphtest.Draft) *gorgonia.Node {
+			c := d.Wide()
+			return d.Must(gorgonia.Concat(0, d.In(d.Wide(), c), d.In(d.Wide(), c), d.In(d.Wide(), c)))
 		}, kernels.Concat},
-		{"concat of columns", func(d *draft) *gorgonia.Node {
-			r := d.wide()
-			return d.must(gorgonia.Concat(1, d.in(r, d.wide()), d.in(r, d.wide())))
+		{"concat of columns", func(d *graphtest.Draft) *gorgonia.Node {
+			r := d.Wide()
+			return d.Must(gorgonia.Concat(1, d.In(r, d.Wide()), d.In(r, d.Wide())))
 		}, kernels.Concat},
-		{"repeat of rows", func(d *draft) *gorgonia.Node {
-			r, c := d.wide(), d.wide()
-			_, y, err := gorgonia.Broadcast(d.in(r, c), d.in(r, c), gorgonia.NewBroadcastPattern(nil, []byte{0}))
-			return d.must(y, err)
+		{"repeat of rows", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			_, y, err := gorgonia.Broadcast(d.In(r, c), d.In(r, c), gorgonia.NewBroadcastPattern(nil, []byte{0}))
+			return d.Must(y, err)
 		}, kernels.Broadcast},
-		{"repeat of columns", func(d *draft) *gorgonia.Node {
-			r, c := d.wide(), d.wide()
-			_, y, err := gorgonia.Broadcast(d.in(r, c), d.in(r, c), gorgonia.NewBroadcastPattern(nil, []byte{1}))
-			return d.must(y, err)
+		{"repeat of columns", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			_, y, err := gorgonia.Broadcast(d.In(r, c), d.In(r, c), gorgonia.NewBroadcastPattern(nil, []byte{1}))
+			return d.Must(y, err)
 		}, kernels.Broadcast},
-		{"repeat of a column", func(d *draft) *gorgonia.Node {
-			r, c := d.wide(), d.wide()
-			_, y, err := gorgonia.Broadcast(d.in(r, c), d.in(r), gorgonia.NewBroadcastPattern(nil, []byte{1}))
-			return d.must(y, err)
+		{"repeat of a column", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Wide()
+			_, y, err := gorgonia.Broadcast(d.In(r, c), d.In(r), gorgonia.NewBroadcastPattern(nil, []byte{1}))
+			return d.Must(y, err)
 		}, kernels.Broadcast},
-		{"global average pooling", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.GlobalAveragePool2D(d.in(d.dim(), d.dim(), d.wide(), d.wide())))
+		{"global average pooling", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.GlobalAveragePool2D(d.In(d.Dim(), d.Dim(), d.Wide(), d.Wide())))
 		}, kernels.Mean},
 	}
 }
 
 func losses() []recipe {
-	soft := func(d *draft) (logp, y *gorgonia.Node) {
-		r, c := d.wide(), d.wide()
-		return d.must(gorgonia.LogSoftMax(d.in(r, c))), d.of(d.positive, r, c)
+	soft := func(d *graphtest.Draft) (logp, y *gorgonia.Node) {
+		r, c := d.Wide(), d.Wide()
+		return d.Must(gorgonia.LogSoftMax(d.In(r, c))), d.Of(d.Positive, r, c)
 	}
 	return []recipe{
-		{"softmax", func(d *draft) *gorgonia.Node { return d.must(gorgonia.SoftMax(d.in(d.wide(), d.wide()))) }, kernels.Softmax},
-		{"softmax along 0", func(d *draft) *gorgonia.Node { return d.must(gorgonia.SoftMax(d.in(d.wide(), d.wide()), 0)) }, kernels.Softmax},
-		{"softmax of 3 along 1", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.SoftMax(d.in(d.wide(), d.wide(), d.wide()), 1))
+		{"softmax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.SoftMax(d.In(d.Wide(), d.Wide()))) }, kernels.Softmax},
+		{"softmax along 0", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.SoftMax(d.In(d.Wide(), d.Wide()), 0)) }, kernels.Softmax},
+		{"softmax of 3 along 1", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.SoftMax(d.In(d.Wide(), d.Wide(), d.Wide()), 1))
 		}, kernels.Softmax},
-		{"softmax of a vector", func(d *draft) *gorgonia.Node { return d.must(gorgonia.SoftMax(d.in(d.wide()))) }, kernels.Softmax},
-		{"softmax of a column", func(d *draft) *gorgonia.Node { return d.must(gorgonia.SoftMax(d.in(d.wide(), 1))) }, kernels.Softmax},
-		{"log softmax", func(d *draft) *gorgonia.Node { return d.must(gorgonia.LogSoftMax(d.in(d.wide(), d.wide()))) }, kernels.LogSoftmax},
-		{"log of softmax", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.Log(d.must(gorgonia.SoftMax(d.in(d.wide(), d.wide())))))
+		{"softmax of a vector", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.SoftMax(d.In(d.Wide()))) }, kernels.Softmax},
+		{"softmax of a column", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.SoftMax(d.In(d.Wide(), 1))) }, kernels.Softmax},
+		{"log softmax", func(d *graphtest.Draft) *gorgonia.Node { return d.Must(gorgonia.LogSoftMax(d.In(d.Wide(), d.Wide()))) }, kernels.LogSoftmax},
+		{"log of softmax", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Log(d.Must(gorgonia.SoftMax(d.In(d.Wide(), d.Wide())))))
 		}, kernels.LogSoftmax},
-		{"leaky relu", func(d *draft) *gorgonia.Node { return d.must(gorgonia.LeakyRelu(d.in(d.dim(), d.dim()), 0.1)) }, kernels.LeakyReLU},
-		{"leaky relu with a negative slope", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.LeakyRelu(d.in(d.dim(), d.dim()), -0.5))
+		{"leaky relu", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.LeakyRelu(d.In(d.Dim(), d.Dim()), 0.1))
+		}, kernels.LeakyReLU},
+		{"leaky relu with a negative slope", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.LeakyRelu(d.In(d.Dim(), d.Dim()), -0.5))
 		}, kernels.Less},
-		{"-Σ log p ⊙ y", func(d *draft) *gorgonia.Node {
+		{"-Σ log p ⊙ y", func(d *graphtest.Draft) *gorgonia.Node {
 			p, y := soft(d)
-			return d.must(gorgonia.Neg(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(p, y))))))
+			return d.Must(gorgonia.Neg(d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(p, y))))))
 		}, kernels.CrossEntropyDense},
-		{"Σ y ⊙ log p", func(d *draft) *gorgonia.Node {
+		{"Σ y ⊙ log p", func(d *graphtest.Draft) *gorgonia.Node {
 			p, y := soft(d)
-			return d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(y, p))))
+			return d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(y, p))))
 		}, kernels.CrossEntropyDense},
-		{"-mean log p ⊙ y", func(d *draft) *gorgonia.Node {
+		{"-mean log p ⊙ y", func(d *graphtest.Draft) *gorgonia.Node {
 			p, y := soft(d)
-			return d.must(gorgonia.Neg(d.must(gorgonia.Mean(d.must(gorgonia.HadamardProd(p, y))))))
+			return d.Must(gorgonia.Neg(d.Must(gorgonia.Mean(d.Must(gorgonia.HadamardProd(p, y))))))
 		}, kernels.CrossEntropyDense},
-		{"mean log p ⊙ y", func(d *draft) *gorgonia.Node {
+		{"mean log p ⊙ y", func(d *graphtest.Draft) *gorgonia.Node {
 			p, y := soft(d)
-			return d.must(gorgonia.Mean(d.must(gorgonia.HadamardProd(p, y))))
+			return d.Must(gorgonia.Mean(d.Must(gorgonia.HadamardProd(p, y))))
 		}, kernels.CrossEntropyDense},
-		{"mean of Σ log p ⊙ y along rows", func(d *draft) *gorgonia.Node {
+		{"mean of Σ log p ⊙ y along rows", func(d *graphtest.Draft) *gorgonia.Node {
 			p, y := soft(d)
-			rows := d.must(gorgonia.Neg(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(p, y)), 1))))
-			return d.must(gorgonia.Mean(rows))
+			rows := d.Must(gorgonia.Neg(d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(p, y)), 1))))
+			return d.Must(gorgonia.Mean(rows))
 		}, kernels.CrossEntropyDense},
-		{"entropy, whose target has a gradient", func(d *draft) *gorgonia.Node {
-			x := d.in(d.wide(), d.wide())
-			p := d.must(gorgonia.LogSoftMax(x))
-			return d.must(gorgonia.Neg(d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(p, d.must(gorgonia.Exp(p))))))))
+		{"entropy, whose target has a gradient", func(d *graphtest.Draft) *gorgonia.Node {
+			x := d.In(d.Wide(), d.Wide())
+			p := d.Must(gorgonia.LogSoftMax(x))
+			return d.Must(gorgonia.Neg(d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(p, d.Must(gorgonia.Exp(p))))))))
 		}, kernels.CrossEntropyDense},
-		{"mean squared error", func(d *draft) *gorgonia.Node {
-			r, c := d.wide(), d.dim()
-			return d.must(gorgonia.Mean(d.must(gorgonia.Square(d.must(gorgonia.Sub(d.in(r, c), d.in(r, c)))))))
+		{"mean squared error", func(d *graphtest.Draft) *gorgonia.Node {
+			r, c := d.Wide(), d.Dim()
+			return d.Must(gorgonia.Mean(d.Must(gorgonia.Square(d.Must(gorgonia.Sub(d.In(r, c), d.In(r, c)))))))
 		}, kernels.Mean},
-		{"binary cross entropy", func(d *draft) *gorgonia.Node {
-			n := d.wide()
-			p := d.must(gorgonia.Sigmoid(d.in(n)))
-			return d.must(gorgonia.Mean(d.must(gorgonia.BinaryXent(p, d.of(d.r.Float64, n)))))
+		{"binary cross entropy", func(d *graphtest.Draft) *gorgonia.Node {
+			n := d.Wide()
+			p := d.Must(gorgonia.Sigmoid(d.In(n)))
+			return d.Must(gorgonia.Mean(d.Must(gorgonia.BinaryXent(p, d.Of(d.Rand.Float64, n)))))
 		}, kernels.Mean},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -54,13 +55,13 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(seed.Value(), 2))
-			d := &draft{r: r, dt: tensor.Float32}
+			d := &graphtest.Draft{Rand: r, Type: tensor.Float32}
 			roots := []*gorgonia.Node{m.Loss}
 			for _, n := range m.Inputs {
 				if n.Dtype() == tensor.Int {
 					gorgonia.Let(n, tensor.New(tensor.WithShape(batch), tensor.WithBacking([]int{0, 2, 1, 1, 2})))
 				} else {
-					gorgonia.Let(n, d.tensor(d.normal, n.Shape()...))
+					gorgonia.Let(n, d.Tensor(d.Normal, n.Shape()...))
 				}
 			}
 			if m.Correct != nil {
@@ -76,12 +77,12 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 			if err := got.run(); err != nil {
 				t.Fatal(err)
 			}
-			want, err := tape(roots...)
+			want, err := graphtest.Tape(roots...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, n := range roots {
-				if ys := got.floats(got.values[n]); !near(ys, want[i], 1e-5) {
+				if ys := got.floats(got.values[n]); !graphtest.Near(ys, want[i], 1e-5) {
 					t.Errorf("seed %d: %q: got %v, Gorgonia computes %v", seed.Value(), n.Name(), ys, want[i])
 				}
 			}
@@ -93,12 +94,12 @@ func TestLayersBecomeOneOperationEach(t *testing.T) {
 }
 
 func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-	x, w, b, y := d.in(6, 5), d.in(5, 3), d.in(3), d.of(d.positive, 6, 3)
-	h := d.must(gorgonia.Rectify(d.must(gorgonia.BroadcastAdd(d.must(gorgonia.Mul(x, w)), b, nil, []byte{0}))))
-	p := d.must(gorgonia.SoftMax(h))
-	rows := d.must(gorgonia.Sum(d.must(gorgonia.HadamardProd(d.must(gorgonia.Log(p)), y)), 1))
-	loss := d.must(gorgonia.Neg(d.must(gorgonia.Mean(rows))))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+	x, w, b, y := d.In(6, 5), d.In(5, 3), d.In(3), d.Of(d.Positive, 6, 3)
+	h := d.Must(gorgonia.Rectify(d.Must(gorgonia.BroadcastAdd(d.Must(gorgonia.Mul(x, w)), b, nil, []byte{0}))))
+	p := d.Must(gorgonia.SoftMax(h))
+	rows := d.Must(gorgonia.Sum(d.Must(gorgonia.HadamardProd(d.Must(gorgonia.Log(p)), y)), 1))
+	loss := d.Must(gorgonia.Neg(d.Must(gorgonia.Mean(rows))))
 	r, err := readGraph(training, loss)
 	if err != nil {
 		t.Fatal(err)
@@ -110,11 +111,11 @@ func TestPlainGorgoniaGraphsBecomeTheSameOperations(t *testing.T) {
 
 func TestDeepGraphsAreLoweredWithoutRecursionInLinearTime(t *testing.T) {
 	const depth = 10_000
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := d.in(2)
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := d.In(2)
 	n := x
 	for range depth {
-		n = d.must(gorgonia.Tanh(n))
+		n = d.Must(gorgonia.Tanh(n))
 	}
 	start := time.Now()
 	r, err := readGraph(training, n)
@@ -128,10 +129,10 @@ func TestDeepGraphsAreLoweredWithoutRecursionInLinearTime(t *testing.T) {
 }
 
 func TestOnlyNodesThatTheRootsNeedAreLowered(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := d.in(3, 4)
-	want := d.must(gorgonia.Sum(x, 1))
-	d.must(gorgonia.Exp(d.in(9)))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := d.In(3, 4)
+	want := d.Must(gorgonia.Sum(x, 1))
+	d.Must(gorgonia.Exp(d.In(9)))
 	r, err := readGraph(training, want, nil, want)
 	if err != nil {
 		t.Fatal(err)
@@ -142,9 +143,9 @@ func TestOnlyNodesThatTheRootsNeedAreLowered(t *testing.T) {
 }
 
 func TestANodeThatIsUsedTwiceIsLoweredOnce(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	e := d.must(gorgonia.Exp(d.in(3)))
-	n := d.must(gorgonia.Add(d.must(gorgonia.Tanh(e)), d.must(gorgonia.HadamardProd(e, e))))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	e := d.Must(gorgonia.Exp(d.In(3)))
+	n := d.Must(gorgonia.Add(d.Must(gorgonia.Tanh(e)), d.Must(gorgonia.HadamardProd(e, e))))
 	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
@@ -157,23 +158,23 @@ func TestANodeThatIsUsedTwiceIsLoweredOnce(t *testing.T) {
 // Gorgonia removes nodes when it rewrites log(1-p); the ids and edges in the graph are wrong
 // afterwards.
 func TestChildrenAreRightAfterGorgoniaRemovedNodes(t *testing.T) {
-	runRecipes(t, []recipe{{"log(1-p)", func(d *draft) *gorgonia.Node {
-		p := d.must(gorgonia.Exp(d.must(gorgonia.Neg(d.of(d.positive, 3, 4)))))
-		l := d.must(gorgonia.BinaryXent(p, d.of(d.positive, 3, 4)))
-		return d.must(gorgonia.Tanh(d.must(gorgonia.Mul(l, d.in(4, 2)))))
+	runRecipes(t, []recipe{{"log(1-p)", func(d *graphtest.Draft) *gorgonia.Node {
+		p := d.Must(gorgonia.Exp(d.Must(gorgonia.Neg(d.Of(d.Positive, 3, 4)))))
+		l := d.Must(gorgonia.BinaryXent(p, d.Of(d.Positive, 3, 4)))
+		return d.Must(gorgonia.Tanh(d.Must(gorgonia.Mul(l, d.In(4, 2)))))
 	}, kernels.Log1p}})
 }
 
 func TestAllNodesThatCannotBeLoweredAreReportedTogether(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := d.in(1, 1, 4, 4)
-	a := d.must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
-	b := d.must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{1, 1}))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := d.In(1, 1, 4, 4)
+	a := d.Must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+	b := d.Must(gorgonia.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{1, 1}))
 	gorgonia.WithName("pool/a")(a)
 	gorgonia.WithName("pool/b")(b)
-	orphan := gorgonia.NewVector(d.g, tensor.Float64, gorgonia.WithShape(9), gorgonia.WithName("orphan"))
-	sum := d.must(gorgonia.Add(d.must(gorgonia.Sum(a)), d.must(gorgonia.Sum(b))))
-	root := d.must(gorgonia.Add(sum, d.must(gorgonia.Sum(orphan))))
+	orphan := gorgonia.NewVector(d.Graph, tensor.Float64, gorgonia.WithShape(9), gorgonia.WithName("orphan"))
+	sum := d.Must(gorgonia.Add(d.Must(gorgonia.Sum(a)), d.Must(gorgonia.Sum(b))))
+	root := d.Must(gorgonia.Add(sum, d.Must(gorgonia.Sum(orphan))))
 	r, err := readGraph(training, root)
 	if err == nil {
 		t.Fatalf("got\n%v, want an error", r.Program)
@@ -192,11 +193,11 @@ func TestAllNodesThatCannotBeLoweredAreReportedTogether(t *testing.T) {
 }
 
 func TestConstantScalarsAreEvaluatedDuringLowering(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
-	x := d.in(3, 4, 5)
-	size := d.must(gorgonia.HadamardProd(d.must(gorgonia.SizeOf(0, x)), d.must(gorgonia.SizeOf(2, x))))
-	third := d.must(gorgonia.HadamardDiv(d.must(gorgonia.Sub(size, gorgonia.NewConstant(float32(5)))), gorgonia.NewConstant(float32(30))))
-	n := d.must(gorgonia.HadamardProd(x, third))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float32)
+	x := d.In(3, 4, 5)
+	size := d.Must(gorgonia.HadamardProd(d.Must(gorgonia.SizeOf(0, x)), d.Must(gorgonia.SizeOf(2, x))))
+	third := d.Must(gorgonia.HadamardDiv(d.Must(gorgonia.Sub(size, gorgonia.NewConstant(float32(5)))), gorgonia.NewConstant(float32(30))))
+	n := d.Must(gorgonia.HadamardProd(x, third))
 	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
@@ -210,16 +211,16 @@ func TestConstantScalarsAreEvaluatedDuringLowering(t *testing.T) {
 }
 
 func TestComparisonsWithoutRetSameAreOneAndZeroInTheTypeThatTheyCompare(t *testing.T) {
-	runRecipes(t, []recipe{{"less", func(d *draft) *gorgonia.Node {
-		return d.must(gorgonia.Lt(d.in(3, 4), d.in(3, 4), false))
-	}, kernels.Less}, {"less, of integers", func(d *draft) *gorgonia.Node {
-		return d.must(gorgonia.Lt(d.ints(5, 4), d.ints(5, 4), false))
+	runRecipes(t, []recipe{{"less", func(d *graphtest.Draft) *gorgonia.Node {
+		return d.Must(gorgonia.Lt(d.In(3, 4), d.In(3, 4), false))
+	}, kernels.Less}, {"less, of integers", func(d *graphtest.Draft) *gorgonia.Node {
+		return d.Must(gorgonia.Lt(d.Ints(5, 4), d.Ints(5, 4), false))
 	}, kernels.Host}})
 }
 
 func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	y := d.must(gorgonia.Exp(d.in(3)))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	y := d.Must(gorgonia.Exp(d.In(3)))
 	var into gorgonia.Value
 	read := gorgonia.Read(y, &into)
 	r, err := readGraph(training, y, read)
@@ -238,9 +239,9 @@ func TestReadNodesHaveTheirOperandsValueAndATarget(t *testing.T) {
 }
 
 func TestElementsAtCoordinatesAreSelected(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := d.in(3, 4)
-	n := d.must(gorgonia.At(x, 2, 1))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := d.In(3, 4)
+	n := d.Must(gorgonia.At(x, 2, 1))
 	r, err := readGraph(training, n)
 	if err != nil {
 		t.Fatal(err)
@@ -254,39 +255,39 @@ func TestElementsAtCoordinatesAreSelected(t *testing.T) {
 }
 
 func TestMalformedNodesAreErrors(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	x := gorgonia.NewMatrix(d.g, tensor.Float64, gorgonia.WithName("shapeless"))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	x := gorgonia.NewMatrix(d.Graph, tensor.Float64, gorgonia.WithName("shapeless"))
 	if _, err := readGraph(training, x); !errors.Is(err, kernels.ErrShape) || !strings.Contains(fmt.Sprint(err), "shapeless") {
 		t.Errorf("a matrix without a shape: got %v, want ErrShape that names it", err)
 	}
-	set := gorgonia.Set(d.in(2), d.in(2))
+	set := gorgonia.Set(d.In(2), d.In(2))
 	if _, err := readGraph(training, set); !errors.Is(err, kernels.ErrUnsupported) {
 		t.Errorf("a statement: got %v, want ErrUnsupported", err)
 	}
-	other := newDraft(d.r, tensor.Float64)
-	r, err := readGraph(training, d.in(2))
+	other := graphtest.New(d.Rand, tensor.Float64)
+	r, err := readGraph(training, d.In(2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lower(gorgonia.Nodes{other.in(2)}); !errors.Is(err, ErrInput) {
+	if err := r.lower(gorgonia.Nodes{other.In(2)}); !errors.Is(err, ErrInput) {
 		t.Errorf("a node of another graph: got %v, want ErrInput", err)
 	}
 }
 
 func TestFieldsOfOpsAreReadByNameOrRefused(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	f := fields{d.must(gorgonia.MaxPool2D(d.in(1, 1, 4, 4), tensor.Shape{2, 3}, []int{0, 0}, []int{1, 1})).Op()}
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	f := fields{d.Must(gorgonia.MaxPool2D(d.In(1, 1, 4, 4), tensor.Shape{2, 3}, []int{0, 0}, []int{1, 1})).Op()}
 	if w, err := f.Int("w"); w != 3 || err != nil {
 		t.Errorf("w: got %v, %v, want 3", w, err)
 	}
 	if e, err := f.Bool("explicitPadding"); e || err != nil {
 		t.Errorf("explicitPadding: got %v, %v, want false", e, err)
 	}
-	g := fields{d.must(gorgonia.Dropout(d.in(3), 0.25)).Op()}
+	g := fields{d.Must(gorgonia.Dropout(d.In(3), 0.25)).Op()}
 	if p, err := g.Float("probability"); p != 0.25 || err != nil {
 		t.Errorf("probability: got %v, %v, want 0.25", p, err)
 	}
-	h := fields{d.must(gorgonia.Add(d.in(3), d.in(3))).Op()}
+	h := fields{d.Must(gorgonia.Add(d.In(3), d.In(3))).Op()}
 	if k, err := h.Int("ʘBinaryOperator.ʘBinaryOperatorType"); k != 0 || err != nil {
 		t.Errorf("nested: got %v, %v, want 0", k, err)
 	}

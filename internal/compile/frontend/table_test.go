@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/evenkeel/evenkeel/internal/graphtest"
 	"github.com/evenkeel/evenkeel/internal/seed"
 	"github.com/evenkeel/evenkeel/kernels"
 	"github.com/evenkeel/evenkeel/trainer/layers"
@@ -17,69 +18,69 @@ import (
 
 // gradients are graphs with ops that only gorgonia.Grad makes.
 func gradients() []recipe {
-	of := func(y func(d *draft, x *gorgonia.Node) *gorgonia.Node) func(d *draft) *gorgonia.Node {
-		return func(d *draft) *gorgonia.Node {
-			x := d.in(3+d.dim(), d.wide())
-			cost := d.must(gorgonia.Sum(d.must(gorgonia.Square(y(d, x)))))
+	of := func(y func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node) func(d *graphtest.Draft) *gorgonia.Node {
+		return func(d *graphtest.Draft) *gorgonia.Node {
+			x := d.In(3+d.Dim(), d.Wide())
+			cost := d.Must(gorgonia.Sum(d.Must(gorgonia.Square(y(d, x)))))
 			dx, err := gorgonia.Grad(cost, x)
 			if err != nil {
-				return d.must(nil, err)
+				return d.Must(nil, err)
 			}
 			return dx[0]
 		}
 	}
 	return []recipe{
-		{"gradient of a softmax", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.SoftMax(x)) }), kernels.SoftmaxGrad},
-		{"gradient of a softmax along 0", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node { return d.must(gorgonia.SoftMax(x, 0)) }), kernels.SoftmaxGrad},
-		{"gradient of a slice of rows", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node {
-			return d.must(gorgonia.Slice(x, gorgonia.S(1, 3)))
+		{"gradient of a softmax", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node { return d.Must(gorgonia.SoftMax(x)) }), kernels.SoftmaxGrad},
+		{"gradient of a softmax along 0", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node { return d.Must(gorgonia.SoftMax(x, 0)) }), kernels.SoftmaxGrad},
+		{"gradient of a slice of rows", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node {
+			return d.Must(gorgonia.Slice(x, gorgonia.S(1, 3)))
 		}), kernels.Unslice},
-		{"gradient of a slice of columns", of(func(d *draft, x *gorgonia.Node) *gorgonia.Node {
-			return d.must(gorgonia.Slice(x, nil, gorgonia.S(0, x.Shape()[1]-1)))
+		{"gradient of a slice of columns", of(func(d *graphtest.Draft, x *gorgonia.Node) *gorgonia.Node {
+			return d.Must(gorgonia.Slice(x, nil, gorgonia.S(0, x.Shape()[1]-1)))
 		}), kernels.Unslice},
 	}
 }
 
 // classified returns logits, and target classes as indices and as a distribution. Some rows have
 // two largest logits.
-func classified(d *draft) (net *layers.Net, logits, labels, target *gorgonia.Node) {
-	net = layers.New(d.g)
-	net.Type = d.dt
-	rows, classes := d.wide(), d.wide()
-	half := func() float64 { return float64(d.r.IntN(9))/2 - 2 }
-	return net, d.of(half, rows, classes), d.ints(classes, rows), d.of(d.positive, rows, classes)
+func classified(d *graphtest.Draft) (net *layers.Net, logits, labels, target *gorgonia.Node) {
+	net = layers.New(d.Graph)
+	net.Type = d.Type
+	rows, classes := d.Wide(), d.Wide()
+	half := func() float64 { return float64(d.Rand.IntN(9))/2 - 2 }
+	return net, d.Of(half, rows, classes), d.Ints(classes, rows), d.Of(d.Positive, rows, classes)
 }
 
 // fromLayers are graphs with the ops that package layers adds. Each has its own Do, which the tape
 // machine runs.
 func fromLayers() []recipe {
 	return []recipe{
-		{"the inner identity", func(d *draft) *gorgonia.Node {
-			return d.must(gorgonia.Exp(d.must(gorgonia.ApplyOp(gorgonia.Iop{}, d.must(gorgonia.Tanh(d.in(d.dim(), d.wide())))))))
+		{"the inner identity", func(d *graphtest.Draft) *gorgonia.Node {
+			return d.Must(gorgonia.Exp(d.Must(gorgonia.ApplyOp(gorgonia.Iop{}, d.Must(gorgonia.Tanh(d.In(d.Dim(), d.Wide())))))))
 		}, kernels.Tanh},
-		{"layers: leaky relu", func(d *draft) *gorgonia.Node {
-			net := layers.New(d.g)
-			return d.must(layers.LeakyReLU(0.1)(net, d.in(d.dim(), d.wide()), "leaky"), net.Err())
+		{"layers: leaky relu", func(d *graphtest.Draft) *gorgonia.Node {
+			net := layers.New(d.Graph)
+			return d.Must(layers.LeakyReLU(0.1)(net, d.In(d.Dim(), d.Wide()), "leaky"), net.Err())
 		}, kernels.LeakyReLU},
-		{"layers: erf", func(d *draft) *gorgonia.Node {
-			net := layers.New(d.g)
-			return d.must(layers.Erf(net, d.in(d.dim(), d.wide()), "erf"), net.Err())
+		{"layers: erf", func(d *graphtest.Draft) *gorgonia.Node {
+			net := layers.New(d.Graph)
+			return d.Must(layers.Erf(net, d.In(d.Dim(), d.Wide()), "erf"), net.Err())
 		}, kernels.Erf},
-		{"layers: cross entropy", func(d *draft) *gorgonia.Node {
+		{"layers: cross entropy", func(d *graphtest.Draft) *gorgonia.Node {
 			net, logits, labels, _ := classified(d)
-			return d.must(net.CrossEntropy(logits, labels, "rows"), net.Err())
+			return d.Must(net.CrossEntropy(logits, labels, "rows"), net.Err())
 		}, kernels.CrossEntropy},
-		{"layers: cross entropy of a distribution", func(d *draft) *gorgonia.Node {
+		{"layers: cross entropy of a distribution", func(d *graphtest.Draft) *gorgonia.Node {
 			net, logits, _, target := classified(d)
-			return d.must(net.CrossEntropyOneHot(logits, target, "rows"), net.Err())
+			return d.Must(net.CrossEntropyOneHot(logits, target, "rows"), net.Err())
 		}, kernels.CrossEntropyDense},
-		{"layers: correct", func(d *draft) *gorgonia.Node {
+		{"layers: correct", func(d *graphtest.Draft) *gorgonia.Node {
 			net, logits, labels, _ := classified(d)
-			return d.must(net.Correct(logits, labels, "correct"), net.Err())
+			return d.Must(net.Correct(logits, labels, "correct"), net.Err())
 		}, kernels.Correct},
-		{"layers: correct of a distribution", func(d *draft) *gorgonia.Node {
+		{"layers: correct of a distribution", func(d *graphtest.Draft) *gorgonia.Node {
 			net, logits, _, target := classified(d)
-			return d.must(net.CorrectOneHot(logits, target, "correct"), net.Err())
+			return d.Must(net.CorrectOneHot(logits, target, "correct"), net.Err())
 		}, kernels.CorrectDense},
 	}
 }
@@ -128,7 +129,7 @@ func TestEveryLoweredOpIsComparedWithGorgonia(t *testing.T) {
 
 // keysOf returns the keys of all ops of a recipe's graph; none where Gorgonia refuses its shapes.
 func keysOf(c recipe, s uint64) (keys []string) {
-	d := newDraft(rand.New(rand.NewPCG(s, 7)), tensor.Float64)
+	d := graphtest.New(rand.New(rand.NewPCG(s, 7)), tensor.Float64)
 	defer func() {
 		if p := recover(); p != nil && p != any(d) {
 			panic(p)
@@ -143,8 +144,8 @@ func keysOf(c recipe, s uint64) (keys []string) {
 }
 
 func TestAReadNodeComputesItsOperand(t *testing.T) {
-	d := newDraft(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
-	y := d.must(gorgonia.Tanh(d.in(3, 4)))
+	d := graphtest.New(rand.New(rand.NewPCG(seed.Value(), 2)), tensor.Float64)
+	y := d.Must(gorgonia.Tanh(d.In(3, 4)))
 	var into gorgonia.Value
 	read := gorgonia.Read(y, &into)
 	if key := fmt.Sprintf("%T", read.Op()); key != "gorgonia.readOp" {
@@ -157,11 +158,11 @@ func TestAReadNodeComputesItsOperand(t *testing.T) {
 	if err := r.run(); err != nil {
 		t.Fatal(err)
 	}
-	want, err := tape(y)
+	want, err := graphtest.Tape(y)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.floats(r.values[read]); !near(got, want[0], 1e-15) || !near(numbers(into), want[0], 0) {
+	if got := r.floats(r.values[read]); !graphtest.Near(got, want[0], 1e-15) || !graphtest.Near(graphtest.Numbers(into), want[0], 0) {
 		t.Errorf("seed %d: got %v, Gorgonia reads %v", seed.Value(), got, want[0])
 	}
 }

@@ -123,7 +123,8 @@ func (t *tree) backwardPeaks(segment []int) {
 			}
 		}
 		// The first reader of an activation that is lost at border b needs the part before b again,
-		// and with it the parts before all later borders, if they have not been needed so far.
+		// and with it the parts before all later borders, if they have not been needed so far. Each
+		// step of the inner loop is the restart of one border, from the last border back to b.
 		for _, v := range in.In {
 			for b := lost[t.root[v]]; b > 0 && b < from; from-- {
 				t.others[from-1] = others

@@ -11,7 +11,7 @@ const (
 	mostBorders = 96   // places at which the forward pass may be cut
 	smallPart   = 1024 // part of the peak that is too little to drop: statistics of norms are read until the end
 	units       = 96   // in which the bytes that a tree may use are counted
-	leastTrees  = 8    // trees that are tried of those that promise the lowest peaks
+	leastTrees  = 8    // trees that are measured where none fits the budget: those with the lowest predicted peaks
 )
 
 // tree cuts the forward pass at borders. A part of it, from border a to border b, runs backward
@@ -62,8 +62,8 @@ type tree struct {
 // infeasible is the work of a tree that does not exist.
 const infeasible = math.MaxInt64 / 4
 
-// trees tries the trees that promise the least work within the budget, or, where none is within it,
-// those with the lowest peaks.
+// trees passes to take the trees that are predicted to need the least work within the budget, or,
+// where none is within it, the lowest peaks. Each is measured first.
 func (a *analysis) trees(budget int64, take func(choice)) {
 	t := a.newTree(budget)
 	if t == nil {

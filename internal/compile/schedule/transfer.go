@@ -13,7 +13,7 @@ import (
 //	prefetch 1, 2 │ stop 1 │ … │ write back 1, prefetch 3 │ stop 2 │ … │ write back 2, prefetch 4 │ …
 type transfers struct {
 	p          *ir.Program
-	maker      []int32   // by value: its instruction where that is a view or a prefetch, else -1
+	viewOrCopy []int32   // by value: the instruction that makes it if that is a view or a prefetch, else -1
 	reads      [][]int32 // by instruction: the prefetches of its operands
 	prefetched [][]int32 // by home: the prefetches of its bytes
 	writeback  [][]int32 // by value: the instructions that write it back
@@ -25,10 +25,10 @@ type transfers struct {
 }
 
 func newTransfers(p *ir.Program) *transfers {
-	t := &transfers{p: p, maker: make([]int32, len(p.Values)), reads: make([][]int32, len(p.Instrs)),
+	t := &transfers{p: p, viewOrCopy: make([]int32, len(p.Values)), reads: make([][]int32, len(p.Instrs)),
 		prefetched: make([][]int32, len(p.Values)), writeback: make([][]int32, len(p.Values))}
-	for v := range t.maker {
-		t.maker[v] = -1
+	for v := range t.viewOrCopy {
+		t.viewOrCopy[v] = -1
 	}
 	for i := range p.Instrs {
 		switch in := &p.Instrs[i]; {
@@ -37,14 +37,14 @@ func newTransfers(p *ir.Program) *transfers {
 		case in.Op == kernels.Prefetch:
 			root, _ := p.Root(in.In[0])
 			t.prefetched[root] = append(t.prefetched[root], int32(i))
-			t.maker[in.Out[0]] = int32(i)
+			t.viewOrCopy[in.Out[0]] = int32(i)
 		case in.Op.View != nil:
-			t.maker[in.Out[0]] = int32(i)
+			t.viewOrCopy[in.Out[0]] = int32(i)
 		}
 	}
 	for i := range p.Instrs {
 		for _, v := range p.Instrs[i].In {
-			if f := t.maker[v]; f >= 0 && p.Instrs[f].Op == kernels.Prefetch {
+			if f := t.viewOrCopy[v]; f >= 0 && p.Instrs[f].Op == kernels.Prefetch {
 				t.reads[i] = append(t.reads[i], f)
 			}
 		}
@@ -107,7 +107,7 @@ func (t *transfers) add(i int32) {
 	in := &t.p.Instrs[i]
 	if in.Op.IsTransfer() {
 		for _, v := range in.In {
-			if m := t.maker[v]; m >= 0 {
+			if m := t.viewOrCopy[v]; m >= 0 {
 				t.add(m)
 			}
 		}
