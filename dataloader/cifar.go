@@ -14,69 +14,99 @@ import (
 	"github.com/evenkeel/evenkeel/arena"
 )
 
-// The binary version of CIFAR-10 (Krizhevsky, 2009): records of a label and an image, nothing
-// before, between or after them.
+// The binary versions of CIFAR-10 and CIFAR-100 (Krizhevsky, 2009): records of labels and an image,
+// nothing before, between or after them.
 //
-//	offset 0  label          0 to 9
-//	       1  red            32 rows of 32 pixels; then green, then blue
-//	    3073  next record
+//	CIFAR-10   offset 0  label         0 to 9
+//	                  1  red           32 rows of 32 pixels; then green, then blue
+//	               3073  next record
+//	CIFAR-100  offset 0  coarse label  0 to 19
+//	                  1  fine label    0 to 99
+//	                  2  red           as above
+//	               3074  next record
 const (
-	cifarSide    = 32
-	cifarImage   = 3 * cifarSide * cifarSide // bytes
-	cifarRecord  = 1 + cifarImage            // bytes
-	cifarRecords = 10000                     // of each published file
-	cifarClasses = 10
+	cifarSide  = 32
+	cifarImage = 3 * cifarSide * cifarSide // bytes
 )
 
-// cifar is a dataset of records in memory.
-type cifar struct {
-	records []byte
-	fields  []Field
+// cifarFormat describes the files and the records of one data set.
+type cifarFormat struct {
+	name        string // in errors
+	folder      string // into which the published archive unpacks
+	train, test cifarFiles
+	labels      []cifarLabel // in the order of a record
 }
 
-func newCIFAR(records []byte) *cifar {
-	return &cifar{records: records, fields: []Field{
-		{Name: "x", Type: arena.Uint8, Shape: []int{3, cifarSide, cifarSide}, Scale: 1.0 / 255},
-		{Name: "y", Type: arena.Uint8},
-	}}
+// cifarFiles is the files of one part of a data set.
+type cifarFiles struct {
+	names   []string
+	records int // of each file
 }
 
-// Len returns the number of records.
-func (c *cifar) Len() int { return len(c.records) / cifarRecord }
-
-// Fields returns the image and the label.
-func (c *cifar) Fields() []Field { return slices.Clone(c.fields) }
-
-// Fetch copies one record.
-func (c *cifar) Fetch(_ context.Context, at At, dst [][]byte) error {
-	r := c.records[at.Index*cifarRecord:][:cifarRecord]
-	copy(dst[0], r[1:])
-	dst[1][0] = r[0]
-	return nil
+// cifarLabel is one byte of a record.
+type cifarLabel struct {
+	field   string
+	name    string // in errors
+	classes int
 }
+
+var (
+	cifar10 = &cifarFormat{
+		name: "cifar-10", folder: "cifar-10-batches-bin",
+		train: cifarFiles{names: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+			"data_batch_4.bin", "data_batch_5.bin"}, records: 10000},
+		test:   cifarFiles{names: []string{"test_batch.bin"}, records: 10000},
+		labels: []cifarLabel{{"y", "label", 10}},
+	}
+	cifar100 = &cifarFormat{
+		name: "cifar-100", folder: "cifar-100-binary",
+		train:  cifarFiles{names: []string{"train.bin"}, records: 50000},
+		test:   cifarFiles{names: []string{"test.bin"}, records: 10000},
+		labels: []cifarLabel{{"coarse", "coarse label", 20}, {"y", "fine label", 100}},
+	}
+)
 
 // CIFAR10 reads the binary version of CIFAR-10 from a directory, or from its folder
 // cifar-10-batches-bin, into which the published archive unpacks: data_batch_1.bin to
-// data_batch_5.bin, and test_batch.bin.
+// data_batch_5.bin, and test_batch.bin. A file that is missing or violates the format is a
+// *FormatError.
 //
 // A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], and "y", uint8 in [0,
-// 10). It needs 3,073 bytes of memory. A missing file is an error that wraps fs.ErrNotExist, a
-// violation of the format a *FormatError.
-func CIFAR10(dir string) (train, test Dataset, err error) {
-	if inner := filepath.Join(dir, "cifar-10-batches-bin"); isDir(inner) {
+// 10). It needs 3,073 bytes of memory.
+func CIFAR10(dir string) (train, test Dataset, err error) { return cifar10.open(dir) }
+
+// CIFAR100 reads the binary version of CIFAR-100 from a directory, or from its folder
+// cifar-100-binary, into which the published archive unpacks: train.bin with 50,000 records, and
+// test.bin with 10,000. A file that is missing or violates the format is a *FormatError.
+//
+// A sample has the fields "x", uint8 with scale 1/255 and shape [3, 32, 32], "y", the fine label,
+// uint8 in [0, 100), and "coarse", the coarse label, uint8 in [0, 20). It needs 3,074 bytes of
+// memory. A model that uses one label leaves the other out with [Select].
+func CIFAR100(dir string) (train, test Dataset, err error) { return cifar100.open(dir) }
+
+// ReadCIFAR10 reads n records in the format of CIFAR10 up to the end of r. A violation of the
+// format is a *FormatError. It allocates n·3,073 bytes.
+func ReadCIFAR10(r io.Reader, n int) (Dataset, error) { return cifar10.read(r, n) }
+
+// ReadCIFAR100 reads n records in the format of CIFAR100 up to the end of r. A violation of the
+// format is a *FormatError. It allocates n·3,074 bytes.
+func ReadCIFAR100(r io.Reader, n int) (Dataset, error) { return cifar100.read(r, n) }
+
+// record returns the size of a record in bytes.
+func (f *cifarFormat) record() int { return len(f.labels) + cifarImage }
+
+// open reads both parts from dir or from its folder.
+func (f *cifarFormat) open(dir string) (train, test Dataset, err error) {
+	if inner := filepath.Join(dir, f.folder); isDir(inner) {
 		dir = inner
 	}
 	if !isDir(dir) {
-		return nil, nil, fmt.Errorf("cifar-10: no directory %s: %w", dir, fs.ErrNotExist)
+		return nil, nil, fmt.Errorf("%s: no directory %s: %w", f.name, dir, fs.ErrNotExist)
 	}
-	var names []string
-	for i := range 5 {
-		names = append(names, filepath.Join(dir, fmt.Sprintf("data_batch_%d.bin", i+1)))
-	}
-	train, trainErr := openCIFAR(names...)
-	test, testErr := openCIFAR(filepath.Join(dir, "test_batch.bin"))
+	train, trainErr := f.openPart(dir, f.train)
+	test, testErr := f.openPart(dir, f.test)
 	if err := errors.Join(trainErr, testErr); err != nil {
-		return nil, nil, fmt.Errorf("cifar-10: %w", err)
+		return nil, nil, fmt.Errorf("%s: %w", f.name, err)
 	}
 	return train, test, nil
 }
@@ -87,90 +117,139 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// openCIFAR reads files of 10,000 records each. It allocates memory after checking that all files
-// are there.
-func openCIFAR(names ...string) (Dataset, error) {
+// openPart reads the files of one part. It allocates memory after checking that all of them are
+// there.
+func (f *cifarFormat) openPart(dir string, files cifarFiles) (Dataset, error) {
 	var errs []error
-	for _, name := range names {
-		switch info, err := os.Stat(name); {
-		case errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, fmt.Errorf("no %s: %w", name, fs.ErrNotExist))
-		case err != nil:
-			errs = append(errs, err)
-		case !info.Mode().IsRegular():
-			errs = append(errs, fmt.Errorf("%s is not a regular file (%v): %w", name, info.Mode().Type(), fs.ErrInvalid))
-		case info.Size() != cifarRecords*cifarRecord:
-			errs = append(errs, cifarSize(name, cifarRecords, info.Size()))
-		}
+	for _, name := range files.names {
+		errs = append(errs, f.checkFile(filepath.Join(dir, name), files.records))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	records := make([]byte, len(names)*cifarRecords*cifarRecord)
-	for i, name := range names {
-		errs = append(errs, openRecords(name, records[i*cifarRecords*cifarRecord:][:cifarRecords*cifarRecord]))
+	size := files.records * f.record()
+	records := make([]byte, len(files.names)*size)
+	for i, name := range files.names {
+		errs = append(errs, f.readFile(filepath.Join(dir, name), records[i*size:][:size]))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return newCIFAR(records), nil
+	return f.dataset(records), nil
 }
 
-// openRecords fills dst from the file called name.
-func openRecords(name string, dst []byte) error {
-	f, err := os.Open(name)
+// checkFile checks that path is a regular file with the given number of records. It does not open it:
+// opening a pipe would wait for a writer.
+func (f *cifarFormat) checkFile(path string, records int) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missingFile(path, "a regular file")
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return &FormatError{File: path, What: "file", Want: "a regular file",
+			Got: fmt.Sprintf("mode %v", info.Mode().Type()), Err: fs.ErrInvalid}
+	case info.Size() != int64(records)*int64(f.record()):
+		return f.sizeError(path, records, info.Size())
+	}
+	return nil
+}
+
+// readFile fills dst from the file at path.
+func (f *cifarFormat) readFile(path string, dst []byte) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return readRecords(name, f, dst)
+	defer file.Close()
+	return f.readRecords(path, file, dst)
 }
 
-// ReadCIFAR10 reads n records in the format of CIFAR10 up to the end of r. A violation of the
-// format is a *FormatError. It allocates n·3,073 bytes.
-func ReadCIFAR10(r io.Reader, n int) (Dataset, error) {
-	if n < 1 || n > (1<<40)/cifarRecord {
-		return nil, fmt.Errorf("cifar-10: %d records: must be 1 to %d: %w", n, (1<<40)/cifarRecord, ErrOption)
+// read reads n records up to the end of r.
+func (f *cifarFormat) read(r io.Reader, n int) (Dataset, error) {
+	if most := (1 << 40) / f.record(); n < 1 || n > most {
+		return nil, fmt.Errorf("%s: %d records: must be 1 to %d: %w", f.name, n, most, ErrOption)
 	}
-	records := make([]byte, n*cifarRecord)
-	if err := readRecords("", bufio.NewReader(r), records); err != nil {
+	records := make([]byte, n*f.record())
+	if err := f.readRecords("", bufio.NewReader(r), records); err != nil {
 		return nil, err
 	}
-	return newCIFAR(records), nil
+	return f.dataset(records), nil
 }
 
 // readRecords fills dst with records from r, which must end after them, and checks their labels.
-func readRecords(file string, r io.Reader, dst []byte) error {
+func (f *cifarFormat) readRecords(path string, r io.Reader, dst []byte) error {
+	size := f.record()
 	n, err := io.ReadFull(r, dst)
 	switch {
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
-		return cifarSize(file, len(dst)/cifarRecord, int64(n))
+		return f.sizeError(path, len(dst)/size, int64(n))
 	case err != nil:
-		return fmt.Errorf("cifar-10 %s: records at byte %d: %w", file, n, err)
+		return fmt.Errorf("%s %s: records at byte %d: %w", f.name, path, n, err)
 	}
 	var extra [1]byte
 	switch n, err := io.ReadFull(r, extra[:]); {
 	case n > 0:
-		return &FormatError{File: file, Offset: int64(len(dst)), What: "end", Want: fmt.Sprintf("nothing after %d records", len(dst)/cifarRecord), Got: "more bytes"}
+		return &FormatError{File: path, Offset: int64(len(dst)), What: "end",
+			Want: fmt.Sprintf("nothing after %d records", len(dst)/size), Got: "more bytes"}
 	case err != io.EOF:
-		return fmt.Errorf("cifar-10 %s: end at byte %d: %w", file, len(dst), err)
+		return fmt.Errorf("%s %s: end at byte %d: %w", f.name, path, len(dst), err)
 	}
-	for i := 0; i < len(dst); i += cifarRecord {
-		if dst[i] >= cifarClasses {
-			return &FormatError{File: file, Offset: int64(i), What: fmt.Sprintf("label of record %d", i/cifarRecord),
-				Want: fmt.Sprintf("0 to %d", cifarClasses-1), Got: fmt.Sprint(dst[i])}
+	for i := 0; i < len(dst); i += size {
+		for k, label := range f.labels {
+			if got := int(dst[i+k]); got >= label.classes {
+				return &FormatError{File: path, Offset: int64(i + k), What: fmt.Sprintf("%s of record %d", label.name, i/size),
+					Want: fmt.Sprintf("0 to %d", label.classes-1), Got: fmt.Sprint(got)}
+			}
 		}
 	}
 	return nil
 }
 
-// cifarSize returns the error for a file of the wrong length.
-func cifarSize(file string, records int, got int64) error {
-	want := int64(records) * cifarRecord
-	e := &FormatError{File: file, Offset: min(got, want), What: "records", Got: fmt.Sprintf("%d bytes", got),
-		Want: fmt.Sprintf("%d of %d bytes, %d in all", records, cifarRecord, want)}
+// sizeError returns the error for a file that has got bytes instead of the given number of records.
+func (f *cifarFormat) sizeError(path string, records int, got int64) error {
+	want := int64(records) * int64(f.record())
+	e := &FormatError{File: path, Offset: min(got, want), What: "records", Got: fmt.Sprintf("%d bytes", got),
+		Want: fmt.Sprintf("%d of %d bytes, %d in all", records, f.record(), want)}
 	if got < want {
 		e.Err = io.ErrUnexpectedEOF
 	}
 	return e
+}
+
+// dataset returns the dataset of the records.
+func (f *cifarFormat) dataset(records []byte) *cifar {
+	c := &cifar{records: records, size: f.record(), fields: []Field{
+		{Name: "x", Type: arena.Uint8, Shape: []int{3, cifarSide, cifarSide}, Scale: 1.0 / 255},
+	}}
+	for _, label := range slices.Backward(f.labels) {
+		c.fields = append(c.fields, Field{Name: label.field, Type: arena.Uint8})
+	}
+	return c
+}
+
+// cifar is a dataset of records in memory. Its fields are the parts of a record from the last to
+// the first: the image, then the labels, so that "y" is field 1 of both data sets.
+type cifar struct {
+	records []byte
+	size    int // of a record, in bytes
+	fields  []Field
+}
+
+// Len returns the number of records.
+func (c *cifar) Len() int { return len(c.records) / c.size }
+
+// Fields returns the image and the labels.
+func (c *cifar) Fields() []Field { return slices.Clone(c.fields) }
+
+// Fetch copies one record.
+func (c *cifar) Fetch(_ context.Context, at At, dst [][]byte) error {
+	r := c.records[at.Index*c.size:][:c.size]
+	labels := len(c.fields) - 1
+	copy(dst[0], r[labels:])
+	for k := range labels {
+		dst[labels-k][0] = r[k]
+	}
+	return nil
 }

@@ -25,9 +25,10 @@ func TestCIFAR10RefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := dataloader.CIFAR10(dir)
-	if !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "test_batch.bin is not a regular file") {
+	if !errors.Is(err, fs.ErrInvalid) || !strings.Contains(err.Error(), "want a regular file, got mode p") {
 		t.Errorf("got %v", err)
 	}
+	wantFormat(t, err, 0, "test_batch.bin")
 	_, _, err = dataloader.CIFAR10(filepath.Join(dir, "nowhere"))
 	if !errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "data_batch") {
 		t.Errorf("got %v, want the directory to be named", err)

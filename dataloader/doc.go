@@ -3,8 +3,8 @@
 //
 // A [Dataset] is a source of samples, read by index. All samples have the same fields, each a
 // [Field], and Fetch writes one sample to memory of the caller. [FromSlices], [MNIST], [CIFAR10],
-// [OpenIDX] and [Indices] make datasets; [Map], [Select], [Subset] and [Split] make datasets of
-// others. [Check] validates one.
+// [CIFAR100], [OpenIDX] and [Indices] make datasets; [Map], [Select], [Subset] and [Split] make
+// datasets of others. [Check] validates one.
 //
 // A [Loader] has the workers, goroutines that fetch samples, and the order of the samples in each
 // epoch. Its [Loader.Epoch] starts a [Run], one pass over the data: [Run.Next] returns a filled

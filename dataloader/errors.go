@@ -3,6 +3,7 @@ package dataloader
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/evenkeel/evenkeel/arena"
@@ -157,8 +158,9 @@ func (e *StuckError) Error() string {
 // Unwrap returns ErrStuck.
 func (e *StuckError) Unwrap() error { return ErrStuck }
 
-// FormatError reports the first place where a file violates its format. It unwraps to ErrFormat and
-// to Err.
+// FormatError reports the first place where a file violates its format, or a file of a data set
+// that is missing (Err is fs.ErrNotExist) or not regular (fs.ErrInvalid). It unwraps to ErrFormat
+// and to Err.
 type FormatError struct {
 	File   string // path of the file, "" for a reader
 	Offset int64  // bytes from the start of the (decompressed) file
@@ -187,4 +189,9 @@ func (e *FormatError) Unwrap() []error {
 		return []error{ErrFormat, e.Err}
 	}
 	return []error{ErrFormat}
+}
+
+// missingFile returns the error for a file of a data set that does not exist.
+func missingFile(path, want string) error {
+	return &FormatError{File: path, What: "file", Want: want, Got: "none", Err: fs.ErrNotExist}
 }

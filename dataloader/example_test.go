@@ -326,6 +326,26 @@ func ExampleReadCIFAR10() {
 	// [3 32 32] first pixel 200 label 1
 }
 
+// A record of CIFAR-100: a coarse label, a fine label and three planes of 32×32 pixels. A model of the 100 fine classes
+// uses the fields "x" and "y" only.
+func ExampleReadCIFAR100() {
+	file := append([]byte{4, 30}, bytes.Repeat([]byte{200}, 3*32*32)...)
+	ds, err := dataloader.ReadCIFAR100(bytes.NewReader(file), 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	sample := fetch(ds, 0, 0)
+	fmt.Println(ds.Fields()[0].Shape, "first pixel", sample[0][0], "fine label", sample[1][0], "coarse label", sample[2][0])
+	fine, err := dataloader.Select(ds, "x", "y")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(fine.Fields()), "fields of", dataloader.SampleBytes(fine), "bytes")
+	// Output:
+	// [3 32 32] first pixel 200 fine label 30 coarse label 4
+	// 2 fields of 3073 bytes
+}
+
 // A closed loader returns an error that wraps arena.ErrClosed, as everything closed does.
 func ExampleLoader_Close() {
 	l, err := dataloader.New(squares(10), dataloader.Options{Batch: 4})

@@ -16,7 +16,7 @@ const mnistClasses = 10
 
 // MNIST reads the four files of MNIST, or of a data set with the same files such as Fashion-MNIST,
 // from a directory: train-images-idx3-ubyte, train-labels-idx1-ubyte, and both for t10k, each plain
-// or with .gz.
+// or with .gz. A file that is missing or violates the format is a *FormatError.
 //
 // A sample has the fields "x", uint8 with scale 1/255, and "y", uint8 in [0, 10). The shape of x is
 // [28, 28], or the one given, such as 784 or 1, 28, 28. A sample needs 785 bytes of memory. A
@@ -69,5 +69,5 @@ func openPart(dir, name string) (*IDX, error) {
 		}
 		return OpenIDX(path, 0)
 	}
-	return nil, fmt.Errorf("%s: no %s, plain or .gz: %w", dir, name, fs.ErrNotExist)
+	return nil, missingFile(filepath.Join(dir, name), "a file, plain or .gz")
 }

@@ -74,7 +74,7 @@ func TestBadMNISTNamesTheFile(t *testing.T) {
 		says   []string
 	}{
 		{"missing", map[string][]byte{"t10k-images-idx3-ubyte": nil, "train-labels-idx1-ubyte": nil}, fs.ErrNotExist,
-			[]string{"t10k-images-idx3-ubyte", "train-labels-idx1-ubyte"}},
+			[]string{"t10k-images-idx3-ubyte: file at byte 0", "train-labels-idx1-ubyte: file at byte 0"}},
 		{"images of floats", map[string][]byte{"train-images-idx3-ubyte": raw(0x0d, []uint32{1}, make([]byte, 4))}, dataloader.ErrFormat,
 			[]string{"train-images", "type", "float32"}},
 		{"images of another size", map[string][]byte{"train-images-idx3-ubyte": raw(8, []uint32{3, 2, 2}, make([]byte, 12))}, dataloader.ErrFormat,
