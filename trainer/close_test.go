@@ -107,6 +107,34 @@ func TestAClosedDeviceIsRefused(t *testing.T) {
 	})
 }
 
+// A program that ignores the error of New has a nil trainer.
+func TestATrainerThatNewDidNotMakeIsClosed(t *testing.T) {
+	t.Parallel()
+	ds := samples(t, 9, 4, 3)
+	for name, tr := range map[string]*trainer.Trainer{"nil": nil, "zero": {}} {
+		var param trainer.Param
+		for call, f := range map[string]func() error{
+			"Fit":         func() error { _, err := tr.Fit(t.Context(), ds); return err },
+			"Evaluate":    func() error { _, err := tr.Evaluate(t.Context(), ds); return err },
+			"Predict":     func() error { return firstError(tr, ds) },
+			"Params":      func() error { _, err := tr.Params(); return err },
+			"Kept":        func() error { _, _, err := tr.Kept("out/w"); return err },
+			"Param.Read":  func() error { return param.Read(nil) },
+			"Param.Write": func() error { return param.Write(nil) },
+		} {
+			if err := f(); !errors.Is(err, arena.ErrClosed) {
+				t.Errorf("%s: %s: got %v, want arena.ErrClosed", name, call, err)
+			}
+		}
+		if p, s, scale := tr.Plan(), tr.Stats(), tr.LossScale(); p.Total != 0 || s.Programs != 0 || s.Arena.Reserved != 0 || scale != (optim.ScalingState{}) {
+			t.Errorf("%s: plan of %d bytes, %+v, %+v, want zeros", name, p.Total, s, scale)
+		}
+		if err := tr.Close(); err != nil {
+			t.Errorf("%s: Close: %v", name, err)
+		}
+	}
+}
+
 func TestADeviceThatIsClosedUnderATrainerEndsItsCalls(t *testing.T) {
 	each(t, func(t *testing.T, dev kernels.Device) {
 		ds, resident := samples(t, 9, 4, 3), samples(t, 9, 4, 3)

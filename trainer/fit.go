@@ -39,7 +39,7 @@ func (t *Trainer) pass(ctx context.Context, name string, mode compile.Mode, ds d
 	if ctx == nil {
 		return Result{}, fmt.Errorf("%s: %w", name, errNilContext)
 	}
-	if err := t.usage.beginPass(ctx, name); err != nil {
+	if err := t.use().beginPass(ctx, name); err != nil {
 		return Result{}, err
 	}
 	p := &epochPass{t: t, mode: mode}

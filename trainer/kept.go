@@ -21,7 +21,7 @@ type keptValues struct {
 // until the next step begins: use it inside Options.Progress or after a pass. Later it returns
 // arena.ErrStale, as Kept does before the first step.
 func (t *Trainer) Kept(name string) (arena.Handle, kernels.Spec, error) {
-	if t.usage.isClosed() {
+	if t.use().isClosed() {
 		return arena.Handle{}, kernels.Spec{}, errClosed
 	}
 	t.mu.Lock()

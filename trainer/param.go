@@ -35,7 +35,7 @@ func (p Param) Write(src []byte) error {
 
 // use runs f while nothing else uses the device.
 func (p Param) use(f func() error) error {
-	if err := p.trainer.usage.acquire(context.Background()); err != nil {
+	if err := p.trainer.use().acquire(context.Background()); err != nil {
 		return fmt.Errorf("parameter %q: %w", p.Name, err)
 	}
 	defer p.trainer.usage.release()
@@ -45,7 +45,7 @@ func (p Param) use(f func() error) error {
 // Params returns everything that the model has learned: the parameters, in the order in which the
 // model uses them first, then the running statistics.
 func (t *Trainer) Params() ([]Param, error) {
-	if t.usage.isClosed() {
+	if t.use().isClosed() {
 		return nil, errClosed
 	}
 	t.mu.Lock()

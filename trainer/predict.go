@@ -83,7 +83,7 @@ func (t *Trainer) predict(ctx context.Context, ds dataloader.Dataset, yield func
 
 // openPrediction opens the source of a prediction.
 func (t *Trainer) openPrediction(ctx context.Context, ds dataloader.Dataset) (batchSource, error) {
-	if err := t.usage.acquire(ctx); err != nil {
+	if err := t.use().acquire(ctx); err != nil {
 		return batchSource{}, err
 	}
 	defer t.usage.release()

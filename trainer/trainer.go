@@ -108,6 +108,9 @@ func (t *Trainer) open() (err error) {
 
 // Plan returns what every byte is for. It may be called while a pass runs, and after Close.
 func (t *Trainer) Plan() *report.Plan {
+	if t == nil {
+		return &report.Plan{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.plan == nil {
@@ -128,6 +131,9 @@ type Stats struct {
 
 // Stats returns the counters as they are now. It may be called while a pass runs, and after Close.
 func (t *Trainer) Stats() Stats {
+	if t == nil {
+		return Stats{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := Stats{Uploaded: t.uploaded.Load(), Programs: len(t.programs)}
@@ -142,6 +148,9 @@ func (t *Trainer) Stats() Stats {
 // LossScale returns the state of loss scaling; the zero state if the loss is not scaled. A trainer
 // that gets it as Options.LossScale.State continues from there.
 func (t *Trainer) LossScale() optim.ScalingState {
+	if t == nil {
+		return optim.ScalingState{}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counters.scaling

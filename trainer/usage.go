@@ -34,6 +34,17 @@ func (u *usage) open() {
 	u.made = true
 }
 
+// unmade is the usage of a nil Trainer: like that of a zero one, it refuses everything.
+var unmade usage
+
+// use returns who has the device of t, which may be nil.
+func (t *Trainer) use() *usage {
+	if t == nil {
+		return &unmade
+	}
+	return &t.usage
+}
+
 // acquire waits for the device, for a brief use. It returns ErrBusy if a pass runs, ErrClosed after
 // Close, and ctx's error if ctx ends the wait. The caller calls release.
 func (u *usage) acquire(ctx context.Context) error {

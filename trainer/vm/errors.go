@@ -18,7 +18,7 @@ var (
 )
 
 // errNotMade is the error of a nil Machine and of the zero Machine.
-var errNotMade = fmt.Errorf("the machine was not made: use vm.New: %w", ErrOption)
+var errNotMade = fmt.Errorf("not made, use vm.New: the machine is %w", arena.ErrClosed)
 
 // ValueError lists the inputs of a graph that have no value at the start of a run. It wraps ErrData.
 type ValueError struct{ Nodes []string }

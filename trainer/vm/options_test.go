@@ -57,8 +57,8 @@ func TestNewReportsWhatAMachineCannotRun(t *testing.T) {
 
 func TestAMachineThatNewDidNotMakeReturnsErrors(t *testing.T) {
 	for name, machine := range map[string]*vm.Machine{"nil": nil, "zero": new(vm.Machine)} {
-		if err := machine.RunAll(); !errors.Is(err, vm.ErrOption) {
-			t.Errorf("%s: RunAll: got %v, want ErrOption", name, err)
+		if err := machine.RunAll(); !errors.Is(err, arena.ErrClosed) {
+			t.Errorf("%s: RunAll: got %v, want arena.ErrClosed", name, err)
 		}
 		machine.Reset()
 		if machine.Plan() != nil {
