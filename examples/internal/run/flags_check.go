@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func (f *Flags) check(given map[string]bool) error {
 		}
 	}
 	wrong(f.Epochs < 0, "epochs", fmt.Sprint(f.Epochs), "must not be negative")
-	wrong(given["what-fits"] && f.WhatFits == 0, "what-fits", "0", "nothing fits in 0 bytes: write 67108864 or 64MiB")
+	wrong(given["what-fits"] && f.WhatFits <= 0, "what-fits", f.WhatFits.String(), "nothing fits in so few bytes: write 67108864 or 64MiB")
 	wrong(given["json"] && (f.Plan || f.WhatFits != 0), "json", f.JSON, "needs training, which -plan and -what-fits leave out")
 	wrong(given["instructions"] && f.Device != "cpu", "instructions", f.Instructions.String(), "only apply to the cpu: leave them out with -device "+f.Device)
 	if f.WhatFits != 0 {
@@ -36,12 +37,23 @@ func (f *Flags) check(given map[string]bool) error {
 		wrong(given["picture"], "picture", f.Picture, "cannot be used with -what-fits: use it with -plan or training")
 	}
 	errs = append(errs, f.checkPicture(given["picture"] && f.Picture != ""))
-	names := list(f.Recompute)
-	for _, name := range names {
-		wrong(name == "", "recompute", f.Recompute, "has an empty name: write the names of layers as a,b")
-		wrong(len(names) > 1 && (name == "auto" || name == "none"), "recompute", f.Recompute, name+" cannot be combined with layers: leave one of them out")
-	}
+	errs = append(errs, checkList("recompute", f.Recompute, "auto", "none"), checkList("offload", f.Offload, "none"))
 	return errors.Join(errs...)
+}
+
+// checkList returns an error if the value of a flag is not a list of names, or is one with a name
+// that has to be alone.
+func checkList(flag, value string, alone ...string) error {
+	names := list(value)
+	for _, name := range names {
+		switch {
+		case name == "":
+			return &FlagError{flag, value, "has an empty name: write names as a,b"}
+		case len(names) > 1 && slices.Contains(alone, name):
+			return &FlagError{flag, value, name + " cannot be combined with others: leave one of them out"}
+		}
+	}
+	return nil
 }
 
 // checkPicture returns an error if the picture cannot be drawn. given: the flag is on the command line.
@@ -51,8 +63,8 @@ func (f *Flags) checkPicture(given bool) error {
 		return &FlagError{"picture", f.Picture, "use .svg for a map of the memory, or .png for the picture of the example"}
 	case given && f.draws() && f.Plan:
 		return &FlagError{"picture", f.Picture, "is drawn after training, which -plan leaves out: use .svg for a map of the memory"}
-	case given && f.JSON != "" && filepath.Clean(f.Picture) == filepath.Clean(f.JSON):
-		return &FlagError{"picture", f.Picture, "is also the file of -json: use two names"}
+	case f.JSON != "" && filepath.Clean(f.Picture) == filepath.Clean(f.JSON):
+		return &FlagError{"json", f.JSON, "is also the file of the picture: use two names"}
 	}
 	return nil
 }
