@@ -31,8 +31,8 @@ type Options struct {
 	Grace   time.Duration // time that Close waits for a Fetch that ignores its context; 0: 500 ms
 }
 
-// maxWorkers limits Options.Workers, to find mistakes in units.
-const maxWorkers = 4096
+// MaxWorkers is the largest Options.Workers: more is taken for a mistake in units.
+const MaxWorkers = 4096
 
 // errNoContext is the error for a nil context.
 var errNoContext = fmt.Errorf("no context: use context.Background(): %w", ErrOption)
@@ -134,8 +134,8 @@ func (o Options) check() error {
 	if o.Batch > math.MaxInt32 {
 		bad("batch", o.Batch, fmt.Sprintf("at most %d", math.MaxInt32))
 	}
-	if o.Workers < 0 || o.Workers > maxWorkers {
-		bad("workers", o.Workers, fmt.Sprintf("0 (default) to %d", maxWorkers))
+	if o.Workers < 0 || o.Workers > MaxWorkers {
+		bad("workers", o.Workers, fmt.Sprintf("0 (default) to %d", MaxWorkers))
 	}
 	if o.Tail > DropTail {
 		bad("tail", o.Tail, "KeepTail or DropTail")

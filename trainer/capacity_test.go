@@ -334,3 +334,11 @@ func TestPlanNeedsNoDeviceAndAddsUpByLayer(t *testing.T) {
 		t.Error("a nil dataset was trained on")
 	}
 }
+
+// The zero value has a text, too.
+func TestAnEmptyCapacityErrorHasAText(t *testing.T) {
+	t.Parallel()
+	if text := new(trainer.CapacityError).Error(); !strings.Contains(text, "needs 0 bytes") {
+		t.Errorf("got %q", text)
+	}
+}

@@ -43,8 +43,8 @@ func (o *Options) check(needDevice bool) error {
 	if o.Memory < 0 {
 		bad.addf("memory %d bytes: must be positive, or 0 for what the plan needs", o.Memory)
 	}
-	if o.Workers < 0 {
-		bad.addf("workers %d: must not be negative", o.Workers)
+	if o.Workers < 0 || o.Workers > dataloader.MaxWorkers {
+		bad.addf("workers %d: must be 1 to %d, or 0 for the default", o.Workers, dataloader.MaxWorkers)
 	}
 	// These are values of an enumeration, which other packages may extend.
 	if p := o.Precision; p != 0 && p != arena.Float32 && !p.Half() {

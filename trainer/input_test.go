@@ -101,9 +101,10 @@ func TestBadOptionsAreAllNamedAtOnce(t *testing.T) {
 	}
 	dev := openCPU(t)
 	for what, opt := range map[string]trainer.Options{
-		"no/such":  {Frozen: []string{"no/such"}},
-		"nowhere":  {Keep: []string{"nowhere"}},
-		"memory -": {Memory: -1},
+		"no/such":      {Frozen: []string{"no/such"}},
+		"nowhere":      {Keep: []string{"nowhere"}},
+		"memory -":     {Memory: -1},
+		"workers 4097": {Workers: dataloader.MaxWorkers + 1}, // else the first pass refuses it
 	} {
 		opt.Device, opt.Batch = dev, 4
 		if _, err := trainer.New(t.Context(), small, opt); !errors.Is(err, trainer.ErrOption) || !strings.Contains(err.Error(), what) {

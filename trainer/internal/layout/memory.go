@@ -63,6 +63,9 @@ func Available(dev kernels.Device, limit int64) (have, total int64, err error) {
 func Shortage(p *report.Plan, need, have, total int64) string {
 	var s strings.Builder
 	what := "the plan"
+	if p == nil { // an error that a caller made
+		p = &report.Plan{}
+	}
 	if len(p.Programs) > 0 && p.Programs[0].Recomputed > 0 {
 		what = "the plan, with recomputation,"
 	}
@@ -78,11 +81,15 @@ func Shortage(p *report.Plan, need, have, total int64) string {
 			sep = ", "
 		}
 	}
-	s.WriteString("; largest:")
-	for _, t := range p.Top(5) {
+	for i, t := range p.Top(5) {
+		if i == 0 {
+			s.WriteString("; largest:")
+		}
 		fmt.Fprintf(&s, " %s %d (%s)", t.Label(), t.Bytes, t.Region)
 	}
-	s.WriteString(")")
+	if sep == ", " {
+		s.WriteString(")")
+	}
 	return s.String()
 }
 
